@@ -13,6 +13,7 @@
 #define CANDIDATE_REASON_MAX 256
 #define CANDIDATE_PMU_MAX 64
 
+struct core_totals;
 struct engine_options;
 struct topology;
 
@@ -32,9 +33,8 @@ struct candidate {
   bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
   /* name in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[CANDIDATE_PMU_MAX];
-  uint64_t pmu_type; /* type of the hybrid PMU, otherwise 0 */
-  bool any_core;
-  struct core_set cores; /* the cores it can serve, unless any_core */
+  uint64_t pmu_type;     /* type of the hybrid PMU, otherwise 0 */
+  struct core_set cores; /* the cores it can serve */
 
   /* For hardware sources only. events[0] counts unhalted time. */
   int events_len;
@@ -46,15 +46,6 @@ struct candidate {
   enum denominator denominator; /* resolved, never DENOMINATOR_AUTO */
   double base_frequency_hz;     /* 0 if not needed */
   double tsc_per_ns;            /* as first measured; 0 before */
-};
-
-/* What a group counted between two readings. */
-struct candidate_window {
-  double wall_ns;     /* growth of time_enabled */
-  double unhalted_ns; /* not clamped to wall_ns */
-  double running;     /* growth of time_running / growth of time_enabled */
-  double base_cycles; /* base-frequency cycles in wall_ns; 0 if unknown */
-  double mperf, aperf, smi; /* 0 if not in the group */
 };
 
 /* ---------------------------------------------------------------------------
@@ -89,17 +80,22 @@ int candidates_measure_tsc(struct candidate candidates[], int len,
  * candidate.c
  */
 
-bool candidate_serves(const struct candidate *candidate, int core);
+/* Returns what is wrong with the candidate, or "". */
+static inline const char *candidate_why(const struct candidate *candidate) {
+  return candidate->reason[0] != '\0' ? candidate->reason : candidate->trouble;
+}
 
 int candidate_open(const struct candidate *candidate, struct perf_group *group,
                    const struct machine *machine, int core, bool pinned);
 
-/* Computes the window between two readings. Returns 0; -ESTALE if time_enabled
- * did not advance, because the core was away; -EAGAIN if the group never ran in
- * the window, so nothing is known. */
+/* Computes what the group counted between two readings: the members of *growth
+ * from `wall` (the growth of time_enabled) to `base_cycles`. `unhalted` is not
+ * clamped to `wall`. *running is the growth of time_running / the growth of
+ * time_enabled. Returns 0; -ESTALE if time_enabled did not advance, because the
+ * core was away; -EAGAIN if the group never ran, so nothing is known. */
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
-                     const struct perf_reading *to,
-                     struct candidate_window *window);
+                     const struct perf_reading *to, struct core_totals *growth,
+                     double *running);
 
 #endif

@@ -4,6 +4,7 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -55,12 +56,9 @@ static void rule_out(struct candidate *candidate,
 static struct candidate *add_candidate(struct finder *finder,
                                        enum source source) {
   struct candidate *candidate = &finder->candidates[finder->len++];
-  *candidate = (struct candidate){.source = source,
-                                  .available = true,
-                                  .any_core = true,
-                                  .tsc = -1,
-                                  .aperf = -1,
-                                  .smi = -1};
+  *candidate = (struct candidate){
+      .source = source, .available = true, .tsc = -1, .aperf = -1, .smi = -1};
+  core_set_fill(&candidate->cores);
   if (source != SOURCE_IDLE)
     rule_out(candidate, finder->options);
   return candidate;
@@ -110,13 +108,11 @@ static int add_extra_event(struct candidate *candidate,
  * Denominators
  */
 
-/* Returns the cores on which a counter may be opened for a moment. Includes
- * isolated cores only if there are no others. */
-static struct core_set cores_to_disturb(const struct topology *topology,
-                                        const struct candidate *candidate) {
-  struct core_set cores = topology->online;
-  if (candidate != NULL && !candidate->any_core)
-    core_set_intersect(&cores, &candidate->cores);
+/* Returns those of the cores on which a counter may be opened for a moment.
+ * Includes isolated cores only if there are no others. */
+static struct core_set cores_to_disturb(struct core_set cores,
+                                        const struct topology *topology) {
+  core_set_intersect(&cores, &topology->online);
   struct core_set housekeeping = cores;
   core_set_subtract(&housekeeping, &topology->isolated);
   return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
@@ -126,7 +122,7 @@ static struct core_set cores_to_disturb(const struct topology *topology,
 static void explain_no_frequency(struct candidate *candidate,
                                  const struct finder *finder) {
   const struct machine *machine = finder->options->machine;
-  struct core_set cores = cores_to_disturb(finder->topology, candidate);
+  struct core_set cores = cores_to_disturb(candidate->cores, finder->topology);
   struct perf_group group;
   int status = candidate_open(candidate, &group, machine,
                               core_set_next(&cores, -1), false);
@@ -138,7 +134,7 @@ static void explain_no_frequency(struct candidate *candidate,
                                "unknown: set BaseFrequency (percore(1): "
                                "--base-frequency)");
   if (status == 0)
-    perf_group_close(&group, machine);
+    perf_group_close(&group);
 }
 
 /* Chooses one of the two denominators and finds what it needs. Call this when
@@ -204,18 +200,18 @@ static int measure_tsc(const struct machine *machine, int core,
   int status = perf_group_open(&group, machine, core, tsc, 1, false);
   if (status != 0)
     return status;
-  status = perf_group_read(&group, machine, &from);
+  status = perf_group_read(&group, &from);
   if (status == 0) {
     nanosleep(&(struct timespec){.tv_nsec = MEASUREMENT_NS}, NULL);
-    status = perf_group_read(&group, machine, &to);
+    status = perf_group_read(&group, &to);
   }
-  perf_group_close(&group, machine);
+  perf_group_close(&group);
   if (status != 0)
     return status;
-  if (to.time_enabled_ns <= from.time_enabled_ns)
+  double rate = perf_rate(&from, &to);
+  if (isnan(rate))
     return -ESTALE;
-  *rate_hz = 1e9 * (double)(to.value[0] - from.value[0]) /
-             (double)(to.time_enabled_ns - from.time_enabled_ns);
+  *rate_hz = 1e9 * rate;
   return 0;
 }
 
@@ -226,7 +222,7 @@ static int measure_tsc_somewhere(const struct machine *machine,
   int status = perf_event_parse(&tsc, "msr/tsc/", machine, why, why_size);
   if (status != 0)
     return status;
-  struct core_set cores = cores_to_disturb(topology, NULL);
+  struct core_set cores = cores_to_disturb(topology->online, topology);
   core_set_for_each(core, &cores) {
     status = measure_tsc(machine, core, &tsc, rate_hz);
     if (status == 0)
@@ -460,8 +456,9 @@ void candidates_find_cores(struct candidate candidates[], int len,
       continue;
     snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", candidate->pmu);
     int status = machine_read_core_set(machine, path, &candidate->cores);
-    candidate->any_core = status == -ENOENT;
-    if (status != 0)
+    if (status == -ENOENT)
+      core_set_fill(&candidate->cores);
+    else if (status != 0)
       core_set_clear(&candidate->cores);
   }
 }

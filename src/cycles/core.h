@@ -50,8 +50,9 @@ static inline double core_stat_guest(const struct core_totals *total) {
 
 /* One sample, kept separate until the whole sample is known to be good. */
 struct core_sample {
-  bool valid, stat_valid;    /* the load; the columns of /proc/stat */
-  struct core_totals growth; /* what the sample adds to the totals */
+  /* What the sample adds to the totals. `wall` is 0 if there is no load. */
+  struct core_totals growth;
+  bool stat_valid; /* growth has the columns of /proc/stat */
   /* How far the core's own clocks moved while CLOCK_MONOTONIC moved by
    * monotonic_ns; -1 unknown. */
   double progress_ns, monotonic_ns;
@@ -101,11 +102,11 @@ struct core {
 void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 
 /* Closes the core's counters. Its next window begins at its next reading. */
-void core_close(struct engine *engine, struct core *core);
+void core_close(struct core *core);
 
 /* Closes the core's counters and forgets their failures, because the core was
  * offline. */
-void core_restart(struct engine *engine, struct core *core);
+void core_restart(struct core *core);
 
 /* Reads the counters and the /proc/stat columns into core->sample. */
 void core_read(struct engine *engine, struct core *core);

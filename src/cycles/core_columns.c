@@ -117,7 +117,6 @@ void core_read_idle(const struct engine *engine, struct core *core) {
   struct core_totals *growth = &sample->growth;
   if (!sample->stat_valid)
     return;
-  sample->valid = true;
   growth->wall = sample->monotonic_ns = growth->stat_wall;
   growth->unhalted = growth->wall - not_run_ns(engine, growth);
   growth->stolen = steal_is_apart(engine) ? 0 : growth->stat_steal;

@@ -118,6 +118,8 @@ static bool in_range(int core) { return core >= 0 && core < CORES_MAX; }
 
 void core_set_clear(struct core_set *set) { memset(set, 0, sizeof(*set)); }
 
+void core_set_fill(struct core_set *set) { memset(set, 0xff, sizeof(*set)); }
+
 void core_set_add(struct core_set *set, int core) {
   if (in_range(core))
     set->word[core / 64] |= UINT64_C(1) << (core % 64);

@@ -29,6 +29,7 @@ struct counter {
   double joules; /* energy per count, in joules */
   bool has_reading;
   struct perf_reading reading;
+  struct domain_figure figure; /* all but its value */
 };
 
 struct domains {
@@ -42,7 +43,6 @@ struct domains {
   struct counter tsc; /* residencies are counted in cycles of the TSC */
   size_t len;
   struct counter *counters;
-  struct domain_figure *figures; /* one figure per counter */
 };
 
 /* ---------------------------------------------------------------------------
@@ -78,38 +78,27 @@ static double read_scale(const struct machine *machine, const char *event) {
   return strtod(text, NULL);
 }
 
-static bool add_counter(struct domains *domains, const struct counter *counter,
-                        const struct domain_figure *figure) {
-  size_t len = domains->len;
-  if (!array_resize(&domains->counters, len + 1, sizeof(*counter)) ||
-      !array_resize(&domains->figures, len + 1, sizeof(*figure)))
-    return false;
-  domains->counters[len] = *counter;
-  domains->figures[len] = *figure;
-  domains->len++;
-  return true;
-}
-
 static void add_event(const char *name, void *argument) {
   const struct scan *scan = argument;
   struct domains *domains = scan->domains;
   const struct topology *topology = engine_topology(domains->engine);
   const struct pmu *pmu = &pmus[scan->kind];
-  struct domain_figure figure = {.kind = scan->kind};
-  struct counter counter = {.joules = NAN};
+  struct counter counter = {.joules = NAN, .figure.kind = scan->kind};
+  struct domain_figure *figure = &counter.figure;
   char text[320], why[WHY_MAX];
   snprintf(text, sizeof(text), "%s/%s/", pmu->name, name);
-  if (!short_name(figure.name, sizeof(figure.name), pmu, name) ||
+  if (!short_name(figure->name, sizeof(figure->name), pmu, name) ||
       perf_event_parse(&counter.event, text, domains->machine, why,
                        sizeof(why)) != 0)
     return;
   if (scan->kind == DOMAIN_POWER)
     counter.joules = read_scale(domains->machine, name);
   core_set_for_each(core, &scan->cores) {
-    figure.core = core;
-    figure.package = core < topology->cores_len ? topology->package[core] : -1;
-    if (!add_counter(domains, &counter, &figure))
+    figure->core = core;
+    figure->package = core < topology->cores_len ? topology->package[core] : -1;
+    if (!array_resize(&domains->counters, domains->len + 1, sizeof(counter)))
       return;
+    domains->counters[domains->len++] = counter;
   }
 }
 
@@ -139,10 +128,9 @@ static void say(struct domains *domains, const char *why) {
   domains->reported = true;
 }
 
-static void open_counter(struct domains *domains, struct counter *counter,
-                         int core) {
-  int status = perf_group_open(&counter->group, domains->machine, core,
-                               &counter->event, 1, false);
+static void open_counter(struct domains *domains, struct counter *counter) {
+  int status = perf_group_open(&counter->group, domains->machine,
+                               counter->figure.core, &counter->event, 1, false);
   if (status == 0)
     return;
   char why[WHY_MAX];
@@ -153,10 +141,9 @@ static void open_counter(struct domains *domains, struct counter *counter,
 static bool has_room(struct domains *domains) {
   const struct machine *machine = domains->machine;
   long wanted = (long)domains->len + 1;
-  if (machine->perf_room == NULL ||
-      machine->perf_room(machine->context, wanted,
+  if (machine->perf_room(machine->context, wanted,
                          engine_options(domains->engine)->raise_limit) >=
-          wanted)
+      wanted)
     return true;
   char why[WHY_MAX];
   perf_explain(why, sizeof(why), -EMFILE);
@@ -170,21 +157,20 @@ static void open_all(struct domains *domains) {
   if (domains->len == 0 || !has_room(domains))
     return;
   for (size_t i = 0; i < domains->len; i++)
-    open_counter(domains, &domains->counters[i], domains->figures[i].core);
+    open_counter(domains, &domains->counters[i]);
+  domains->tsc.figure.core = core_set_next(&domains->cores, -1);
   if (domains->wanted[DOMAIN_CORE_RESIDENCY] &&
       perf_event_parse(&domains->tsc.event, "msr/tsc/", domains->machine, why,
                        sizeof(why)) == 0)
-    open_counter(domains, &domains->tsc, core_set_next(&domains->cores, -1));
+    open_counter(domains, &domains->tsc);
 }
 
 static void close_all(struct domains *domains) {
   for (size_t i = 0; i < domains->len; i++)
-    perf_group_close(&domains->counters[i].group, domains->machine);
-  perf_group_close(&domains->tsc.group, domains->machine);
+    perf_group_close(&domains->counters[i].group);
+  perf_group_close(&domains->tsc.group);
   free(domains->counters);
-  free(domains->figures);
   domains->counters = NULL;
-  domains->figures = NULL;
   domains->len = 0;
   domains->tsc = (struct counter){0};
 }
@@ -216,16 +202,13 @@ void domains_close(struct domains *domains) {
  */
 
 /* Returns counts per nanosecond since the last reading; NAN if unknown. */
-static double rate(struct counter *counter, const struct machine *machine) {
+static double rate(struct counter *counter) {
   struct perf_reading now;
   if (counter->group.events_len == 0)
     return NAN;
-  bool good = perf_group_read(&counter->group, machine, &now) == 0;
-  double rate = NAN;
-  if (good && counter->has_reading &&
-      now.time_enabled_ns > counter->reading.time_enabled_ns)
-    rate = (double)(now.value[0] - counter->reading.value[0]) /
-           (double)(now.time_enabled_ns - counter->reading.time_enabled_ns);
+  bool good = perf_group_read(&counter->group, &now) == 0;
+  double rate =
+      good && counter->has_reading ? perf_rate(&counter->reading, &now) : NAN;
   counter->has_reading = good;
   if (good)
     counter->reading = now;
@@ -236,9 +219,9 @@ static double rate(struct counter *counter, const struct machine *machine) {
  * with several dies has a figure for each die. Energies are added; of
  * residencies, the smallest is kept. Returns true if there was an earlier
  * figure. */
-static bool join(struct domain_figure *figures, size_t at) {
-  struct domain_figure *figure = &figures[at];
-  for (size_t i = 0; i < at; i++) {
+static bool join(struct domain_figure *figures, size_t len,
+                 const struct domain_figure *figure) {
+  for (size_t i = 0; i < len; i++) {
     if (figure->kind == DOMAIN_CORE_RESIDENCY ||
         figures[i].kind != figure->kind ||
         figures[i].package != figure->package ||
@@ -252,29 +235,39 @@ static bool join(struct domain_figure *figures, size_t at) {
   return false;
 }
 
-const struct domain_figure *domains_read(struct domains *domains, size_t *len) {
-  *len = 0;
-  if (domains == NULL)
-    return NULL;
+/* If the set of cores has changed, reopens everything. */
+static void update_cores(struct domains *domains) {
   const struct topology *topology = engine_topology(domains->engine);
   struct core_set cores = topology->online;
   core_set_subtract(&cores, &topology->isolated);
-  if (!core_set_equal(&cores, &domains->cores)) {
-    close_all(domains);
-    domains->cores = cores;
-    open_all(domains);
-  }
-  double tsc = rate(&domains->tsc, domains->machine);
+  if (core_set_equal(&cores, &domains->cores))
+    return;
+  close_all(domains);
+  domains->cores = cores;
+  open_all(domains);
+}
+
+int domains_read(struct domains *domains, struct domain_figure **figures,
+                 size_t *len) {
+  *len = 0;
+  *figures = NULL;
+  if (domains == NULL)
+    return 0;
+  update_cores(domains);
+  if (domains->len == 0)
+    return 0;
+  *figures = calloc(domains->len, sizeof(**figures));
+  if (*figures == NULL)
+    return -ENOMEM;
+  double tsc = rate(&domains->tsc);
   for (size_t i = 0; i < domains->len; i++) {
     struct counter *counter = &domains->counters[i];
-    double count = rate(counter, domains->machine);
-    domains->figures[i].value = domains->figures[i].kind == DOMAIN_POWER
-                                    ? 1e9 * count * counter->joules
-                                    : count / tsc;
-    if (join(domains->figures, i))
-      /* It was merged into an earlier figure. */
-      domains->figures[i].value = NAN;
+    struct domain_figure figure = counter->figure;
+    double count = rate(counter);
+    figure.value = figure.kind == DOMAIN_POWER ? 1e9 * count * counter->joules
+                                               : count / tsc;
+    if (!join(*figures, *len, &figure))
+      (*figures)[(*len)++] = figure;
   }
-  *len = domains->len;
-  return domains->figures;
+  return 0;
 }

@@ -52,18 +52,10 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-static void find_ipc_events(struct engine *engine) {
-  static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
-                                      PERF_COUNT_HW_INSTRUCTIONS};
-  for (int i = 0; i < 2; i++)
-    engine->ipc_events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
-                                                .config = configs[i],
-                                                .exclude_guest = true};
-}
-
 static int copy_options(struct engine *engine,
                         const struct engine_options *options) {
   engine->options = *options;
+  core_set_fill(&engine->wanted);
   if (options->cores != NULL) {
     engine->wanted = *options->cores;
     engine->options.cores = &engine->wanted;
@@ -107,7 +99,6 @@ int engine_open(struct engine **result, const struct engine_options *options) {
       candidates_find(engine->candidates, &engine->options, &engine->topology);
   engine_measure_tsc(engine);
   engine_find_accounting(engine);
-  find_ipc_events(engine);
   status = engine_apply_online(engine, &none);
   if (status != 0)
     goto failed;
@@ -132,7 +123,7 @@ void engine_close(struct engine *engine) {
   atomic_store(&engine->closing, true);
   engine_prove_end(engine);
   for (size_t i = 0; i < engine->cores_len; i++)
-    core_close(engine, &engine->cores[i]);
+    core_close(&engine->cores[i]);
   free(engine->cores);
   free(engine->event);
   idle_clock_close(engine->clock);
@@ -163,13 +154,10 @@ static bool was_suspended(struct engine *engine) {
 }
 
 static void reopen_all(struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    struct core *core = &engine->cores[i];
-    if (!core->online)
-      continue;
+  engine_for_each_online(core, engine) {
     engine->counts.windows_discarded++;
     engine->counts.reopens += core->group.events_len > 0;
-    core_close(engine, core);
+    core_close(core);
   }
 }
 
@@ -177,9 +165,9 @@ static void reopen_all(struct engine *engine) {
  * Then this virtual machine was paused, and the window is worthless. */
 static bool was_paused(const struct engine *engine) {
   bool any = false;
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    const struct core_sample *sample = &engine->cores[i].sample;
-    if (!engine->cores[i].online || sample->progress_ns < 0)
+  engine_for_each_online(core, engine) {
+    const struct core_sample *sample = &core->sample;
+    if (sample->progress_ns < 0)
       continue;
     if (sample->progress_ns >= PAUSE_PROGRESS * sample->monotonic_ns)
       return false;
@@ -190,21 +178,11 @@ static bool was_paused(const struct engine *engine) {
 
 /* The readings themselves are a valid start of the next window. */
 static void drop_window(struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    if (!engine->cores[i].online)
-      continue;
-    engine->cores[i].total.epoch++;
-    engine->cores[i].total.stat_epoch++;
+  engine_for_each_online(core, engine) {
+    core->total.epoch++;
+    core->total.stat_epoch++;
     engine->counts.windows_discarded++;
   }
-}
-
-static void for_each_online(struct engine *engine,
-                            void (*each)(struct engine *engine,
-                                         struct core *core)) {
-  for (size_t i = 0; i < engine->cores_len; i++)
-    if (engine->cores[i].online)
-      each(engine, &engine->cores[i]);
 }
 
 int engine_sample(struct engine *engine, bool late) {
@@ -221,14 +199,14 @@ int engine_sample(struct engine *engine, bool late) {
   int stat_status = engine_read_stat(engine);
   engine_read_clock(engine);
   engine_choose_sources(engine);
-  for_each_online(engine, core_read);
+  engine_for_each_online(core, engine) { core_read(engine, core); }
   if (late && was_paused(engine)) {
     engine_say(engine, JOURNAL_INFO,
                "this machine was paused for a while; the window is dropped");
     drop_window(engine);
     return 0;
   }
-  for_each_online(engine, core_commit);
+  engine_for_each_online(core, engine) { core_commit(engine, core); }
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }

@@ -20,13 +20,12 @@
 /* Returns a core with so many softirqs that the source idle may miss some, or
  * -1. */
 static int core_with_softirq(const struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    const struct core *core = &engine->cores[i];
+  engine_for_each_online(core, engine) {
     const struct core_totals *from = &core->judged, *to = &core->total;
     double wall_ns = to->stat_wall - from->stat_wall;
     double softirq_ns =
         to->stat_ns[PROCSTAT_SOFTIRQ] - from->stat_ns[PROCSTAT_SOFTIRQ];
-    if (core->online && from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
+    if (from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
         softirq_ns > SOFTIRQ_SHARE_MIN * wall_ns)
       return core->number;
   }
@@ -51,9 +50,10 @@ static void find_misses(const struct engine *engine, char *text, size_t size) {
 }
 
 static bool counter_serves(const struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++)
-    if (engine->cores[i].online && source_is_counter(engine->cores[i].source))
+  engine_for_each_online(core, engine) {
+    if (source_is_counter(core->source))
       return true;
+  }
   return false;
 }
 

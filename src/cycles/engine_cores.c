@@ -11,19 +11,15 @@
 /* How often isolated cores are read again. */
 #define ISOLATED_INTERVAL_NS (60 * NS_PER_S)
 
-static bool is_wanted(const struct engine *engine, int core) {
-  return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
-}
-
-/* Adds a core unless it is already known. */
-static int add_core(struct engine *engine, int number) {
+/* Adds a core unless it is already known. Returns false if out of memory. */
+static bool add_core(struct engine *engine, int number) {
   size_t len = engine->cores_len, at = 0;
   while (at < len && engine->cores[at].number < number)
     at++;
   if (at < len && engine->cores[at].number == number)
-    return 0;
+    return true;
   if (!array_resize(&engine->cores, len + 1, sizeof(*engine->cores)))
-    return -ENOMEM;
+    return false;
   struct core *cores = engine->cores;
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
   cores[at] = (struct core){.number = number,
@@ -31,7 +27,7 @@ static int add_core(struct engine *engine, int number) {
                             .candidate = -1,
                             .announced = -1};
   engine->cores_len++;
-  return 0;
+  return true;
 }
 
 /* Partitions can be created and dissolved at any time. */
@@ -51,9 +47,8 @@ int engine_apply_online(struct engine *engine, const struct core_set *changed) {
   candidates_find_cores(engine->candidates, engine->candidates_len,
                         engine->options.machine);
   core_set_for_each(core, online) {
-    int status = is_wanted(engine, core) ? add_core(engine, core) : 0;
-    if (status != 0)
-      return status;
+    if (core_set_has(&engine->wanted, core) && !add_core(engine, core))
+      return -ENOMEM;
   }
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
@@ -61,7 +56,7 @@ int engine_apply_online(struct engine *engine, const struct core_set *changed) {
     if (core->online != is_online || core_set_has(changed, core->number)) {
       engine->counts.windows_discarded += core->online;
       engine->counts.reopens += is_online;
-      core_restart(engine, core);
+      core_restart(core);
     }
     core->online = is_online;
   }
@@ -73,9 +68,8 @@ int engine_find_hotplug(struct engine *engine) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed, online;
   core_set_clear(&changed);
-  if (machine->changed_cores != NULL &&
-      machine->changed_cores(machine->context, &changed) == -ENOBUFS)
-    memset(&changed, 0xff, sizeof(changed));
+  if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
+    core_set_fill(&changed);
   bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
                                      &online) == 0 &&
                core_set_next(&online, -1) >= 0;

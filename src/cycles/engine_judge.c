@@ -36,8 +36,7 @@ void engine_find_accounting(struct engine *engine) {
 
 static void say_softirq_is_idle(struct engine *engine) {
   bool any = false;
-  for (size_t i = 0; i < engine->cores_len; i++)
-    any |= engine->cores[i].source == SOURCE_IDLE;
+  engine_for_each_online(core, engine) { any |= core->source == SOURCE_IDLE; }
   if (any && engine_softirq_is_idle(engine) &&
       engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
     engine_say(engine, JOURNAL_WARNING,
@@ -150,10 +149,7 @@ void engine_judge(struct engine *engine) {
                              engine->options.machine);
   engine_measure_tsc(engine);
   engine_consider_clock(engine);
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    struct core *core = &engine->cores[i];
-    if (!core->online)
-      continue;
+  engine_for_each_online(core, engine) {
     judge_source(engine, core);
     watch_tsc(engine, core);
     core->judged = core->total;

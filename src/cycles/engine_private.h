@@ -56,7 +56,7 @@ struct perf_room {
 
 struct engine {
   struct engine_options options;
-  struct core_set wanted; /* copy of options.cores */
+  struct core_set wanted; /* options.cores, or all cores */
   char *event;            /* copy of options.event */
   struct topology topology;
   bool kernel_has[KERNEL_MEMBERS];
@@ -84,7 +84,6 @@ struct engine {
   int64_t bracket_ns;
   uint64_t judge_at_ns;
   uint64_t isolated_at_ns; /* when to read the list of isolated cores again */
-  struct perf_event ipc_events[2];
   struct perf_room room;
   struct engine_counts counts;
 };
@@ -106,6 +105,19 @@ static inline uint64_t engine_clock(const struct engine *engine,
   const struct machine *machine = engine->options.machine;
   return machine->clock_ns(machine->context, clock);
 }
+
+/* Returns the next online core after `core` (NULL: the first), or NULL. */
+static inline struct core *engine_next_online(const struct engine *engine,
+                                              const struct core *core) {
+  size_t i = core != NULL ? (size_t)(core - engine->cores) + 1 : 0;
+  while (i < engine->cores_len && !engine->cores[i].online)
+    i++;
+  return i < engine->cores_len ? &engine->cores[i] : NULL;
+}
+
+#define engine_for_each_online(name, engine)                                   \
+  for (struct core *name = engine_next_online((engine), NULL); name != NULL;   \
+       name = engine_next_online((engine), name))
 
 /* Returns true if the condition holds now and did not hold before. */
 static inline bool engine_begins(struct engine *engine,

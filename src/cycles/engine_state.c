@@ -62,10 +62,8 @@ bool engine_steal_is_unknown(const struct engine *engine) {
 
 bool engine_has_source(const struct engine *engine) {
   bool any_online = false;
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    if (!engine->cores[i].online)
-      continue;
-    if (engine->cores[i].source != SOURCE_NONE)
+  engine_for_each_online(core, engine) {
+    if (core->source != SOURCE_NONE)
       return true;
     any_online = true;
   }

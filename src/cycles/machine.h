@@ -51,12 +51,12 @@ struct machine {
 
   /* How many more counters perf_open() may open, leaving enough descriptors for
    * the rest of the process. `wanted` is how many the caller still needs;
-   * `raise_limit` allows raising the limit on open files. NULL: no limit. */
+   * `raise_limit` allows raising the limit on open files. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Adds to *changed every core that the kernel reported as added or removed
    * since the last call. Returns 0, or -ENOBUFS if reports were lost; any core
-   * may then have changed. NULL: the kernel reports nothing. */
+   * may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
   /* The kernel's idle clock; idle_clock_kernel.h has the contracts.

@@ -2,6 +2,7 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
+#include "core.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
@@ -62,7 +63,8 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  struct proof_source source; /* not set when proving idle time */
+  const struct candidate *candidate;
+  const struct perf_group *group; /* NULL when proving idle time */
   const atomic_bool *cancel;
   bool was_away; /* the source could not be read, or the core went offline */
   pthread_t thread;
@@ -96,19 +98,17 @@ static bool is_there(const struct probe *probe) {
  * Counters: spin, then sleep
  */
 
-static bool read_source(const struct probe *probe, double *unhalted_ns,
-                        double *wall_ns) {
-  return probe->source.read(probe->source.context, unhalted_ns, wall_ns) == 0;
-}
-
-/* Returns the load between two reads of the source; NAN if it cannot be read.
+/* Returns the load since an earlier reading; NAN if the source cannot be read.
  */
-static double source_load(const struct probe *probe, double *unhalted_ns,
-                          double *wall_ns) {
-  double unhalted_before = *unhalted_ns, wall_before = *wall_ns;
-  if (!read_source(probe, unhalted_ns, wall_ns))
+static double load_since(const struct probe *probe,
+                         const struct perf_reading *from) {
+  struct perf_reading to;
+  struct core_totals growth;
+  double running;
+  if (perf_group_read(probe->group, &to) != 0 ||
+      candidate_window(probe->candidate, from, &to, &growth, &running) != 0)
     return NAN;
-  return (*unhalted_ns - unhalted_before) / (*wall_ns - wall_before);
+  return growth.unhalted / growth.wall;
 }
 
 static enum proof_half spin_half(struct probe *probe, double *load) {
@@ -117,16 +117,16 @@ static enum proof_half spin_half(struct probe *probe, double *load) {
     probe->was_away = affinity_pin(probe->core) != 0;
     if (probe->was_away)
       break;
-    double unhalted_ns = 0, wall_ns = 0;
-    bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
+    struct perf_reading from;
+    bool has_begun = perf_group_read(probe->group, &from) == 0;
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     uint64_t cpu_begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(begin_ns + SPIN_NS);
     double cpu_ns =
         (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
     double spun_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
-    double seen = source_load(probe, &unhalted_ns, &wall_ns);
-    probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
+    double seen = has_begun ? load_since(probe, &from) : NAN;
+    probe->was_away = isnan(seen) || !is_there(probe);
     if (probe->was_away)
       continue;
     enum proof_half this_half = proof_judge_spin(seen, cpu_ns / spun_ns);
@@ -156,17 +156,17 @@ static enum proof_half idle_half(struct probe *probe, double *load) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   struct procstat stat = {0};
   for (int i = 0; i < IDLE_TRIES && !cancelled(probe); i++) {
-    double unhalted_ns = 0, wall_ns = 0;
-    bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
+    struct perf_reading from;
+    bool has_begun = perf_group_read(probe->group, &from) == 0;
     double idle_before_ns = known_idle_ns(probe, &stat);
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     sleep_until(begin_ns + IDLE_NS);
     double slept_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double idle_ns = known_idle_ns(probe, &stat) - idle_before_ns;
-    double seen = source_load(probe, &unhalted_ns, &wall_ns);
+    double seen = has_begun ? load_since(probe, &from) : NAN;
     if (idle_before_ns < 0)
       break;
-    probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
+    probe->was_away = isnan(seen) || !is_there(probe);
     if (probe->was_away)
       continue;
     enum proof_half this_half = proof_judge_idle(seen, idle_ns, slept_ns);
@@ -334,7 +334,7 @@ static void prove_tick(struct probe *probe) {
 
 static void *run(void *argument) {
   struct probe *probe = argument;
-  if (probe->source.read != NULL)
+  if (probe->group != NULL)
     prove_counter(probe);
   else
     prove_tick(probe);
@@ -343,15 +343,16 @@ static void *run(void *argument) {
 }
 
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct proof_source *source, const atomic_bool *cancel) {
+                const struct candidate *candidate,
+                const struct perf_group *group, const atomic_bool *cancel) {
   struct probe *probe = calloc(1, sizeof(*probe));
   if (probe == NULL)
     return -ENOMEM;
   probe->machine = machine;
   probe->core = core;
+  probe->candidate = candidate;
+  probe->group = group;
   probe->cancel = cancel;
-  if (source != NULL)
-    probe->source = *source;
   int status = thread_start(&probe->thread, run, probe);
   if (status != 0) {
     free(probe);

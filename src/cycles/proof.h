@@ -9,8 +9,7 @@
 #ifndef PERCORE_PROOF_H
 #define PERCORE_PROOF_H
 
-#include "machine.h"
-#include "source.h"
+#include "candidate.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,21 +53,16 @@ enum proof proof_judge_tick(double truth, double columns, double load);
  * time as its caller.
  */
 
-struct proof_source {
-  /* Reads running totals of the core's unhalted and wall time, in nanoseconds.
-   * Returns 0 or -errno. */
-  int (*read)(void *context, double *unhalted_ns, double *wall_ns);
-  void *context;
-};
-
 enum { PROOF_WHY_MAX = 256 };
 
 struct probe;
 
-/* Starts a probe of a source, or of the kernel's idle time if source is NULL.
- * Returns 0 or -errno. */
+/* Starts a probe of a candidate through its open group, both of which must
+ * outlive the probe, or of the kernel's idle time if group is NULL. Returns 0
+ * or -errno. */
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct proof_source *source, const atomic_bool *cancel);
+                const struct candidate *candidate,
+                const struct perf_group *group, const atomic_bool *cancel);
 
 bool probe_ended(const struct probe *probe);
 

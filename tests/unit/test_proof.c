@@ -117,22 +117,26 @@ static void a_probe_without_figures_proves_nothing(void **state) {
  * A probe on a core of this machine
  */
 
-static int read_nothing(void *context, double *unhalted_ns, double *wall_ns) {
+static ssize_t read_nothing(void *context, int fd, void *buffer, size_t size) {
   (void)context;
-  (void)unhalted_ns;
-  (void)wall_ns;
-  return -ESTALE;
+  (void)fd;
+  (void)buffer;
+  (void)size;
+  return -EIO;
 }
 
 static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   (void)state;
-  const struct proof_source source = {read_nothing, NULL};
+  const struct machine broken = {.perf_read = read_nothing};
+  const struct perf_group group = {.machine = &broken};
+  const struct candidate candidate = {.source = SOURCE_MPERF};
   char why[PROOF_WHY_MAX];
   struct probe *probe;
   struct machine *machine = machine_linux("/");
   assert_non_null(machine);
-  assert_int_equal(probe_start(&probe, machine, sched_getcpu(), &source, NULL),
-                   0);
+  assert_int_equal(
+      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, NULL),
+      0);
   assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
   machine_linux_close(machine);
