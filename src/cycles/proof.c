@@ -85,8 +85,7 @@ static void spin_until(uint64_t deadline_ns) {
 }
 
 static bool cancelled(const struct probe *probe) {
-  return probe->cancel != NULL &&
-         atomic_load_explicit(probe->cancel, memory_order_relaxed);
+  return atomic_load_explicit(probe->cancel, memory_order_relaxed);
 }
 
 /* The kernel moves a thread off a core that goes offline, for good. */
@@ -140,14 +139,21 @@ static enum proof_half spin_half(struct probe *probe, double *load) {
   return half;
 }
 
+/* Reads /proc/stat. Returns 0, or -errno if it has no row for the core. */
+static int read_row(const struct probe *probe, struct procstat *stat) {
+  int status = procstat_read(stat, probe->machine);
+  if (status == 0 && !core_set_has(&stat->cores, probe->core))
+    status = -ENOENT;
+  return status;
+}
+
 /* Returns the idle time of the core, from its idle driver or, without a driver,
  * from /proc/stat; -1 if unknown. */
 static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   struct cpuidle cpuidle;
   if (cpuidle_read(&cpuidle, probe->machine, probe->core) > 0)
     return (double)cpuidle_halted_ns(&cpuidle);
-  if (procstat_read(stat, probe->machine) != 0 ||
-      !core_set_has(&stat->cores, probe->core))
+  if (read_row(probe, stat) != 0)
     return -1;
   return (double)procstat_idle_ns(&stat->rows[probe->core]);
 }
@@ -246,24 +252,6 @@ static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }
 
-struct tick_reading {
-  double time_ns, busy_ns, idle_ns;
-};
-
-static int read_tick(const struct probe *probe, struct procstat *stat,
-                     struct tick_reading *reading) {
-  int status = procstat_read(stat, probe->machine);
-  if (status != 0)
-    return status;
-  if (!core_set_has(&stat->cores, probe->core))
-    return -ENOENT;
-  const struct procstat_row *row = &stat->rows[probe->core];
-  *reading = (struct tick_reading){(double)stat->time_ns,
-                                   (double)procstat_busy_ns(row),
-                                   (double)procstat_idle_ns(row)};
-  return 0;
-}
-
 /* The result of one attempt, as shares of its time. */
 struct tick_try {
   double truth, load;
@@ -273,39 +261,35 @@ struct tick_try {
 static int try_tick(struct probe *probe, struct procstat *stat,
                     uint64_t tick_ns, uint64_t phase_ns,
                     struct tick_try *seen) {
-  struct tick_reading from, to;
-  int status = read_tick(probe, stat, &from);
+  int status = read_row(probe, stat);
   if (status != 0)
     return status;
+  uint64_t from_ns = stat->time_ns;
+  struct procstat_row from = stat->rows[probe->core];
   seen->truth = evade_ticks(probe, tick_ns, phase_ns);
   if (!is_there(probe))
     return -ENODEV;
-  status = read_tick(probe, stat, &to);
+  status = read_row(probe, stat);
   if (status != 0)
     return status;
-  double wall_ns = to.time_ns - from.time_ns;
-  double columns = (to.busy_ns - from.busy_ns) / wall_ns;
-  seen->load = 1 - (to.idle_ns - from.idle_ns) / wall_ns;
-  probe->proof = proof_judge_tick(seen->truth, columns, seen->load);
-  return 0;
-}
-
-/* The coarse clock advances once per tick. */
-static int find_tick_period(uint64_t *tick_ns) {
-  struct timespec resolution;
-  if (clock_getres(CLOCK_MONOTONIC_COARSE, &resolution) != 0)
-    return -errno;
-  *tick_ns = (uint64_t)resolution.tv_nsec;
+  const struct procstat_row *to = &stat->rows[probe->core];
+  double wall_ns = (double)(stat->time_ns - from_ns);
+  double busy_ns =
+      (double)procstat_busy_ns(to) - (double)procstat_busy_ns(&from);
+  double idle_ns =
+      (double)procstat_idle_ns(to) - (double)procstat_idle_ns(&from);
+  seen->load = 1 - idle_ns / wall_ns;
+  probe->proof = proof_judge_tick(seen->truth, busy_ns / wall_ns, seen->load);
   return 0;
 }
 
 static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
   struct tick_try seen = {0};
-  uint64_t tick_ns = 0;
+  struct timespec tick; /* the coarse clock advances once per tick */
+  clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+  uint64_t tick_ns = (uint64_t)tick.tv_nsec;
   int status = affinity_pin(probe->core);
-  if (status == 0)
-    status = find_tick_period(&tick_ns);
   probe->proof = PROOF_PENDING;
   for (uint64_t i = 0; i < TICK_TRIES && status == 0 &&
                        probe->proof == PROOF_PENDING && !cancelled(probe);

@@ -130,12 +130,13 @@ static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   const struct machine broken = {.perf_read = read_nothing};
   const struct perf_group group = {.machine = &broken};
   const struct candidate candidate = {.source = SOURCE_MPERF};
+  const atomic_bool cancel = false;
   char why[PROOF_WHY_MAX];
   struct probe *probe;
   struct machine *machine = machine_linux("/");
   assert_non_null(machine);
   assert_int_equal(
-      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, NULL),
+      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, &cancel),
       0);
   assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
