@@ -58,14 +58,14 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
 
-/* Finds out which cores each PMU serves. Call this before the first core is
- * served, and whenever cores have come or gone. */
+/* Finds out which cores each candidate can serve. Call this before the first
+ * core is sampled, and whenever cores have come or gone. */
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
-/* Counters that also count inside guests can keep guests from starting. This
- * gives up such candidates when the first guest appears, and allows them again
- * when the last guest is gone. */
+/* Makes candidates with yields_to_guests unavailable while this host runs
+ * guests, because a counter that also counts inside guests can keep guests from
+ * starting. */
 void candidates_yield_to_guests(struct candidate candidates[], int len,
                                 const struct machine *machine);
 

@@ -51,8 +51,8 @@ static void rule_out(struct candidate *candidate,
                                "SysRoot (set HostPerf true if they do)");
 }
 
-/* Returns the next place in candidates[]. The caller leaves room for all
- * sources. */
+/* Adds a candidate, which is available unless the options rule it out. The
+ * caller makes sure that there is room. */
 static struct candidate *add_candidate(struct finder *finder,
                                        enum source source) {
   struct candidate *candidate = &finder->candidates[finder->len++];
@@ -92,8 +92,8 @@ static bool add_named_event(struct candidate *candidate,
   return candidate->available;
 }
 
-/* Adds an event to count beside the load. Returns its index in the group, or -1
- * if the event does not exist. */
+/* Adds an event to count in addition to the load. Returns its index in the
+ * group, or -1 if the event does not exist. */
 static int add_extra_event(struct candidate *candidate,
                            const struct finder *finder, const char *text) {
   struct perf_event event;
@@ -118,7 +118,8 @@ static struct core_set cores_to_disturb(struct core_set cores,
   return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
 }
 
-/* An event that does not exist needs no reason about its frequency. */
+/* Explains why the candidate is unavailable: its event does not exist, or the
+ * frequency of the event is unknown. */
 static void explain_no_frequency(struct candidate *candidate,
                                  const struct finder *finder) {
   const struct machine *machine = finder->options->machine;
@@ -137,8 +138,8 @@ static void explain_no_frequency(struct candidate *candidate,
     perf_group_close(&group);
 }
 
-/* Chooses one of the two denominators and finds what it needs. Call this when
- * events[0] is known. */
+/* Chooses one of the two denominators, and adds the event or finds the
+ * frequency that it needs. Call this after events[0] has been added. */
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
   const struct engine_options *options = finder->options;
@@ -243,8 +244,8 @@ static void ignore_name(const char *name, void *argument) {
 
 /* Does this host run guests? A core PMU event that does not exclude guests can
  * keep guests with a mediated PMU from starting. If KVM is a module, its use
- * count tells. If KVM is built in, there is no use count, so assume that guests
- * run. */
+ * count shows whether guests run. If KVM is built in, there is no use count,
+ * and guests are assumed to run. */
 static bool runs_guests(const struct machine *machine) {
   static const char *const modules[] = {"kvm_intel", "kvm_amd"};
   for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
@@ -378,7 +379,7 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
   const struct machine *machine = finder->options->machine;
   char path[320], event[320], text[64];
   snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
-  /* The last two are for bpf and idle. */
+  /* The last two places are reserved for bpf and idle. */
   if (finder->len == CANDIDATES_MAX - 2 ||
       machine->read_file(machine->context, path, text, sizeof(text)) < 0)
     return;

@@ -83,7 +83,8 @@ static int take_room(struct engine *engine, int counters) {
   return 0;
 }
 
-/* On a hybrid processor, the plain event counts on one kind of core only. */
+/* Returns the type of the PMU to count on. On a hybrid processor, an event
+ * without a PMU type counts on one kind of core only. */
 static uint64_t pmu_type_of(const struct engine *engine, int core) {
   for (int i = 0; i < engine->candidates_len; i++)
     if (engine->candidates[i].pmu_type != 0 &&
@@ -298,8 +299,8 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
-/* If the clock could not be read in a sample, the next sample covers the time.
- */
+/* If the clock cannot be read in this sample, the window of the next sample
+ * includes this time. */
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct idle_clock_reading reading;
@@ -407,7 +408,7 @@ void core_commit(struct engine *engine, struct core *core) {
     add_load(&core->total, &sample->growth);
     return;
   }
-  /* The readings themselves are a sound new base. */
+  /* The readings themselves are a valid start of the next window. */
   engine->counts.errors++;
   engine->counts.windows_discarded++;
 }

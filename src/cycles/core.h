@@ -14,11 +14,12 @@
 struct engine;
 
 /* Running totals of one core since it was first seen. Subtracting two totals of
- * the same epoch gives a window. A new epoch begins when no window can span a
- * change: the core went away, the machine slept, or the source changed. An
- * impossible sample is dropped; the rest of its window still counts. Times are
- * in nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104
- * days) exactly, and longer times to a relative error of 1e-16. */
+ * the same epoch gives a window. A new epoch begins after a change
+ * that no window can span: the core went away, the machine slept, or the source
+ * changed. An impossible sample is dropped, and the rest of its window still
+ * counts. Times are in nanoseconds unless stated otherwise. A double holds up
+ * to 2^53 ns (104 days) exactly, and longer times to a relative error of 1e-16.
+ */
 struct core_totals {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
@@ -27,9 +28,10 @@ struct core_totals {
   uint64_t stat_epoch; /* like epoch, for /proc/stat */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
-  double stat_idle; /* idle + iowait, held where it steps back */
+  double
+      stat_idle; /* idle + iowait; never decreases, unlike the kernel's sum */
   double stat_steal;
-  double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
+  double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if the source has none */
   double smi;                       /* system management interrupts */
   double base_cycles;               /* of the base frequency during `wall` */
@@ -53,8 +55,8 @@ struct core_sample {
   /* What the sample adds to the totals. `wall` is 0 if there is no load. */
   struct core_totals growth;
   bool stat_valid; /* growth has the columns of /proc/stat */
-  /* How far the core's own clocks moved while CLOCK_MONOTONIC moved by
-   * monotonic_ns; -1 unknown. */
+  /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
+   * advanced by monotonic_ns. */
   double progress_ns, monotonic_ns;
 };
 
@@ -88,7 +90,7 @@ struct core {
   bool has_row; /* `row` is where the next /proc/stat window begins */
   struct procstat_row row;
   uint64_t row_time_ns;
-  /* highest idle + iowait so far, as the kernel's may decrease */
+  /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals; /* consecutive impossible windows */
 
@@ -115,8 +117,8 @@ void core_read(struct engine *engine, struct core *core);
 void core_commit(struct engine *engine, struct core *core);
 
 /* Read the two parts of a sample that need /proc/stat: the columns, and the
- * load outside the idle columns. An impossible window is refused and its start
- * is kept, so that the next window covers it too. */
+ * load of the source idle. An impossible window is refused and its start is
+ * kept, so that the next window covers it too. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
 

@@ -39,7 +39,7 @@ static void set_base(struct core *core, const struct procstat_row *row,
   core->refusals = 0;
 }
 
-/* True if the idle columns do not include steal. See engine_load_low. */
+/* True if the idle columns do not include steal. See engine.h. */
 static bool steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
@@ -92,8 +92,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
   if (!is_plausible(engine, core, idle_ns)) {
     engine->counts.errors++;
     engine->counts.windows_discarded++;
-    /* As long as the start of the window is kept, the next window covers this
-     * one, too. */
+    /* The start of the window is kept, so the next window includes this one. */
     if (++core->refusals == REFUSALS_MAX)
       set_base(core, row, idle_ns, stat->time_ns);
     return;

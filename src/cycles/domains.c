@@ -36,7 +36,7 @@ struct domains {
   const struct engine *engine;
   const struct machine *machine;
   bool wanted[KINDS];
-  bool reported; /* already reported that something cannot be opened */
+  bool reported; /* the journal has reported that counters are missing */
   /* The cores through which counters may be read. If the set changes, counters
    * are reopened. */
   struct core_set cores;
@@ -52,7 +52,7 @@ struct domains {
 struct scan {
   struct domains *domains;
   enum domain_kind kind;
-  struct core_set cores; /* through which the PMU is read */
+  struct core_set cores; /* the cores through which the PMU is read */
 };
 
 /* Shortens "c6-residency" to "c6". Returns false if the file is not an event.

@@ -92,7 +92,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  /* Once is enough: such files are mounted before a container runs. */
+  /* This need not be repeated: LXCFS is mounted before a container starts. */
   engine->lxcfs = machine_has_lxcfs(options->machine);
   engine_find_isolated(engine);
   engine->candidates_len =
@@ -106,7 +106,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine_read_clock(engine);
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
-  /* The first sample shows at once what cannot be read. */
+  /* Sample now, so that files that cannot be read are reported at once. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
     goto failed;
@@ -176,7 +176,8 @@ static bool was_paused(const struct engine *engine) {
   return any;
 }
 
-/* The readings themselves are a valid start of the next window. */
+/* Discards the window. Its last readings are a valid start of the next window.
+ */
 static void drop_window(struct engine *engine) {
   engine_for_each_online(core, engine) {
     core->total.epoch++;

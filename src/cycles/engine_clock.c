@@ -8,9 +8,9 @@
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
-/* If a core spends at least this share of its time in softirqs, the source idle
- * may miss part of them. The column is sampled at the tick, so a few ticks of
- * softirq may be chance. */
+/* If a core spends more than this share of its time in softirqs, the source
+ * idle may miss part of them. The kernel samples softirqs at the tick, so a
+ * smaller share may be due to chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
 
 /* ---------------------------------------------------------------------------
@@ -75,7 +75,7 @@ void engine_consider_clock(struct engine *engine) {
  * Opening and reading
  */
 
-/* Writes why a clock is not loaded although loading would be possible. */
+/* Writes why the clock was not loaded, although it could have been. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
@@ -103,8 +103,8 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
                  CLOCK_RETRY_MAX_NS);
 }
 
-/* Reading a core's value starts the clock there, so all cores have values from
- * the first sample on. */
+/* Reads the clock of every core once. This starts the clock on cores where it
+ * has not run yet, so that the first sample has a value for every core. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
   if (idle_clock_read(engine->clock) == 0)
@@ -128,7 +128,8 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  candidate->proof = PROOF_PROVEN; /* each core counts once its word is not 0 */
+  /* The clock needs no proof: a core on which it has not run has no value. */
+  candidate->proof = PROOF_PROVEN;
   candidate->reason[0] = '\0';
   if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
     engine_say(engine, JOURNAL_INFO,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often isolated cores are read again. */
+/* How often the list of isolated cores is read again. */
 #define ISOLATED_INTERVAL_NS (60 * NS_PER_S)
 
 /* Adds a core unless it is already known. Returns false if out of memory. */
@@ -30,7 +30,7 @@ static bool add_core(struct engine *engine, int number) {
   return true;
 }
 
-/* Partitions can be created and dissolved at any time. */
+/* cgroup partitions can be created and dissolved at any time. */
 void engine_find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
@@ -40,8 +40,8 @@ void engine_find_isolated(struct engine *engine) {
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
-/* Adds new cores, closes cores that have gone, and restarts cores that were
- * offline in between. */
+/* Adds new cores, closes cores that have gone offline, and restarts cores that
+ * were offline in the meantime. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
   candidates_find_cores(engine->candidates, engine->candidates_len,
@@ -79,6 +79,6 @@ int engine_find_hotplug(struct engine *engine) {
   int status = topology_refresh(&engine->topology, machine);
   if (status == 0)
     return engine_apply_online(engine, &changed);
-  /* If the list of cores cannot be read in any way, keep the previous list. */
+  /* If neither sysfs nor /proc/stat lists the cores, keep the previous list. */
   return known ? status : 0;
 }

@@ -11,8 +11,8 @@
  * migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* A TSC whose rate could not be measured is tried again after this long, and at
- * growing intervals. */
+/* If the rate of the TSC could not be measured, the next attempt follows after
+ * this delay, which doubles with each failure up to the maximum. */
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
@@ -100,8 +100,8 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Under a hypervisor that reports no steal, the kernel's figure may be the
- * wrong one. */
+/* Reports a source that would be condemned, but runs under a hypervisor that
+ * reports no steal: the kernel's figure may be wrong instead. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(candidate->trouble, sizeof(candidate->trouble),
@@ -114,7 +114,7 @@ static void doubt(struct engine *engine, const struct core *core,
   candidate->doubt_reported = true;
 }
 
-/* Condemns the source of a core if it has missed work for too long. */
+/* Condemns the source of a core if it has missed work in too many windows. */
 static void judge_source(struct engine *engine, struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->source < 0 || core->source == SOURCE_IDLE ||

@@ -3,7 +3,7 @@
  *
  *   engine.c          open, sample, close
  *   engine_prove.c    when and where sources are proven
- *   engine_judge.c    whether sources are still right
+ *   engine_judge.c    whether sources are still correct
  *   engine_sources.c  which source serves which core
  *   engine_stat.c     /proc/stat
  *   engine_clock.c    the idle clock
@@ -80,9 +80,9 @@ struct engine {
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;
-  int64_t offset_ns; /* BOOTTIME - MONOTONIC */
-  int64_t bracket_ns;
-  uint64_t judge_at_ns;
+  int64_t offset_ns;    /* BOOTTIME - MONOTONIC */
+  int64_t bracket_ns;   /* how long reading these clocks took */
+  uint64_t judge_at_ns; /* when to check the sources against the kernel again */
   uint64_t isolated_at_ns; /* when to read the list of isolated cores again */
   struct perf_room room;
   struct engine_counts counts;
@@ -91,7 +91,8 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
-/* The candidate of the source idle or bpf, of which every machine has one. */
+/* Returns the candidate of the source idle or bpf. Every machine has exactly
+ * one candidate for each of them. */
 static inline struct candidate *engine_candidate(struct engine *engine,
                                                  enum source source) {
   struct candidate *candidate = engine->candidates;
@@ -156,8 +157,8 @@ int engine_read_stat(struct engine *engine);
  * the clock no longer runs, closes it and gives up its source. */
 void engine_read_clock(struct engine *engine);
 
-/* Decides whether `auto` loads the clock: it does so if no counter can serve
- * and the source idle is known to miss work. */
+/* With the option Source "auto", has the clock loaded if no core can use a
+ * counter and the source idle is known to miss work. */
 void engine_consider_clock(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
@@ -171,31 +172,29 @@ void engine_choose_sources(struct engine *engine);
  * engine_judge.c
  */
 
-/* A source is condemned after this many consecutive windows, each
- * LOADAVG_INTERVAL_NS long, in which ... */
+/* A source is condemned, and not used on the core for CONDEMN_REST_NS, after
+ * CONDEMN_WINDOWS consecutive windows of LOADAVG_INTERVAL_NS in which its load
+ * was lower than the kernel's by more than CONDEMN_POINTS. The kernel's figure
+ * is a lower bound, so such a source misses work. */
 #define CONDEMN_WINDOWS 3
-/* ... its counter saw less work than the kernel's idle clock by at least this
- * share. That clock runs from entering idle to leaving idle, so it misses no
- * work. */
 #define CONDEMN_POINTS 0.05
-/* How long a condemned source is not used. */
 #define CONDEMN_REST_NS (900 * NS_PER_S)
 
-/* Judges one window of a core with a hardware source. `hardware` is the load;
- * `kernel` is the kernel's lower bound, 1 - (idle + iowait + steal + guest) /
- * wall; `steal` is steal / wall; all are of the same window. `bracket_ns` is
- * how long reading /proc/stat took. `tick_sampled`: the kernel samples idle
- * time at the tick, so it proves nothing. Guest time is subtracted because the
- * kernel counts a guest that halts by itself as running. Windows that prove
- * nothing neither count nor interrupt a sequence. A counter is never condemned
- * for reading more than the kernel saw, because XDP in softirq looks like that.
- * Returns true when the source is condemned, and then resets *low_windows to 0.
- */
+/* Checks one window of a core whose source is not idle. `hardware` is the load
+ * in that window, `kernel` is the kernel's lower bound of the load,
+ * 1 - (idle + iowait + steal + guest) / wall, and `steal` is steal / wall.
+ * Guest time is subtracted because the kernel counts a guest that halts without
+ * leaving guest mode as running. `bracket_ns` is how long reading /proc/stat
+ * took. If `tick_sampled`, the kernel samples idle time at the tick, and its
+ * figures prove nothing. Windows that prove nothing neither count nor interrupt
+ * a sequence. A source is never condemned for reading more than the kernel saw,
+ * because the kernel may miss softirqs, such as XDP. Returns true if the source
+ * is condemned, and then resets *low_windows to 0. */
 bool engine_condemns(int *low_windows, double hardware, double kernel,
                      double steal, uint64_t bracket_ns, bool tick_sampled);
 
-/* Every LOADAVG_INTERVAL_NS, condemns sources that read too low, and has all
- * sources proven again if the rate of the TSC has changed. */
+/* Every LOADAVG_INTERVAL_NS, condemns sources that read too low, and has the
+ * sources in use proven again if the rate of the TSC has changed. */
 void engine_judge(struct engine *engine);
 
 /* Measures the rate of the TSC if a source needs it and an attempt is due. */
@@ -208,7 +207,7 @@ void engine_find_accounting(struct engine *engine);
  * engine_prove.c
  */
 
-/* Waits for a running proof to end. */
+/* Waits for a running proof to end, and applies its result. */
 void engine_prove_end(struct engine *engine);
 
 #endif

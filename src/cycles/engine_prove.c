@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A proof that could not be run is tried again after this long, and ever more
- * rarely. */
+/* An inconclusive proof is repeated after this delay, which doubles each time
+ * up to the maximum. */
 #define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
 #define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
 
-/* Returns a core on which a test thread may run for a moment: online, allowed
- * to this process, and not isolated. Returns -1 if there is no such core. */
+/* Returns a core that the candidate can serve and on which a test thread may
+ * run for a moment: online, allowed to this process, and not isolated. Each
+ * value of `tries` selects another core. Returns -1 if there is no such core.
+ */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
@@ -37,8 +39,8 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-/* A running proof. It has a copy of the candidate, because the engine continues
- * to sample meanwhile. */
+/* A running proof. It has a copy of the candidate, because the engine may
+ * change the candidate meanwhile. */
 struct proof_run {
   struct candidate *proven;
   struct candidate candidate;
@@ -65,7 +67,7 @@ static void conclude(struct engine *engine, struct candidate *candidate,
                "source %s is %s: %s", name, proof_name(proof), why);
 }
 
-/* Delays the next attempt, in case this proof is inconclusive. */
+/* Delays the next proof, which is needed if this proof was inconclusive. */
 static void set_next_try(const struct engine *engine,
                          struct candidate *candidate) {
   backoff_extend(&candidate->proof_backoff,
@@ -131,8 +133,8 @@ static void begin(struct engine *engine, struct candidate *candidate) {
   set_next_try(engine, candidate);
 }
 
-/* Waits for the running proof. The result is out of date and ignored if the
- * source was judged again or the rate of its TSC changed meanwhile. */
+/* The result is out of date, and ignored, if the candidate's proof or the rate
+ * of its TSC has changed since the proof began. */
 void engine_prove_end(struct engine *engine) {
   struct proof_run *run = engine->proof_run;
   if (run == NULL)

@@ -1,7 +1,7 @@
 #include "engine_private.h"
 
-/* Returns which sources may serve a core, as a bit mask. Isolated cores may
- * only be read without disturbing them, or not at all. */
+/* Returns which sources may serve a core, as a bit mask. For isolated cores,
+ * this depends on the option IsolatedCores. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
   if (!core->isolated)
@@ -51,8 +51,8 @@ static void say_change(const struct engine *engine,
                candidate_name(engine, to), reason_to_leave(engine, from, to));
 }
 
-/* Reports changes in one line for all cores that change from and to the same
- * source. */
+/* Reports changes of sources, in one line for all cores with the same change.
+ */
 static void say_changes(struct engine *engine) {
   engine_for_each_online(first, engine) {
     int from = first->announced, to = first->candidate;
@@ -70,7 +70,7 @@ static void say_changes(struct engine *engine) {
   }
 }
 
-/* Reports what is wrong with each source. */
+/* If no core has a source, reports what is wrong with each source. */
 static void say_no_source(struct engine *engine) {
   if (!engine_begins(engine, CONDITION_NO_SOURCE, !engine_has_source(engine)))
     return;
@@ -91,8 +91,8 @@ static const struct candidate *proven_counter(const struct engine *engine) {
   return NULL;
 }
 
-/* Isolated cores often run many softirqs, some of which the source idle may
- * miss. */
+/* Recommends a counter for isolated cores that use the source idle: such cores
+ * often run many softirqs, and the source idle may miss some of them. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;
@@ -142,7 +142,7 @@ static void say_short_of_descriptors(struct engine *engine) {
     engine_say(engine, JOURNAL_WARNING,
                "some cores have no hardware counter, because too few "
                "descriptors would be left for the rest of this process; raise "
-               "its limit of open files by %ld (LimitNOFILE= under systemd)",
+               "its limit on open files by %ld (LimitNOFILE= under systemd)",
                room->missing);
 }
 

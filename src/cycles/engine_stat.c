@@ -14,8 +14,8 @@ static void say_unreadable_rows(struct engine *engine) {
     char list[128];
     core_set_format(unreadable, list, sizeof(list));
     engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat has no readable row for %s %s: its figures that "
-               "need /proc/stat are missing",
+               "/proc/stat has no readable row for %s %s: figures that need "
+               "/proc/stat are missing there",
                core_set_count(unreadable) == 1 ? "core" : "cores", list);
   }
 }
@@ -63,7 +63,7 @@ static int read_stat(struct engine *engine) {
   if (status != 0)
     return status;
   if (!same_cores(engine)) {
-    /* A core may just have come or gone. */
+    /* A core may have just come online or gone offline. */
     status = engine_find_hotplug(engine);
     if (status != 0)
       return status;

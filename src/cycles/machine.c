@@ -144,9 +144,9 @@ static void linux_perf_close(void *context, int fd) {
  * Cores that come and go
  *
  * The kernel announces this in uevents, such as
- * "offline@/devices/system/cpu/cpu1". A core may go and come back between two
- * reads of the list of online cores. Without the uevent, nobody would notice
- * that its counters had stopped.
+ * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
+ * between two reads of the list of online cores. Only the uevent then shows
+ * that its counters have stopped.
  */
 
 /* Makes the kernel drop all messages except those that begin with "onli" or

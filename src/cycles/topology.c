@@ -99,8 +99,8 @@ static int read_sibling(const struct machine *machine, int core,
   return next != core && next < cores_len ? next : -1;
 }
 
-/* Goes once round the physical core. The bound protects against a broken map.
- */
+/* Follows the ring of siblings once. The bound ends the loop if the siblings
+ * form no ring, because sysfs contradicts itself. */
 double topology_sibling_max(const struct topology *topology, int core,
                             double (*value)(const void *context, int core),
                             const void *context) {
