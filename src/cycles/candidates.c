@@ -80,28 +80,15 @@ static int add_event(struct candidate *candidate,
   return candidate->events_len++;
 }
 
-/* Adds the event that will measure the load. */
-static bool add_named_event(struct candidate *candidate,
-                            const struct finder *finder, const char *text) {
+/* Adds an event by its name. Returns its index in the group, or -1 with the
+ * reason in why[]. */
+static int add_named_event(struct candidate *candidate,
+                           const struct finder *finder, const char *text,
+                           char why[CANDIDATE_REASON_MAX]) {
   struct perf_event event;
-  candidate->available =
-      perf_event_parse(&event, text, finder->options->machine,
-                       candidate->reason, sizeof(candidate->reason)) == 0;
-  if (candidate->available)
-    add_event(candidate, &event);
-  return candidate->available;
-}
-
-/* Adds an event to count in addition to the load. Returns its index in the
- * group, or -1 if the event does not exist. */
-static int add_extra_event(struct candidate *candidate,
-                           const struct finder *finder, const char *text) {
-  struct perf_event event;
-  char why[CANDIDATE_REASON_MAX];
-  if (perf_event_parse(&event, text, finder->options->machine, why,
-                       sizeof(why)) != 0)
-    return -1;
-  return add_event(candidate, &event);
+  int status = perf_event_parse(&event, text, finder->options->machine, why,
+                                CANDIDATE_REASON_MAX);
+  return status == 0 ? add_event(candidate, &event) : -1;
 }
 
 /* ---------------------------------------------------------------------------
@@ -143,8 +130,9 @@ static void explain_no_frequency(struct candidate *candidate,
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
   const struct engine_options *options = finder->options;
+  char ignored[CANDIDATE_REASON_MAX];
   if (options->smi)
-    candidate->smi = add_extra_event(candidate, finder, "msr/smi/");
+    candidate->smi = add_named_event(candidate, finder, "msr/smi/", ignored);
   /* A configured event need not count at the rate of the TSC. */
   bool has_tsc_rate = candidate->source != SOURCE_EVENT;
   bool may_use_tsc = finder->tsc_steady && has_tsc_rate;
@@ -316,6 +304,7 @@ int candidates_measure_tsc(struct candidate candidates[], int len,
  */
 
 static void find_mperf(struct finder *finder, const struct core_kind *kind) {
+  char ignored[CANDIDATE_REASON_MAX];
   struct candidate *candidate =
       add_candidate_of_kind(finder, SOURCE_MPERF, kind);
   if (!candidate->available)
@@ -327,10 +316,13 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
     return;
   }
   candidate->must_be_proven = finder->topology->hypervisor;
-  if (!add_named_event(candidate, finder, "msr/mperf/"))
+  candidate->available =
+      add_named_event(candidate, finder, "msr/mperf/", candidate->reason) >= 0;
+  if (!candidate->available)
     return;
   if (finder->options->frequency)
-    candidate->aperf = add_extra_event(candidate, finder, "msr/aperf/");
+    candidate->aperf =
+        add_named_event(candidate, finder, "msr/aperf/", ignored);
   choose_denominator(candidate, finder);
 }
 
@@ -358,7 +350,9 @@ static struct candidate *find_event(struct finder *finder, const char *text) {
     set_unavailable(candidate, "no event is configured");
     return candidate;
   }
-  if (!add_named_event(candidate, finder, text))
+  candidate->available =
+      add_named_event(candidate, finder, text, candidate->reason) >= 0;
+  if (!candidate->available)
     return candidate;
   const char *slash = strchr(text, '/');
   if (slash != NULL)

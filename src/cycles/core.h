@@ -14,8 +14,8 @@
 struct engine;
 
 /* Running totals of one core since it was first seen. Subtracting two totals of
- * the same epoch gives a window. A new epoch begins after a change
- * that no window can span: the core went away, the machine slept, or the source
+ * the same epoch gives a window. A new epoch begins after a change that no
+ * window can span: the core went away, the machine slept, or the source
  * changed. An impossible sample is dropped, and the rest of its window still
  * counts. Times are in nanoseconds unless stated otherwise. A double holds up
  * to 2^53 ns (104 days) exactly, and longer times to a relative error of 1e-16.
@@ -28,8 +28,7 @@ struct core_totals {
   uint64_t stat_epoch; /* like epoch, for /proc/stat */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
-  double
-      stat_idle; /* idle + iowait; never decreases, unlike the kernel's sum */
+  double stat_idle; /* idle + iowait; decreases of the sum are ignored */
   double stat_steal;
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if the source has none */

@@ -121,34 +121,33 @@ static void find(struct domains *domains) {
  * Opening
  */
 
-static void say(struct domains *domains, const char *why) {
-  if (!domains->reported)
-    journal_say(&engine_options(domains->engine)->journal, JOURNAL_WARNING,
-                "some package counters are missing: %s", why);
+/* Reports once that figures are missing. */
+static void say_missing(struct domains *domains, int status) {
+  char why[WHY_MAX];
+  if (domains->reported)
+    return;
+  perf_explain(why, sizeof(why), status);
+  journal_say(&engine_options(domains->engine)->journal, JOURNAL_WARNING,
+              "some package counters are missing: %s", why);
   domains->reported = true;
 }
 
 static void open_counter(struct domains *domains, struct counter *counter) {
   int status = perf_group_open(&counter->group, domains->machine,
                                counter->figure.core, &counter->event, 1, false);
-  if (status == 0)
-    return;
-  char why[WHY_MAX];
-  perf_explain(why, sizeof(why), status);
-  say(domains, why);
+  if (status != 0)
+    say_missing(domains, status);
 }
 
 static bool has_room(struct domains *domains) {
   const struct machine *machine = domains->machine;
   long wanted = (long)domains->len + 1;
-  if (machine->perf_room(machine->context, wanted,
-                         engine_options(domains->engine)->raise_limit) >=
-      wanted)
-    return true;
-  char why[WHY_MAX];
-  perf_explain(why, sizeof(why), -EMFILE);
-  say(domains, why);
-  return false;
+  bool room = machine->perf_room(
+                  machine->context, wanted,
+                  engine_options(domains->engine)->raise_limit) >= wanted;
+  if (!room)
+    say_missing(domains, -EMFILE);
+  return room;
 }
 
 static void open_all(struct domains *domains) {

@@ -52,19 +52,14 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-static int copy_options(struct engine *engine,
-                        const struct engine_options *options) {
+static void copy_options(struct engine *engine,
+                         const struct engine_options *options) {
   engine->options = *options;
   core_set_fill(&engine->wanted);
   if (options->cores != NULL) {
     engine->wanted = *options->cores;
     engine->options.cores = &engine->wanted;
   }
-  if (options->event == NULL)
-    return 0;
-  engine->event = strdup(options->event);
-  engine->options.event = engine->event;
-  return engine->event != NULL ? 0 : -ENOMEM;
 }
 
 static int check_options(const struct engine_options *options) {
@@ -85,9 +80,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     return -ENOMEM;
   struct core_set none;
   core_set_clear(&none);
-  status = copy_options(engine, options);
-  if (status == 0)
-    status = topology_read(&engine->topology, options->machine);
+  copy_options(engine, options);
+  status = topology_read(&engine->topology, options->machine);
   if (status != 0)
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
@@ -106,6 +100,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine_read_clock(engine);
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
+  engine->options.event = NULL; /* the caller's string may not live longer */
   /* Sample now, so that files that cannot be read are reported at once. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
@@ -125,7 +120,6 @@ void engine_close(struct engine *engine) {
   for (size_t i = 0; i < engine->cores_len; i++)
     core_close(&engine->cores[i]);
   free(engine->cores);
-  free(engine->event);
   idle_clock_close(engine->clock);
   procstat_free(&engine->stat);
   topology_free(&engine->topology);

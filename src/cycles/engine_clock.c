@@ -49,6 +49,10 @@ static void find_misses(const struct engine *engine, char *text, size_t size) {
              core);
 }
 
+static bool has_purpose(const struct engine *engine) {
+  return engine->clock_purpose[0] != '\0';
+}
+
 static bool counter_serves(const struct engine *engine) {
   engine_for_each_online(core, engine) {
     if (source_is_counter(core->source))
@@ -61,13 +65,12 @@ static bool counter_serves(const struct engine *engine) {
  * of the machine, and afterwards the clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
   const struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
-  if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
+  if (engine->options.source != SOURCE_AUTO || has_purpose(engine) ||
       !engine->options.hardware || candidate->available ||
       counter_serves(engine))
     return;
   find_misses(engine, engine->clock_purpose, sizeof(engine->clock_purpose));
-  engine->load_clock = engine->clock_purpose[0] != '\0';
-  if (engine->load_clock)
+  if (has_purpose(engine))
     engine->clock_backoff = (struct backoff){0};
 }
 
@@ -114,7 +117,7 @@ static void start_cores(struct engine *engine) {
 }
 
 static void open_clock(struct engine *engine, struct candidate *candidate) {
-  bool wanted = engine->options.source == SOURCE_BPF || engine->load_clock;
+  bool wanted = engine->options.source == SOURCE_BPF || has_purpose(engine);
   bool load = wanted && !topology_any_isolated(&engine->topology);
   int status = idle_clock_open(&engine->clock, engine->options.machine, load,
                                candidate->reason, sizeof(candidate->reason));
@@ -131,7 +134,7 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   /* The clock needs no proof: a core on which it has not run has no value. */
   candidate->proof = PROOF_PROVEN;
   candidate->reason[0] = '\0';
-  if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
+  if (has_purpose(engine) && !idle_clock_is_pinned(engine->clock))
     engine_say(engine, JOURNAL_INFO,
                "the idle clock of source bpf is loaded: %s",
                engine->clock_purpose);

@@ -57,7 +57,6 @@ struct perf_room {
 struct engine {
   struct engine_options options;
   struct core_set wanted; /* options.cores, or all cores */
-  char *event;            /* copy of options.event */
   struct topology topology;
   bool kernel_has[KERNEL_MEMBERS];
   struct candidate candidates[CANDIDATES_MAX];
@@ -65,8 +64,8 @@ struct engine {
   struct backoff tsc_backoff; /* delays measuring the TSC's rate */
   struct idle_clock *clock;   /* the clock that the source bpf reads, or NULL */
   bool clock_read;            /* true if this sample has read the clock */
-  bool load_clock; /* load the clock although no option names the source */
-  char clock_purpose[128]; /* why the clock is loaded */
+  /* Why the clock is loaded although no option names the source, or "". */
+  char clock_purpose[128];
   struct backoff clock_backoff;
   struct proof_run *proof_run; /* the running proof, or NULL */
   atomic_bool closing;         /* tells a running proof to end soon */

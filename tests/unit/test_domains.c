@@ -1,4 +1,4 @@
-/* Residencies and power of packages, on machines with such PMUs. */
+/* Tests the residencies and the power of packages. */
 #include "unit.h"
 
 #include "cycles/domains.h"
