@@ -75,7 +75,7 @@ static int add(struct snapshot *snapshot, const char *name,
   return 0;
 }
 
-/* Finds the cores that have this number in a map of the topology. */
+/* Finds the online cores that have this number in a map of the topology. */
 static void members(struct core_set *set, const struct topology *topology,
                     const int *number_of, int number) {
   core_set_clear(set);

@@ -28,7 +28,7 @@ int candidate_window(const struct candidate *candidate,
   double running_ns = (double)(to->time_running_ns - from->time_running_ns);
   double unhalted = counted(from, to, 0);
   double tsc = counted(from, to, candidate->tsc);
-  /* The TSC is a member of the group and stopped whenever the counter did, so
+  /* The TSC is a member of the group and stops whenever the counter stops, so
    * its count is not scaled. */
   double base = candidate->denominator == DENOMINATOR_TSC
                     ? tsc

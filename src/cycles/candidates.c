@@ -47,8 +47,9 @@ static void rule_out(struct candidate *candidate,
   if (options->source != SOURCE_AUTO && options->source != candidate->source)
     set_unavailable(candidate, "another source is configured");
   else if (!options->hardware)
-    set_unavailable(candidate, "counters of this kernel do not belong to this "
-                               "SysRoot (set HostPerf true if they do)");
+    set_unavailable(candidate, "this kernel cannot be measured with another "
+                               "SysRoot (set HostPerf true if the SysRoot "
+                               "belongs to this kernel)");
 }
 
 /* Adds a candidate, which is available unless the options rule it out. The

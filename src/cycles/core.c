@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* After a failure on a core, the next attempt follows after this delay, which
+ * doubles with each failure up to the maximum. */
 #define REST_FIRST_NS NS_PER_S
 #define REST_MAX_NS (60 * NS_PER_S)
 

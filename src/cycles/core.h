@@ -72,7 +72,7 @@ struct core {
   /* The members below are private to the engine. */
   int candidate; /* index of the candidate in use, or -1 */
   int announced; /* the candidate last named in the journal */
-  /* per candidate, after it failed on this core */
+  /* Per candidate: after a failure on this core, delays the next attempt. */
   struct backoff backoff[CANDIDATES_MAX];
   struct perf_group group;
   bool has_reading; /* `reading` holds the group's last reading */
@@ -94,7 +94,7 @@ struct core {
   int refusals; /* consecutive impossible windows */
 
   struct core_sample sample;
-  struct core_totals judged; /* the totals when the source was last judged */
+  struct core_totals judged; /* the totals at the last engine_judge */
   int low_windows; /* consecutive windows that contradict the source */
 };
 

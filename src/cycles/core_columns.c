@@ -16,7 +16,8 @@
  * some kernels, the sum can also decrease by some ticks. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
-/* If columns are wrong in this many consecutive windows, they were reset. */
+/* Columns that are wrong in this many consecutive windows are assumed to have
+ * been reset. */
 #define REFUSALS_MAX 3
 
 void core_forget_columns(struct core *core) {

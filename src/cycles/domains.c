@@ -13,7 +13,7 @@
 
 static const struct pmu {
   const char *name;
-  /* Around the names of its events; not part of the figures' names. */
+  /* Parts of the names of its events that the names of figures leave out. */
   const char *prefix, *suffix;
 } pmus[] = {
     [DOMAIN_CORE_RESIDENCY] = {"cstate_core", "", "-residency"},
@@ -29,7 +29,7 @@ struct counter {
   double joules; /* energy per count, in joules */
   bool has_reading;
   struct perf_reading reading;
-  struct domain_figure figure; /* all but its value */
+  struct domain_figure figure; /* without its value */
 };
 
 struct domains {
@@ -37,8 +37,8 @@ struct domains {
   const struct machine *machine;
   bool wanted[KINDS];
   bool reported; /* the journal has reported that counters are missing */
-  /* The cores through which counters may be read. If the set changes, counters
-   * are reopened. */
+  /* The cores through which counters may be read. If the set changes, all
+   * counters are reopened. */
   struct core_set cores;
   struct counter tsc; /* residencies are counted in cycles of the TSC */
   size_t len;

@@ -23,8 +23,8 @@ struct domain_figure {
 
 struct domains;
 
-/* Returns NULL if neither kind of figure is wanted or memory is short. All
- * functions below accept NULL. */
+/* Returns NULL if no figures are wanted or can be read, or if out of memory.
+ * The functions below accept NULL. */
 struct domains *domains_open(const struct engine *engine, bool residency,
                              bool power);
 void domains_close(struct domains *domains);

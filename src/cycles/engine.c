@@ -37,7 +37,7 @@ static void warn_of_absent_cores(const struct engine *engine) {
       list);
 }
 
-/* Reports a source that the user named but that is unavailable. */
+/* Warns if the source that the user named is unavailable. */
 static void warn_of_named_source(const struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++) {
     const struct candidate *candidate = &engine->candidates[i];
@@ -100,7 +100,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine_read_clock(engine);
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
-  engine->options.event = NULL; /* the caller's string may not live longer */
+  engine->options.event = NULL; /* the string belongs to the caller */
   /* Sample now, so that files that cannot be read are reported at once. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
@@ -130,7 +130,9 @@ void engine_close(struct engine *engine) {
  * One sample
  */
 
-/* Has the machine slept since the last sample? */
+/* Reads the clocks. Returns true if the machine has slept since the last
+ * sample.
+ */
 static bool was_suspended(struct engine *engine) {
   int64_t before_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
   int64_t boot_ns = (int64_t)engine_clock(engine, CLOCK_BOOTTIME);
@@ -155,8 +157,8 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* Were the clocks of all cores slower than CLOCK_MONOTONIC in a late window?
- * Then this virtual machine was paused, and the window is worthless. */
+/* Returns true if, in a late window, the clocks of all cores were slower than
+ * CLOCK_MONOTONIC: this virtual machine was paused. */
 static bool was_paused(const struct engine *engine) {
   bool any = false;
   engine_for_each_online(core, engine) {

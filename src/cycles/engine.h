@@ -50,10 +50,10 @@ struct engine_options {
   bool hardware;            /* whether hardware counters may be used */
   enum source source;       /* SOURCE_AUTO: the best proven source */
   const char *event;        /* for SOURCE_EVENT */
-  double base_frequency_hz; /* base frequency of the counter; 0: find out */
+  double base_frequency_hz; /* base frequency of the counter; 0: unknown */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
-  struct core_set also_isolated; /* in addition to the kernel's */
+  struct core_set also_isolated; /* besides those of the kernel */
   bool ipc;                      /* also count cycles and instructions */
   bool frequency;                /* also count aperf */
   bool smi;                      /* count system management interrupts */
@@ -63,7 +63,7 @@ struct engine_options {
   const atomic_bool *cancel;
 };
 
-/* How often these have happened since the engine was opened. */
+/* Counts of events since the engine was opened. */
 struct engine_counts {
   uint64_t windows_discarded;
   uint64_t errors; /* loads outside 0 to 1, and failed reads */

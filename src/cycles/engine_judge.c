@@ -104,10 +104,11 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
  * reports no steal: the kernel's figure may be wrong instead. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
-  snprintf(candidate->trouble, sizeof(candidate->trouble),
-           "it read %.1f %% on core %d while the kernel was not idle for %.1f "
-           "%%; this hypervisor reports no stolen time, so either may be right",
-           100 * hardware, core->number, 100 * kernel);
+  snprintf(
+      candidate->trouble, sizeof(candidate->trouble),
+      "it read %.1f %% on core %d while the kernel measured at least "
+      "%.1f %%; this hypervisor reports no stolen time, so either may be right",
+      100 * hardware, core->number, 100 * kernel);
   if (!candidate->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
                source_name(candidate->source), candidate->trouble);
@@ -135,7 +136,7 @@ static void judge_source(struct engine *engine, struct core *core) {
   }
   snprintf(
       candidate->reason, sizeof(candidate->reason),
-      "it read %.1f %% while the kernel was not idle for %.1f %%, in three "
+      "it read %.1f %% while the kernel measured at least %.1f %%, in three "
       "consecutive windows of 4.6 s",
       100 * hardware, 100 * kernel);
   core->backoff[core->candidate].until_ns = engine->time_ns + CONDEMN_REST_NS;

@@ -26,7 +26,7 @@
 enum kernel_member {
   KERNEL_IDLE_STEALTIME, /* idle time excludes time stolen while idle */
   KERNEL_IDLE_DYNTICK,   /* idle time runs from tick stop to tick restart */
-  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts, if these are timed */
+  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts if they are timed */
   KERNEL_MEMBERS,
 };
 
@@ -34,10 +34,10 @@ enum kernel_member {
 enum condition {
   CONDITION_STAT_FAILED,
   CONDITION_STAT_WITHHELD,
-  CONDITION_STAT_UNREADABLE, /* for some cores */
+  CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
-  CONDITION_ISOLATED_ON_IDLE, /* although a counter could measure these cores */
+  CONDITION_ISOLATED_ON_IDLE, /* although a counter could be used there */
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,

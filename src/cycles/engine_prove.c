@@ -48,6 +48,7 @@ struct proof_run {
   struct probe *probe;
 };
 
+/* Records the result of a proof, and reports it if it is new. */
 static void conclude(struct engine *engine, struct candidate *candidate,
                      enum proof proof, const char *why) {
   const char *name = source_name(candidate->source);

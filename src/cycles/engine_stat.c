@@ -43,10 +43,9 @@ static void say_withheld(const struct engine *engine) {
                rows, cores);
 }
 
-/* In a container, LXCFS may renumber the rows of /proc/stat so that they do not
- * belong to the cores of sysfs, and nothing tells which cores they belong to.
- * If LXCFS also provides the list of cores, rows and list may agree and both be
- * wrong. */
+/* In a container, LXCFS may renumber the rows of /proc/stat, and no file shows
+ * which cores of sysfs they describe. If LXCFS also provides the list of cores,
+ * the rows and the list may agree and both be wrong. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))

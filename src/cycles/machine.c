@@ -393,7 +393,7 @@ int64_t machine_time_offset_ns(const struct machine *machine) {
 
 int machine_read_core_set(const struct machine *machine, const char *path,
                           struct core_set *set) {
-  /* Enough for the longest list, which has every second one of 8192 cores. */
+  /* Enough for the longest list, which contains every second core. */
   char text[CORES_MAX * 5 / 2 + 64];
   ssize_t length =
       machine->read_file(machine->context, path, text, sizeof(text));

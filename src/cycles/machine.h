@@ -1,8 +1,7 @@
 /* machine: what the engine needs from the computer it runs on. machine_linux()
  * is the real machine. A test supplies its own clock, counters and files, and
  * can thus simulate counter wraps, suspends and vanishing cores without
- * waiting. Add a function here for each new kind of measurement; it is NULL on
- * machines that lack it. */
+ * waiting. Each new kind of measurement adds a function here. */
 #ifndef PERCORE_MACHINE_H
 #define PERCORE_MACHINE_H
 

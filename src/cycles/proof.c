@@ -88,7 +88,8 @@ static bool cancelled(const struct probe *probe) {
   return atomic_load_explicit(probe->cancel, memory_order_relaxed);
 }
 
-/* The kernel moves a thread off a core that goes offline, for good. */
+/* When a core goes offline, the kernel moves its threads to other cores for
+ * good. */
 static bool is_there(const struct probe *probe) {
   return sched_getcpu() == probe->core;
 }

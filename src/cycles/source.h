@@ -19,7 +19,7 @@ enum source {
 
 enum proof {
   PROOF_PENDING,  /* not yet run */
-  PROOF_PROVEN,   /* reads full load while spinning and less while idle */
+  PROOF_PROVEN,   /* read full load on a spinning core, less on an idle core */
   PROOF_UNPROVEN, /* could not be tested fully: used, but shown as unproven */
   /* The kernel samples the idle time of the source idle at the tick. */
   PROOF_TICK_SAMPLED,
