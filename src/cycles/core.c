@@ -255,7 +255,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
       engine_say(engine, JOURNAL_NOTICE,
                  "core %d: %s lost its counter to another user of the PMU; "
                  "from now on, counters already in use are shared, and their "
-                 "readings scaled",
+                 "readings are scaled",
                  core->number, source_name(candidate->source));
     reopen(engine, core, false);
     return;

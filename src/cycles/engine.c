@@ -1,5 +1,6 @@
 #include "engine_private.h"
 
+#include "btf.h"
 #include "loadavg.h"
 
 #include <errno.h>
@@ -14,6 +15,12 @@
 /* If the window is late and a core's own clock advanced by less than this share
  * of it, the core was not running. */
 #define PAUSE_PROGRESS 0.5
+
+static const char *const kernel_members[KERNEL_MEMBERS] = {
+    [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
+    [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
+    [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
+};
 
 /* ---------------------------------------------------------------------------
  * Open and close
@@ -92,7 +99,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);
   engine_measure_tsc(engine);
-  engine_find_accounting(engine);
+  btf_find(options->machine, kernel_members, engine->kernel_has,
+           KERNEL_MEMBERS);
   status = engine_apply_online(engine, &none);
   if (status != 0)
     goto failed;
@@ -185,7 +193,7 @@ static void drop_window(struct engine *engine) {
 int engine_sample(struct engine *engine, bool late) {
   if (was_suspended(engine)) {
     engine_say(engine, JOURNAL_INFO,
-               "this machine was suspended; the window is dropped");
+               "this machine was suspended; the window is discarded");
     reopen_all(engine);
   }
   int status = engine_find_hotplug(engine);
@@ -199,7 +207,7 @@ int engine_sample(struct engine *engine, bool late) {
   engine_for_each_online(core, engine) { core_read(engine, core); }
   if (late && was_paused(engine)) {
     engine_say(engine, JOURNAL_INFO,
-               "this machine was paused for a while; the window is dropped");
+               "this machine was paused for a while; the window is discarded");
     drop_window(engine);
     return 0;
   }

@@ -1,6 +1,5 @@
 #include "engine_private.h"
 
-#include "btf.h"
 #include "loadavg.h"
 
 #include <math.h>
@@ -20,30 +19,6 @@
  */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
-
-/* ---------------------------------------------------------------------------
- * How the kernel accounts for time
- */
-
-void engine_find_accounting(struct engine *engine) {
-  static const char *const names[KERNEL_MEMBERS] = {
-      [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
-      [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
-      [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
-  };
-  btf_find(engine->options.machine, names, engine->kernel_has, KERNEL_MEMBERS);
-}
-
-static void say_softirq_is_idle(struct engine *engine) {
-  bool any = false;
-  engine_for_each_online(core, engine) { any |= core->source == SOURCE_IDLE; }
-  if (any && engine_softirq_is_idle(engine) &&
-      engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
-    engine_say(engine, JOURNAL_WARNING,
-               "this kernel counts softirqs on an idle core as idle, so loads "
-               "of the source idle miss them; use a hardware source, or a "
-               "kernel with CONFIG_IRQ_TIME_ACCOUNTING");
-}
 
 /* ---------------------------------------------------------------------------
  * The TSC
@@ -140,6 +115,17 @@ static void judge_source(struct engine *engine, struct core *core) {
       "consecutive windows of 4.6 s",
       100 * hardware, 100 * kernel);
   core->backoff[core->candidate].until_ns = engine->time_ns + CONDEMN_REST_NS;
+}
+
+static void say_softirq_is_idle(struct engine *engine) {
+  bool any = false;
+  engine_for_each_online(core, engine) { any |= core->source == SOURCE_IDLE; }
+  if (any && engine_softirq_is_idle(engine) &&
+      engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "this kernel counts softirqs on an idle core as idle, so loads "
+               "of the source idle miss them; use a hardware source, or a "
+               "kernel with CONFIG_IRQ_TIME_ACCOUNTING");
 }
 
 void engine_judge(struct engine *engine) {

@@ -199,9 +199,6 @@ void engine_judge(struct engine *engine);
 /* Measures the rate of the TSC if a source needs it and an attempt is due. */
 void engine_measure_tsc(struct engine *engine);
 
-/* Finds out from BTF how the kernel accounts for time. */
-void engine_find_accounting(struct engine *engine);
-
 /* ---------------------------------------------------------------------------
  * engine_prove.c
  */

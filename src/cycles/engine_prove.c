@@ -86,7 +86,7 @@ static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
   bool idle = candidate->source == SOURCE_IDLE;
   int status = 0;
   if (!engine->options.hardware) {
-    snprintf(why, why_size, "figures of another SysRoot cannot be proven");
+    snprintf(why, why_size, "sources cannot be proven with another SysRoot");
     return false;
   }
   if (core < 0) {

@@ -235,7 +235,7 @@ void perf_explain(char *text, size_t size, int status) {
   else if (status == -ENODEV)
     remedy = " (the core is offline)";
   else if (status == -EMFILE)
-    remedy = " (raise the limit of open files, LimitNOFILE= under systemd)";
+    remedy = " (raise the limit on open files, LimitNOFILE= under systemd)";
   snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);
 }
 
