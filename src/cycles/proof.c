@@ -66,6 +66,8 @@ struct probe {
   const struct candidate *candidate;
   const struct perf_group *group; /* NULL when proving idle time */
   const atomic_bool *cancel;
+  double load;   /* as the source read it; explains the verdict */
+  double truth;  /* the true load in the last attempt to evade the tick */
   bool was_away; /* the source could not be read, or the core went offline */
   pthread_t thread;
   atomic_bool ended;
@@ -111,9 +113,10 @@ static double load_since(const struct probe *probe,
   return growth.unhalted / growth.wall;
 }
 
-static enum proof_half spin_half(struct probe *probe, double *load) {
+static enum proof_half spin_half(struct probe *probe) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
-  for (int i = 0; i < SPIN_TRIES && !cancelled(probe); i++) {
+  for (int i = 0;
+       i < SPIN_TRIES && half != PROOF_HALF_PASSED && !cancelled(probe); i++) {
     probe->was_away = affinity_pin(probe->core) != 0;
     if (probe->was_away)
       break;
@@ -127,15 +130,13 @@ static enum proof_half spin_half(struct probe *probe, double *load) {
     double spun_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double seen = has_begun ? load_since(probe, &from) : NAN;
     probe->was_away = isnan(seen) || !is_there(probe);
-    if (probe->was_away)
-      continue;
-    enum proof_half this_half = proof_judge_spin(seen, cpu_ns / spun_ns);
+    enum proof_half this_half = probe->was_away
+                                    ? PROOF_HALF_NOT_RUN
+                                    : proof_judge_spin(seen, cpu_ns / spun_ns);
     if (this_half == PROOF_HALF_NOT_RUN)
       continue;
-    *load = seen;
     half = this_half;
-    if (half == PROOF_HALF_PASSED)
-      break;
+    probe->load = seen;
   }
   return half;
 }
@@ -159,10 +160,11 @@ static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   return (double)procstat_idle_ns(&stat->rows[probe->core]);
 }
 
-static enum proof_half idle_half(struct probe *probe, double *load) {
+static enum proof_half idle_half(struct probe *probe) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   struct procstat stat = {0};
-  for (int i = 0; i < IDLE_TRIES && !cancelled(probe); i++) {
+  for (int i = 0;
+       i < IDLE_TRIES && half == PROOF_HALF_NOT_RUN && !cancelled(probe); i++) {
     struct perf_reading from;
     bool has_begun = perf_group_read(probe->group, &from) == 0;
     double idle_before_ns = known_idle_ns(probe, &stat);
@@ -170,25 +172,18 @@ static enum proof_half idle_half(struct probe *probe, double *load) {
     sleep_until(begin_ns + IDLE_NS);
     double slept_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double idle_ns = known_idle_ns(probe, &stat) - idle_before_ns;
-    double seen = has_begun ? load_since(probe, &from) : NAN;
+    probe->load = has_begun ? load_since(probe, &from) : NAN;
     if (idle_before_ns < 0)
       break;
-    probe->was_away = isnan(seen) || !is_there(probe);
-    if (probe->was_away)
-      continue;
-    enum proof_half this_half = proof_judge_idle(seen, idle_ns, slept_ns);
-    if (this_half == PROOF_HALF_NOT_RUN)
-      continue;
-    *load = seen;
-    half = this_half;
-    break;
+    probe->was_away = isnan(probe->load) || !is_there(probe);
+    if (!probe->was_away)
+      half = proof_judge_idle(probe->load, idle_ns, slept_ns);
   }
   procstat_free(&stat);
   return half;
 }
 
 static void prove_counter(struct probe *probe) {
-  double spin_load = NAN, idle_load = NAN;
   int status = affinity_pin(probe->core);
   if (status != 0) {
     snprintf(probe->why, sizeof(probe->why), "core %d cannot be used: %s",
@@ -196,22 +191,21 @@ static void prove_counter(struct probe *probe) {
     probe->proof = PROOF_UNPROVEN;
     return;
   }
-  enum proof_half spin = spin_half(probe, &spin_load);
-  enum proof_half idle = spin == PROOF_HALF_FAILED
-                             ? PROOF_HALF_NOT_RUN
-                             : idle_half(probe, &idle_load);
+  enum proof_half spin = spin_half(probe);
+  enum proof_half idle =
+      spin == PROOF_HALF_FAILED ? PROOF_HALF_NOT_RUN : idle_half(probe);
   probe->proof =
       cancelled(probe) ? PROOF_PENDING : proof_judge_counter(spin, idle);
   if (spin == PROOF_HALF_FAILED)
     snprintf(probe->why, sizeof(probe->why),
              "it read %.3f on core %d while a thread was spinning there",
-             spin_load, probe->core);
+             probe->load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
     snprintf(
         probe->why, sizeof(probe->why),
         "it read %.3f on core %d while the core was idle: it does not stop "
         "when the core halts",
-        idle_load, probe->core);
+        probe->load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
     snprintf(
         probe->why, sizeof(probe->why),
@@ -253,21 +247,15 @@ static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }
 
-/* The result of one attempt, as shares of its time. */
-struct tick_try {
-  double truth, load;
-};
-
 /* Returns 0 with the verdict in probe->proof, or -errno. */
 static int try_tick(struct probe *probe, struct procstat *stat,
-                    uint64_t tick_ns, uint64_t phase_ns,
-                    struct tick_try *seen) {
+                    uint64_t tick_ns, uint64_t phase_ns) {
   int status = read_row(probe, stat);
   if (status != 0)
     return status;
   uint64_t from_ns = stat->time_ns;
   struct procstat_row from = stat->rows[probe->core];
-  seen->truth = evade_ticks(probe, tick_ns, phase_ns);
+  probe->truth = evade_ticks(probe, tick_ns, phase_ns);
   if (!is_there(probe))
     return -ENODEV;
   status = read_row(probe, stat);
@@ -279,14 +267,13 @@ static int try_tick(struct probe *probe, struct procstat *stat,
       (double)procstat_busy_ns(to) - (double)procstat_busy_ns(&from);
   double idle_ns =
       (double)procstat_idle_ns(to) - (double)procstat_idle_ns(&from);
-  seen->load = 1 - idle_ns / wall_ns;
-  probe->proof = proof_judge_tick(seen->truth, busy_ns / wall_ns, seen->load);
+  probe->load = 1 - idle_ns / wall_ns;
+  probe->proof = proof_judge_tick(probe->truth, busy_ns / wall_ns, probe->load);
   return 0;
 }
 
 static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
-  struct tick_try seen = {0};
   struct timespec tick; /* the coarse clock advances once per tick */
   clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
   uint64_t tick_ns = (uint64_t)tick.tv_nsec;
@@ -295,7 +282,7 @@ static void prove_tick(struct probe *probe) {
   for (uint64_t i = 0; i < TICK_TRIES && status == 0 &&
                        probe->proof == PROOF_PENDING && !cancelled(probe);
        i++)
-    status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES, &seen);
+    status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
   procstat_free(&stat);
   if (status != 0)
     snprintf(probe->why, sizeof(probe->why), "the proof on core %d failed: %s",
@@ -305,7 +292,7 @@ static void prove_tick(struct probe *probe) {
         probe->why, sizeof(probe->why),
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
-        seen.load, probe->core, seen.truth);
+        probe->load, probe->core, probe->truth);
   else if (probe->proof == PROOF_PENDING)
     snprintf(probe->why, sizeof(probe->why),
              "core %d was never free enough to prove it", probe->core);
