@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/clock.h"
 #include "cycles/proof.h"
 
 #include <errno.h>
@@ -143,6 +144,46 @@ static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   machine_linux_close(machine);
 }
 
+/* Counts nanoseconds, whether the core is halted or not. */
+static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
+  (void)context;
+  (void)fd;
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  const uint64_t words[] = {1, now_ns, now_ns, now_ns};
+  assert_true(size >= sizeof words);
+  memcpy(buffer, words, sizeof words);
+  return (ssize_t)sizeof words;
+}
+
+/* Where other work keeps the core busy, it cannot be refuted either. */
+static void a_counter_that_never_stops_is_not_proven(void **state) {
+  (void)state;
+  const struct machine endless = {.perf_read = read_clock};
+  const struct perf_group group = {.machine = &endless, .events_len = 1};
+  const struct candidate candidate = {.source = SOURCE_EVENT,
+                                      .events_len = 1,
+                                      .tsc = -1,
+                                      .aperf = -1,
+                                      .smi = -1,
+                                      .denominator = DENOMINATOR_TIME_ENABLED,
+                                      .base_frequency_hz = 1e9};
+  const atomic_bool cancel = false;
+  char why[PROOF_WHY_MAX];
+  struct probe *probe;
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  assert_int_equal(
+      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, &cancel),
+      0);
+  enum proof proof = probe_end(probe, why);
+  if (proof == PROOF_REFUTED)
+    assert_non_null(strstr(why, "does not stop when the core halts"));
+  else
+    assert_int_equal(proof, PROOF_UNPROVEN);
+  assert_null(strstr(why, "could not be read"));
+  machine_linux_close(machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
@@ -158,6 +199,7 @@ int main(void) {
       cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
       cmocka_unit_test(a_probe_without_figures_proves_nothing),
       cmocka_unit_test(a_source_that_cannot_be_read_is_not_refuted),
+      cmocka_unit_test(a_counter_that_never_stops_is_not_proven),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
