@@ -88,11 +88,12 @@ static inline const char *candidate_why(const struct candidate *candidate) {
 int candidate_open(const struct candidate *candidate, struct perf_group *group,
                    const struct machine *machine, int core, bool pinned);
 
-/* Computes what the group counted between two readings: the members of *growth
- * from `wall` (the growth of time_enabled) to `base_cycles`. `unhalted` is not
- * clamped to `wall`. *running is the growth of time_running / the growth of
- * time_enabled. Returns 0; -ESTALE if time_enabled did not advance, because the
- * core was away; -EAGAIN if the group never ran, so nothing is known. */
+/* Computes what the group counted between two readings. Sets these members of
+ * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
+ * base_cycles, mperf, aperf and smi. *running is the growth of time_running
+ * divided by wall. Returns 0; -ESTALE if time_enabled did not advance, because
+ * the core was away; -EAGAIN if the group never ran, so nothing is known.
+ * *growth is unchanged on error. */
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
                      const struct perf_reading *to, struct core_totals *growth,

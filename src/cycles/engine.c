@@ -85,8 +85,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
     return -ENOMEM;
-  struct core_set none;
-  core_set_clear(&none);
+  const struct core_set none = {0};
   copy_options(engine, options);
   status = topology_read(&engine->topology, options->machine);
   if (status != 0)

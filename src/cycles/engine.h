@@ -53,7 +53,7 @@ struct engine_options {
   double base_frequency_hz; /* base frequency of the counter; 0: unknown */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
-  struct core_set also_isolated; /* besides those of the kernel */
+  struct core_set also_isolated; /* in addition to the kernel's list */
   bool ipc;                      /* also count cycles and instructions */
   bool frequency;                /* also count aperf */
   bool smi;                      /* count system management interrupts */

@@ -66,8 +66,7 @@ int engine_apply_online(struct engine *engine, const struct core_set *changed) {
 
 int engine_find_hotplug(struct engine *engine) {
   const struct machine *machine = engine->options.machine;
-  struct core_set changed, online;
-  core_set_clear(&changed);
+  struct core_set changed = {0}, online;
   if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
     core_set_fill(&changed);
   bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",

@@ -20,8 +20,7 @@ static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
   size_t size = CPU_ALLOC_SIZE(CORES_MAX);
-  struct core_set allowed;
-  core_set_clear(&allowed);
+  struct core_set allowed = {0};
   if (mask != NULL && sched_getaffinity(0, size, mask) == 0)
     for (int core = 0; core < CORES_MAX; core++)
       if (CPU_ISSET_S((size_t)core, size, mask))

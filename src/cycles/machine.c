@@ -145,8 +145,8 @@ static void linux_perf_close(void *context, int fd) {
  *
  * The kernel announces this in uevents, such as
  * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
- * between two reads of the list of online cores. Only the uevent then shows
- * that its counters have stopped.
+ * between two reads of the list of online cores. Its counters have then
+ * stopped, although the list is the same.
  */
 
 /* Makes the kernel drop all messages except those that begin with "onli" or
