@@ -75,14 +75,7 @@ static int add(struct snapshot *snapshot, const char *name,
   return 0;
 }
 
-static int add_numbered(struct snapshot *snapshot, const char *kind, int number,
-                        const struct core_set *set) {
-  char name[FIGURES_NAME_MAX];
-  snprintf(name, sizeof(name), "%s%d", kind, number);
-  return add(snapshot, name, set);
-}
-
-/* Finds the cores that have this number in a map of the topology. */
+/* Finds the online cores that have this number in a map of the topology. */
 static void members(struct core_set *set, const struct topology *topology,
                     const int *number_of, int number) {
   core_set_clear(set);
@@ -111,22 +104,19 @@ static bool is_a_node(const struct topology *topology,
   return core_set_equal(&node, package);
 }
 
-static int add_nodes_and_packages(struct snapshot *snapshot,
-                                  const struct topology *topology) {
+/* Adds an aggregate for each number in the map, except for packages that equal
+ * a node. */
+static int add_each(struct snapshot *snapshot, const struct topology *topology,
+                    const int *number_of, const char *kind) {
+  char name[FIGURES_NAME_MAX];
   struct core_set set;
-  int status = 0;
-  for (int node = next_number(topology, topology->node, -1);
-       node >= 0 && status == 0;
-       node = next_number(topology, topology->node, node)) {
-    members(&set, topology, topology->node, node);
-    status = add_numbered(snapshot, "node", node, &set);
-  }
-  for (int package = next_number(topology, topology->package, -1);
-       package >= 0 && status == 0;
-       package = next_number(topology, topology->package, package)) {
-    members(&set, topology, topology->package, package);
-    if (!is_a_node(topology, &set))
-      status = add_numbered(snapshot, "package", package, &set);
+  int number = -1, status = 0;
+  while (status == 0 &&
+         (number = next_number(topology, number_of, number)) >= 0) {
+    members(&set, topology, number_of, number);
+    snprintf(name, sizeof(name), "%s%d", kind, number);
+    if (number_of == topology->node || !is_a_node(topology, &set))
+      status = add(snapshot, name, &set);
   }
   return status;
 }
@@ -142,7 +132,9 @@ int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
       status = add(snapshot, "housekeeping", &housekeeping);
   }
   if (status == 0)
-    status = add_nodes_and_packages(snapshot, topology);
+    status = add_each(snapshot, topology, topology->node, "node");
+  if (status == 0)
+    status = add_each(snapshot, topology, topology->package, "package");
   for (size_t i = 0; i < groups_len && status == 0; i++)
     status = add(snapshot, groups[i].name, &groups[i].cores);
   return status;

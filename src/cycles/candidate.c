@@ -1,10 +1,8 @@
 #include "candidate.h"
 
-#include <errno.h>
+#include "core.h"
 
-bool candidate_serves(const struct candidate *candidate, int core) {
-  return candidate->any_core || core_set_has(&candidate->cores, core);
-}
+#include <errno.h>
 
 int candidate_open(const struct candidate *candidate, struct perf_group *group,
                    const struct machine *machine, int core, bool pinned) {
@@ -20,8 +18,8 @@ static double counted(const struct perf_reading *from,
 
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
-                     const struct perf_reading *to,
-                     struct candidate_window *window) {
+                     const struct perf_reading *to, struct core_totals *growth,
+                     double *running) {
   if (to->time_enabled_ns <= from->time_enabled_ns)
     return -ESTALE;
   if (to->time_running_ns <= from->time_running_ns)
@@ -30,22 +28,19 @@ int candidate_window(const struct candidate *candidate,
   double running_ns = (double)(to->time_running_ns - from->time_running_ns);
   double unhalted = counted(from, to, 0);
   double tsc = counted(from, to, candidate->tsc);
-  /* The TSC is a member of the group and stopped whenever the counter did, so
+  /* The TSC is a member of the group and stops whenever the counter stops, so
    * its count is not scaled. */
   double base = candidate->denominator == DENOMINATOR_TSC
                     ? tsc
                     : candidate->base_frequency_hz * running_ns / 1e9;
   if (!(base > 0))
     return -EAGAIN;
-  double running = running_ns / wall_ns;
-  *window = (struct candidate_window){
-      .wall_ns = wall_ns,
-      .unhalted_ns = unhalted / base * wall_ns,
-      .running = running,
-      .base_cycles = (candidate->tsc >= 0 ? tsc : base) / running,
-      .mperf = candidate->aperf >= 0 ? unhalted : 0,
-      .aperf = counted(from, to, candidate->aperf),
-      .smi = counted(from, to, candidate->smi),
-  };
+  *running = running_ns / wall_ns;
+  growth->wall = wall_ns;
+  growth->unhalted = unhalted / base * wall_ns;
+  growth->base_cycles = (candidate->tsc >= 0 ? tsc : base) / *running;
+  growth->mperf = candidate->aperf >= 0 ? unhalted : 0;
+  growth->aperf = counted(from, to, candidate->aperf);
+  growth->smi = counted(from, to, candidate->smi);
   return 0;
 }

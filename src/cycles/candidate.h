@@ -13,6 +13,7 @@
 #define CANDIDATE_REASON_MAX 256
 #define CANDIDATE_PMU_MAX 64
 
+struct core_totals;
 struct engine_options;
 struct topology;
 
@@ -32,9 +33,8 @@ struct candidate {
   bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
   /* name in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[CANDIDATE_PMU_MAX];
-  uint64_t pmu_type; /* type of the hybrid PMU, otherwise 0 */
-  bool any_core;
-  struct core_set cores; /* the cores it can serve, unless any_core */
+  uint64_t pmu_type;     /* type of the hybrid PMU, otherwise 0 */
+  struct core_set cores; /* the cores it can serve */
 
   /* For hardware sources only. events[0] counts unhalted time. */
   int events_len;
@@ -48,15 +48,6 @@ struct candidate {
   double tsc_per_ns;            /* as first measured; 0 before */
 };
 
-/* What a group counted between two readings. */
-struct candidate_window {
-  double wall_ns;     /* growth of time_enabled */
-  double unhalted_ns; /* not clamped to wall_ns */
-  double running;     /* growth of time_running / growth of time_enabled */
-  double base_cycles; /* base-frequency cycles in wall_ns; 0 if unknown */
-  double mperf, aperf, smi; /* 0 if not in the group */
-};
-
 /* ---------------------------------------------------------------------------
  * candidates.c
  */
@@ -67,14 +58,14 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
 
-/* Finds out which cores each PMU serves. Call this before the first core is
- * served, and whenever cores have come or gone. */
+/* Finds out which cores each candidate can serve. Call this before the first
+ * core is sampled, and whenever cores have come or gone. */
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
-/* Counters that also count inside guests can keep guests from starting. This
- * gives up such candidates when the first guest appears, and allows them again
- * when the last guest is gone. */
+/* Makes candidates with yields_to_guests unavailable while this host runs
+ * guests, because a counter that also counts inside guests can keep guests from
+ * starting. */
 void candidates_yield_to_guests(struct candidate candidates[], int len,
                                 const struct machine *machine);
 
@@ -89,17 +80,23 @@ int candidates_measure_tsc(struct candidate candidates[], int len,
  * candidate.c
  */
 
-bool candidate_serves(const struct candidate *candidate, int core);
+/* Returns what is wrong with the candidate, or "". */
+static inline const char *candidate_why(const struct candidate *candidate) {
+  return candidate->reason[0] != '\0' ? candidate->reason : candidate->trouble;
+}
 
 int candidate_open(const struct candidate *candidate, struct perf_group *group,
                    const struct machine *machine, int core, bool pinned);
 
-/* Computes the window between two readings. Returns 0; -ESTALE if time_enabled
- * did not advance, because the core was away; -EAGAIN if the group never ran in
- * the window, so nothing is known. */
+/* Computes what the group counted between two readings. Sets these members of
+ * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
+ * base_cycles, mperf, aperf and smi. *running is the growth of time_running
+ * divided by wall. Returns 0; -ESTALE if time_enabled did not advance, because
+ * the core was away; -EAGAIN if the group never ran, so nothing is known.
+ * *growth is unchanged on error. */
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
-                     const struct perf_reading *to,
-                     struct candidate_window *window);
+                     const struct perf_reading *to, struct core_totals *growth,
+                     double *running);
 
 #endif

@@ -4,6 +4,7 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -46,21 +47,19 @@ static void rule_out(struct candidate *candidate,
   if (options->source != SOURCE_AUTO && options->source != candidate->source)
     set_unavailable(candidate, "another source is configured");
   else if (!options->hardware)
-    set_unavailable(candidate, "counters of this kernel do not belong to this "
-                               "SysRoot (set HostPerf true if they do)");
+    set_unavailable(candidate, "this kernel cannot be measured with another "
+                               "SysRoot (set HostPerf true if the SysRoot "
+                               "belongs to this kernel)");
 }
 
-/* Returns the next place in candidates[]. The caller leaves room for all
- * sources. */
+/* Adds a candidate, which is available unless the options rule it out. The
+ * caller makes sure that there is room. */
 static struct candidate *add_candidate(struct finder *finder,
                                        enum source source) {
   struct candidate *candidate = &finder->candidates[finder->len++];
-  *candidate = (struct candidate){.source = source,
-                                  .available = true,
-                                  .any_core = true,
-                                  .tsc = -1,
-                                  .aperf = -1,
-                                  .smi = -1};
+  *candidate = (struct candidate){
+      .source = source, .available = true, .tsc = -1, .aperf = -1, .smi = -1};
+  core_set_fill(&candidate->cores);
   if (source != SOURCE_IDLE)
     rule_out(candidate, finder->options);
   return candidate;
@@ -82,51 +81,37 @@ static int add_event(struct candidate *candidate,
   return candidate->events_len++;
 }
 
-/* Adds the event that will measure the load. */
-static bool add_named_event(struct candidate *candidate,
-                            const struct finder *finder, const char *text) {
+/* Adds an event by its name. Returns its index in the group, or -1 with the
+ * reason in why[]. */
+static int add_named_event(struct candidate *candidate,
+                           const struct finder *finder, const char *text,
+                           char why[CANDIDATE_REASON_MAX]) {
   struct perf_event event;
-  candidate->available =
-      perf_event_parse(&event, text, finder->options->machine,
-                       candidate->reason, sizeof(candidate->reason)) == 0;
-  if (candidate->available)
-    add_event(candidate, &event);
-  return candidate->available;
-}
-
-/* Adds an event to count beside the load. Returns its index in the group, or -1
- * if the event does not exist. */
-static int add_extra_event(struct candidate *candidate,
-                           const struct finder *finder, const char *text) {
-  struct perf_event event;
-  char why[CANDIDATE_REASON_MAX];
-  if (perf_event_parse(&event, text, finder->options->machine, why,
-                       sizeof(why)) != 0)
-    return -1;
-  return add_event(candidate, &event);
+  int status = perf_event_parse(&event, text, finder->options->machine, why,
+                                CANDIDATE_REASON_MAX);
+  return status == 0 ? add_event(candidate, &event) : -1;
 }
 
 /* ---------------------------------------------------------------------------
  * Denominators
  */
 
-/* Returns the cores on which a counter may be opened for a moment. Includes
- * isolated cores only if there are no others. */
-static struct core_set cores_to_disturb(const struct topology *topology,
-                                        const struct candidate *candidate) {
-  struct core_set cores = topology->online;
-  if (candidate != NULL && !candidate->any_core)
-    core_set_intersect(&cores, &candidate->cores);
+/* Returns those of the cores on which a counter may be opened for a moment.
+ * Includes isolated cores only if there are no others. */
+static struct core_set cores_to_disturb(struct core_set cores,
+                                        const struct topology *topology) {
+  core_set_intersect(&cores, &topology->online);
   struct core_set housekeeping = cores;
   core_set_subtract(&housekeeping, &topology->isolated);
   return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
 }
 
-/* An event that does not exist needs no reason about its frequency. */
+/* Explains why the candidate is unavailable: its event does not exist, or the
+ * frequency of the event is unknown. */
 static void explain_no_frequency(struct candidate *candidate,
                                  const struct finder *finder) {
   const struct machine *machine = finder->options->machine;
-  struct core_set cores = cores_to_disturb(finder->topology, candidate);
+  struct core_set cores = cores_to_disturb(candidate->cores, finder->topology);
   struct perf_group group;
   int status = candidate_open(candidate, &group, machine,
                               core_set_next(&cores, -1), false);
@@ -138,16 +123,17 @@ static void explain_no_frequency(struct candidate *candidate,
                                "unknown: set BaseFrequency (percore(1): "
                                "--base-frequency)");
   if (status == 0)
-    perf_group_close(&group, machine);
+    perf_group_close(&group);
 }
 
-/* Chooses one of the two denominators and finds what it needs. Call this when
- * events[0] is known. */
+/* Chooses one of the two denominators, and adds the event or finds the
+ * frequency that it needs. Call this after events[0] has been added. */
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
   const struct engine_options *options = finder->options;
+  char ignored[CANDIDATE_REASON_MAX];
   if (options->smi)
-    candidate->smi = add_extra_event(candidate, finder, "msr/smi/");
+    candidate->smi = add_named_event(candidate, finder, "msr/smi/", ignored);
   /* A configured event need not count at the rate of the TSC. */
   bool has_tsc_rate = candidate->source != SOURCE_EVENT;
   bool may_use_tsc = finder->tsc_steady && has_tsc_rate;
@@ -204,18 +190,18 @@ static int measure_tsc(const struct machine *machine, int core,
   int status = perf_group_open(&group, machine, core, tsc, 1, false);
   if (status != 0)
     return status;
-  status = perf_group_read(&group, machine, &from);
+  status = perf_group_read(&group, &from);
   if (status == 0) {
     nanosleep(&(struct timespec){.tv_nsec = MEASUREMENT_NS}, NULL);
-    status = perf_group_read(&group, machine, &to);
+    status = perf_group_read(&group, &to);
   }
-  perf_group_close(&group, machine);
+  perf_group_close(&group);
   if (status != 0)
     return status;
-  if (to.time_enabled_ns <= from.time_enabled_ns)
+  double rate = perf_rate(&from, &to);
+  if (isnan(rate))
     return -ESTALE;
-  *rate_hz = 1e9 * (double)(to.value[0] - from.value[0]) /
-             (double)(to.time_enabled_ns - from.time_enabled_ns);
+  *rate_hz = 1e9 * rate;
   return 0;
 }
 
@@ -226,7 +212,7 @@ static int measure_tsc_somewhere(const struct machine *machine,
   int status = perf_event_parse(&tsc, "msr/tsc/", machine, why, why_size);
   if (status != 0)
     return status;
-  struct core_set cores = cores_to_disturb(topology, NULL);
+  struct core_set cores = cores_to_disturb(topology->online, topology);
   core_set_for_each(core, &cores) {
     status = measure_tsc(machine, core, &tsc, rate_hz);
     if (status == 0)
@@ -247,8 +233,8 @@ static void ignore_name(const char *name, void *argument) {
 
 /* Does this host run guests? A core PMU event that does not exclude guests can
  * keep guests with a mediated PMU from starting. If KVM is a module, its use
- * count tells. If KVM is built in, there is no use count, so assume that guests
- * run. */
+ * count shows whether guests run. If KVM is built in, there is no use count,
+ * and guests are assumed to run. */
 static bool runs_guests(const struct machine *machine) {
   static const char *const modules[] = {"kvm_intel", "kvm_amd"};
   for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
@@ -319,6 +305,7 @@ int candidates_measure_tsc(struct candidate candidates[], int len,
  */
 
 static void find_mperf(struct finder *finder, const struct core_kind *kind) {
+  char ignored[CANDIDATE_REASON_MAX];
   struct candidate *candidate =
       add_candidate_of_kind(finder, SOURCE_MPERF, kind);
   if (!candidate->available)
@@ -330,10 +317,13 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
     return;
   }
   candidate->must_be_proven = finder->topology->hypervisor;
-  if (!add_named_event(candidate, finder, "msr/mperf/"))
+  candidate->available =
+      add_named_event(candidate, finder, "msr/mperf/", candidate->reason) >= 0;
+  if (!candidate->available)
     return;
   if (finder->options->frequency)
-    candidate->aperf = add_extra_event(candidate, finder, "msr/aperf/");
+    candidate->aperf =
+        add_named_event(candidate, finder, "msr/aperf/", ignored);
   choose_denominator(candidate, finder);
 }
 
@@ -361,7 +351,9 @@ static struct candidate *find_event(struct finder *finder, const char *text) {
     set_unavailable(candidate, "no event is configured");
     return candidate;
   }
-  if (!add_named_event(candidate, finder, text))
+  candidate->available =
+      add_named_event(candidate, finder, text, candidate->reason) >= 0;
+  if (!candidate->available)
     return candidate;
   const char *slash = strchr(text, '/');
   if (slash != NULL)
@@ -382,7 +374,7 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
   const struct machine *machine = finder->options->machine;
   char path[320], event[320], text[64];
   snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
-  /* The last two are for bpf and idle. */
+  /* The last two places are reserved for bpf and idle. */
   if (finder->len == CANDIDATES_MAX - 2 ||
       machine->read_file(machine->context, path, text, sizeof(text)) < 0)
     return;
@@ -460,8 +452,9 @@ void candidates_find_cores(struct candidate candidates[], int len,
       continue;
     snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", candidate->pmu);
     int status = machine_read_core_set(machine, path, &candidate->cores);
-    candidate->any_core = status == -ENOENT;
-    if (status != 0)
+    if (status == -ENOENT)
+      core_set_fill(&candidate->cores);
+    else if (status != 0)
       core_set_clear(&candidate->cores);
   }
 }

@@ -1,11 +1,12 @@
 #include "engine_private.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+/* After a failure on a core, the next attempt follows after this delay, which
+ * doubles with each failure up to the maximum. */
 #define REST_FIRST_NS NS_PER_S
 #define REST_MAX_NS (60 * NS_PER_S)
 
@@ -24,24 +25,27 @@ static void begin_epoch(struct core *core) {
   core->has_reading = false;
 }
 
-static void begin_ipc_epoch(struct core *core) {
+static void drop_source(struct core *core) {
+  perf_group_close(&core->group);
+  core->candidate = -1;
+  core->source = SOURCE_NONE;
+  begin_epoch(core);
+}
+
+static void drop_ipc(struct core *core) {
+  perf_group_close(&core->ipc_group);
   core->total.ipc_epoch++;
   core->has_ipc_reading = false;
 }
 
-void core_close(struct engine *engine, struct core *core) {
-  perf_group_close(&core->group, engine->options.machine);
-  perf_group_close(&core->ipc_group, engine->options.machine);
-  core->candidate = -1;
-  core->source = SOURCE_NONE;
-  core->low_windows = 0;
-  begin_epoch(core);
-  begin_ipc_epoch(core);
+void core_close(struct core *core) {
+  drop_source(core);
+  drop_ipc(core);
   core_forget_columns(core);
 }
 
-void core_restart(struct engine *engine, struct core *core) {
-  core_close(engine, core);
+void core_restart(struct core *core) {
+  core_close(core);
   memset(core->backoff, 0, sizeof(core->backoff));
   core->ipc_backoff = (struct backoff){0};
 }
@@ -57,7 +61,7 @@ static bool is_usable(const struct engine *engine, const struct core *core,
   return candidate->available && candidate->proof != PROOF_REFUTED &&
          (candidate->proof == PROOF_PROVEN || !candidate->must_be_proven) &&
          (allowed >> candidate->source & 1) &&
-         candidate_serves(candidate, core->number) &&
+         core_set_has(&candidate->cores, core->number) &&
          core->backoff[index].until_ns <= engine->time_ns;
 }
 
@@ -67,10 +71,8 @@ static void compute_room(struct engine *engine) {
   if (room->computed)
     return;
   room->computed = true;
-  room->left = machine->perf_room == NULL
-                   ? LONG_MAX
-                   : machine->perf_room(machine->context, room->wanted,
-                                        engine->options.raise_limit);
+  room->left = machine->perf_room(machine->context, room->wanted,
+                                  engine->options.raise_limit);
   room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
 }
 
@@ -83,20 +85,23 @@ static int take_room(struct engine *engine, int counters) {
   return 0;
 }
 
-/* On a hybrid processor, the plain event counts on one kind of core only. */
+/* Returns the type of the PMU to count on. On a hybrid processor, an event
+ * without a PMU type counts on one kind of core only. */
 static uint64_t pmu_type_of(const struct engine *engine, int core) {
   for (int i = 0; i < engine->candidates_len; i++)
     if (engine->candidates[i].pmu_type != 0 &&
-        candidate_serves(&engine->candidates[i], core))
+        core_set_has(&engine->candidates[i].cores, core))
       return engine->candidates[i].pmu_type;
   return 0;
 }
 
 static void open_ipc_group(struct engine *engine, struct core *core,
                            unsigned allowed) {
+  static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
+                                      PERF_COUNT_HW_INSTRUCTIONS};
   bool undisturbed = (allowed & SOURCE_COUNTERS) == 0;
   if (undisturbed)
-    perf_group_close(&core->ipc_group, engine->options.machine);
+    drop_ipc(core);
   if (!engine->options.ipc || !engine->options.hardware || undisturbed ||
       core->ipc_group.events_len > 0 ||
       core->ipc_backoff.until_ns > engine->time_ns)
@@ -108,13 +113,14 @@ static void open_ipc_group(struct engine *engine, struct core *core,
     return;
   uint64_t pmu_type = pmu_type_of(engine, core->number);
   struct perf_event events[2];
-  for (int i = 0; i < 2; i++) {
-    events[i] = engine->ipc_events[i];
-    events[i].config |= pmu_type << PERF_PMU_TYPE_SHIFT;
-  }
+  for (int i = 0; i < 2; i++)
+    events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
+                                    .config = configs[i] |
+                                              pmu_type << PERF_PMU_TYPE_SHIFT,
+                                    .exclude_guest = true};
+  drop_ipc(core);
   int status = perf_group_open(&core->ipc_group, engine->options.machine,
                                core->number, events, 2, false);
-  begin_ipc_epoch(core);
   if (status == 0) {
     core->ipc_backoff.wait_ns = 0;
     return;
@@ -129,21 +135,32 @@ static void open_ipc_group(struct engine *engine, struct core *core,
                core->number, why);
 }
 
-/* Opens the group and reads it once. Otherwise a group that can be opened but
- * not read would be chosen, announced, and given up again at every attempt. A
- * pinned group that did not get its counter is left to the first reading. */
-static int open_and_try(const struct candidate *candidate,
-                        struct perf_group *group, const struct machine *machine,
-                        int core) {
+/* Finds out whether the candidate can serve the core now. A group is opened and
+ * read once: otherwise a group that can be opened but not read would be chosen,
+ * announced, and given up again at every attempt. A pinned group that did not
+ * get its counter is left to the first reading. The idle clock must already
+ * have run on the core. */
+static int try_candidate(struct engine *engine, const struct core *core,
+                         const struct candidate *candidate,
+                         struct perf_group *group) {
+  struct idle_clock_reading halted;
   struct perf_reading reading;
-  int status =
-      candidate_open(candidate, group, machine, core, candidate->pinned);
+  if (candidate->source == SOURCE_IDLE)
+    return 0;
+  if (candidate->source == SOURCE_BPF)
+    return engine->clock_read
+               ? idle_clock_core(engine->clock, core->number, &halted)
+               : -EAGAIN;
+  int status = take_room(engine, candidate->events_len);
+  if (status == 0)
+    status = candidate_open(candidate, group, engine->options.machine,
+                            core->number, candidate->pinned);
   if (status != 0)
     return status;
-  status = perf_group_read(group, machine, &reading);
+  status = perf_group_read(group, &reading);
   if (status == 0 || status == -EBUSY)
     return 0;
-  perf_group_close(group, machine);
+  perf_group_close(group);
   return status;
 }
 
@@ -154,28 +171,13 @@ static void explain_clock(struct candidate *candidate,
            core->number);
 }
 
-/* The clock must already have run on the core. */
-static int try_clock(const struct engine *engine, const struct core *core) {
-  struct idle_clock_reading reading;
-  return engine->clock_read
-             ? idle_clock_core(engine->clock, core->number, &reading)
-             : -EAGAIN;
-}
-
 /* Returns true if the candidate now serves the core. If not, the core keeps its
  * source. */
 static bool take_candidate(struct engine *engine, struct core *core,
                            int index) {
-  const struct machine *machine = engine->options.machine;
   struct candidate *candidate = &engine->candidates[index];
   struct perf_group group = {0};
-  int status = 0;
-  if (candidate->source == SOURCE_BPF)
-    status = try_clock(engine, core);
-  else if (candidate->source != SOURCE_IDLE)
-    status = take_room(engine, candidate->events_len);
-  if (status == 0 && source_is_counter(candidate->source))
-    status = open_and_try(candidate, &group, machine, core->number);
+  int status = try_candidate(engine, core, candidate, &group);
   if (status != 0) {
     if (candidate->source == SOURCE_BPF)
       explain_clock(candidate, core);
@@ -184,11 +186,10 @@ static bool take_candidate(struct engine *engine, struct core *core,
     rest(engine, &core->backoff[index]);
     return false;
   }
-  perf_group_close(&core->group, machine);
+  drop_source(core);
   core->group = group;
   core->candidate = index;
   core->low_windows = 0;
-  begin_epoch(core);
   if (candidate->source != SOURCE_IDLE && candidate->proof == PROOF_PROVEN)
     /* The reason for an earlier condemnation no longer applies. */
     candidate->reason[0] = '\0';
@@ -203,11 +204,8 @@ static void choose_candidate(struct engine *engine, struct core *core,
     if (i == core->candidate || take_candidate(engine, core, i))
       return;
   }
-  if (core->candidate < 0)
-    return;
-  perf_group_close(&core->group, engine->options.machine);
-  core->candidate = -1;
-  begin_epoch(core);
+  if (core->candidate >= 0)
+    drop_source(core);
 }
 
 void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
@@ -228,18 +226,15 @@ static void read_counter(struct engine *engine, struct core *core);
 
 /* Leaves the core without a source until the next sample chooses again. */
 static void give_up(struct engine *engine, struct core *core) {
-  perf_group_close(&core->group, engine->options.machine);
-  begin_epoch(core);
   rest(engine, &core->backoff[core->candidate]);
-  core->candidate = -1;
-  core->source = SOURCE_NONE;
+  drop_source(core);
 }
 
 /* Closes the group, which no longer works. Opens and reads another at once, so
  * that the next sample has a value again. */
 static void reopen(struct engine *engine, struct core *core, bool pinned) {
   const struct candidate *candidate = &engine->candidates[core->candidate];
-  perf_group_close(&core->group, engine->options.machine);
+  perf_group_close(&core->group);
   engine->counts.reopens++;
   engine->counts.windows_discarded++;
   begin_epoch(core);
@@ -260,7 +255,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
       engine_say(engine, JOURNAL_NOTICE,
                  "core %d: %s lost its counter to another user of the PMU; "
                  "from now on, counters already in use are shared, and their "
-                 "readings scaled",
+                 "readings are scaled",
                  core->number, source_name(candidate->source));
     reopen(engine, core, false);
     return;
@@ -276,32 +271,19 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
   give_up(engine, core);
 }
 
-static void add_window(struct core *core, const struct candidate_window *window,
-                       uint64_t time_ns) {
-  core->sample.valid = true;
-  core->sample.growth.wall = window->wall_ns;
-  core->sample.growth.unhalted = window->unhalted_ns;
-  core->sample.growth.aperf = window->aperf;
-  core->sample.growth.mperf = window->mperf;
-  core->sample.growth.smi = window->smi;
-  core->sample.growth.base_cycles = window->base_cycles;
-  core->sample.progress_ns = window->wall_ns;
-  core->sample.monotonic_ns = (double)(time_ns - core->reading_time_ns);
-  core->multiplexed = window->running;
-}
-
 static void read_counter(struct engine *engine, struct core *core) {
   const struct candidate *candidate = &engine->candidates[core->candidate];
+  struct core_sample *sample = &core->sample;
   struct perf_reading reading;
-  struct candidate_window window;
-  int status = perf_group_read(&core->group, engine->options.machine, &reading);
+  int status = perf_group_read(&core->group, &reading);
   uint64_t time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   if (status != 0) {
     read_failed(engine, core, status);
     return;
   }
   if (core->has_reading)
-    status = candidate_window(candidate, &core->reading, &reading, &window);
+    status = candidate_window(candidate, &core->reading, &reading,
+                              &sample->growth, &core->multiplexed);
   if (status == -ESTALE) {
     reopen(engine, core, core->group.pinned);
     return;
@@ -310,7 +292,8 @@ static void read_counter(struct engine *engine, struct core *core) {
     core->multiplexed = 0;
     engine->counts.windows_discarded++;
   } else if (core->has_reading) {
-    add_window(core, &window, time_ns);
+    sample->progress_ns = sample->growth.wall;
+    sample->monotonic_ns = (double)(time_ns - core->reading_time_ns);
   }
   core->has_reading = true;
   core->reading = reading;
@@ -318,8 +301,8 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
-/* If the clock could not be read in a sample, the next sample covers the time.
- */
+/* If the clock cannot be read in this sample, the window of the next sample
+ * includes this time. */
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct idle_clock_reading reading;
@@ -332,7 +315,6 @@ static void read_clock(struct engine *engine, struct core *core) {
     return;
   }
   if (core->has_reading) {
-    sample->valid = true;
     sample->growth.wall = (double)(reading.time_ns - core->reading_time_ns);
     sample->growth.unhalted =
         sample->growth.wall - (double)(reading.halted_ns - core->halted_ns);
@@ -349,16 +331,15 @@ static void read_clock(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
-static void read_ipc(struct engine *engine, struct core *core) {
+static void read_ipc(struct core *core) {
   const struct perf_reading *from = &core->ipc_reading;
   struct perf_reading to;
   struct core_totals *total = &core->total;
   if (core->ipc_group.events_len == 0)
     return;
-  if (perf_group_read(&core->ipc_group, engine->options.machine, &to) != 0 ||
+  if (perf_group_read(&core->ipc_group, &to) != 0 ||
       (core->has_ipc_reading && to.time_enabled_ns <= from->time_enabled_ns)) {
-    perf_group_close(&core->ipc_group, engine->options.machine);
-    begin_ipc_epoch(core);
+    drop_ipc(core);
     return;
   }
   if (core->has_ipc_reading) {
@@ -380,7 +361,7 @@ void core_read(struct engine *engine, struct core *core) {
     read_clock(engine, core);
   else if (core->candidate >= 0)
     read_counter(engine, core);
-  read_ipc(engine, core);
+  read_ipc(core);
 }
 
 /* ---------------------------------------------------------------------------
@@ -423,13 +404,13 @@ void core_commit(struct engine *engine, struct core *core) {
   const struct core_sample *sample = &core->sample;
   if (sample->stat_valid)
     add_columns(&core->total, &sample->growth);
-  if (!sample->valid || !(sample->growth.wall > 0))
+  if (!(sample->growth.wall > 0))
     return;
   if (is_plausible(core)) {
     add_load(&core->total, &sample->growth);
     return;
   }
-  /* The readings themselves are a sound new base. */
+  /* The readings themselves are a valid start of the next window. */
   engine->counts.errors++;
   engine->counts.windows_discarded++;
 }

@@ -14,11 +14,12 @@
 struct engine;
 
 /* Running totals of one core since it was first seen. Subtracting two totals of
- * the same epoch gives a window. A new epoch begins when no window can span a
- * change: the core went away, the machine slept, or the source changed. An
- * impossible sample is dropped; the rest of its window still counts. Times are
- * in nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104
- * days) exactly, and longer times to a relative error of 1e-16. */
+ * the same epoch gives a window. A new epoch begins after a change that no
+ * window can span: the core went away, the machine slept, or the source
+ * changed. An impossible sample is dropped, and the rest of its window still
+ * counts. Times are in nanoseconds unless stated otherwise. A double holds up
+ * to 2^53 ns (104 days) exactly, and longer times to a relative error of 1e-16.
+ */
 struct core_totals {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
@@ -27,9 +28,9 @@ struct core_totals {
   uint64_t stat_epoch; /* like epoch, for /proc/stat */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
-  double stat_idle; /* idle + iowait, held where it steps back */
+  double stat_idle; /* idle + iowait; decreases of the sum are ignored */
   double stat_steal;
-  double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
+  double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if the source has none */
   double smi;                       /* system management interrupts */
   double base_cycles;               /* of the base frequency during `wall` */
@@ -50,10 +51,11 @@ static inline double core_stat_guest(const struct core_totals *total) {
 
 /* One sample, kept separate until the whole sample is known to be good. */
 struct core_sample {
-  bool valid, stat_valid;    /* the load; the columns of /proc/stat */
-  struct core_totals growth; /* what the sample adds to the totals */
-  /* How far the core's own clocks moved while CLOCK_MONOTONIC moved by
-   * monotonic_ns; -1 unknown. */
+  /* What the sample adds to the totals. `wall` is 0 if there is no load. */
+  struct core_totals growth;
+  bool stat_valid; /* growth has the columns of /proc/stat */
+  /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
+   * advanced by monotonic_ns. */
   double progress_ns, monotonic_ns;
 };
 
@@ -70,7 +72,7 @@ struct core {
   /* The members below are private to the engine. */
   int candidate; /* index of the candidate in use, or -1 */
   int announced; /* the candidate last named in the journal */
-  /* per candidate, after it failed on this core */
+  /* Per candidate: after a failure on this core, delays the next attempt. */
   struct backoff backoff[CANDIDATES_MAX];
   struct perf_group group;
   bool has_reading; /* `reading` holds the group's last reading */
@@ -87,12 +89,12 @@ struct core {
   bool has_row; /* `row` is where the next /proc/stat window begins */
   struct procstat_row row;
   uint64_t row_time_ns;
-  /* highest idle + iowait so far, as the kernel's may decrease */
+  /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals; /* consecutive impossible windows */
 
   struct core_sample sample;
-  struct core_totals judged; /* the totals when the source was last judged */
+  struct core_totals judged; /* the totals at the last engine_judge */
   int low_windows; /* consecutive windows that contradict the source */
 };
 
@@ -101,11 +103,11 @@ struct core {
 void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 
 /* Closes the core's counters. Its next window begins at its next reading. */
-void core_close(struct engine *engine, struct core *core);
+void core_close(struct core *core);
 
 /* Closes the core's counters and forgets their failures, because the core was
  * offline. */
-void core_restart(struct engine *engine, struct core *core);
+void core_restart(struct core *core);
 
 /* Reads the counters and the /proc/stat columns into core->sample. */
 void core_read(struct engine *engine, struct core *core);
@@ -114,8 +116,8 @@ void core_read(struct engine *engine, struct core *core);
 void core_commit(struct engine *engine, struct core *core);
 
 /* Read the two parts of a sample that need /proc/stat: the columns, and the
- * load outside the idle columns. An impossible window is refused and its start
- * is kept, so that the next window covers it too. */
+ * load of the source idle. An impossible window is refused and its start is
+ * kept, so that the next window covers it too. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
 

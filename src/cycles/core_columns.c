@@ -16,7 +16,8 @@
  * some kernels, the sum can also decrease by some ticks. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
-/* If columns are wrong in this many consecutive windows, they were reset. */
+/* Columns that are wrong in this many consecutive windows are assumed to have
+ * been reset. */
 #define REFUSALS_MAX 3
 
 void core_forget_columns(struct core *core) {
@@ -39,7 +40,7 @@ static void set_base(struct core *core, const struct procstat_row *row,
   core->refusals = 0;
 }
 
-/* True if the idle columns do not include steal. See engine_load_low. */
+/* True if the idle columns do not include steal. See engine.h. */
 static bool steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
@@ -92,8 +93,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
   if (!is_plausible(engine, core, idle_ns)) {
     engine->counts.errors++;
     engine->counts.windows_discarded++;
-    /* As long as the start of the window is kept, the next window covers this
-     * one, too. */
+    /* The start of the window is kept, so the next window includes this one. */
     if (++core->refusals == REFUSALS_MAX)
       set_base(core, row, idle_ns, stat->time_ns);
     return;
@@ -117,7 +117,6 @@ void core_read_idle(const struct engine *engine, struct core *core) {
   struct core_totals *growth = &sample->growth;
   if (!sample->stat_valid)
     return;
-  sample->valid = true;
   growth->wall = sample->monotonic_ns = growth->stat_wall;
   growth->unhalted = growth->wall - not_run_ns(engine, growth);
   growth->stolen = steal_is_apart(engine) ? 0 : growth->stat_steal;

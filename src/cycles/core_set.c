@@ -19,42 +19,38 @@ static const char *skip_blanks(const char *text) {
 
 /* Reads a decimal number, and moves *text past the number and the blanks around
  * it. A number that is too large becomes CORES_MAX, however long it is. */
-static int parse_number(const char **text, int *number) {
+static bool parse_number(const char **text, int *number) {
   uint64_t value;
   *text = skip_blanks(*text);
   if (!isdigit((unsigned char)**text))
-    return -EINVAL;
+    return false;
   bool fits = number_next(text, &value) && value < CORES_MAX;
   *number = fits ? (int)value : CORES_MAX;
   *text = skip_blanks(*text + strspn(*text, "0123456789"));
-  return 0;
+  return true;
+}
+
+/* If `mark` comes next, moves *text past it and returns true. */
+static bool parse_mark(const char **text, char mark) {
+  if (**text != mark)
+    return false;
+  (*text)++;
+  return true;
 }
 
 /* first[-last[:used/stride]] */
 static int parse_range(const char **text, struct core_set *set) {
-  int first, last;
-  int status = parse_number(text, &first);
-  if (status != 0)
-    return status;
+  int first, last, used = 1, stride = 1;
+  if (!parse_number(text, &first))
+    return -EINVAL;
+  bool is_range = parse_mark(text, '-');
   last = first;
-  int used = 1, stride = 1;
-  if (**text == '-') {
-    (*text)++;
-    if ((status = parse_number(text, &last)) != 0)
-      return status;
-    if (**text == ':') {
-      (*text)++;
-      if ((status = parse_number(text, &used)) != 0)
-        return status;
-      if (**text != '/')
-        return -EINVAL;
-      (*text)++;
-      if ((status = parse_number(text, &stride)) != 0)
-        return status;
-      if (stride < 1 || used > stride)
-        return -EINVAL;
-    }
-  }
+  if (is_range && !parse_number(text, &last))
+    return -EINVAL;
+  if (is_range && parse_mark(text, ':') &&
+      !(parse_number(text, &used) && parse_mark(text, '/') &&
+        parse_number(text, &stride) && stride >= 1 && used <= stride))
+    return -EINVAL;
   if (first >= CORES_MAX || last >= CORES_MAX)
     return -ERANGE;
   if (last < first)
@@ -76,9 +72,8 @@ int core_set_parse(struct core_set *set, const char *list) {
       return status;
     if (*list == '\0')
       return 0;
-    if (*list != ',')
+    if (!parse_mark(&list, ','))
       return -EINVAL;
-    list++;
   }
 }
 
@@ -117,6 +112,8 @@ size_t core_set_format(const struct core_set *set, char *buffer, size_t size) {
 static bool in_range(int core) { return core >= 0 && core < CORES_MAX; }
 
 void core_set_clear(struct core_set *set) { memset(set, 0, sizeof(*set)); }
+
+void core_set_fill(struct core_set *set) { memset(set, 0xff, sizeof(*set)); }
 
 void core_set_add(struct core_set *set, int core) {
   if (in_range(core))

@@ -13,7 +13,7 @@
 
 static const struct pmu {
   const char *name;
-  /* Around the names of its events; not part of the figures' names. */
+  /* Parts of the names of its events that the names of figures leave out. */
   const char *prefix, *suffix;
 } pmus[] = {
     [DOMAIN_CORE_RESIDENCY] = {"cstate_core", "", "-residency"},
@@ -29,20 +29,20 @@ struct counter {
   double joules; /* energy per count, in joules */
   bool has_reading;
   struct perf_reading reading;
+  struct domain_figure figure; /* without its value */
 };
 
 struct domains {
   const struct engine *engine;
   const struct machine *machine;
   bool wanted[KINDS];
-  bool reported; /* already reported that something cannot be opened */
-  /* The cores through which counters may be read. If the set changes, counters
-   * are reopened. */
+  bool reported; /* the journal has reported that counters are missing */
+  /* The cores through which counters may be read. If the set changes, all
+   * counters are reopened. */
   struct core_set cores;
   struct counter tsc; /* residencies are counted in cycles of the TSC */
   size_t len;
   struct counter *counters;
-  struct domain_figure *figures; /* one figure per counter */
 };
 
 /* ---------------------------------------------------------------------------
@@ -52,7 +52,7 @@ struct domains {
 struct scan {
   struct domains *domains;
   enum domain_kind kind;
-  struct core_set cores; /* through which the PMU is read */
+  struct core_set cores; /* the cores through which the PMU is read */
 };
 
 /* Shortens "c6-residency" to "c6". Returns false if the file is not an event.
@@ -78,38 +78,27 @@ static double read_scale(const struct machine *machine, const char *event) {
   return strtod(text, NULL);
 }
 
-static bool add_counter(struct domains *domains, const struct counter *counter,
-                        const struct domain_figure *figure) {
-  size_t len = domains->len;
-  if (!array_resize(&domains->counters, len + 1, sizeof(*counter)) ||
-      !array_resize(&domains->figures, len + 1, sizeof(*figure)))
-    return false;
-  domains->counters[len] = *counter;
-  domains->figures[len] = *figure;
-  domains->len++;
-  return true;
-}
-
 static void add_event(const char *name, void *argument) {
   const struct scan *scan = argument;
   struct domains *domains = scan->domains;
   const struct topology *topology = engine_topology(domains->engine);
   const struct pmu *pmu = &pmus[scan->kind];
-  struct domain_figure figure = {.kind = scan->kind};
-  struct counter counter = {.joules = NAN};
+  struct counter counter = {.joules = NAN, .figure.kind = scan->kind};
+  struct domain_figure *figure = &counter.figure;
   char text[320], why[WHY_MAX];
   snprintf(text, sizeof(text), "%s/%s/", pmu->name, name);
-  if (!short_name(figure.name, sizeof(figure.name), pmu, name) ||
+  if (!short_name(figure->name, sizeof(figure->name), pmu, name) ||
       perf_event_parse(&counter.event, text, domains->machine, why,
                        sizeof(why)) != 0)
     return;
   if (scan->kind == DOMAIN_POWER)
     counter.joules = read_scale(domains->machine, name);
   core_set_for_each(core, &scan->cores) {
-    figure.core = core;
-    figure.package = core < topology->cores_len ? topology->package[core] : -1;
-    if (!add_counter(domains, &counter, &figure))
+    figure->core = core;
+    figure->package = core < topology->cores_len ? topology->package[core] : -1;
+    if (!array_resize(&domains->counters, domains->len + 1, sizeof(counter)))
       return;
+    domains->counters[domains->len++] = counter;
   }
 }
 
@@ -132,36 +121,33 @@ static void find(struct domains *domains) {
  * Opening
  */
 
-static void say(struct domains *domains, const char *why) {
-  if (!domains->reported)
-    journal_say(&engine_options(domains->engine)->journal, JOURNAL_WARNING,
-                "some package counters are missing: %s", why);
+/* Reports once that figures are missing. */
+static void say_missing(struct domains *domains, int status) {
+  char why[WHY_MAX];
+  if (domains->reported)
+    return;
+  perf_explain(why, sizeof(why), status);
+  journal_say(&engine_options(domains->engine)->journal, JOURNAL_WARNING,
+              "some package counters are missing: %s", why);
   domains->reported = true;
 }
 
-static void open_counter(struct domains *domains, struct counter *counter,
-                         int core) {
-  int status = perf_group_open(&counter->group, domains->machine, core,
-                               &counter->event, 1, false);
-  if (status == 0)
-    return;
-  char why[WHY_MAX];
-  perf_explain(why, sizeof(why), status);
-  say(domains, why);
+static void open_counter(struct domains *domains, struct counter *counter) {
+  int status = perf_group_open(&counter->group, domains->machine,
+                               counter->figure.core, &counter->event, 1, false);
+  if (status != 0)
+    say_missing(domains, status);
 }
 
 static bool has_room(struct domains *domains) {
   const struct machine *machine = domains->machine;
   long wanted = (long)domains->len + 1;
-  if (machine->perf_room == NULL ||
-      machine->perf_room(machine->context, wanted,
-                         engine_options(domains->engine)->raise_limit) >=
-          wanted)
-    return true;
-  char why[WHY_MAX];
-  perf_explain(why, sizeof(why), -EMFILE);
-  say(domains, why);
-  return false;
+  bool room = machine->perf_room(
+                  machine->context, wanted,
+                  engine_options(domains->engine)->raise_limit) >= wanted;
+  if (!room)
+    say_missing(domains, -EMFILE);
+  return room;
 }
 
 static void open_all(struct domains *domains) {
@@ -170,21 +156,20 @@ static void open_all(struct domains *domains) {
   if (domains->len == 0 || !has_room(domains))
     return;
   for (size_t i = 0; i < domains->len; i++)
-    open_counter(domains, &domains->counters[i], domains->figures[i].core);
+    open_counter(domains, &domains->counters[i]);
+  domains->tsc.figure.core = core_set_next(&domains->cores, -1);
   if (domains->wanted[DOMAIN_CORE_RESIDENCY] &&
       perf_event_parse(&domains->tsc.event, "msr/tsc/", domains->machine, why,
                        sizeof(why)) == 0)
-    open_counter(domains, &domains->tsc, core_set_next(&domains->cores, -1));
+    open_counter(domains, &domains->tsc);
 }
 
 static void close_all(struct domains *domains) {
   for (size_t i = 0; i < domains->len; i++)
-    perf_group_close(&domains->counters[i].group, domains->machine);
-  perf_group_close(&domains->tsc.group, domains->machine);
+    perf_group_close(&domains->counters[i].group);
+  perf_group_close(&domains->tsc.group);
   free(domains->counters);
-  free(domains->figures);
   domains->counters = NULL;
-  domains->figures = NULL;
   domains->len = 0;
   domains->tsc = (struct counter){0};
 }
@@ -216,16 +201,13 @@ void domains_close(struct domains *domains) {
  */
 
 /* Returns counts per nanosecond since the last reading; NAN if unknown. */
-static double rate(struct counter *counter, const struct machine *machine) {
+static double rate(struct counter *counter) {
   struct perf_reading now;
   if (counter->group.events_len == 0)
     return NAN;
-  bool good = perf_group_read(&counter->group, machine, &now) == 0;
-  double rate = NAN;
-  if (good && counter->has_reading &&
-      now.time_enabled_ns > counter->reading.time_enabled_ns)
-    rate = (double)(now.value[0] - counter->reading.value[0]) /
-           (double)(now.time_enabled_ns - counter->reading.time_enabled_ns);
+  bool good = perf_group_read(&counter->group, &now) == 0;
+  double rate =
+      good && counter->has_reading ? perf_rate(&counter->reading, &now) : NAN;
   counter->has_reading = good;
   if (good)
     counter->reading = now;
@@ -236,9 +218,9 @@ static double rate(struct counter *counter, const struct machine *machine) {
  * with several dies has a figure for each die. Energies are added; of
  * residencies, the smallest is kept. Returns true if there was an earlier
  * figure. */
-static bool join(struct domain_figure *figures, size_t at) {
-  struct domain_figure *figure = &figures[at];
-  for (size_t i = 0; i < at; i++) {
+static bool join(struct domain_figure *figures, size_t len,
+                 const struct domain_figure *figure) {
+  for (size_t i = 0; i < len; i++) {
     if (figure->kind == DOMAIN_CORE_RESIDENCY ||
         figures[i].kind != figure->kind ||
         figures[i].package != figure->package ||
@@ -252,29 +234,39 @@ static bool join(struct domain_figure *figures, size_t at) {
   return false;
 }
 
-const struct domain_figure *domains_read(struct domains *domains, size_t *len) {
-  *len = 0;
-  if (domains == NULL)
-    return NULL;
+/* If the set of cores has changed, reopens everything. */
+static void update_cores(struct domains *domains) {
   const struct topology *topology = engine_topology(domains->engine);
   struct core_set cores = topology->online;
   core_set_subtract(&cores, &topology->isolated);
-  if (!core_set_equal(&cores, &domains->cores)) {
-    close_all(domains);
-    domains->cores = cores;
-    open_all(domains);
-  }
-  double tsc = rate(&domains->tsc, domains->machine);
+  if (core_set_equal(&cores, &domains->cores))
+    return;
+  close_all(domains);
+  domains->cores = cores;
+  open_all(domains);
+}
+
+int domains_read(struct domains *domains, struct domain_figure **figures,
+                 size_t *len) {
+  *len = 0;
+  *figures = NULL;
+  if (domains == NULL)
+    return 0;
+  update_cores(domains);
+  if (domains->len == 0)
+    return 0;
+  *figures = calloc(domains->len, sizeof(**figures));
+  if (*figures == NULL)
+    return -ENOMEM;
+  double tsc = rate(&domains->tsc);
   for (size_t i = 0; i < domains->len; i++) {
     struct counter *counter = &domains->counters[i];
-    double count = rate(counter, domains->machine);
-    domains->figures[i].value = domains->figures[i].kind == DOMAIN_POWER
-                                    ? 1e9 * count * counter->joules
-                                    : count / tsc;
-    if (join(domains->figures, i))
-      /* It was merged into an earlier figure. */
-      domains->figures[i].value = NAN;
+    struct domain_figure figure = counter->figure;
+    double count = rate(counter);
+    figure.value = figure.kind == DOMAIN_POWER ? 1e9 * count * counter->joules
+                                               : count / tsc;
+    if (!join(*figures, *len, &figure))
+      (*figures)[(*len)++] = figure;
   }
-  *len = domains->len;
-  return domains->figures;
+  return 0;
 }

@@ -23,14 +23,15 @@ struct domain_figure {
 
 struct domains;
 
-/* Returns NULL if neither kind of figure is wanted or memory is short. All
- * functions below accept NULL. */
+/* Returns NULL if no figures are wanted or can be read, or if out of memory.
+ * The functions below accept NULL. */
 struct domains *domains_open(const struct engine *engine, bool residency,
                              bool power);
 void domains_close(struct domains *domains);
 
-/* Returns the figures for the time since the previous call, and their number in
- * *len. The array is valid until the next call. */
-const struct domain_figure *domains_read(struct domains *domains, size_t *len);
+/* Allocates an array of the figures for the time since the previous call, which
+ * the caller frees. Returns 0, or -ENOMEM with an empty array. */
+int domains_read(struct domains *domains, struct domain_figure **figures,
+                 size_t *len);
 
 #endif

@@ -1,5 +1,6 @@
 #include "engine_private.h"
 
+#include "btf.h"
 #include "loadavg.h"
 
 #include <errno.h>
@@ -14,6 +15,12 @@
 /* If the window is late and a core's own clock advanced by less than this share
  * of it, the core was not running. */
 #define PAUSE_PROGRESS 0.5
+
+static const char *const kernel_members[KERNEL_MEMBERS] = {
+    [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
+    [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
+    [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
+};
 
 /* ---------------------------------------------------------------------------
  * Open and close
@@ -37,7 +44,7 @@ static void warn_of_absent_cores(const struct engine *engine) {
       list);
 }
 
-/* Reports a source that the user named but that is unavailable. */
+/* Warns if the source that the user named is unavailable. */
 static void warn_of_named_source(const struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++) {
     const struct candidate *candidate = &engine->candidates[i];
@@ -52,27 +59,14 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-static void find_ipc_events(struct engine *engine) {
-  static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
-                                      PERF_COUNT_HW_INSTRUCTIONS};
-  for (int i = 0; i < 2; i++)
-    engine->ipc_events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
-                                                .config = configs[i],
-                                                .exclude_guest = true};
-}
-
-static int copy_options(struct engine *engine,
-                        const struct engine_options *options) {
+static void copy_options(struct engine *engine,
+                         const struct engine_options *options) {
   engine->options = *options;
+  core_set_fill(&engine->wanted);
   if (options->cores != NULL) {
     engine->wanted = *options->cores;
     engine->options.cores = &engine->wanted;
   }
-  if (options->event == NULL)
-    return 0;
-  engine->event = strdup(options->event);
-  engine->options.event = engine->event;
-  return engine->event != NULL ? 0 : -ENOMEM;
 }
 
 static int check_options(const struct engine_options *options) {
@@ -91,23 +85,21 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
     return -ENOMEM;
-  struct core_set none;
-  core_set_clear(&none);
-  status = copy_options(engine, options);
-  if (status == 0)
-    status = topology_read(&engine->topology, options->machine);
+  const struct core_set none = {0};
+  copy_options(engine, options);
+  status = topology_read(&engine->topology, options->machine);
   if (status != 0)
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  /* Once is enough: such files are mounted before a container runs. */
+  /* This need not be repeated: LXCFS is mounted before a container starts. */
   engine->lxcfs = machine_has_lxcfs(options->machine);
   engine_find_isolated(engine);
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);
   engine_measure_tsc(engine);
-  engine_find_accounting(engine);
-  find_ipc_events(engine);
+  btf_find(options->machine, kernel_members, engine->kernel_has,
+           KERNEL_MEMBERS);
   status = engine_apply_online(engine, &none);
   if (status != 0)
     goto failed;
@@ -115,7 +107,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine_read_clock(engine);
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
-  /* The first sample shows at once what cannot be read. */
+  engine->options.event = NULL; /* the string belongs to the caller */
+  /* Sample now, so that files that cannot be read are reported at once. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
     goto failed;
@@ -132,9 +125,8 @@ void engine_close(struct engine *engine) {
   atomic_store(&engine->closing, true);
   engine_prove_end(engine);
   for (size_t i = 0; i < engine->cores_len; i++)
-    core_close(engine, &engine->cores[i]);
+    core_close(&engine->cores[i]);
   free(engine->cores);
-  free(engine->event);
   idle_clock_close(engine->clock);
   procstat_free(&engine->stat);
   topology_free(&engine->topology);
@@ -145,7 +137,9 @@ void engine_close(struct engine *engine) {
  * One sample
  */
 
-/* Has the machine slept since the last sample? */
+/* Reads the clocks. Returns true if the machine has slept since the last
+ * sample.
+ */
 static bool was_suspended(struct engine *engine) {
   int64_t before_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
   int64_t boot_ns = (int64_t)engine_clock(engine, CLOCK_BOOTTIME);
@@ -163,23 +157,20 @@ static bool was_suspended(struct engine *engine) {
 }
 
 static void reopen_all(struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    struct core *core = &engine->cores[i];
-    if (!core->online)
-      continue;
+  engine_for_each_online(core, engine) {
     engine->counts.windows_discarded++;
     engine->counts.reopens += core->group.events_len > 0;
-    core_close(engine, core);
+    core_close(core);
   }
 }
 
-/* Were the clocks of all cores slower than CLOCK_MONOTONIC in a late window?
- * Then this virtual machine was paused, and the window is worthless. */
+/* Returns true if, in a late window, the clocks of all cores were slower than
+ * CLOCK_MONOTONIC: this virtual machine was paused. */
 static bool was_paused(const struct engine *engine) {
   bool any = false;
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    const struct core_sample *sample = &engine->cores[i].sample;
-    if (!engine->cores[i].online || sample->progress_ns < 0)
+  engine_for_each_online(core, engine) {
+    const struct core_sample *sample = &core->sample;
+    if (sample->progress_ns < 0)
       continue;
     if (sample->progress_ns >= PAUSE_PROGRESS * sample->monotonic_ns)
       return false;
@@ -188,29 +179,20 @@ static bool was_paused(const struct engine *engine) {
   return any;
 }
 
-/* The readings themselves are a valid start of the next window. */
+/* Discards the window. Its last readings are a valid start of the next window.
+ */
 static void drop_window(struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    if (!engine->cores[i].online)
-      continue;
-    engine->cores[i].total.epoch++;
-    engine->cores[i].total.stat_epoch++;
+  engine_for_each_online(core, engine) {
+    core->total.epoch++;
+    core->total.stat_epoch++;
     engine->counts.windows_discarded++;
   }
-}
-
-static void for_each_online(struct engine *engine,
-                            void (*each)(struct engine *engine,
-                                         struct core *core)) {
-  for (size_t i = 0; i < engine->cores_len; i++)
-    if (engine->cores[i].online)
-      each(engine, &engine->cores[i]);
 }
 
 int engine_sample(struct engine *engine, bool late) {
   if (was_suspended(engine)) {
     engine_say(engine, JOURNAL_INFO,
-               "this machine was suspended; the window is dropped");
+               "this machine was suspended; the window is discarded");
     reopen_all(engine);
   }
   int status = engine_find_hotplug(engine);
@@ -221,14 +203,14 @@ int engine_sample(struct engine *engine, bool late) {
   int stat_status = engine_read_stat(engine);
   engine_read_clock(engine);
   engine_choose_sources(engine);
-  for_each_online(engine, core_read);
+  engine_for_each_online(core, engine) { core_read(engine, core); }
   if (late && was_paused(engine)) {
     engine_say(engine, JOURNAL_INFO,
-               "this machine was paused for a while; the window is dropped");
+               "this machine was paused for a while; the window is discarded");
     drop_window(engine);
     return 0;
   }
-  for_each_online(engine, core_commit);
+  engine_for_each_online(core, engine) { core_commit(engine, core); }
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }

@@ -4,23 +4,24 @@
  * ran tasks, interrupts or softirqs. Each core uses the best proven source of
  * this machine (source.h), and every figure names its source.
  *
- * Where the source can tell, time that a hypervisor stole from a core is not
- * part of the core's load. Hardware counters stop when the core is taken away.
- * The source idle computes wall time less idle time. Recent kernels keep stolen
- * time out of idle time, so steal is subtracted as well. Older kernels include
- * time stolen while a core wakes in both idle and steal. Subtracting both would
- * count that time twice, so steal is not subtracted there, and the load is an
- * upper bound that includes time stolen while the core ran. The lower bound
- * (engine_load_low) subtracts all steal. engine_private.h explains how the two
- * kinds of kernel are distinguished.
+ * Time that a hypervisor stole from a core is not part of the core's load,
+ * provided that the source can tell. Hardware counters stop when the hypervisor
+ * takes the core away. The source idle computes wall time less idle time.
+ * Recent kernels keep stolen time out of idle time, so the source idle also
+ * subtracts steal. Older kernels count time stolen while a core wakes as both
+ * idle and steal. Subtracting both would count that time twice, so on such a
+ * kernel steal is not subtracted, and the load is an upper bound that includes
+ * time stolen while the core ran. The lower bound (engine_load_low) subtracts
+ * all steal. engine_private.h explains how the two kinds of kernel are
+ * distinguished.
  *
  * This folder must not depend on collectd, on regions, or on its callers. It
- * needs only files, perf_event_open(2) and a clock. All of these come through
- * machine.h, so that tests can simulate any machine.
+ * needs only files, clocks, perf_event_open(2) and bpf(2). All of these come
+ * through machine.h, so that tests can simulate any machine.
  *
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
- *   sampler   a thread that does both on a grid and queues snapshots
+ *   sampler   a thread that does both at regular times and queues snapshots
  *   load      the public loads of percore.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a
@@ -49,20 +50,20 @@ struct engine_options {
   bool hardware;            /* whether hardware counters may be used */
   enum source source;       /* SOURCE_AUTO: the best proven source */
   const char *event;        /* for SOURCE_EVENT */
-  double base_frequency_hz; /* base frequency of the counter; 0: find out */
+  double base_frequency_hz; /* base frequency of the counter; 0: unknown */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
-  struct core_set also_isolated; /* in addition to the kernel's */
-  bool ipc;         /* also open a group of cycles and instructions */
-  bool frequency;   /* also count aperf */
-  bool smi;         /* count system management interrupts */
+  struct core_set also_isolated; /* in addition to the kernel's list */
+  bool ipc;                      /* also count cycles and instructions */
+  bool frequency;                /* also count aperf */
+  bool smi;                      /* count system management interrupts */
   bool raise_limit; /* raise the limit on open files if it is too low */
   struct journal journal;
-  /* Once true, engine_prove returns soon; may be NULL. */
+  /* When this becomes true, engine_prove returns soon. May be NULL. */
   const atomic_bool *cancel;
 };
 
-/* Events since the engine was opened. */
+/* Counts of events since the engine was opened. */
 struct engine_counts {
   uint64_t windows_discarded;
   uint64_t errors; /* loads outside 0 to 1, and failed reads */
@@ -83,9 +84,9 @@ int engine_open(struct engine **engine, const struct engine_options *options);
 void engine_close(struct engine *engine);
 
 /* Runs the proofs that are due, one per source and PMU type. Each proof runs in
- * its own thread, pinned to a core that may be used for it, and takes half a
- * second, or up to two seconds on a busy machine. The caller's affinity does
- * not change. */
+ * its own thread, which is pinned to a core that this process may use, and
+ * takes half a second, or up to two seconds on a busy machine. The caller's
+ * affinity does not change. */
 void engine_prove(struct engine *engine);
 bool engine_proof_due(const struct engine *engine);
 
@@ -95,7 +96,8 @@ void engine_prove_aside(struct engine *engine);
 
 /* Reads every core once. `late` means that this sample is more than three
  * intervals late; the engine then checks whether the VM was paused. Returns 0,
- * or -errno if nothing could be read. One thread at a time. */
+ * or -errno if nothing could be read. Only one thread at a time may call this.
+ */
 int engine_sample(struct engine *engine, bool late);
 
 /* Returns the cores as of the last sample, in ascending order: every selected
@@ -106,7 +108,7 @@ const struct engine_options *engine_options(const struct engine *engine);
 const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
 /* Returns NULL if /proc/stat could not be read or does not list the online
- * cores (in a container it may list others). */
+ * cores (in a container, it may list other cores). */
 const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
@@ -126,12 +128,13 @@ bool engine_has_source(const struct engine *engine);
 const char *engine_source_reason(const struct engine *engine,
                                  enum source source);
 
-/* What idle_clock_unseen says, for percore doctor; "" if there is no clock. */
+/* Returns idle_clock_unseen of the open idle clock, for percore doctor; "" if
+ * no clock is open. */
 const char *engine_clock_unseen(const struct engine *engine);
 
-/* The load, 0 to 1, over the window between two totals of one core; NAN if they
- * are of different epochs or no time lies between them. Rounding of the source
- * is clamped. */
+/* Returns the load, 0 to 1, over the window between two totals of one core; NAN
+ * if the totals belong to different epochs or no time lies between them. A load
+ * that rounding puts outside this range is clamped. */
 double engine_load(const struct core_totals *from,
                    const struct core_totals *to);
 

@@ -8,9 +8,9 @@
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
-/* If a core spends at least this share of its time in softirqs, the source idle
- * may miss part of them. The column is sampled at the tick, so a few ticks of
- * softirq may be chance. */
+/* If a core spends more than this share of its time in softirqs, the source
+ * idle may miss part of them. The kernel samples softirqs at the tick, so a
+ * smaller share may be due to chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
 
 /* ---------------------------------------------------------------------------
@@ -20,13 +20,12 @@
 /* Returns a core with so many softirqs that the source idle may miss some, or
  * -1. */
 static int core_with_softirq(const struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    const struct core *core = &engine->cores[i];
+  engine_for_each_online(core, engine) {
     const struct core_totals *from = &core->judged, *to = &core->total;
     double wall_ns = to->stat_wall - from->stat_wall;
     double softirq_ns =
         to->stat_ns[PROCSTAT_SOFTIRQ] - from->stat_ns[PROCSTAT_SOFTIRQ];
-    if (core->online && from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
+    if (from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
         softirq_ns > SOFTIRQ_SHARE_MIN * wall_ns)
       return core->number;
   }
@@ -50,10 +49,15 @@ static void find_misses(const struct engine *engine, char *text, size_t size) {
              core);
 }
 
+static bool has_purpose(const struct engine *engine) {
+  return engine->clock_purpose[0] != '\0';
+}
+
 static bool counter_serves(const struct engine *engine) {
-  for (size_t i = 0; i < engine->cores_len; i++)
-    if (engine->cores[i].online && source_is_counter(engine->cores[i].source))
+  engine_for_each_online(core, engine) {
+    if (source_is_counter(core->source))
       return true;
+  }
   return false;
 }
 
@@ -61,13 +65,12 @@ static bool counter_serves(const struct engine *engine) {
  * of the machine, and afterwards the clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
   const struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
-  if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
+  if (engine->options.source != SOURCE_AUTO || has_purpose(engine) ||
       !engine->options.hardware || candidate->available ||
       counter_serves(engine))
     return;
   find_misses(engine, engine->clock_purpose, sizeof(engine->clock_purpose));
-  engine->load_clock = engine->clock_purpose[0] != '\0';
-  if (engine->load_clock)
+  if (has_purpose(engine))
     engine->clock_backoff = (struct backoff){0};
 }
 
@@ -75,7 +78,7 @@ void engine_consider_clock(struct engine *engine) {
  * Opening and reading
  */
 
-/* Writes why a clock is not loaded although loading would be possible. */
+/* Writes why the clock was not loaded, although it could have been. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
@@ -103,8 +106,8 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
                  CLOCK_RETRY_MAX_NS);
 }
 
-/* Reading a core's value starts the clock there, so all cores have values from
- * the first sample on. */
+/* Reads the clock of every core once. This starts the clock on cores where it
+ * has not run yet, so that the first sample has a value for every core. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
   if (idle_clock_read(engine->clock) == 0)
@@ -114,7 +117,7 @@ static void start_cores(struct engine *engine) {
 }
 
 static void open_clock(struct engine *engine, struct candidate *candidate) {
-  bool wanted = engine->options.source == SOURCE_BPF || engine->load_clock;
+  bool wanted = engine->options.source == SOURCE_BPF || has_purpose(engine);
   bool load = wanted && !topology_any_isolated(&engine->topology);
   int status = idle_clock_open(&engine->clock, engine->options.machine, load,
                                candidate->reason, sizeof(candidate->reason));
@@ -128,9 +131,10 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  candidate->proof = PROOF_PROVEN; /* each core counts once its word is not 0 */
+  /* The clock needs no proof: a core on which it has not run has no value. */
+  candidate->proof = PROOF_PROVEN;
   candidate->reason[0] = '\0';
-  if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
+  if (has_purpose(engine) && !idle_clock_is_pinned(engine->clock))
     engine_say(engine, JOURNAL_INFO,
                "the idle clock of source bpf is loaded: %s",
                engine->clock_purpose);

@@ -8,22 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often isolated cores are read again. */
+/* How often the list of isolated cores is read again. */
 #define ISOLATED_INTERVAL_NS (60 * NS_PER_S)
 
-static bool is_wanted(const struct engine *engine, int core) {
-  return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
-}
-
-/* Adds a core unless it is already known. */
-static int add_core(struct engine *engine, int number) {
+/* Adds a core unless it is already known. Returns false if out of memory. */
+static bool add_core(struct engine *engine, int number) {
   size_t len = engine->cores_len, at = 0;
   while (at < len && engine->cores[at].number < number)
     at++;
   if (at < len && engine->cores[at].number == number)
-    return 0;
+    return true;
   if (!array_resize(&engine->cores, len + 1, sizeof(*engine->cores)))
-    return -ENOMEM;
+    return false;
   struct core *cores = engine->cores;
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
   cores[at] = (struct core){.number = number,
@@ -31,10 +27,10 @@ static int add_core(struct engine *engine, int number) {
                             .candidate = -1,
                             .announced = -1};
   engine->cores_len++;
-  return 0;
+  return true;
 }
 
-/* Partitions can be created and dissolved at any time. */
+/* cgroup partitions can be created and dissolved at any time. */
 void engine_find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
@@ -44,16 +40,15 @@ void engine_find_isolated(struct engine *engine) {
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
-/* Adds new cores, closes cores that have gone, and restarts cores that were
- * offline in between. */
+/* Adds new cores, closes cores that have gone offline, and restarts cores that
+ * were offline in the meantime. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
   candidates_find_cores(engine->candidates, engine->candidates_len,
                         engine->options.machine);
   core_set_for_each(core, online) {
-    int status = is_wanted(engine, core) ? add_core(engine, core) : 0;
-    if (status != 0)
-      return status;
+    if (core_set_has(&engine->wanted, core) && !add_core(engine, core))
+      return -ENOMEM;
   }
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
@@ -61,7 +56,7 @@ int engine_apply_online(struct engine *engine, const struct core_set *changed) {
     if (core->online != is_online || core_set_has(changed, core->number)) {
       engine->counts.windows_discarded += core->online;
       engine->counts.reopens += is_online;
-      core_restart(engine, core);
+      core_restart(core);
     }
     core->online = is_online;
   }
@@ -71,11 +66,9 @@ int engine_apply_online(struct engine *engine, const struct core_set *changed) {
 
 int engine_find_hotplug(struct engine *engine) {
   const struct machine *machine = engine->options.machine;
-  struct core_set changed, online;
-  core_set_clear(&changed);
-  if (machine->changed_cores != NULL &&
-      machine->changed_cores(machine->context, &changed) == -ENOBUFS)
-    memset(&changed, 0xff, sizeof(changed));
+  struct core_set changed = {0}, online;
+  if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
+    core_set_fill(&changed);
   bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
                                      &online) == 0 &&
                core_set_next(&online, -1) >= 0;
@@ -85,6 +78,6 @@ int engine_find_hotplug(struct engine *engine) {
   int status = topology_refresh(&engine->topology, machine);
   if (status == 0)
     return engine_apply_online(engine, &changed);
-  /* If the list of cores cannot be read in any way, keep the previous list. */
+  /* If neither sysfs nor /proc/stat lists the cores, keep the previous list. */
   return known ? status : 0;
 }

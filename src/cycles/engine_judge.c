@@ -1,6 +1,5 @@
 #include "engine_private.h"
 
-#include "btf.h"
 #include "loadavg.h"
 
 #include <math.h>
@@ -11,8 +10,8 @@
  * migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* A TSC whose rate could not be measured is tried again after this long, and at
- * growing intervals. */
+/* If the rate of the TSC could not be measured, the next attempt follows after
+ * this delay, which doubles with each failure up to the maximum. */
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
@@ -20,31 +19,6 @@
  */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
-
-/* ---------------------------------------------------------------------------
- * How the kernel accounts for time
- */
-
-void engine_find_accounting(struct engine *engine) {
-  static const char *const names[KERNEL_MEMBERS] = {
-      [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
-      [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
-      [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
-  };
-  btf_find(engine->options.machine, names, engine->kernel_has, KERNEL_MEMBERS);
-}
-
-static void say_softirq_is_idle(struct engine *engine) {
-  bool any = false;
-  for (size_t i = 0; i < engine->cores_len; i++)
-    any |= engine->cores[i].source == SOURCE_IDLE;
-  if (any && engine_softirq_is_idle(engine) &&
-      engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
-    engine_say(engine, JOURNAL_WARNING,
-               "this kernel counts softirqs on an idle core as idle, so loads "
-               "of the source idle miss them; use a hardware source, or a "
-               "kernel with CONFIG_IRQ_TIME_ACCOUNTING");
-}
 
 /* ---------------------------------------------------------------------------
  * The TSC
@@ -101,21 +75,22 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Under a hypervisor that reports no steal, the kernel's figure may be the
- * wrong one. */
+/* Reports a source that would be condemned, but runs under a hypervisor that
+ * reports no steal: the kernel's figure may be wrong instead. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
-  snprintf(candidate->trouble, sizeof(candidate->trouble),
-           "it read %.1f %% on core %d while the kernel was not idle for %.1f "
-           "%%; this hypervisor reports no stolen time, so either may be right",
-           100 * hardware, core->number, 100 * kernel);
+  snprintf(
+      candidate->trouble, sizeof(candidate->trouble),
+      "it read %.1f %% on core %d while the kernel measured at least "
+      "%.1f %%; this hypervisor reports no stolen time, so either may be right",
+      100 * hardware, core->number, 100 * kernel);
   if (!candidate->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
                source_name(candidate->source), candidate->trouble);
   candidate->doubt_reported = true;
 }
 
-/* Condemns the source of a core if it has missed work for too long. */
+/* Condemns the source of a core if it has missed work in too many windows. */
 static void judge_source(struct engine *engine, struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->source < 0 || core->source == SOURCE_IDLE ||
@@ -136,10 +111,21 @@ static void judge_source(struct engine *engine, struct core *core) {
   }
   snprintf(
       candidate->reason, sizeof(candidate->reason),
-      "it read %.1f %% while the kernel was not idle for %.1f %%, in three "
+      "it read %.1f %% while the kernel measured at least %.1f %%, in three "
       "consecutive windows of 4.6 s",
       100 * hardware, 100 * kernel);
   core->backoff[core->candidate].until_ns = engine->time_ns + CONDEMN_REST_NS;
+}
+
+static void say_softirq_is_idle(struct engine *engine) {
+  bool any = false;
+  engine_for_each_online(core, engine) { any |= core->source == SOURCE_IDLE; }
+  if (any && engine_softirq_is_idle(engine) &&
+      engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "this kernel counts softirqs on an idle core as idle, so loads "
+               "of the source idle miss them; use a hardware source, or a "
+               "kernel with CONFIG_IRQ_TIME_ACCOUNTING");
 }
 
 void engine_judge(struct engine *engine) {
@@ -150,10 +136,7 @@ void engine_judge(struct engine *engine) {
                              engine->options.machine);
   engine_measure_tsc(engine);
   engine_consider_clock(engine);
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    struct core *core = &engine->cores[i];
-    if (!core->online)
-      continue;
+  engine_for_each_online(core, engine) {
     judge_source(engine, core);
     watch_tsc(engine, core);
     core->judged = core->total;

@@ -3,7 +3,7 @@
  *
  *   engine.c          open, sample, close
  *   engine_prove.c    when and where sources are proven
- *   engine_judge.c    whether sources are still right
+ *   engine_judge.c    whether sources are still correct
  *   engine_sources.c  which source serves which core
  *   engine_stat.c     /proc/stat
  *   engine_clock.c    the idle clock
@@ -26,7 +26,7 @@
 enum kernel_member {
   KERNEL_IDLE_STEALTIME, /* idle time excludes time stolen while idle */
   KERNEL_IDLE_DYNTICK,   /* idle time runs from tick stop to tick restart */
-  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts, if these are timed */
+  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts if they are timed */
   KERNEL_MEMBERS,
 };
 
@@ -34,10 +34,10 @@ enum kernel_member {
 enum condition {
   CONDITION_STAT_FAILED,
   CONDITION_STAT_WITHHELD,
-  CONDITION_STAT_UNREADABLE, /* for some cores */
+  CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
-  CONDITION_ISOLATED_ON_IDLE, /* although a counter could measure these cores */
+  CONDITION_ISOLATED_ON_IDLE, /* although a counter could be used there */
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
@@ -56,8 +56,7 @@ struct perf_room {
 
 struct engine {
   struct engine_options options;
-  struct core_set wanted; /* copy of options.cores */
-  char *event;            /* copy of options.event */
+  struct core_set wanted; /* options.cores, or all cores */
   struct topology topology;
   bool kernel_has[KERNEL_MEMBERS];
   struct candidate candidates[CANDIDATES_MAX];
@@ -65,8 +64,8 @@ struct engine {
   struct backoff tsc_backoff; /* delays measuring the TSC's rate */
   struct idle_clock *clock;   /* the clock that the source bpf reads, or NULL */
   bool clock_read;            /* true if this sample has read the clock */
-  bool load_clock; /* load the clock although no option names the source */
-  char clock_purpose[128]; /* why the clock is loaded */
+  /* Why the clock is loaded although no option names the source, or "". */
+  char clock_purpose[128];
   struct backoff clock_backoff;
   struct proof_run *proof_run; /* the running proof, or NULL */
   atomic_bool closing;         /* tells a running proof to end soon */
@@ -80,11 +79,10 @@ struct engine {
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;
-  int64_t offset_ns; /* BOOTTIME - MONOTONIC */
-  int64_t bracket_ns;
-  uint64_t judge_at_ns;
+  int64_t offset_ns;    /* BOOTTIME - MONOTONIC */
+  int64_t bracket_ns;   /* how long reading these clocks took */
+  uint64_t judge_at_ns; /* when to check the sources against the kernel again */
   uint64_t isolated_at_ns; /* when to read the list of isolated cores again */
-  struct perf_event ipc_events[2];
   struct perf_room room;
   struct engine_counts counts;
 };
@@ -92,7 +90,8 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
-/* The candidate of the source idle or bpf, of which every machine has one. */
+/* Returns the candidate of the source idle or bpf. Every machine has exactly
+ * one candidate for each of them. */
 static inline struct candidate *engine_candidate(struct engine *engine,
                                                  enum source source) {
   struct candidate *candidate = engine->candidates;
@@ -106,6 +105,19 @@ static inline uint64_t engine_clock(const struct engine *engine,
   const struct machine *machine = engine->options.machine;
   return machine->clock_ns(machine->context, clock);
 }
+
+/* Returns the next online core after `core` (NULL: the first), or NULL. */
+static inline struct core *engine_next_online(const struct engine *engine,
+                                              const struct core *core) {
+  size_t i = core != NULL ? (size_t)(core - engine->cores) + 1 : 0;
+  while (i < engine->cores_len && !engine->cores[i].online)
+    i++;
+  return i < engine->cores_len ? &engine->cores[i] : NULL;
+}
+
+#define engine_for_each_online(name, engine)                                   \
+  for (struct core *name = engine_next_online((engine), NULL); name != NULL;   \
+       name = engine_next_online((engine), name))
 
 /* Returns true if the condition holds now and did not hold before. */
 static inline bool engine_begins(struct engine *engine,
@@ -144,8 +156,8 @@ int engine_read_stat(struct engine *engine);
  * the clock no longer runs, closes it and gives up its source. */
 void engine_read_clock(struct engine *engine);
 
-/* Decides whether `auto` loads the clock: it does so if no counter can serve
- * and the source idle is known to miss work. */
+/* With the option Source "auto", has the clock loaded if no core can use a
+ * counter and the source idle is known to miss work. */
 void engine_consider_clock(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
@@ -159,44 +171,39 @@ void engine_choose_sources(struct engine *engine);
  * engine_judge.c
  */
 
-/* A source is condemned after this many consecutive windows, each
- * LOADAVG_INTERVAL_NS long, in which ... */
+/* A source is condemned, and not used on the core for CONDEMN_REST_NS, after
+ * CONDEMN_WINDOWS consecutive windows of LOADAVG_INTERVAL_NS in which its load
+ * was lower than the kernel's by more than CONDEMN_POINTS. The kernel's figure
+ * is a lower bound, so such a source misses work. */
 #define CONDEMN_WINDOWS 3
-/* ... its counter saw less work than the kernel's idle clock by at least this
- * share. That clock runs from entering idle to leaving idle, so it misses no
- * work. */
 #define CONDEMN_POINTS 0.05
-/* How long a condemned source is not used. */
 #define CONDEMN_REST_NS (900 * NS_PER_S)
 
-/* Judges one window of a core with a hardware source. `hardware` is the load;
- * `kernel` is the kernel's lower bound, 1 - (idle + iowait + steal + guest) /
- * wall; `steal` is steal / wall; all are of the same window. `bracket_ns` is
- * how long reading /proc/stat took. `tick_sampled`: the kernel samples idle
- * time at the tick, so it proves nothing. Guest time is subtracted because the
- * kernel counts a guest that halts by itself as running. Windows that prove
- * nothing neither count nor interrupt a sequence. A counter is never condemned
- * for reading more than the kernel saw, because XDP in softirq looks like that.
- * Returns true when the source is condemned, and then resets *low_windows to 0.
- */
+/* Checks one window of a core whose source is not idle. `hardware` is the load
+ * in that window, `kernel` is the kernel's lower bound of the load,
+ * 1 - (idle + iowait + steal + guest) / wall, and `steal` is steal / wall.
+ * Guest time is subtracted because the kernel counts a guest that halts without
+ * leaving guest mode as running. `bracket_ns` is how long reading /proc/stat
+ * took. If `tick_sampled`, the kernel samples idle time at the tick, and its
+ * figures prove nothing. Windows that prove nothing neither count nor interrupt
+ * a sequence. A source is never condemned for reading more than the kernel saw,
+ * because the kernel may miss softirqs, such as XDP. Returns true if the source
+ * is condemned, and then resets *low_windows to 0. */
 bool engine_condemns(int *low_windows, double hardware, double kernel,
                      double steal, uint64_t bracket_ns, bool tick_sampled);
 
-/* Every LOADAVG_INTERVAL_NS, condemns sources that read too low, and has all
- * sources proven again if the rate of the TSC has changed. */
+/* Every LOADAVG_INTERVAL_NS, condemns sources that read too low, and has the
+ * sources in use proven again if the rate of the TSC has changed. */
 void engine_judge(struct engine *engine);
 
 /* Measures the rate of the TSC if a source needs it and an attempt is due. */
 void engine_measure_tsc(struct engine *engine);
 
-/* Finds out from BTF how the kernel accounts for time. */
-void engine_find_accounting(struct engine *engine);
-
 /* ---------------------------------------------------------------------------
  * engine_prove.c
  */
 
-/* Waits for a running proof to end. */
+/* Waits for a running proof to end, and applies its result. */
 void engine_prove_end(struct engine *engine);
 
 #endif

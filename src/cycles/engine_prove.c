@@ -7,19 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A proof that could not be run is tried again after this long, and ever more
- * rarely. */
+/* An inconclusive proof is repeated after this delay, which doubles each time
+ * up to the maximum. */
 #define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
 #define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
 
-/* Returns a core on which a test thread may run for a moment: online, allowed
- * to this process, and not isolated. Returns -1 if there is no such core. */
+/* Returns a core that the candidate can serve and on which a test thread may
+ * run for a moment: online, allowed to this process, and not isolated. Each
+ * value of `tries` selects another core. Returns -1 if there is no such core.
+ */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
   size_t size = CPU_ALLOC_SIZE(CORES_MAX);
-  struct core_set allowed;
-  core_set_clear(&allowed);
+  struct core_set allowed = {0};
   if (mask != NULL && sched_getaffinity(0, size, mask) == 0)
     for (int core = 0; core < CORES_MAX; core++)
       if (CPU_ISSET_S((size_t)core, size, mask))
@@ -27,8 +28,7 @@ static int proof_core(const struct engine *engine,
   CPU_FREE(mask);
   core_set_intersect(&allowed, &engine->topology.online);
   core_set_subtract(&allowed, &engine->topology.isolated);
-  if (!candidate->any_core)
-    core_set_intersect(&allowed, &candidate->cores);
+  core_set_intersect(&allowed, &candidate->cores);
   int count = core_set_count(&allowed);
   if (count == 0)
     return -1;
@@ -38,67 +38,36 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-/* A running proof. It has a copy of the candidate, because the engine continues
- * to sample meanwhile. */
+/* A running proof. It has a copy of the candidate, because the engine may
+ * change the candidate meanwhile. */
 struct proof_run {
   struct candidate *proven;
   struct candidate candidate;
-  const struct machine *machine;
   struct perf_group group;
-  bool started;
-  struct perf_reading last;
-  double unhalted_ns, wall_ns;
   struct probe *probe;
 };
 
-static int read_for_proof(void *context, double *unhalted_ns, double *wall_ns) {
-  struct proof_run *run = context;
-  struct perf_reading reading;
-  int status = perf_group_read(&run->group, run->machine, &reading);
-  if (status != 0)
-    return status;
-  if (run->started) {
-    struct candidate_window window;
-    status = candidate_window(&run->candidate, &run->last, &reading, &window);
-    if (status != 0)
-      return status;
-    run->unhalted_ns += window.unhalted_ns;
-    run->wall_ns += window.wall_ns;
-  }
-  run->started = true;
-  run->last = reading;
-  *unhalted_ns = run->unhalted_ns;
-  *wall_ns = run->wall_ns;
-  return 0;
-}
-
+/* Records the result of a proof, and reports it if it is new. */
 static void conclude(struct engine *engine, struct candidate *candidate,
                      enum proof proof, const char *why) {
+  const char *name = source_name(candidate->source);
   bool news = candidate->proof != proof;
   candidate->proof = proof;
-  if (!candidate->available) {
+  snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
+  if (!candidate->available)
     engine_say(engine,
                engine->options.source == candidate->source ? JOURNAL_WARNING
                                                            : JOURNAL_INFO,
-               "source %s is unavailable: %s", source_name(candidate->source),
-               why);
-    snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
-    return;
-  }
-  snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
-  if (!news || proof == PROOF_PENDING)
-    return;
-  if (proof == PROOF_PROVEN)
-    engine_say(engine, JOURNAL_INFO, "source %s is proven",
-               source_name(candidate->source));
-  else
+               "source %s is unavailable: %s", name, why);
+  else if (news && proof == PROOF_PROVEN)
+    engine_say(engine, JOURNAL_INFO, "source %s is proven", name);
+  else if (news && proof != PROOF_PENDING)
     engine_say(engine,
                proof == PROOF_UNPROVEN ? JOURNAL_NOTICE : JOURNAL_WARNING,
-               "source %s is %s: %s", source_name(candidate->source),
-               proof_name(proof), why);
+               "source %s is %s: %s", name, proof_name(proof), why);
 }
 
-/* Delays the next attempt, in case this proof is inconclusive. */
+/* Delays the next proof, which is needed if this proof was inconclusive. */
 static void set_next_try(const struct engine *engine,
                          struct candidate *candidate) {
   backoff_extend(&candidate->proof_backoff,
@@ -108,12 +77,15 @@ static void set_next_try(const struct engine *engine,
 
 /* Opens the counter and starts the probe. On failure returns false with the
  * reason in why[]. */
-static bool start_probe(struct engine *engine, struct candidate *candidate,
-                        struct proof_run *run, char *why, size_t why_size) {
+static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
+                        size_t why_size) {
+  struct candidate *candidate = run->proven;
+  const struct machine *machine = engine->options.machine;
   int core = proof_core(engine, candidate, candidate->proof_tries++);
   bool idle = candidate->source == SOURCE_IDLE;
+  int status = 0;
   if (!engine->options.hardware) {
-    snprintf(why, why_size, "figures of another SysRoot cannot be proven");
+    snprintf(why, why_size, "sources cannot be proven with another SysRoot");
     return false;
   }
   if (core < 0) {
@@ -123,9 +95,8 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
         "proven");
     return false;
   }
-  int status =
-      idle ? 0
-           : candidate_open(candidate, &run->group, run->machine, core, false);
+  if (!idle)
+    status = candidate_open(candidate, &run->group, machine, core, false);
   if (status != 0) {
     perf_explain(why, why_size, status);
     /* Rights may be granted, cores may return and guests may end, but an event
@@ -133,15 +104,15 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
     candidate->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
-  const struct proof_source source = {read_for_proof, run};
-  status = probe_start(&run->probe, run->machine, core, idle ? NULL : &source,
+  status = probe_start(&run->probe, machine, core, &run->candidate,
+                       idle ? NULL : &run->group,
                        engine->options.cancel != NULL ? engine->options.cancel
                                                       : &engine->closing);
   if (status == 0)
     return true;
   snprintf(why, why_size, "cannot start the thread that proves it: %s",
            strerror(-status));
-  perf_group_close(&run->group, run->machine);
+  perf_group_close(&run->group);
   return false;
 }
 
@@ -150,10 +121,9 @@ static void begin(struct engine *engine, struct candidate *candidate) {
   char why[PROOF_WHY_MAX] = "out of memory";
   struct proof_run *run = calloc(1, sizeof(*run));
   if (run != NULL) {
-    *run = (struct proof_run){.proven = candidate,
-                              .candidate = *candidate,
-                              .machine = engine->options.machine};
-    if (start_probe(engine, candidate, run, why, sizeof(why))) {
+    run->proven = candidate;
+    run->candidate = *candidate;
+    if (start_probe(engine, run, why, sizeof(why))) {
       engine->proof_run = run;
       return;
     }
@@ -163,14 +133,16 @@ static void begin(struct engine *engine, struct candidate *candidate) {
   set_next_try(engine, candidate);
 }
 
-/* Waits for the running proof. The result is out of date and ignored if the
- * source was judged again or the rate of its TSC changed meanwhile. */
-static void end(struct engine *engine) {
+/* The result is out of date, and ignored, if the candidate's proof or the rate
+ * of its TSC has changed since the proof began. */
+void engine_prove_end(struct engine *engine) {
   struct proof_run *run = engine->proof_run;
+  if (run == NULL)
+    return;
   struct candidate *candidate = run->proven;
   char why[PROOF_WHY_MAX];
   enum proof proof = probe_end(run->probe, why);
-  perf_group_close(&run->group, run->machine);
+  perf_group_close(&run->group);
   if (candidate->available && candidate->proof == run->candidate.proof &&
       candidate->tsc_per_ns == run->candidate.tsc_per_ns)
     conclude(engine, candidate, proof, why);
@@ -189,11 +161,16 @@ static bool is_due(const struct engine *engine,
          engine->time_ns >= candidate->proof_backoff.until_ns;
 }
 
-bool engine_proof_due(const struct engine *engine) {
+/* Returns the index of the first candidate whose proof is due, or -1. */
+static int next_due(const struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++)
     if (is_due(engine, &engine->candidates[i]))
-      return true;
-  return false;
+      return i;
+  return -1;
+}
+
+bool engine_proof_due(const struct engine *engine) {
+  return next_due(engine) >= 0;
 }
 
 void engine_prove(struct engine *engine) {
@@ -207,15 +184,8 @@ void engine_prove(struct engine *engine) {
 
 void engine_prove_aside(struct engine *engine) {
   if (engine->proof_run != NULL && probe_ended(engine->proof_run->probe))
-    end(engine);
-  for (int i = 0; i < engine->candidates_len && engine->proof_run == NULL; i++)
-    if (is_due(engine, &engine->candidates[i])) {
-      begin(engine, &engine->candidates[i]);
-      break;
-    }
-}
-
-void engine_prove_end(struct engine *engine) {
-  if (engine->proof_run != NULL)
-    end(engine);
+    engine_prove_end(engine);
+  int due = next_due(engine);
+  if (engine->proof_run == NULL && due >= 0)
+    begin(engine, &engine->candidates[due]);
 }

@@ -1,7 +1,7 @@
 #include "engine_private.h"
 
-/* Returns which sources may serve a core, as a bit mask. Isolated cores may
- * only be read without disturbing them, or not at all. */
+/* Returns which sources may serve a core, as a bit mask. For isolated cores,
+ * this depends on the option IsolatedCores. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
   if (!core->isolated)
@@ -20,44 +20,15 @@ static unsigned allowed_sources(const struct engine *engine,
 }
 
 /* ---------------------------------------------------------------------------
- * Changes: one journal line for all cores that change from and to the same
- * source
+ * Messages
  */
-
-#define CHANGES_MAX 4
-
-struct change {
-  int from, to; /* indices of candidates, or -1 */
-  struct core_set cores;
-};
-
-struct changes {
-  int len;
-  struct change change[CHANGES_MAX];
-};
-
-static void note_change(struct changes *changes, int core, int from, int to) {
-  for (int i = 0; i < changes->len; i++)
-    if (changes->change[i].from == from && changes->change[i].to == to) {
-      core_set_add(&changes->change[i].cores, core);
-      return;
-    }
-  if (changes->len == CHANGES_MAX)
-    return; /* the change is counted, but not listed in the journal */
-  struct change *change = &changes->change[changes->len++];
-  *change = (struct change){.from = from, .to = to};
-  core_set_add(&change->cores, core);
-}
 
 static const char *reason_to_leave(const struct engine *engine, int from,
                                    int to) {
-  const struct candidate *candidate = &engine->candidates[from];
   if (to >= 0 && to < from)
     return "a better source is available";
-  if (candidate->reason[0] != '\0')
-    return candidate->reason;
-  return candidate->trouble[0] != '\0' ? candidate->trouble
-                                       : "it is unavailable there now";
+  const char *why = candidate_why(&engine->candidates[from]);
+  return why[0] != '\0' ? why : "it is unavailable there now";
 }
 
 static const char *candidate_name(const struct engine *engine, int candidate) {
@@ -65,31 +36,48 @@ static const char *candidate_name(const struct engine *engine, int candidate) {
                                    : engine->candidates[candidate].source);
 }
 
+/* `from` and `to` are indices of candidates, or -1. */
 static void say_change(const struct engine *engine,
-                       const struct change *change) {
+                       const struct core_set *changed, int from, int to) {
   char list[128];
-  const char *cores = core_set_count(&change->cores) == 1 ? "core" : "cores";
-  core_set_format(&change->cores, list, sizeof(list));
-  if (change->from < 0)
+  const char *cores = core_set_count(changed) == 1 ? "core" : "cores";
+  core_set_format(changed, list, sizeof(list));
+  if (from < 0)
     engine_say(engine, JOURNAL_INFO, "%s %s: load comes from %s", cores, list,
-               candidate_name(engine, change->to));
+               candidate_name(engine, to));
   else
     engine_say(engine, JOURNAL_WARNING, "%s %s: source %s gives way to %s: %s",
-               cores, list, candidate_name(engine, change->from),
-               candidate_name(engine, change->to),
-               reason_to_leave(engine, change->from, change->to));
+               cores, list, candidate_name(engine, from),
+               candidate_name(engine, to), reason_to_leave(engine, from, to));
 }
 
-/* Reports what is wrong with each source. */
+/* Reports changes of sources, in one line for all cores with the same change.
+ */
+static void say_changes(struct engine *engine) {
+  engine_for_each_online(first, engine) {
+    int from = first->announced, to = first->candidate;
+    struct core_set changed = {0};
+    if (from == to)
+      continue;
+    engine_for_each_online(core, engine) {
+      if (core->announced != from || core->candidate != to)
+        continue;
+      core_set_add(&changed, core->number);
+      core->announced = to;
+      engine->counts.source_changes += from >= 0;
+    }
+    say_change(engine, &changed, from, to);
+  }
+}
+
+/* If no core has a source, reports what is wrong with each source. */
 static void say_no_source(struct engine *engine) {
   if (!engine_begins(engine, CONDITION_NO_SOURCE, !engine_has_source(engine)))
     return;
   for (int i = 0; i < engine->candidates_len; i++) {
     const struct candidate *candidate = &engine->candidates[i];
     engine_say(engine, JOURNAL_ERROR, "no source of loads: %s: %s",
-               source_name(candidate->source),
-               candidate->reason[0] != '\0' ? candidate->reason
-                                            : candidate->trouble);
+               source_name(candidate->source), candidate_why(candidate));
   }
 }
 
@@ -103,14 +91,13 @@ static const struct candidate *proven_counter(const struct engine *engine) {
   return NULL;
 }
 
-/* Isolated cores often run many softirqs, some of which the source idle may
- * miss. */
+/* Recommends a counter for isolated cores that use the source idle: such cores
+ * often run many softirqs, and the source idle may miss some of them. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;
   core_set_intersect(&isolated, &engine->topology.online);
-  if (engine->options.cores != NULL)
-    core_set_intersect(&isolated, &engine->wanted);
+  core_set_intersect(&isolated, &engine->wanted);
   if (better == NULL || engine->options.isolated_cores != ISOLATED_CORES_IDLE ||
       core_set_next(&isolated, -1) < 0 ||
       !engine_begins(engine, CONDITION_ISOLATED_ON_IDLE, true))
@@ -141,9 +128,8 @@ static long counters_wanted(const struct engine *engine) {
   if (engine->options.ipc)
     most += 2;
   long wanted = 0;
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    const struct core *core = &engine->cores[i];
-    if (core->online && allowed_sources(engine, core) == ~0U)
+  engine_for_each_online(core, engine) {
+    if (allowed_sources(engine, core) == ~0U)
       wanted += most - core->group.events_len - core->ipc_group.events_len;
   }
   return wanted;
@@ -156,26 +142,16 @@ static void say_short_of_descriptors(struct engine *engine) {
     engine_say(engine, JOURNAL_WARNING,
                "some cores have no hardware counter, because too few "
                "descriptors would be left for the rest of this process; raise "
-               "its limit of open files by %ld (LimitNOFILE= under systemd)",
+               "its limit on open files by %ld (LimitNOFILE= under systemd)",
                room->missing);
 }
 
 void engine_choose_sources(struct engine *engine) {
-  struct changes changes = {0};
   engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    struct core *core = &engine->cores[i];
-    if (!core->online)
-      continue;
+  engine_for_each_online(core, engine) {
     core_choose(engine, core, allowed_sources(engine, core));
-    if (core->candidate == core->announced)
-      continue;
-    engine->counts.source_changes += core->announced >= 0;
-    note_change(&changes, core->number, core->announced, core->candidate);
-    core->announced = core->candidate;
   }
-  for (int i = 0; i < changes.len; i++)
-    say_change(engine, &changes.change[i]);
+  say_changes(engine);
   say_no_source(engine);
   say_short_of_descriptors(engine);
   say_isolated(engine);

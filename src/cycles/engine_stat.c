@@ -14,8 +14,8 @@ static void say_unreadable_rows(struct engine *engine) {
     char list[128];
     core_set_format(unreadable, list, sizeof(list));
     engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat has no readable row for %s %s: its figures that "
-               "need /proc/stat are missing",
+               "/proc/stat has no readable row for %s %s: figures that need "
+               "/proc/stat are missing there",
                core_set_count(unreadable) == 1 ? "core" : "cores", list);
   }
 }
@@ -43,10 +43,9 @@ static void say_withheld(const struct engine *engine) {
                rows, cores);
 }
 
-/* In a container, LXCFS may renumber the rows of /proc/stat so that they do not
- * belong to the cores of sysfs, and nothing tells which cores they belong to.
- * If LXCFS also provides the list of cores, rows and list may agree and both be
- * wrong. */
+/* In a container, LXCFS may renumber the rows of /proc/stat, and no file shows
+ * which cores of sysfs they describe. If LXCFS also provides the list of cores,
+ * the rows and the list may agree and both be wrong. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
@@ -63,7 +62,7 @@ static int read_stat(struct engine *engine) {
   if (status != 0)
     return status;
   if (!same_cores(engine)) {
-    /* A core may just have come or gone. */
+    /* A core may have just come online or gone offline. */
     status = engine_find_hotplug(engine);
     if (status != 0)
       return status;

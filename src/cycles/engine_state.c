@@ -38,7 +38,7 @@ bool engine_tick_sampled(const struct engine *engine) {
   return false;
 }
 
-/* Has any core spent time in this column since boot? */
+/* Has any core spent this kind of time since boot? */
 static bool is_used(const struct engine *engine, enum procstat_column column) {
   core_set_for_each(core, &engine->stat.cores) {
     if (engine->stat.rows[core].ns[column] > 0)
@@ -62,10 +62,8 @@ bool engine_steal_is_unknown(const struct engine *engine) {
 
 bool engine_has_source(const struct engine *engine) {
   bool any_online = false;
-  for (size_t i = 0; i < engine->cores_len; i++) {
-    if (!engine->cores[i].online)
-      continue;
-    if (engine->cores[i].source != SOURCE_NONE)
+  engine_for_each_online(core, engine) {
+    if (core->source != SOURCE_NONE)
       return true;
     any_online = true;
   }

@@ -339,19 +339,6 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   }
 }
 
-static int read_domains(struct figures *figures, struct snapshot *snapshot) {
-  size_t len;
-  const struct domain_figure *domains = domains_read(figures->domains, &len);
-  if (len == 0)
-    return 0;
-  snapshot->domains = calloc(len, sizeof(*snapshot->domains));
-  if (snapshot->domains == NULL)
-    return -ENOMEM;
-  memcpy(snapshot->domains, domains, len * sizeof(*domains));
-  snapshot->domains_len = len;
-  return 0;
-}
-
 struct snapshot *figures_interval(struct figures *figures) {
   size_t len;
   const struct core *states = engine_cores(figures->engine, &len);
@@ -379,7 +366,8 @@ struct snapshot *figures_interval(struct figures *figures) {
   if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
                     figures->options.groups_len) != 0)
     goto failed;
-  if (read_domains(figures, snapshot) != 0)
+  if (domains_read(figures->domains, &snapshot->domains,
+                   &snapshot->domains_len) != 0)
     goto failed;
   host_interval(figures, snapshot);
   self_interval(figures, snapshot);

@@ -50,15 +50,16 @@ libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 EXTRA_DIST += src/cycles/idle_clock.bpf.c src/cycles/softirq_clock.bpf.c
 
-# The clocks are part of the tarball as compiled programs, too, so that percore can be
-# built where clang or bpftool is missing.
+# The tarball includes the compiled programs of the clocks, so that percore can
+# be built without clang and bpftool.
 if BPF
 libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/cycles/idle_clock.lskel.h src/cycles/softirq_clock.lskel.h
 MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h \
 	src/cycles/softirq_clock.lskel.h
 CLEANFILES += src/cycles/idle_clock.bpf.o src/cycles/softirq_clock.bpf.o
-# By another name, or automake would take this for the rule that makes it.
+# These variables keep automake from taking the dependencies below for the rules
+# that build the objects.
 idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
 $(idle_clock_object): src/cycles/idle_clock.lskel.h
 softirq_clock_object = src/cycles/libcycles_la-softirq_clock_kernel.lo

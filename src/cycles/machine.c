@@ -5,7 +5,6 @@
 #include "base/number.h"
 #include "softirq_clock_kernel.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,24 +48,20 @@ static int under_sysroot(const struct linux_machine *self, const char *path,
 }
 
 static ssize_t read_all(int fd, char *buffer, size_t size) {
-  size_t length = 0;
-  for (;;) {
-    if (length == size) {
-      if (size > 0)
-        buffer[size - 1] = '\0';
-      return -EFBIG;
-    }
+  for (size_t length = 0; length < size;) {
     ssize_t got = read(fd, buffer + length, size - length);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
+    if (got > 0)
+      length += (size_t)got;
+    if (got == 0) {
+      buffer[length] = '\0';
+      return (ssize_t)length;
+    }
+    if (got < 0 && errno != EINTR)
       return -errno;
-    if (got == 0)
-      break;
-    length += (size_t)got;
   }
-  buffer[length] = '\0';
-  return (ssize_t)length;
+  if (size > 0)
+    buffer[size - 1] = '\0';
+  return -EFBIG;
 }
 
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
@@ -136,10 +131,7 @@ static long linux_perf_room(void *context, long wanted, bool raise_limit) {
 static ssize_t linux_perf_read(void *context, int fd, void *buffer,
                                size_t size) {
   (void)context;
-  ssize_t length;
-  do
-    length = read(fd, buffer, size);
-  while (length < 0 && errno == EINTR);
+  ssize_t length = read(fd, buffer, size);
   return length < 0 ? -errno : length;
 }
 
@@ -152,9 +144,9 @@ static void linux_perf_close(void *context, int fd) {
  * Cores that come and go
  *
  * The kernel announces this in uevents, such as
- * "offline@/devices/system/cpu/cpu1". A core may go and come back between two
- * reads of the list of online cores. Without the uevent, nobody would notice
- * that its counters had stopped.
+ * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
+ * between two reads of the list of online cores. Its counters have then
+ * stopped, although the list is the same.
  */
 
 /* Makes the kernel drop all messages except those that begin with "onli" or
@@ -189,16 +181,14 @@ static int open_uevents(void) {
 /* Returns 12 for "online@/devices/system/cpu/cpu12", and -1 for anything else.
  */
 static int uevent_core(const char *message) {
-  static const char folder[] = "/devices/system/cpu/cpu";
-  const char *path = strchr(message, '@');
-  if (path == NULL || strncmp(path + 1, folder, sizeof(folder) - 1) != 0)
+  static const char folder[] = "@/devices/system/cpu/cpu";
+  uint64_t core;
+  const char *number = strchr(message, '@');
+  if (number == NULL || strncmp(number, folder, sizeof(folder) - 1) != 0)
     return -1;
-  const char *number = path + sizeof(folder);
-  char *end;
-  if (!isdigit((unsigned char)*number))
-    return -1;
-  long core = strtol(number, &end, 10);
-  return *end == '\0' && core < CORES_MAX ? (int)core : -1;
+  number += sizeof(folder) - 1;
+  bool whole = number_next(&number, &core) && *number == '\0';
+  return whole && core < CORES_MAX ? (int)core : -1;
 }
 
 static int linux_changed_cores(void *context, struct core_set *changed) {
@@ -403,7 +393,7 @@ int64_t machine_time_offset_ns(const struct machine *machine) {
 
 int machine_read_core_set(const struct machine *machine, const char *path,
                           struct core_set *set) {
-  /* Enough for the longest list, which has every second one of 8192 cores. */
+  /* Enough for the longest list, which contains every second core. */
   char text[CORES_MAX * 5 / 2 + 64];
   ssize_t length =
       machine->read_file(machine->context, path, text, sizeof(text));

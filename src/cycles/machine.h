@@ -1,8 +1,7 @@
 /* machine: what the engine needs from the computer it runs on. machine_linux()
  * is the real machine. A test supplies its own clock, counters and files, and
  * can thus simulate counter wraps, suspends and vanishing cores without
- * waiting. Add a function here for each new kind of measurement; it is NULL on
- * machines that lack it. */
+ * waiting. Each new kind of measurement adds a function here. */
 #ifndef PERCORE_MACHINE_H
 #define PERCORE_MACHINE_H
 
@@ -51,12 +50,12 @@ struct machine {
 
   /* How many more counters perf_open() may open, leaving enough descriptors for
    * the rest of the process. `wanted` is how many the caller still needs;
-   * `raise_limit` allows raising the limit on open files. NULL: no limit. */
+   * `raise_limit` allows raising the limit on open files. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Adds to *changed every core that the kernel reported as added or removed
    * since the last call. Returns 0, or -ENOBUFS if reports were lost; any core
-   * may then have changed. NULL: the kernel reports nothing. */
+   * may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
   /* The kernel's idle clock; idle_clock_kernel.h has the contracts.
@@ -70,8 +69,9 @@ struct machine {
   int (*idle_clock_start)(void *context, int core);
   void (*idle_clock_close)(void *context);
 
-  /* The softirq clock: softirq_clock_kernel.h says what these do. A machine has
-   * one at a time. softirq_clock_load may be NULL: it has none. */
+  /* The kernel's softirq clock; softirq_clock_kernel.h has the contracts.
+   * softirq_clock_load is NULL on machines without such a clock. Only one clock
+   * can be loaded at a time. */
   int (*softirq_clock_load)(void *context, char *why, size_t why_size);
   int (*softirq_clock_read)(void *context, struct softirq_words *words,
                             int cores);
@@ -90,7 +90,8 @@ void machine_linux_close(struct machine *machine);
 ssize_t machine_read_long(const struct machine *machine, const char *path,
                           char **buffer, size_t *buffer_size);
 
-/* In a container, LXCFS may provide /proc/stat and the list of cores. */
+/* True if LXCFS provides /proc/stat and the list of cores, as it may in a
+ * container. */
 bool machine_has_lxcfs(const struct machine *machine);
 
 /* Reads a decimal number from a file; white space around the number is allowed.
@@ -99,8 +100,8 @@ bool machine_has_lxcfs(const struct machine *machine);
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value);
 
-/* How far CLOCK_MONOTONIC of this process is ahead of the kernel's own: a time
- * namespace shifts it. */
+/* Returns how far CLOCK_MONOTONIC of this process is ahead of the kernel's
+ * CLOCK_MONOTONIC, because a time namespace shifts it. */
 int64_t machine_time_offset_ns(const struct machine *machine);
 
 /* Reads a core list from a file. Returns 0 or -errno. */

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,7 +199,7 @@ int perf_event_parse(struct perf_event *event, const char *text,
 int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned) {
-  *group = (struct perf_group){.pinned = pinned};
+  *group = (struct perf_group){.machine = machine, .pinned = pinned};
   for (int i = 0; i < events_len; i++) {
     struct perf_event_attr attr = {
         .size = sizeof(attr),
@@ -214,7 +215,7 @@ int perf_group_open(struct perf_group *group, const struct machine *machine,
     int fd = machine->perf_open(machine->context, &attr, core,
                                 i == 0 ? -1 : group->fd[0]);
     if (fd < 0) {
-      perf_group_close(group, machine);
+      perf_group_close(group);
       return fd;
     }
     group->fd[group->events_len++] = fd;
@@ -234,35 +235,36 @@ void perf_explain(char *text, size_t size, int status) {
   else if (status == -ENODEV)
     remedy = " (the core is offline)";
   else if (status == -EMFILE)
-    remedy = " (raise the limit of open files, LimitNOFILE= under systemd)";
+    remedy = " (raise the limit on open files, LimitNOFILE= under systemd)";
   snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);
 }
 
-void perf_group_close(struct perf_group *group, const struct machine *machine) {
+void perf_group_close(struct perf_group *group) {
   while (group->events_len > 0)
-    machine->perf_close(machine->context, group->fd[--group->events_len]);
+    group->machine->perf_close(group->machine->context,
+                               group->fd[--group->events_len]);
 }
 
 int perf_group_read(const struct perf_group *group,
-                    const struct machine *machine,
                     struct perf_reading *reading) {
-  struct {
-    uint64_t events_len;
-    uint64_t time_enabled_ns;
-    uint64_t time_running_ns;
-    uint64_t value[PERF_GROUP_EVENTS_MAX];
-  } raw;
-  size_t size = sizeof(uint64_t) * (3 + (size_t)group->events_len);
-  ssize_t length =
-      machine->perf_read(machine->context, group->fd[0], &raw, sizeof(raw));
+  const struct machine *machine = group->machine;
+  size_t events_len = (size_t)group->events_len;
+  size_t size = sizeof(*reading) -
+                (PERF_GROUP_EVENTS_MAX - events_len) * sizeof(uint64_t);
+  ssize_t length = machine->perf_read(machine->context, group->fd[0], reading,
+                                      sizeof(*reading));
   if (length < 0)
     return (int)length;
   if (length == 0)
     return -EBUSY; /* end of file: a pinned group that lost its counters */
-  if ((size_t)length != size || raw.events_len != (uint64_t)group->events_len)
-    return -ESTALE;
-  reading->time_enabled_ns = raw.time_enabled_ns;
-  reading->time_running_ns = raw.time_running_ns;
-  memcpy(reading->value, raw.value, sizeof(reading->value));
-  return 0;
+  bool complete = (size_t)length == size && reading->events_len == events_len;
+  return complete ? 0 : -ESTALE;
+}
+
+double perf_rate(const struct perf_reading *from,
+                 const struct perf_reading *to) {
+  if (to->time_enabled_ns <= from->time_enabled_ns)
+    return NAN;
+  return (double)(to->value[0] - from->value[0]) /
+         (double)(to->time_enabled_ns - from->time_enabled_ns);
 }

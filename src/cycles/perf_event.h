@@ -26,12 +26,15 @@ int perf_event_parse(struct perf_event *event, const char *text,
                      const struct machine *machine, char *why, size_t why_size);
 
 struct perf_group {
+  const struct machine *machine;
   int events_len; /* 0: the group is not open */
   int fd[PERF_GROUP_EVENTS_MAX];
   bool pinned;
 };
 
+/* Has the layout in which read(2) returns a group: see perf_event_open(2). */
 struct perf_reading {
+  uint64_t events_len;
   uint64_t time_enabled_ns;
   uint64_t time_running_ns;
   uint64_t value[PERF_GROUP_EVENTS_MAX];
@@ -44,16 +47,21 @@ struct perf_reading {
 int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned);
-void perf_group_close(struct perf_group *group, const struct machine *machine);
+/* A group that is all zeros may be closed, too. */
+void perf_group_close(struct perf_group *group);
 
 /* Writes what the -errno of perf_group_open means and what to do about it. */
 void perf_explain(char *text, size_t size, int status);
 
 /* Reads the whole group at once. Returns 0; -ESTALE if the group must be opened
  * again because its core went away; -EBUSY if a pinned group lost its counters;
- * or another -errno. */
+ * or another -errno. *reading is undefined on error. */
 int perf_group_read(const struct perf_group *group,
-                    const struct machine *machine,
                     struct perf_reading *reading);
+
+/* Returns how often the group's first event occurred per nanosecond of
+ * time_enabled; NAN if time_enabled did not advance. */
+double perf_rate(const struct perf_reading *from,
+                 const struct perf_reading *to);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
+#include "core.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
@@ -62,8 +63,11 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  struct proof_source source; /* not set when proving idle time */
+  const struct candidate *candidate;
+  const struct perf_group *group; /* NULL when proving idle time */
   const atomic_bool *cancel;
+  double load;   /* as the source read it; explains the verdict */
+  double truth;  /* the true load in the last attempt to evade the tick */
   bool was_away; /* the source could not be read, or the core went offline */
   pthread_t thread;
   atomic_bool ended;
@@ -83,11 +87,11 @@ static void spin_until(uint64_t deadline_ns) {
 }
 
 static bool cancelled(const struct probe *probe) {
-  return probe->cancel != NULL &&
-         atomic_load_explicit(probe->cancel, memory_order_relaxed);
+  return atomic_load_explicit(probe->cancel, memory_order_relaxed);
 }
 
-/* The kernel moves a thread off a core that goes offline, for good. */
+/* When a core goes offline, the kernel moves its threads to other cores for
+ * good. */
 static bool is_there(const struct probe *probe) {
   return sched_getcpu() == probe->core;
 }
@@ -96,48 +100,53 @@ static bool is_there(const struct probe *probe) {
  * Counters: spin, then sleep
  */
 
-static bool read_source(const struct probe *probe, double *unhalted_ns,
-                        double *wall_ns) {
-  return probe->source.read(probe->source.context, unhalted_ns, wall_ns) == 0;
-}
-
-/* Returns the load between two reads of the source; NAN if it cannot be read.
+/* Returns the load since an earlier reading; NAN if the source cannot be read.
  */
-static double source_load(const struct probe *probe, double *unhalted_ns,
-                          double *wall_ns) {
-  double unhalted_before = *unhalted_ns, wall_before = *wall_ns;
-  if (!read_source(probe, unhalted_ns, wall_ns))
+static double load_since(const struct probe *probe,
+                         const struct perf_reading *from) {
+  struct perf_reading to;
+  struct core_totals growth;
+  double running;
+  if (perf_group_read(probe->group, &to) != 0 ||
+      candidate_window(probe->candidate, from, &to, &growth, &running) != 0)
     return NAN;
-  return (*unhalted_ns - unhalted_before) / (*wall_ns - wall_before);
+  return growth.unhalted / growth.wall;
 }
 
-static enum proof_half spin_half(struct probe *probe, double *load) {
+static enum proof_half spin_half(struct probe *probe) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
-  for (int i = 0; i < SPIN_TRIES && !cancelled(probe); i++) {
+  for (int i = 0;
+       i < SPIN_TRIES && half != PROOF_HALF_PASSED && !cancelled(probe); i++) {
     probe->was_away = affinity_pin(probe->core) != 0;
     if (probe->was_away)
       break;
-    double unhalted_ns = 0, wall_ns = 0;
-    bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
+    struct perf_reading from;
+    bool has_begun = perf_group_read(probe->group, &from) == 0;
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     uint64_t cpu_begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(begin_ns + SPIN_NS);
     double cpu_ns =
         (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
     double spun_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
-    double seen = source_load(probe, &unhalted_ns, &wall_ns);
-    probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
-    if (probe->was_away)
-      continue;
-    enum proof_half this_half = proof_judge_spin(seen, cpu_ns / spun_ns);
+    double seen = has_begun ? load_since(probe, &from) : NAN;
+    probe->was_away = isnan(seen) || !is_there(probe);
+    enum proof_half this_half = probe->was_away
+                                    ? PROOF_HALF_NOT_RUN
+                                    : proof_judge_spin(seen, cpu_ns / spun_ns);
     if (this_half == PROOF_HALF_NOT_RUN)
       continue;
-    *load = seen;
     half = this_half;
-    if (half == PROOF_HALF_PASSED)
-      break;
+    probe->load = seen;
   }
   return half;
+}
+
+/* Reads /proc/stat. Returns 0, or -errno if it has no row for the core. */
+static int read_row(const struct probe *probe, struct procstat *stat) {
+  int status = procstat_read(stat, probe->machine);
+  if (status == 0 && !core_set_has(&stat->cores, probe->core))
+    status = -ENOENT;
+  return status;
 }
 
 /* Returns the idle time of the core, from its idle driver or, without a driver,
@@ -146,42 +155,35 @@ static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   struct cpuidle cpuidle;
   if (cpuidle_read(&cpuidle, probe->machine, probe->core) > 0)
     return (double)cpuidle_halted_ns(&cpuidle);
-  if (procstat_read(stat, probe->machine) != 0 ||
-      !core_set_has(&stat->cores, probe->core))
+  if (read_row(probe, stat) != 0)
     return -1;
   return (double)procstat_idle_ns(&stat->rows[probe->core]);
 }
 
-static enum proof_half idle_half(struct probe *probe, double *load) {
+static enum proof_half idle_half(struct probe *probe) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   struct procstat stat = {0};
-  for (int i = 0; i < IDLE_TRIES && !cancelled(probe); i++) {
-    double unhalted_ns = 0, wall_ns = 0;
-    bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
+  for (int i = 0;
+       i < IDLE_TRIES && half == PROOF_HALF_NOT_RUN && !cancelled(probe); i++) {
+    struct perf_reading from;
+    bool has_begun = perf_group_read(probe->group, &from) == 0;
     double idle_before_ns = known_idle_ns(probe, &stat);
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     sleep_until(begin_ns + IDLE_NS);
     double slept_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double idle_ns = known_idle_ns(probe, &stat) - idle_before_ns;
-    double seen = source_load(probe, &unhalted_ns, &wall_ns);
+    probe->load = has_begun ? load_since(probe, &from) : NAN;
     if (idle_before_ns < 0)
       break;
-    probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
-    if (probe->was_away)
-      continue;
-    enum proof_half this_half = proof_judge_idle(seen, idle_ns, slept_ns);
-    if (this_half == PROOF_HALF_NOT_RUN)
-      continue;
-    *load = seen;
-    half = this_half;
-    break;
+    probe->was_away = isnan(probe->load) || !is_there(probe);
+    if (!probe->was_away)
+      half = proof_judge_idle(probe->load, idle_ns, slept_ns);
   }
   procstat_free(&stat);
   return half;
 }
 
 static void prove_counter(struct probe *probe) {
-  double spin_load = NAN, idle_load = NAN;
   int status = affinity_pin(probe->core);
   if (status != 0) {
     snprintf(probe->why, sizeof(probe->why), "core %d cannot be used: %s",
@@ -189,22 +191,21 @@ static void prove_counter(struct probe *probe) {
     probe->proof = PROOF_UNPROVEN;
     return;
   }
-  enum proof_half spin = spin_half(probe, &spin_load);
-  enum proof_half idle = spin == PROOF_HALF_FAILED
-                             ? PROOF_HALF_NOT_RUN
-                             : idle_half(probe, &idle_load);
+  enum proof_half spin = spin_half(probe);
+  enum proof_half idle =
+      spin == PROOF_HALF_FAILED ? PROOF_HALF_NOT_RUN : idle_half(probe);
   probe->proof =
       cancelled(probe) ? PROOF_PENDING : proof_judge_counter(spin, idle);
   if (spin == PROOF_HALF_FAILED)
     snprintf(probe->why, sizeof(probe->why),
              "it read %.3f on core %d while a thread was spinning there",
-             spin_load, probe->core);
+             probe->load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
     snprintf(
         probe->why, sizeof(probe->why),
         "it read %.3f on core %d while the core was idle: it does not stop "
         "when the core halts",
-        idle_load, probe->core);
+        probe->load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
     snprintf(
         probe->why, sizeof(probe->why),
@@ -246,71 +247,42 @@ static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }
 
-struct tick_reading {
-  double time_ns, busy_ns, idle_ns;
-};
-
-static int read_tick(const struct probe *probe, struct procstat *stat,
-                     struct tick_reading *reading) {
-  int status = procstat_read(stat, probe->machine);
-  if (status != 0)
-    return status;
-  if (!core_set_has(&stat->cores, probe->core))
-    return -ENOENT;
-  const struct procstat_row *row = &stat->rows[probe->core];
-  *reading = (struct tick_reading){(double)stat->time_ns,
-                                   (double)procstat_busy_ns(row),
-                                   (double)procstat_idle_ns(row)};
-  return 0;
-}
-
-/* The result of one attempt, as shares of its time. */
-struct tick_try {
-  double truth, load;
-};
-
 /* Returns 0 with the verdict in probe->proof, or -errno. */
 static int try_tick(struct probe *probe, struct procstat *stat,
-                    uint64_t tick_ns, uint64_t phase_ns,
-                    struct tick_try *seen) {
-  struct tick_reading from, to;
-  int status = read_tick(probe, stat, &from);
+                    uint64_t tick_ns, uint64_t phase_ns) {
+  int status = read_row(probe, stat);
   if (status != 0)
     return status;
-  seen->truth = evade_ticks(probe, tick_ns, phase_ns);
+  uint64_t from_ns = stat->time_ns;
+  struct procstat_row from = stat->rows[probe->core];
+  probe->truth = evade_ticks(probe, tick_ns, phase_ns);
   if (!is_there(probe))
     return -ENODEV;
-  status = read_tick(probe, stat, &to);
+  status = read_row(probe, stat);
   if (status != 0)
     return status;
-  double wall_ns = to.time_ns - from.time_ns;
-  double columns = (to.busy_ns - from.busy_ns) / wall_ns;
-  seen->load = 1 - (to.idle_ns - from.idle_ns) / wall_ns;
-  probe->proof = proof_judge_tick(seen->truth, columns, seen->load);
-  return 0;
-}
-
-/* The coarse clock advances once per tick. */
-static int find_tick_period(uint64_t *tick_ns) {
-  struct timespec resolution;
-  if (clock_getres(CLOCK_MONOTONIC_COARSE, &resolution) != 0)
-    return -errno;
-  *tick_ns = (uint64_t)resolution.tv_nsec;
+  const struct procstat_row *to = &stat->rows[probe->core];
+  double wall_ns = (double)(stat->time_ns - from_ns);
+  double busy_ns =
+      (double)procstat_busy_ns(to) - (double)procstat_busy_ns(&from);
+  double idle_ns =
+      (double)procstat_idle_ns(to) - (double)procstat_idle_ns(&from);
+  probe->load = 1 - idle_ns / wall_ns;
+  probe->proof = proof_judge_tick(probe->truth, busy_ns / wall_ns, probe->load);
   return 0;
 }
 
 static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
-  struct tick_try seen = {0};
-  uint64_t tick_ns = 0;
+  struct timespec tick; /* the coarse clock advances once per tick */
+  clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+  uint64_t tick_ns = (uint64_t)tick.tv_nsec;
   int status = affinity_pin(probe->core);
-  if (status == 0)
-    status = find_tick_period(&tick_ns);
   probe->proof = PROOF_PENDING;
   for (uint64_t i = 0; i < TICK_TRIES && status == 0 &&
                        probe->proof == PROOF_PENDING && !cancelled(probe);
        i++)
-    status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES, &seen);
+    status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
   procstat_free(&stat);
   if (status != 0)
     snprintf(probe->why, sizeof(probe->why), "the proof on core %d failed: %s",
@@ -320,7 +292,7 @@ static void prove_tick(struct probe *probe) {
         probe->why, sizeof(probe->why),
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
-        seen.load, probe->core, seen.truth);
+        probe->load, probe->core, probe->truth);
   else if (probe->proof == PROOF_PENDING)
     snprintf(probe->why, sizeof(probe->why),
              "core %d was never free enough to prove it", probe->core);
@@ -334,7 +306,7 @@ static void prove_tick(struct probe *probe) {
 
 static void *run(void *argument) {
   struct probe *probe = argument;
-  if (probe->source.read != NULL)
+  if (probe->group != NULL)
     prove_counter(probe);
   else
     prove_tick(probe);
@@ -343,15 +315,16 @@ static void *run(void *argument) {
 }
 
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct proof_source *source, const atomic_bool *cancel) {
+                const struct candidate *candidate,
+                const struct perf_group *group, const atomic_bool *cancel) {
   struct probe *probe = calloc(1, sizeof(*probe));
   if (probe == NULL)
     return -ENOMEM;
   probe->machine = machine;
   probe->core = core;
+  probe->candidate = candidate;
+  probe->group = group;
   probe->cancel = cancel;
-  if (source != NULL)
-    probe->source = *source;
   int status = thread_start(&probe->thread, run, probe);
   if (status != 0) {
     free(probe);

@@ -4,13 +4,13 @@
  * core is halted (arm64's cycle counter in WFI, MPERF of the physical core
  * under a hypervisor). The kernel's idle time may be sampled only at the tick.
  * So each source must show, on a core of this machine, that it reads full load
- * while a test thread spins there, and less while the core idles.
+ * while a test thread spins there, and less while the core idles. These are the
+ * two halves of the proof of a counter.
  */
 #ifndef PERCORE_PROOF_H
 #define PERCORE_PROOF_H
 
-#include "machine.h"
-#include "source.h"
+#include "candidate.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,16 +26,16 @@ enum proof_half {
  * Judgement: pure functions
  */
 
-/* Judges the spinning half: a thread had cpu_share of the core's time (0 to 1)
- * while the source read `load` (NAN if it could not be read). The result counts
- * only if cpu_share is at least 0.95; it is a pass if the load is 0.97 to 1.02.
- */
+/* Judges the half in which a thread spins: it had cpu_share of the core's time
+ * (0 to 1) while the source read `load` (NAN if it could not be read). The half
+ * was run only if cpu_share is at least 0.95. It passes if the load is 0.97 to
+ * 1.02. */
 enum proof_half proof_judge_spin(double load, double cpu_share);
 
-/* Judges the sleeping half, in which the core was idle for idle_ns of wall_ns.
- * The result counts only if idle_ns is at least 30 ms; it is a pass if the load
- * fell by at least half of the idle share. The load need not fall by the whole
- * share, because idle drivers count work in interrupts as idle. */
+/* Judges the half in which the thread sleeps and the core was idle for idle_ns
+ * of wall_ns. The half was run only if idle_ns is at least 30 ms. It passes if
+ * the load fell by at least half of the idle share. The load need not fall by
+ * the whole share, because idle drivers count work in interrupts as idle. */
 enum proof_half proof_judge_idle(double load, double idle_ns, double wall_ns);
 
 enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
@@ -54,21 +54,16 @@ enum proof proof_judge_tick(double truth, double columns, double load);
  * time as its caller.
  */
 
-struct proof_source {
-  /* Reads running totals of the core's unhalted and wall time, in nanoseconds.
-   * Returns 0 or -errno. */
-  int (*read)(void *context, double *unhalted_ns, double *wall_ns);
-  void *context;
-};
-
 enum { PROOF_WHY_MAX = 256 };
 
 struct probe;
 
-/* Starts a probe of a source, or of the kernel's idle time if source is NULL.
- * Returns 0 or -errno. */
+/* Starts a probe of a candidate through its open group, both of which must
+ * outlive the probe, or of the kernel's idle time if group is NULL. Returns 0
+ * or -errno. */
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct proof_source *source, const atomic_bool *cancel);
+                const struct candidate *candidate,
+                const struct perf_group *group, const atomic_bool *cancel);
 
 bool probe_ended(const struct probe *probe);
 

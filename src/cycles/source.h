@@ -19,11 +19,11 @@ enum source {
 
 enum proof {
   PROOF_PENDING,  /* not yet run */
-  PROOF_PROVEN,   /* reads full load while spinning and less while idle */
+  PROOF_PROVEN,   /* read full load on a spinning core, less on an idle core */
   PROOF_UNPROVEN, /* could not be tested fully: used, but shown as unproven */
-  /* The source idle on a kernel whose tick is not dynamic. */
+  /* The kernel samples the idle time of the source idle at the tick. */
   PROOF_TICK_SAMPLED,
-  PROOF_REFUTED, /* does not measure unhalted time: never used */
+  PROOF_REFUTED, /* does not measure unhalted time: not used */
 };
 
 enum denominator {

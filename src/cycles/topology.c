@@ -1,5 +1,7 @@
 #include "topology.h"
 
+#include "base/array.h"
+#include "base/number.h"
 #include "procstat.h"
 
 #include <ctype.h>
@@ -72,25 +74,33 @@ bool topology_any_isolated(const struct topology *topology) {
  * Packages, siblings and nodes
  */
 
-static void read_packages(struct topology *topology,
-                          const struct machine *machine) {
+/* Returns -1 if unknown. */
+static int read_package(const struct machine *machine, int core) {
   char path[128];
-  for (int core = 0; core < topology->cores_len; core++) {
-    uint64_t package;
-    snprintf(path, sizeof(path),
-             CPU_FOLDER "/cpu%d/topology/physical_package_id", core);
-    if (!core_set_has(&topology->online, core))
-      topology->package[core] = -1;
-    else if (machine_read_u64(machine, path, &package) == 0 &&
-             package <= INT32_MAX)
-      topology->package[core] = (int)package;
-    else
-      topology->package[core] = -1;
-  }
+  uint64_t package;
+  snprintf(path, sizeof(path), CPU_FOLDER "/cpu%d/topology/physical_package_id",
+           core);
+  bool known = machine_read_u64(machine, path, &package) == 0;
+  return known && package <= INT32_MAX ? (int)package : -1;
 }
 
-/* Goes once round the physical core. The bound protects against a broken map.
- */
+/* Returns the next thread of the same physical core, or -1. */
+static int read_sibling(const struct machine *machine, int core,
+                        int cores_len) {
+  char path[128];
+  struct core_set threads;
+  snprintf(path, sizeof(path),
+           CPU_FOLDER "/cpu%d/topology/thread_siblings_list", core);
+  if (machine_read_core_set(machine, path, &threads) != 0)
+    return -1;
+  int next = core_set_next(&threads, core);
+  if (next < 0)
+    next = core_set_next(&threads, -1);
+  return next != core && next < cores_len ? next : -1;
+}
+
+/* Follows the ring of siblings once. The bound ends the loop if the siblings
+ * form no ring, because sysfs contradicts itself. */
 double topology_sibling_max(const struct topology *topology, int core,
                             double (*value)(const void *context, int core),
                             const void *context) {
@@ -105,41 +115,21 @@ double topology_sibling_max(const struct topology *topology, int core,
   return max;
 }
 
-static void read_siblings(struct topology *topology,
-                          const struct machine *machine) {
-  char path[128];
-  for (int core = 0; core < topology->cores_len; core++) {
-    struct core_set threads;
-    topology->sibling[core] = -1;
-    if (!core_set_has(&topology->online, core))
-      continue;
-    snprintf(path, sizeof(path),
-             CPU_FOLDER "/cpu%d/topology/thread_siblings_list", core);
-    if (machine_read_core_set(machine, path, &threads) != 0)
-      continue;
-    int next = core_set_next(&threads, core);
-    if (next < 0)
-      next = core_set_next(&threads, -1);
-    if (next >= 0 && next != core && next < topology->cores_len)
-      topology->sibling[core] = next;
-  }
-}
-
 struct node_scan {
   struct topology *topology;
   const struct machine *machine;
 };
 
 static void read_node(const char *name, void *argument) {
-  struct node_scan *scan = argument;
-  char path[128], *end;
-  if (strncmp(name, "node", 4) != 0 || !isdigit((unsigned char)name[4]))
-    return;
-  long node = strtol(name + 4, &end, 10);
-  if (*end != '\0' || node >= TOPOLOGY_NODES_MAX)
-    return;
-  snprintf(path, sizeof(path), NODE_FOLDER "/node%ld/cpulist", node);
+  const struct node_scan *scan = argument;
+  const char *digits = name + 4;
+  char path[128];
+  uint64_t node;
   struct core_set cores;
+  if (strncmp(name, "node", 4) != 0 || !number_next(&digits, &node) ||
+      *digits != '\0' || node >= TOPOLOGY_NODES_MAX)
+    return;
+  snprintf(path, sizeof(path), NODE_FOLDER "/%s/cpulist", name);
   if (machine_read_core_set(scan->machine, path, &cores) != 0)
     return;
   core_set_for_each(core, &cores) if (core < scan->topology->cores_len)
@@ -148,8 +138,6 @@ static void read_node(const char *name, void *argument) {
 
 static void read_nodes(struct topology *topology,
                        const struct machine *machine) {
-  for (int core = 0; core < topology->cores_len; core++)
-    topology->node[core] = -1;
   struct node_scan scan = {topology, machine};
   machine->list_directory(machine->context, NODE_FOLDER, read_node, &scan);
 }
@@ -199,24 +187,12 @@ static void read_flags(struct topology *topology,
  * Everything
  */
 
-static int *grow(int *array, int from, int to) {
-  int *larger = realloc(array, (size_t)to * sizeof(*larger));
-  for (int i = from; larger != NULL && i < to; i++)
-    larger[i] = -1;
-  return larger;
-}
-
 static int reserve(struct topology *topology, int cores_len) {
-  if (cores_len <= topology->cores_len)
-    return 0;
   int **const arrays[] = {&topology->node, &topology->package,
                           &topology->sibling};
-  for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
-    int *larger = grow(*arrays[i], topology->cores_len, cores_len);
-    if (larger == NULL)
+  for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+    if (!array_resize(arrays[i], (size_t)cores_len, sizeof(*arrays[i][0])))
       return -ENOMEM;
-    *arrays[i] = larger;
-  }
   topology->cores_len = cores_len;
   return 0;
 }
@@ -229,10 +205,15 @@ int topology_refresh(struct topology *topology, const struct machine *machine) {
   status = reserve(topology, highest(&topology->possible) + 1);
   if (status != 0)
     return status;
-  topology_read_isolated(topology, machine);
-  read_packages(topology, machine);
-  read_siblings(topology, machine);
+  for (int core = 0; core < topology->cores_len; core++) {
+    bool online = core_set_has(&topology->online, core);
+    topology->node[core] = -1;
+    topology->package[core] = online ? read_package(machine, core) : -1;
+    topology->sibling[core] =
+        online ? read_sibling(machine, core, topology->cores_len) : -1;
+  }
   read_nodes(topology, machine);
+  topology_read_isolated(topology, machine);
   return 0;
 }
 

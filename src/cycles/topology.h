@@ -24,8 +24,8 @@ struct topology {
   int *sibling;
 };
 
-/* Reads everything. Whatever a missing file would tell stays unknown. Returns
- * 0, or -errno if the cores cannot be determined at all. */
+/* Reads everything. What cannot be read stays unknown. Returns 0, or -errno if
+ * the cores cannot be determined at all. */
 int topology_read(struct topology *topology, const struct machine *machine);
 /* Reads again what hotplug can change. Returns 0 or -errno. */
 int topology_refresh(struct topology *topology, const struct machine *machine);
@@ -35,9 +35,9 @@ void topology_read_isolated(struct topology *topology,
                             const struct machine *machine);
 /* True if an online core is isolated. */
 bool topology_any_isolated(const struct topology *topology);
-/* The largest value of the other hardware threads of a core's physical core.
- * value() returns NAN for a core without a value; so does this function if no
- * such thread has a value. */
+/* Returns the largest value() of the other hardware threads of the core's
+ * physical core; NAN if no such thread has a value. value() returns NAN for a
+ * core without a value. */
 double topology_sibling_max(const struct topology *topology, int core,
                             double (*value)(const void *context, int core),
                             const void *context);

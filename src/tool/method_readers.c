@@ -220,11 +220,11 @@ void read_task_clock(struct methods *methods, struct row *row) {
     if (core >= methods->cores_len || row->groups[core].events_len == 0)
       continue;
     if (core_set_has(&engine_topology(methods->engine)->isolated, core)) {
-      perf_group_close(&row->groups[core], methods->machine);
+      perf_group_close(&row->groups[core]);
       continue;
     }
     uint64_t before = methods_now_ns(methods);
-    if (perf_group_read(&row->groups[core], methods->machine, &reading) != 0)
+    if (perf_group_read(&row->groups[core], &reading) != 0)
       continue;
     row->now[core] = (struct reading){
         .valid = true,

@@ -60,7 +60,7 @@ static int open_row(struct methods *methods, const struct method *method) {
 
 static void close_row(struct methods *methods, struct row *row) {
   for (int core = 0; row->groups != NULL && core < methods->cores_len; core++)
-    perf_group_close(&row->groups[core], methods->machine);
+    perf_group_close(&row->groups[core]);
   engine_close(row->engine);
   machine_linux_close(row->machine);
   free(row->groups);

@@ -27,6 +27,11 @@ static uint64_t clock_ns(void *context, clockid_t clock) {
   return below->clock_ns(below->context, clock);
 }
 
+static bool is_fuse(void *context, const char *path) {
+  const struct machine *below = ((struct overlay *)context)->below;
+  return below->is_fuse(below->context, path);
+}
+
 static int list_directory(void *context, const char *path,
                           void (*each)(const char *name, void *argument),
                           void *argument) {
@@ -50,6 +55,11 @@ static void perf_close(void *context, int fd) {
   below->perf_close(below->context, fd);
 }
 
+static long perf_room(void *context, long wanted, bool raise_limit) {
+  const struct machine *below = ((struct overlay *)context)->below;
+  return below->perf_room(below->context, wanted, raise_limit);
+}
+
 static int changed_cores(void *context, struct core_set *changed) {
   const struct machine *below = ((struct overlay *)context)->below;
   return below->changed_cores(below->context, changed);
@@ -63,10 +73,12 @@ void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
       .context = overlay,
       .clock_ns = clock_ns,
       .read_file = read_file,
+      .is_fuse = is_fuse,
       .list_directory = list_directory,
       .perf_open = perf_open,
       .perf_read = perf_read,
       .perf_close = perf_close,
+      .perf_room = perf_room,
       .changed_cores = changed_cores,
   };
 }

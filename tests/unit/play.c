@@ -103,7 +103,7 @@ static void set_proof(struct play *play, enum source source, int core,
   for (int i = 0; i < play->engine->candidates_len; i++) {
     struct candidate *candidate = &play->engine->candidates[i];
     if (candidate->source != source ||
-        (core >= 0 && !candidate_serves(candidate, core)))
+        (core >= 0 && !core_set_has(&candidate->cores, core)))
       continue;
     candidate->proof = proof;
     found++;

@@ -10,7 +10,7 @@
 #define PARTITIONS "/sys/fs/cgroup/cpuset.cpus.isolated"
 
 /* ---------------------------------------------------------------------------
- * Which source
+ * Choosing a source
  */
 
 static void bare_metal_is_measured_by_mperf(void **state) {

@@ -135,7 +135,7 @@ static void a_window_across_a_suspend_is_dropped(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * When it is opened
+ * Opening the clock
  */
 
 static void
@@ -266,7 +266,7 @@ static void auto_loads_no_clock_beside_a_counter(void **state) {
   play_end(&play);
 }
 
-/* Loading interrupts every core. */
+/* Loading the clock would interrupt them. */
 static void no_clock_is_loaded_where_cores_are_isolated(void **state) {
   (void)state;
   for (int named = 0; named < 2; named++) {
@@ -311,7 +311,7 @@ static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * When it no longer serves
+ * A clock that fails or stops
  */
 
 static void

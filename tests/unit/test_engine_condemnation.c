@@ -10,7 +10,7 @@
 #define MS UINT64_C(1000000)
 
 /* ---------------------------------------------------------------------------
- * The judgement by itself
+ * engine_condemns
  */
 
 /* Returns how many equal windows condemn a source; 0 if 100 do not. */

@@ -195,7 +195,7 @@ static void aperf_over_mperf_scales_the_base_frequency(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Trouble
+ * Failures
  */
 
 static void break_mperf(struct play *play, int core, int error) {

@@ -200,7 +200,7 @@ static void without_uevents_the_list_of_cores_is_compared(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
-  play.fake->machine.changed_cores = NULL;
+  play.fake->hotplug_events = false;
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_online(play.fake, 1, false);

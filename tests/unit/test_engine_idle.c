@@ -117,7 +117,7 @@ static void two_samples_at_the_same_time_give_no_load(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Columns that misbehave: given rows, one second apart
+ * Wrong columns: the test supplies rows, one second apart
  */
 
 static void give_rows(struct play *play, const char *rows) {

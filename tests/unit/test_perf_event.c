@@ -244,14 +244,14 @@ static void one_read_returns_the_whole_group(void **state) {
       perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false), 0);
   assert_int_equal(fake_machine_descriptors(fake, 1), 3);
   fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), 0);
+  assert_int_equal(perf_group_read(&group, &reading), 0);
   assert_int_equal(fake->perf_reads, 1);
   assert_int_equal(reading.time_enabled_ns, FAKE_SECOND);
   assert_int_equal(reading.time_running_ns, FAKE_SECOND);
   assert_int_equal(reading.value[0], 650000000);
   assert_int_equal(reading.value[1], 2600000000);
   assert_int_equal(reading.value[2], 812500000);
-  perf_group_close(&group, &fake->machine);
+  perf_group_close(&group);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
 }
 
@@ -267,7 +267,7 @@ static void events_are_opened_without_exclude_bits(void **state) {
   assert_false(attr->disabled || attr->inherit || attr->pinned);
   assert_true(attr->size >= PERF_ATTR_SIZE_VER0);
   assert_int_equal(attr->sample_period, 0);
-  perf_group_close(&group, &fake->machine);
+  perf_group_close(&group);
 }
 
 static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
@@ -280,7 +280,7 @@ static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
       -EACCES);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
   assert_int_equal(group.events_len, 0);
-  perf_group_close(&group, &fake->machine); /* harmless */
+  perf_group_close(&group); /* harmless */
 }
 
 static void opening_on_an_offline_core_returns_enodev(void **state) {
@@ -299,12 +299,12 @@ static void a_dissolved_group_is_stale(void **state) {
   perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false);
   fake_machine_online(fake, 1, false);
   fake_machine_online(fake, 1, true);
-  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), -ESTALE);
-  perf_group_close(&group, &fake->machine);
+  assert_int_equal(perf_group_read(&group, &reading), -ESTALE);
+  perf_group_close(&group);
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false), 0);
-  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), 0);
-  perf_group_close(&group, &fake->machine);
+  assert_int_equal(perf_group_read(&group, &reading), 0);
+  perf_group_close(&group);
 }
 
 static void a_pinned_group_without_its_counters_is_busy(void **state) {
@@ -313,10 +313,10 @@ static void a_pinned_group_without_its_counters_is_busy(void **state) {
   struct perf_reading reading;
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 0, mperf_group, 2, true), 0);
-  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), 0);
+  assert_int_equal(perf_group_read(&group, &reading), 0);
   fake->cores[0].pinned_lost = true;
-  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), -EBUSY);
-  perf_group_close(&group, &fake->machine);
+  assert_int_equal(perf_group_read(&group, &reading), -EBUSY);
+  perf_group_close(&group);
 }
 
 static void an_error_of_the_read_is_returned(void **state) {
@@ -325,8 +325,8 @@ static void an_error_of_the_read_is_returned(void **state) {
   struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
   fake->cores[0].read_error = EIO;
-  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), -EIO);
-  perf_group_close(&group, &fake->machine);
+  assert_int_equal(perf_group_read(&group, &reading), -EIO);
+  perf_group_close(&group);
 }
 
 /* A fake perf_read that returns these words. */
@@ -351,6 +351,7 @@ static void a_read_of_another_size_is_stale(void **state) {
   perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
   struct machine machine = fake->machine;
   machine.perf_read = answer_read;
+  group.machine = &machine;
   static const struct {
     uint64_t events_len;
     size_t size;
@@ -363,10 +364,9 @@ static void a_read_of_another_size_is_stale(void **state) {
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     answer.word[0] = shapes[i].events_len;
     answer.size = shapes[i].size;
-    assert_int_equal(perf_group_read(&group, &machine, &reading),
-                     shapes[i].status);
+    assert_int_equal(perf_group_read(&group, &reading), shapes[i].status);
   }
-  perf_group_close(&group, &fake->machine);
+  perf_group_close(&group);
 }
 
 int main(void) {

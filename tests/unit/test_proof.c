@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/clock.h"
 #include "cycles/proof.h"
 
 #include <errno.h>
@@ -117,24 +118,69 @@ static void a_probe_without_figures_proves_nothing(void **state) {
  * A probe on a core of this machine
  */
 
-static int read_nothing(void *context, double *unhalted_ns, double *wall_ns) {
+static ssize_t read_nothing(void *context, int fd, void *buffer, size_t size) {
   (void)context;
-  (void)unhalted_ns;
-  (void)wall_ns;
-  return -ESTALE;
+  (void)fd;
+  (void)buffer;
+  (void)size;
+  return -EIO;
 }
 
 static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   (void)state;
-  const struct proof_source source = {read_nothing, NULL};
+  const struct machine broken = {.perf_read = read_nothing};
+  const struct perf_group group = {.machine = &broken};
+  const struct candidate candidate = {.source = SOURCE_MPERF};
+  const atomic_bool cancel = false;
   char why[PROOF_WHY_MAX];
   struct probe *probe;
   struct machine *machine = machine_linux("/");
   assert_non_null(machine);
-  assert_int_equal(probe_start(&probe, machine, sched_getcpu(), &source, NULL),
-                   0);
+  assert_int_equal(
+      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, &cancel),
+      0);
   assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
+  machine_linux_close(machine);
+}
+
+/* Counts nanoseconds, whether the core is halted or not. */
+static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
+  (void)context;
+  (void)fd;
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  const uint64_t words[] = {1, now_ns, now_ns, now_ns};
+  assert_true(size >= sizeof words);
+  memcpy(buffer, words, sizeof words);
+  return (ssize_t)sizeof words;
+}
+
+/* Where other work keeps the core busy, it cannot be refuted either. */
+static void a_counter_that_never_stops_is_not_proven(void **state) {
+  (void)state;
+  const struct machine endless = {.perf_read = read_clock};
+  const struct perf_group group = {.machine = &endless, .events_len = 1};
+  const struct candidate candidate = {.source = SOURCE_EVENT,
+                                      .events_len = 1,
+                                      .tsc = -1,
+                                      .aperf = -1,
+                                      .smi = -1,
+                                      .denominator = DENOMINATOR_TIME_ENABLED,
+                                      .base_frequency_hz = 1e9};
+  const atomic_bool cancel = false;
+  char why[PROOF_WHY_MAX];
+  struct probe *probe;
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  assert_int_equal(
+      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, &cancel),
+      0);
+  enum proof proof = probe_end(probe, why);
+  if (proof == PROOF_REFUTED)
+    assert_non_null(strstr(why, "does not stop when the core halts"));
+  else
+    assert_int_equal(proof, PROOF_UNPROVEN);
+  assert_null(strstr(why, "could not be read"));
   machine_linux_close(machine);
 }
 
@@ -153,6 +199,7 @@ int main(void) {
       cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
       cmocka_unit_test(a_probe_without_figures_proves_nothing),
       cmocka_unit_test(a_source_that_cannot_be_read_is_not_refuted),
+      cmocka_unit_test(a_counter_that_never_stops_is_not_proven),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
