@@ -98,6 +98,8 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   size_t values = map->copies * source->fields.len;
   map_entries_free(&source->entries);
   map_entries_init(&source->entries, map->info.key_size, values);
+  map_entries_free(&source->clashes);
+  map_entries_init(&source->clashes, MAP_ROW_NAME_SIZE, 1);
   free(source->growth);
   source->growth = malloc(values * sizeof(*source->growth));
   if (source->growth == NULL) {
@@ -107,7 +109,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
   source->falls = (struct map_falls){0};
-  memset(source->refused, 0, sizeof(source->refused));
+  source->said_long = source->said_clash = false;
   return 0;
 }
 
@@ -213,45 +215,94 @@ static void withhold_gauges(struct map_source *source) {
       withhold(source, f);
 }
 
-/* An entry without a usable name is never read. */
-static void refuse(struct map_source *source, struct map_entry *entry,
-                   bool fits, const char *name) {
+/* Reports why entries are not read, once for each reason. */
+static void say_unread(struct map_source *source, bool *said,
+                       const char *format, const char *name) {
   char why[MAP_WHY_SIZE];
-  entry->row = ROW_REFUSED;
-  if (source->refused[fits])
+  if (*said)
     return;
-  source->refused[fits] = true;
-  snprintf(
-      why, sizeof(why),
-      fits ? "several keys are named %.64s; of keys with the same name, only "
-             "one is read"
-           : "the key %.64s... is too long to name a row; such entries are "
-             "not read",
-      name);
+  *said = true;
+  snprintf(why, sizeof(why), format, name);
   say_of(source, why);
 }
 
+/* Writes the name of the row for a key, padded with NULs. Returns false if the
+ * name does not fit. */
+static bool name_row(const struct map_source *source, const void *key,
+                     char name[MAP_ROW_NAME_SIZE]) {
+  const struct map_table *table = &source->table;
+  memset(name, 0, MAP_ROW_NAME_SIZE);
+  if (map_is_array(&source->map.info)) {
+    uint32_t index;
+    memcpy(&index, key, sizeof(index));
+    if (index < table->row_names_len) {
+      snprintf(name, MAP_ROW_NAME_SIZE, "%s", table->row_names[index]);
+      return true;
+    }
+  }
+  return map_key_name(name, &source->types, &source->map.info, key);
+}
+
+/* True if several keys had this name. Keeps the name in the list for as long as
+ * entries with this name are read. */
+static bool has_clashed(struct map_source *source, const char *name) {
+  long number = map_entries_find(&source->clashes, name);
+  if (number < 0)
+    return false;
+  source->clashes.list[number].pass = source->pass;
+  return true;
+}
+
+/* Called for the second key with this name. */
+static void add_clash(struct map_source *source, struct map_entry *entry,
+                      const char *name) {
+  long number = map_entries_add(&source->clashes, name);
+  if (number < 0)
+    return; /* the entry is forgotten, and the next reading tries again */
+  source->clashes.list[number].pass = source->pass;
+  entry->row = ROW_REFUSED;
+  say_unread(source, &source->said_clash,
+             "several keys are named %.64s; keys with the same name are not "
+             "read",
+             name);
+}
+
+/* Removes the rows of entries whose names have clashed. */
+static void remove_clashing_rows(struct map_source *source) {
+  char name[MAP_ROW_NAME_SIZE];
+  for (size_t i = 0; i < source->entries.len; i++) {
+    struct map_entry *entry = &source->entries.list[i];
+    if (!entry->used || entry->row >= ROW_REFUSED ||
+        !name_row(source, map_entries_key(&source->entries, i), name) ||
+        !has_clashed(source, name))
+      continue;
+    remove_row(source, entry);
+    entry->row = ROW_REFUSED;
+  }
+}
+
 /* Gives the entry a row. Returns false if it gets no row. If the name is in
- * use, it may be that of a deleted entry, unless the rows of deleted entries
- * have been removed (swept). */
+ * use, the row may be that of a deleted entry, unless the rows of deleted
+ * entries have been removed (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
-  const struct map_table *table = &source->table;
   char name[MAP_ROW_NAME_SIZE];
-  uint32_t index = 0;
-  if (map_is_array(&source->map.info))
-    memcpy(&index, key, sizeof(index));
-  bool fits = true;
-  if (map_is_array(&source->map.info) && index < table->row_names_len)
-    snprintf(name, sizeof(name), "%s", table->row_names[index]);
-  else
-    fits = map_key_name(name, &source->types, &source->map.info, key);
-  if (fits && percore_row_add(source->publisher->region, source->number, name,
-                              &entry->row) == 0)
+  entry->row = ROW_REFUSED;
+  if (!name_row(source, key, name)) {
+    say_unread(source, &source->said_long,
+               "the key %.64s... is too long to name a row; such entries are "
+               "not read",
+               name);
+    return false;
+  }
+  if (has_clashed(source, name))
+    return false;
+  if (percore_row_add(source->publisher->region, source->number, name,
+                      &entry->row) == 0)
     return true;
   entry->row = MAP_NO_ROW;
-  if (!fits || (errno == EEXIST && swept))
-    refuse(source, entry, fits, name);
+  if (errno == EEXIST && swept)
+    add_clash(source, entry, name);
   return false;
 }
 
@@ -341,8 +392,14 @@ static bool read_entry(void *context, const void *key, const void *values) {
   bool new_row = entry->row == MAP_NO_ROW;
   entry->pass = source->pass;
   look->seen += !again;
-  if (entry->row == ROW_REFUSED || (again && new_row))
+  if (again && new_row)
     return true;
+  if (entry->row == ROW_REFUSED) {
+    char name[MAP_ROW_NAME_SIZE];
+    if (name_row(source, key, name))
+      has_clashed(source, name);
+    return true;
+  }
   struct map_shape shape = {.fields = source->fields.list,
                             .fields_len = source->fields.len,
                             .copies = source->map.copies,
@@ -372,6 +429,7 @@ static bool has_no_row(void *context, const struct map_entry *entry) {
 static void settle(struct look *look, bool swept) {
   struct map_source *source = look->source;
   struct map_entries *entries = &source->entries;
+  size_t clashes = source->clashes.live;
   for (size_t i = 0; i < entries->len && look->waiting > 0; i++) {
     struct map_entry *entry = &entries->list[i];
     if (!entry->used || !has_no_row(source, entry) ||
@@ -383,6 +441,8 @@ static void settle(struct look *look, bool swept) {
     }
     look->waiting -= entry->row != MAP_NO_ROW;
   }
+  if (source->clashes.live > clashes)
+    remove_clashing_rows(source);
   if (look->waiting == 0)
     return;
   look->full = true;
@@ -396,8 +456,10 @@ void map_source_read(struct map_source *source) {
   source->pass++;
   int status = map_read(&source->map, read_entry, &look, why);
   bool complete = status == 0;
-  if (complete && !map_is_array(&source->map.info))
+  if (complete && !map_is_array(&source->map.info)) {
     map_entries_sweep(&source->entries, was_not_read, source);
+    map_entries_sweep(&source->clashes, was_not_read, source);
+  }
   if (look.waiting > 0)
     settle(&look, complete);
   if (status > 0 && !must_end(source->publisher))
@@ -419,5 +481,6 @@ void map_source_free(struct map_source *source) {
   btf_close(&source->types);
   map_fields_free(&source->fields);
   map_entries_free(&source->entries);
+  map_entries_free(&source->clashes);
   free(source->growth);
 }

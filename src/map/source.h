@@ -19,6 +19,7 @@ struct map_source {
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
+  struct map_entries clashes; /* names that several keys had; without values */
   uint64_t *growth; /* copies x fields */
   struct map_falls falls;
   uint32_t pass;
@@ -26,7 +27,8 @@ struct map_source {
   bool fresh; /* all entries of the last reading are known, or there were none:
                  new entries count from 0 */
   bool full;  /* more entries than rows at the last complete reading */
-  bool refused[2];  /* reported that a name is too long; that names clash */
+  bool said_long;   /* reported that a name is too long */
+  bool said_clash;  /* reported that several keys have the same name */
   bool failed;      /* the last try to open it failed */
   uint64_t next_ns; /* when to read it again, CLOCK_MONOTONIC */
   char said[MAP_SAID_SIZE];
