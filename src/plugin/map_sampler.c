@@ -116,9 +116,10 @@ static void add_map(struct map_sampler *sampler,
             path, config->region, table.name);
 }
 
-/* A pattern may match pins of programs and of maps that percore cannot read. If
- * a pin cannot be opened for lack of rights, its publisher says so. Names with
- * a dot are the kernel's: maps.debug. */
+/* A pattern may also match programs, links, and maps of types that percore
+ * cannot read; these are skipped. A pin that cannot be opened for lack of
+ * rights may be a map, so it is added, and its publisher reports the error.
+ * Names with a dot, such as maps.debug, are files of the kernel. */
 static bool may_be_map(const char *path) {
   char why[MAP_WHY_SIZE];
   struct map map;
