@@ -14,8 +14,7 @@ struct map_sampler;
 int map_sampler_start(struct map_sampler **sampler,
                       const struct map_configs *configs, uint64_t interval_ns);
 
-/* Stops the thread, which removes its regions, and joins it. NULL is ignored.
- */
+/* Stops the thread and removes its regions. Accepts NULL. */
 void map_sampler_stop(struct map_sampler *sampler);
 
 #endif

@@ -22,9 +22,8 @@ struct wake_sampler {
   const struct config *config;
   uint64_t interval_ns;
   bool said_isolated, said_absent; /* used by wake_sampler_tell only */
-  pthread_mutex_t mutex;
-  struct loads *loads; /* protected by the mutex; NULL: none are new */
-  uint64_t cpu_ns, cpu_since_ns; /* at the last burst */
+  struct loads *_Atomic loads;     /* for the next burst; NULL: none are new */
+  uint64_t cpu_ns, cpu_since_ns;   /* at the last burst */
   struct sampling_thread sampling;
 };
 
@@ -56,10 +55,9 @@ static void warn(void *context, const char *line) {
 /* True if the core may be probed as far as the options are concerned. */
 static bool is_wanted(const struct wake_sampler *sampler,
                       const struct core_figures *core) {
-  const struct config *config = sampler->config;
-  return core->online &&
-         (!config->wake_latency.cores_given ||
-          core_set_has(&config->wake_latency.cores, core->core));
+  const struct core_set *cores =
+      config_cores(&sampler->config->wake_latency.cores);
+  return core->online && (cores == NULL || core_set_has(cores, core->core));
 }
 
 /* A burst interrupts every core of the machine, and so does loading the
@@ -67,7 +65,8 @@ static bool is_wanted(const struct wake_sampler *sampler,
  * must be named. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
-  if (!snapshot->isolates || sampler->config->wake_latency.cores_given)
+  if (!snapshot->isolates ||
+      config_cores(&sampler->config->wake_latency.cores) != NULL)
     return true;
   if (!sampler->said_isolated)
     WARNING("percore: wake latency is not measured: each burst of probes "
@@ -80,11 +79,11 @@ static bool is_allowed(struct wake_sampler *sampler,
 /* Warns once of cores that Cores of <WakeLatency> names in vain. */
 static void warn_of_absent_cores(struct wake_sampler *sampler,
                                  const struct snapshot *snapshot) {
-  const struct config *config = sampler->config;
-  if (!config->wake_latency.cores_given || sampler->said_absent)
+  if (sampler->said_absent)
     return;
   sampler->said_absent = true;
-  struct core_set measured = {0}, absent = config->wake_latency.cores;
+  struct core_set measured = {0};
+  struct core_set absent = sampler->config->wake_latency.cores;
   for (size_t i = 0; i < snapshot->cores_len; i++)
     core_set_add(&measured, snapshot->cores[i].core);
   core_set_subtract(&absent, &measured);
@@ -111,19 +110,7 @@ void wake_sampler_tell(struct wake_sampler *sampler,
     if (is_wanted(sampler, &snapshot->cores[i]))
       loads->cores[loads->len++] = (struct wake_survey_core){
           .core = snapshot->cores[i].core, .load = snapshot->cores[i].busy};
-  pthread_mutex_lock(&sampler->mutex);
-  struct loads *old = sampler->loads;
-  sampler->loads = loads;
-  pthread_mutex_unlock(&sampler->mutex);
-  free(old);
-}
-
-static struct loads *take_loads(struct wake_sampler *sampler) {
-  pthread_mutex_lock(&sampler->mutex);
-  struct loads *loads = sampler->loads;
-  sampler->loads = NULL;
-  pthread_mutex_unlock(&sampler->mutex);
-  return loads;
+  free(atomic_exchange(&sampler->loads, loads));
 }
 
 /* ---------------------------------------------------------------------------
@@ -135,13 +122,6 @@ static bool wait_for(void *context, uint64_t ns) {
   struct wake_sampler *sampler = context;
   return sampling_thread_sleep(&sampler->sampling,
                                clock_now_ns(CLOCK_MONOTONIC) + ns);
-}
-
-static bool sleep_until_due(struct wake_sampler *sampler) {
-  uint64_t interval = sampler->interval_ns;
-  uint64_t phase =
-      (clock_now_ns(CLOCK_REALTIME) + interval - interval / BEGIN) % interval;
-  return wait_for(sampler, interval - phase);
 }
 
 /* The CPU time of this thread since the last call, divided by wall time. */
@@ -194,8 +174,11 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
                    char why[WAKE_WHY_SIZE]) {
   int status = 0;
   measure_cpu(sampler);
-  while (status == 0 && sleep_until_due(sampler)) {
-    struct loads *loads = take_loads(sampler);
+  while (status == 0 &&
+         sampling_thread_sleep_to_grid(&sampler->sampling, sampler->interval_ns,
+                                       sampler->interval_ns -
+                                           sampler->interval_ns / BEGIN)) {
+    struct loads *loads = atomic_exchange(&sampler->loads, NULL);
     if (loads == NULL)
       continue;
     if (*survey == NULL)
@@ -229,14 +212,6 @@ static void *run(void *argument) {
  * Start and stop
  */
 
-static void destroy(struct wake_sampler *sampler) {
-  free(wake_sampler_take(sampler));
-  free(sampler->loads);
-  sampling_thread_destroy(&sampler->sampling);
-  pthread_mutex_destroy(&sampler->mutex);
-  free(sampler);
-}
-
 int wake_sampler_start(struct wake_sampler **result,
                        const struct config *config, uint64_t interval_ns) {
   *result = NULL;
@@ -253,22 +228,23 @@ int wake_sampler_start(struct wake_sampler **result,
     return -ENOMEM;
   sampler->config = config;
   sampler->interval_ns = interval_ns;
-  pthread_mutex_init(&sampler->mutex, NULL);
   sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run, sampler);
-  if (status != 0) {
-    destroy(sampler);
-    return status;
-  }
-  *result = sampler;
-  return 0;
+  if (status == 0)
+    *result = sampler;
+  else
+    wake_sampler_stop(sampler);
+  return status;
 }
 
 void wake_sampler_stop(struct wake_sampler *sampler) {
   if (sampler == NULL)
     return;
   sampling_thread_stop(&sampler->sampling);
-  destroy(sampler);
+  free(wake_sampler_take(sampler));
+  free(sampler->loads);
+  sampling_thread_destroy(&sampler->sampling);
+  free(sampler);
 }
 
 struct wake_figures *wake_sampler_take(struct wake_sampler *sampler) {
