@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define POSSIBLE "/sys/devices/system/cpu/possible"
-#define CORES_MAX 8192
 
 static const struct {
   const char *name;
@@ -61,7 +60,7 @@ size_t map_possible_cores(int *cores, size_t size) {
     unsigned long first = strtoul(at, &at, 10), last = first;
     if (*at == '-')
       last = strtoul(at + 1, &at, 10);
-    for (; first <= last && first < CORES_MAX && len < size; first++)
+    for (; first <= last && first < MAP_CORES_MAX && len < size; first++)
       cores[len++] = (int)first;
     at += *at == ',';
   }
@@ -99,8 +98,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   map->stride = info.value_size;
   if (!map_is_per_cpu(&map->info))
     return 0;
-  int cores[CORES_MAX];
-  map->copies = (uint32_t)map_possible_cores(cores, CORES_MAX);
+  int cores[MAP_CORES_MAX];
+  map->copies = (uint32_t)map_possible_cores(cores, MAP_CORES_MAX);
   map->stride = (info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;

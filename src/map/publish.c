@@ -1,11 +1,11 @@
 #include "source.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CORES_MAX 8192
 
 /* ---------------------------------------------------------------------------
  * Creating the region
@@ -51,7 +51,6 @@ static int create_region(struct map_publisher *publisher,
   struct percore_options create = {
       .size = sizeof(create),
       .runtime_dir = options->runtime_dir,
-      .serving = options->polled ? PERCORE_SERVE_POLLED : PERCORE_SERVE_THREAD,
       .cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1,
       .quiet = 1};
   if (percore_create(&publisher->region, options->region, tables, len,
@@ -152,14 +151,7 @@ int map_publisher_open(struct map_publisher **publisher_out,
   if (publisher == NULL)
     return -ENOMEM;
   publisher->options = *options;
-  publisher->cores = calloc(CORES_MAX, sizeof(*publisher->cores));
-  publisher->slots = calloc(CORES_MAX, sizeof(*publisher->slots));
-  if (publisher->cores == NULL || publisher->slots == NULL) {
-    map_publisher_close(publisher);
-    *publisher_out = NULL;
-    return -ENOMEM;
-  }
-  publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
+  publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
   if (publisher->cores_len == 0) /* /sys is not mounted: assume core 0 alone */
     publisher->cores_len = 1;
   return 0;
@@ -170,15 +162,14 @@ int map_publisher_add(struct map_publisher *publisher,
   for (size_t i = 0; i < publisher->len; i++)
     if (strcmp(publisher->sources[i].table.name, table->name) == 0)
       return -EEXIST;
-  struct map_source *sources = realloc(
-      publisher->sources, (publisher->len + 1) * sizeof(*publisher->sources));
-  if (sources == NULL)
+  if (!array_resize(&publisher->sources, publisher->len + 1,
+                    sizeof(*publisher->sources)))
     return -ENOMEM;
-  publisher->sources = sources;
-  sources[publisher->len++] = (struct map_source){.table = *table,
-                                                  .publisher = publisher,
-                                                  .map = {.fd = -1},
-                                                  .fresh = fresh};
+  publisher->sources[publisher->len++] =
+      (struct map_source){.table = *table,
+                          .publisher = publisher,
+                          .map = {.fd = -1},
+                          .fresh = fresh};
   return 0;
 }
 
@@ -209,7 +200,5 @@ void map_publisher_close(struct map_publisher *publisher) {
   for (size_t i = 0; i < publisher->len; i++)
     map_source_free(&publisher->sources[i]);
   free(publisher->sources);
-  free(publisher->slots);
-  free(publisher->cores);
   free(publisher);
 }

@@ -235,8 +235,8 @@ static bool name_row(const struct map_source *source, const void *key,
   if (map_is_array(&source->map.info)) {
     uint32_t index;
     memcpy(&index, key, sizeof(index));
-    if (index < table->row_names_len) {
-      snprintf(name, MAP_ROW_NAME_SIZE, "%s", table->row_names[index]);
+    if (index < table->row_names.len) {
+      snprintf(name, MAP_ROW_NAME_SIZE, "%s", table->row_names.list[index]);
       return true;
     }
   }
@@ -359,7 +359,7 @@ static bool must_end(const struct map_publisher *publisher) {
 static bool is_unused(const struct map_source *source, const void *values) {
   const struct map *map = &source->map;
   return map_is_array(&map->info) && map->info.max_entries > ROWS_OF_ZERO &&
-         source->table.row_names_len == 0 &&
+         source->table.row_names.len == 0 &&
          is_zero(values, map->stride * map->copies);
 }
 

@@ -20,7 +20,7 @@ struct map_source {
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
   struct map_entries clashes; /* names that several keys had; without values */
-  uint64_t *growth; /* copies x fields */
+  uint64_t *growth;           /* copies x fields */
   struct map_falls falls;
   uint32_t pass;
   bool known; /* fields and entries belong to map.info.id */
@@ -43,8 +43,8 @@ struct map_source {
 struct map_publisher {
   struct map_publisher_options options;
   struct percore_region *region;
-  percore_slot_t *slots; /* one for each possible core */
-  int *cores;
+  int cores[MAP_CORES_MAX]; /* the possible cores */
+  percore_slot_t slots[MAP_CORES_MAX];
   size_t cores_len;
   struct map_source *sources;
   size_t len;

@@ -12,17 +12,6 @@
 #define MAX_VALUES_DEFAULT 100000
 #define MAX_MEMORY_DEFAULT 1073741824
 
-static int replace_string(char **member, const char *text) {
-  char *copy = strdup(text);
-  if (copy == NULL) {
-    ERROR("percore: out of memory.");
-    return -1;
-  }
-  free(*member);
-  *member = copy;
-  return 0;
-}
-
 /* ---------------------------------------------------------------------------
  * Options of the plugin
  */
@@ -55,13 +44,10 @@ static int add_cores(struct core_set *cores, const struct config_option *option,
 
 static int read_cores(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
-  struct config *config = into;
+  struct core_set *cores = (void *)((char *)into + option->offset);
   if (!config_has_values(item, 1))
     return config_option_refuse(option, item, NULL);
-  if (add_cores(&config->cores, option, item, 0) != 0)
-    return -1;
-  config->cores_given = true;
-  return 0;
+  return add_cores(cores, option, item, 0);
 }
 
 /* True if the name can be a plugin instance in identifiers. */
@@ -99,16 +85,10 @@ static struct figures_group *find_group(struct config *config,
   for (size_t i = 0; i < config->groups_len; i++)
     if (strcmp(config->groups[i].name, name) == 0)
       return &config->groups[i];
-  struct figures_group *groups =
-      realloc(config->groups, (config->groups_len + 1) * sizeof(*groups));
-  if (groups == NULL) {
-    ERROR("percore: out of memory.");
-    return NULL;
-  }
-  config->groups = groups;
-  struct figures_group *group = &groups[config->groups_len++];
-  memset(group, 0, sizeof(*group));
-  sstrncpy(group->name, name, sizeof(group->name));
+  struct figures_group *group =
+      config_append(&config->groups, &config->groups_len, sizeof(*group));
+  if (group != NULL)
+    sstrncpy(group->name, name, sizeof(group->name));
   return group;
 }
 
@@ -123,24 +103,8 @@ static int read_group(void *into, const struct config_option *option,
     return config_option_refuse(option, item, "not a valid name for a group");
   if (is_reserved_name(name))
     return config_option_refuse(option, item, "percore uses that name itself");
-  struct core_set cores;
-  core_set_clear(&cores);
-  if (add_cores(&cores, option, item, 1) != 0)
-    return -1;
   struct figures_group *group = find_group(config, name);
-  if (group == NULL)
-    return -1;
-  core_set_union(&group->cores, &cores);
-  return 0;
-}
-
-static int read_wake_cores(void *into, const struct config_option *option,
-                           const oconfig_item_t *item) {
-  struct config *config = into;
-  if (!config_has_values(item, 1))
-    return config_option_refuse(option, item, NULL);
-  config->wake_latency.cores_given = true;
-  return add_cores(&config->wake_latency.cores, option, item, 0);
+  return group != NULL ? add_cores(&group->cores, option, item, 1) : -1;
 }
 
 static int read_wake_latency(void *into, const struct config_option *option,
@@ -165,13 +129,14 @@ static int read_map(void *into,
   return map_config_read(&config->maps, &config->regions, item);
 }
 
+static bool is_root(const char *path) {
+  return path[0] == '/' && strlen(path) < PATH_MAX / 2;
+}
+
 static int read_sys_root(void *into, const struct config_option *option,
                          const oconfig_item_t *item) {
   struct config *config = into;
-  const char *path = config_one_string(item);
-  if (path == NULL || path[0] != '/' || strlen(path) >= PATH_MAX / 2)
-    return config_option_refuse(option, item, NULL);
-  if (replace_string(&config->sys_root, path) != 0)
+  if (config_string(into, option, item) != 0)
     return -1;
   size_t length = strlen(config->sys_root);
   while (length > 0 && config->sys_root[length - 1] == '/')
@@ -213,14 +178,6 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-static int read_also_isolated(void *into, const struct config_option *option,
-                              const oconfig_item_t *item) {
-  struct config *config = into;
-  if (!config_has_values(item, 1))
-    return config_option_refuse(option, item, NULL);
-  return add_cores(&config->load.also_isolated, option, item, 0);
-}
-
 /* Checks only the syntax, because one file serves many hosts, and not all of
  * them need to have this PMU. */
 static bool is_event(const char *text) {
@@ -237,15 +194,6 @@ static bool is_event(const char *text) {
   return slash != NULL && slash > text && length < 256 &&
          text[length - 1] == '/' && slash + 2 <= text + length - 1 &&
          strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
-}
-
-static int read_event(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  struct config *config = into;
-  const char *text = config_one_string(item);
-  if (text == NULL || !is_event(text))
-    return config_option_refuse(option, item, NULL);
-  return replace_string(&config->load.event, text);
 }
 
 static int add_period(struct config *config, double period_s) {
@@ -291,8 +239,9 @@ static const struct config_option load_options[] = {
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
     {.key = "AlsoIsolated",
-     .read = read_also_isolated,
-     .allowed = LIST_ALLOWED},
+     .read = read_cores,
+     .allowed = LIST_ALLOWED,
+     .offset = AT(load.also_isolated)},
     {.key = "SampleInterval",
      .read = config_number,
      .allowed = "one number of seconds from 0.05 to 60, without quotes",
@@ -300,7 +249,9 @@ static const struct config_option load_options[] = {
      .min = 0.05,
      .max = 60},
     {.key = "Event",
-     .read = read_event,
+     .read = config_string,
+     .is_valid = is_event,
+     .offset = AT(load.event),
      .allowed = "an event in sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
                 "or a raw event, \"r1a8\" or \"0x1a8\""},
     {.key = "BaseFrequency",
@@ -339,7 +290,10 @@ static const struct config_option load_average_options[] = {
 };
 
 static const struct config_option wake_latency_options[] = {
-    {.key = "Cores", .read = read_wake_cores, .allowed = LIST_ALLOWED},
+    {.key = "Cores",
+     .read = read_cores,
+     .allowed = LIST_ALLOWED,
+     .offset = AT(wake_latency.cores)},
     {.key = "Probes",
      .read = config_integer,
      .allowed = "a whole number from 10 to 1000, without quotes",
@@ -356,14 +310,21 @@ static const struct config_option wake_latency_options[] = {
 };
 
 static const struct config_option plugin_options[] = {
-    {.key = "Cores", .read = read_cores, .allowed = LIST_ALLOWED},
+    {.key = "Cores",
+     .read = read_cores,
+     .allowed = LIST_ALLOWED,
+     .offset = AT(cores)},
     {.key = "Group",
      .read = read_group,
      .allowed =
          "a name (a letter, then letters, digits, - and _, at most 63) and a "
          "list "
          "of core numbers from 0 to 8191, such as \"dataplane\" \"2-15\""},
-    {.key = "SysRoot", .read = read_sys_root, .allowed = "one absolute path"},
+    {.key = "SysRoot",
+     .read = read_sys_root,
+     .allowed = "one absolute path",
+     .is_valid = is_root,
+     .offset = AT(sys_root)},
     CONFIG_BOOLEAN("HostPerf", struct config, host_perf),
     {.key = "MaxValues",
      .read = config_integer,
@@ -441,7 +402,7 @@ int config_read(struct config *config, const oconfig_item_t *block) {
 void config_sampler_options(const struct config *config,
                             struct sampler_options *options) {
   *options = (struct sampler_options){
-      .engine = {.cores = config->cores_given ? &config->cores : NULL,
+      .engine = {.cores = config_cores(&config->cores),
                  .hardware = config->sys_root == NULL || config->host_perf,
                  .source = config->load.source,
                  .event = config->load.event,

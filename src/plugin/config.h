@@ -36,8 +36,7 @@
 
 /* The options of <Plugin percore>; each block is a struct. */
 struct config {
-  bool cores_given; /* false: all cores, looked up again at each sample */
-  struct core_set cores;
+  struct core_set cores; /* empty: all cores, looked up again at each sample */
   struct figures_group *groups;
   size_t groups_len;
   char *sys_root; /* absolute, without a trailing slash; NULL: "/" */
@@ -78,8 +77,8 @@ struct config {
   } load_average;
 
   struct {
-    bool enabled;     /* there is a block */
-    bool cores_given; /* false: all measured cores, none of them isolated */
+    bool enabled; /* there is a block */
+    /* Empty: all measured cores, provided that no core is isolated. */
     struct core_set cores;
     int probes;      /* of a core in an interval */
     double max_load; /* percent; a busier core is not probed */
@@ -97,6 +96,13 @@ void config_free(struct config *config);
  * ignored with a warning. If a value is bad, the error names the option, the
  * value and what is allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
+
+/* Returns the cores, or NULL if the set is empty: the option was not given,
+ * because it does not accept an empty list. */
+static inline const struct core_set *
+config_cores(const struct core_set *cores) {
+  return core_set_next(cores, -1) >= 0 ? cores : NULL;
+}
 
 /* Fills in the options of the sampler except interval_ns, machine and journal.
  * *options points into *config. */

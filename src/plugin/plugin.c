@@ -111,7 +111,7 @@ static void start_region_sampler(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
       .sys_root = plugin.config.sys_root,
-      .cores = plugin.config.cores_given ? &plugin.config.cores : NULL,
+      .cores = config_cores(&plugin.config.cores),
       .groups = plugin.config.groups,
       .groups_len = plugin.config.groups_len,
       .values_max = (size_t)plugin.config.max_values,

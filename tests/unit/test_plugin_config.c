@@ -50,7 +50,7 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nProbes 200\n</WakeLatency>");
   assert_true(config.wake_latency.enabled);
-  assert_false(config.wake_latency.cores_given);
+  assert_null(config_cores(&config.wake_latency.cores));
   assert_int_equal(config.wake_latency.probes, 200);
   assert_true(config.wake_latency.max_load == 50);
 }
@@ -59,11 +59,10 @@ static void options_of_wake_latency_add_up(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
                   "<WakeLatency>\nCores 8\nMaxLoad 12.5\n</WakeLatency>");
-  assert_true(config.wake_latency.cores_given);
   assert_cores(&config.wake_latency.cores, "2-3,8");
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
-  assert_false(config.cores_given);
+  assert_null(config_cores(&config.cores));
 }
 
 static void time_in_softirqs_is_measured_only_if_it_is_wanted(void **state) {
