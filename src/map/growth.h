@@ -8,14 +8,6 @@
  * more often than whole entries have fallen. */
 #define MAP_FALLS_MAX 8
 
-struct map_shape {
-  const struct map_field *fields;
-  size_t fields_len;
-  uint32_t copies; /* number of copies of the value, stride bytes apart */
-  size_t stride;
-  bool is_array; /* if true, entries are never deleted and added again */
-};
-
 /* How often values of a map fell. */
 struct map_falls {
   uint64_t whole; /* all counters of a copy together */
@@ -31,8 +23,9 @@ struct map_falls {
  * arrays, where nothing is replaced, such a fall is suspect if a counter fell
  * by less than half, and nothing is counted. If some counters fell and others
  * did not, those that fell are suspect and count nothing. */
-void map_growth(const struct map_shape *shape, const void *values,
-                uint64_t *last, uint64_t *growth, struct map_falls *falls);
+void map_growth(const struct map *map, const struct map_fields *fields,
+                const void *values, uint64_t *last, uint64_t *growth,
+                struct map_falls *falls);
 
 /* How much a counter grew from one value to the next; 0 if it fell. */
 uint64_t map_step(const struct map_field *field, uint64_t before, uint64_t now);

@@ -176,8 +176,7 @@ int map_publisher_add(struct map_publisher *publisher,
 size_t map_publisher_update(struct map_publisher *publisher) {
   size_t read = 0;
   for (size_t i = 0; i < publisher->len; i++)
-    if (map_source_is_due(&publisher->sources[i]))
-      map_source_open(&publisher->sources[i]);
+    map_source_open(&publisher->sources[i]);
   if (publisher->outdated)
     make_region(publisher);
   for (size_t i = 0; i < publisher->len; i++) {

@@ -152,22 +152,19 @@ static void rest(struct map_source *source, uint64_t began_ns) {
   source->next_ns = clock_now_ns(CLOCK_MONOTONIC) + REST * took;
 }
 
-bool map_source_is_due(const struct map_source *source) {
-  return clock_now_ns(CLOCK_MONOTONIC) >= source->next_ns;
-}
-
-int map_source_open(struct map_source *source) {
+void map_source_open(struct map_source *source) {
+  if (clock_now_ns(CLOCK_MONOTONIC) < source->next_ns)
+    return;
   uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   int status = open_map(source, why);
   if (why[0] != '\0' || source->failed)
     say_of(source, why);
   source->failed = status != 0;
-  if (status != 0) {
+  if (source->failed) {
     map_close(&source->map);
     rest(source, began_ns);
   }
-  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -195,24 +192,23 @@ static bool is_zero(const char *bytes, size_t size) {
   return true;
 }
 
-static void withhold(struct map_source *source, size_t f) {
-  char why[MAP_WHY_SIZE];
-  struct map_field *field = &source->fields.list[f];
-  field->is_withheld = true;
-  source->publisher->outdated = true;
-  snprintf(why, sizeof(why),
-           "field %s decreased, so it is not a counter and is no longer read; "
-           "if it is a gauge, set Gauge \"%s\"",
-           field->name, field->name);
-  say_of(source, why);
-}
-
+/* Stops reading fields that are not counters. */
 static void withhold_gauges(struct map_source *source) {
+  char why[MAP_WHY_SIZE];
   const struct map_falls *falls = &source->falls;
-  for (size_t f = 0; f < source->fields.len; f++)
-    if (!source->fields.list[f].is_withheld &&
-        falls->suspect[f] >= falls->whole + MAP_FALLS_MAX)
-      withhold(source, f);
+  for (size_t f = 0; f < source->fields.len; f++) {
+    struct map_field *field = &source->fields.list[f];
+    if (field->is_withheld || falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
+      continue;
+    field->is_withheld = true;
+    source->publisher->outdated = true;
+    snprintf(
+        why, sizeof(why),
+        "field %s decreased, so it is not a counter and is no longer read; "
+        "if it is a gauge, set Gauge \"%s\"",
+        field->name, field->name);
+    say_of(source, why);
+  }
 }
 
 /* Reports why entries are not read, once for each reason. */
@@ -400,13 +396,9 @@ static bool read_entry(void *context, const void *key, const void *values) {
       has_clashed(source, name);
     return true;
   }
-  struct map_shape shape = {.fields = source->fields.list,
-                            .fields_len = source->fields.len,
-                            .copies = source->map.copies,
-                            .stride = source->map.stride,
-                            .is_array = map_is_array(&source->map.info)};
   uint64_t *last = map_entries_values(entries, (size_t)number);
-  map_growth(&shape, values, last, source->growth, &source->falls);
+  map_growth(&source->map, &source->fields, values, last, source->growth,
+             &source->falls);
   bool must_wait = new_entry && entries->live > map_source_max_rows(source);
   if (new_row && (must_wait || !add_row(source, entry, key, false))) {
     look->waiting += entry->row == MAP_NO_ROW;

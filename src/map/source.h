@@ -63,12 +63,9 @@ void map_advise(char why[MAP_WHY_SIZE], const char *advice);
 /* Learns which fields the open map has, and which of them to read. */
 int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
 
-/* False while the map rests from its last reading. */
-bool map_source_is_due(const struct map_source *source);
-
-/* Opens the map and, if it is not the same map as before, learns its fields.
- * Returns 0, or a negative errno after saying why. */
-int map_source_open(struct map_source *source);
+/* Opens the map, unless it is still resting from its last reading, and learns
+ * its fields if it is not the same map as before. Reports a failure. */
+void map_source_open(struct map_source *source);
 
 /* False if all fields are withheld; the map then has no table. */
 bool map_source_has_fields(const struct map_source *source);

@@ -79,6 +79,29 @@ const char *btf_name(const struct btf *btf, uint32_t offset) {
 
 const void *btf_tail(const struct btf_type *type) { return type + 1; }
 
+uint32_t btf_encoding(const struct btf_type *type) {
+  uint32_t word = 0;
+  if (BTF_INFO_KIND(type->info) == BTF_KIND_INT)
+    memcpy(&word, btf_tail(type), sizeof(word));
+  return BTF_INT_ENCODING(word);
+}
+
+bool btf_find_member(struct btf_place *place, const struct btf *btf,
+                     const struct btf_type *type, uint32_t i) {
+  const struct btf_member *member =
+      (const struct btf_member *)btf_tail(type) + i;
+  const char *name = btf_name(btf, member->name_off);
+  uint32_t bits = member->offset;
+  if (BTF_INFO_KFLAG(type->info)) {
+    if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
+      return false;
+    bits = BTF_MEMBER_BIT_OFFSET(bits);
+  }
+  *place = (struct btf_place){
+      .name = name, .type = member->type, .offset = bits / 8};
+  return bits % 8 == 0 && name[0] != '_' && strncmp(name, "pad", 3) != 0;
+}
+
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, *id);

@@ -309,6 +309,12 @@ static const struct config_option wake_latency_options[] = {
     {.key = NULL},
 };
 
+#define BLOCK(name, reader, options)                                           \
+  {                                                                            \
+    .key = name, .read = reader, .block = options,                             \
+    .allowed = "a block, <" name "> to </" name ">"                            \
+  }
+
 static const struct config_option plugin_options[] = {
     {.key = "Cores",
      .read = read_cores,
@@ -340,18 +346,9 @@ static const struct config_option plugin_options[] = {
      .min = 1048576,
      .max = 70368744177664.},
     CONFIG_BOOLEAN("SendNotifications", struct config, send_notifications),
-    {.key = "Load",
-     .read = config_block,
-     .allowed = "a block, <Load> to </Load>",
-     .block = load_options},
-    {.key = "LoadAverage",
-     .read = config_block,
-     .allowed = "a block, <LoadAverage> to </LoadAverage>",
-     .block = load_average_options},
-    {.key = "WakeLatency",
-     .read = read_wake_latency,
-     .allowed = "a block, <WakeLatency> to </WakeLatency>",
-     .block = wake_latency_options},
+    BLOCK("Load", config_block, load_options),
+    BLOCK("LoadAverage", config_block, load_average_options),
+    BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
     {.key = "Region", .read = read_region, .allowed = ""},
     {.key = "Map", .read = read_map, .allowed = ""},
     {.key = NULL},

@@ -11,9 +11,9 @@
 
 /* The standard periods are one value with three data sources; each further
  * period is a separate value. */
-static void put_load_averages(struct out *out, const struct snapshot *snapshot,
-                              const double *average, const char *name,
-                              double ceiling) {
+static void put_load_averages(struct out *out, const double *average,
+                              const char *name, double ceiling) {
+  const struct snapshot *snapshot = out->snapshot;
   double value[FIGURES_PERIODS_MAX];
   for (size_t i = 0; i < snapshot->periods_len; i++)
     value[i] = fmin(scaled(average[i], PLAIN), ceiling);
@@ -99,20 +99,15 @@ static void put_softirq_vectors(struct out *out,
   }
 }
 
-static void put_core_load(struct out *out, const struct config *config,
-                          const struct core_figures *core,
-                          const struct snapshot *snapshot) {
-  (void)config;
-  (void)snapshot;
+static void put_core_load(struct out *out, const struct core_figures *core) {
   put_gauge(out, "percent", "busy", core->busy, PERCENT);
 }
 
-static void put_core_averages(struct out *out, const struct config *config,
-                              const struct core_figures *core,
-                              const struct snapshot *snapshot) {
-  put_load_averages(out, snapshot, core->load_average, "", 1);
+static void put_core_averages(struct out *out,
+                              const struct core_figures *core) {
+  put_load_averages(out, core->load_average, "", 1);
   put_gauge(out, "percent", "busy_max", core->busy_max, PERCENT);
-  if (config->load.report_minimum)
+  if (out->config->load.report_minimum)
     put_gauge(out, "percent", "busy_min", core->busy_min, PERCENT);
 }
 
@@ -129,44 +124,36 @@ static void set_subject_core(struct out *out, int core) {
   set_subject(out, PLUGIN_CORE, number);
 }
 
-static void put_times(struct out *out, const struct config *config,
-                      const struct core_figures *core,
-                      const struct snapshot *snapshot) {
-  (void)snapshot;
-  for (int i = 0; config->load.report_time && i < TIMES; i++)
+static void put_times(struct out *out, const struct core_figures *core) {
+  for (int i = 0; out->config->load.report_time && i < TIMES; i++)
     put_gauge(out, "percent", time_names[i], core->time[i], PERCENT);
 }
 
-static void put_core_details(struct out *out, const struct config *config,
-                             const struct core_figures *core,
-                             const struct snapshot *snapshot) {
-  (void)snapshot;
-  put_metrics(out, config, core_details, STATIC_ARRAY_SIZE(core_details), core);
-  if (config->load.report_softirq)
+static void put_core_details(struct out *out, const struct core_figures *core) {
+  put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
+  if (out->config->load.report_softirq)
     put_softirq_vectors(out, core);
-  if (config->load.report_cstates)
+  if (out->config->load.report_cstates)
     put_cstates(out, core);
 }
 
-static void for_each_core(struct out *out, const struct config *config,
-                          const struct snapshot *snapshot,
-                          void (*put_core)(struct out *, const struct config *,
-                                           const struct core_figures *,
-                                           const struct snapshot *)) {
-  if (!config->load.report_per_core)
+static void for_each_core(struct out *out,
+                          void (*put_core)(struct out *,
+                                           const struct core_figures *)) {
+  if (!out->config->load.report_per_core)
     return;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
+  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
+    const struct core_figures *core = &out->snapshot->cores[i];
     if (!core->online)
       continue;
     set_subject_core(out, core->core);
-    put_core(out, config, core, snapshot);
+    put_core(out, core);
   }
 }
 
 /* Both lists of cores are in rising order. */
-static void put_wake(struct out *out, const struct wake_figures *wake,
-                     const struct snapshot *snapshot) {
+static void put_wake(struct out *out, const struct wake_figures *wake) {
+  const struct snapshot *snapshot = out->snapshot;
   size_t at = 0;
   for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
     const struct wake_core_figures *core = &wake->cores[i];
@@ -187,17 +174,17 @@ static void put_wake(struct out *out, const struct wake_figures *wake,
  */
 
 /* If the source idle serves all cores, `unaccounted` equals `hidden`. */
-static bool shows_unaccounted(const struct config *config,
-                              const struct self_figures *self) {
+static bool shows_unaccounted(const struct out *out) {
   for (int source = 0; source < SOURCES; source++)
-    if (source != SOURCE_IDLE && self->cores_by_source[source] > 0)
+    if (source != SOURCE_IDLE &&
+        out->snapshot->self.cores_by_source[source] > 0)
       return true;
-  return config->load.report_hidden;
+  return out->config->load.report_hidden;
 }
 
-static void put_host(struct out *out, const struct dispatch *dispatch,
-                     const struct snapshot *snapshot) {
-  const struct config *config = dispatch->config;
+static void put_host(struct out *out) {
+  const struct config *config = out->config;
+  const struct snapshot *snapshot = out->snapshot;
   if (!config->load.report_host)
     return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
@@ -213,21 +200,21 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
 
   const struct host_figures *host = &snapshot->host;
   set_subject(out, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, snapshot, host->load_average, "", CORES_MAX);
+  put_load_averages(out, host->load_average, "", CORES_MAX);
   if (config->load_average.run_queue)
-    put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
-                      GAUGE_MAX);
+    put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
   put_gauge(out, "gauge", "cores_without_room", host->cores_without_room,
             PLAIN);
-  if (shows_unaccounted(config, &snapshot->self))
+  if (shows_unaccounted(out))
     put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
     put_gauge(out, "percent", "steal", host->steal, PERCENT);
 }
 
-static void put_time_spreads(struct out *out, const struct config *config,
-                             const struct snapshot *snapshot) {
+static void put_time_spreads(struct out *out) {
+  const struct config *config = out->config;
+  const struct snapshot *snapshot = out->snapshot;
   static const struct {
     const char *name;
     size_t figure;
@@ -256,8 +243,8 @@ static void put_time_spreads(struct out *out, const struct config *config,
   }
 }
 
-static void put_domain(struct out *out, const struct config *config,
-                       const struct domain_figure *domain) {
+static void put_domain(struct out *out, const struct domain_figure *domain) {
+  const struct config *config = out->config;
   char name[DATA_MAX_NAME_LEN];
   snprintf(name, sizeof(name), "residency_%s", domain->name);
   if (domain->kind == DOMAIN_CORE_RESIDENCY) {
@@ -281,59 +268,26 @@ static void put_domain(struct out *out, const struct config *config,
  * percore's own figures
  */
 
-enum self_kind { SELF_INT, SELF_COUNT, SELF_DOUBLE, SELF_SHARE };
-
-struct self_metric {
-  const char *type;
-  const char *type_instance;
-  enum self_kind kind;
-  size_t figure;
-};
-
 #define SELF(member) offsetof(struct self_figures, member)
 
-static const struct self_metric self_metrics[] = {
-    {"gauge", "cores_online", SELF_INT, SELF(cores_online)},
-    {"gauge", "cores_without_value", SELF_INT, SELF(cores_without_value)},
-    {"gauge", "cores_unproven", SELF_INT, SELF(cores_unproven)},
-    {"gauge", "cores_tick_sampled", SELF_INT, SELF(cores_tick_sampled)},
-    {"derive", "windows_discarded", SELF_COUNT, SELF(counts.windows_discarded)},
-    {"derive", "errors", SELF_COUNT, SELF(counts.errors)},
-    {"derive", "reopens", SELF_COUNT, SELF(counts.reopens)},
-    {"derive", "source_changes", SELF_COUNT, SELF(counts.source_changes)},
-    {"derive", "snapshots_dropped", SELF_COUNT, SELF(snapshots_dropped)},
-    {"duration", "lateness", SELF_DOUBLE, SELF(lateness_s)},
-    {"duration", "sample_cost", SELF_DOUBLE, SELF(sample_cost_s)},
-    {"percent", "sampler_cpu", SELF_SHARE, SELF(sampler_cpu)},
+static const struct metric self_metrics[] = {
+    {"gauge", "cores_online", NUMBER, SELF(cores_online), 0},
+    {"gauge", "cores_without_value", NUMBER, SELF(cores_without_value), 0},
+    {"gauge", "cores_unproven", NUMBER, SELF(cores_unproven), 0},
+    {"gauge", "cores_tick_sampled", NUMBER, SELF(cores_tick_sampled), 0},
+    {"derive", "windows_discarded", TOTAL, SELF(counts.windows_discarded), 0},
+    {"derive", "errors", TOTAL, SELF(counts.errors), 0},
+    {"derive", "reopens", TOTAL, SELF(counts.reopens), 0},
+    {"derive", "source_changes", TOTAL, SELF(counts.source_changes), 0},
+    {"derive", "snapshots_dropped", TOTAL, SELF(snapshots_dropped), 0},
+    {"duration", "lateness", PLAIN, SELF(lateness_s), 0},
+    {"duration", "sample_cost", PLAIN, SELF(sample_cost_s), 0},
+    {"percent", "sampler_cpu", PERCENT, SELF(sampler_cpu), 0},
 };
-
-static void put_self_metric(struct out *out, const struct self_metric *metric,
-                            const struct self_figures *self) {
-  const void *figure = (const char *)self + metric->figure;
-  switch (metric->kind) {
-  case SELF_INT:
-    put_gauge(out, metric->type, metric->type_instance, *(const int *)figure,
-              PLAIN);
-    break;
-  case SELF_COUNT:
-    put_derive(out, metric->type, metric->type_instance,
-               *(const uint64_t *)figure);
-    break;
-  case SELF_DOUBLE:
-    put_gauge(out, metric->type, metric->type_instance, *(const double *)figure,
-              PLAIN);
-    break;
-  case SELF_SHARE:
-    put_gauge(out, metric->type, metric->type_instance, *(const double *)figure,
-              PERCENT);
-    break;
-  }
-}
 
 /* Reports how many cores each source serves. To save series, only sources that
  * have served a core since start are reported. */
-static void put_sources(struct out *out, const struct dispatch *dispatch,
-                        const struct self_figures *self) {
+static void put_sources(struct out *out, const struct dispatch *dispatch) {
   for (int source = 0; source < SOURCES; source++) {
     char name[DATA_MAX_NAME_LEN];
     if (!dispatch->source_seen[source])
@@ -342,18 +296,17 @@ static void put_sources(struct out *out, const struct dispatch *dispatch,
     for (char *p = name; *p != '\0'; p++)
       if (*p == '-')
         *p = '_';
-    put_gauge(out, "gauge", name, self->cores_by_source[source], PLAIN);
+    put_gauge(out, "gauge", name, out->snapshot->self.cores_by_source[source],
+              PLAIN);
   }
 }
 
-static void put_self(struct out *out, const struct dispatch *dispatch,
-                     const struct snapshot *snapshot) {
-  struct self_figures self = snapshot->self;
+static void put_self(struct out *out, const struct dispatch *dispatch) {
+  struct self_figures self = out->snapshot->self;
   self.snapshots_dropped += dispatch->snapshots_withheld;
   set_subject(out, PLUGIN_HOST, INSTANCE_SELF);
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(self_metrics); i++)
-    put_self_metric(out, &self_metrics[i], &self);
-  put_sources(out, dispatch, &self);
+  put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics), &self);
+  put_sources(out, dispatch);
   put_derive(out, "derive", "values_dropped", dispatch->values_dropped);
   if (dispatch->wake == NULL)
     return;
@@ -367,41 +320,38 @@ static void put_self(struct out *out, const struct dispatch *dispatch,
 
 /* Puts all values, the most important first, because those beyond MaxValues are
  * cut off. */
-static size_t put_all(struct out *out, const struct dispatch *dispatch,
-                      const struct snapshot *snapshot) {
-  const struct config *config = dispatch->config;
-  for_each_core(out, config, snapshot, put_core_load);
-  put_host(out, dispatch, snapshot);
-  put_self(out, dispatch, snapshot);
-  for_each_core(out, config, snapshot, put_core_averages);
-  put_time_spreads(out, config, snapshot);
-  for_each_core(out, config, snapshot, put_times);
-  for (size_t i = 0; i < snapshot->domains_len; i++)
-    put_domain(out, config, &snapshot->domains[i]);
-  for_each_core(out, config, snapshot, put_core_details);
-  put_wake(out, dispatch->wake, snapshot);
-  return out->values;
+static void put_all(struct out *out, const struct dispatch *dispatch) {
+  out->values = 0;
+  for_each_core(out, put_core_load);
+  put_host(out);
+  put_self(out, dispatch);
+  for_each_core(out, put_core_averages);
+  put_time_spreads(out);
+  for_each_core(out, put_times);
+  for (size_t i = 0; i < out->snapshot->domains_len; i++)
+    put_domain(out, &out->snapshot->domains[i]);
+  for_each_core(out, put_core_details);
+  put_wake(out, dispatch->wake);
 }
 
 /* Counts what MaxValues will leave out before anything is dispatched, so that
  * `values_dropped` includes this interval. */
-static void count_dropped(struct dispatch *dispatch,
-                          const struct snapshot *snapshot) {
-  struct out counter = {.dry = true};
-  size_t values = put_all(&counter, dispatch, snapshot);
-  size_t values_max = (size_t)dispatch->config->max_values;
-  if (values <= values_max) {
+static void count_dropped(struct dispatch *dispatch, struct out *out) {
+  out->dry = true;
+  put_all(out, dispatch);
+  out->dry = false;
+  if (out->values <= out->values_max) {
     c_release(LOG_INFO, &dispatch->too_many,
               "percore: the values are again within MaxValues %zu.",
-              values_max);
+              out->values_max);
     return;
   }
-  dispatch->values_dropped += values - values_max;
+  dispatch->values_dropped += out->values - out->values_max;
   c_complain_once(LOG_WARNING, &dispatch->too_many,
                   "percore: %zu values in one interval exceed MaxValues %zu; "
                   "the least important are left out. Raise MaxValues or report "
                   "less.",
-                  values, values_max);
+                  out->values, out->values_max);
 }
 
 size_t dispatch_snapshot(struct dispatch *dispatch,
@@ -421,12 +371,11 @@ size_t dispatch_snapshot(struct dispatch *dispatch,
     if (snapshot->self.cores_by_source[source] > 0)
       dispatch->source_seen[source] = true;
 
-  count_dropped(dispatch, snapshot);
-  size_t values_max = (size_t)dispatch->config->max_values;
-  struct out out = {
-      .list = {.time = time, .interval = dispatch->interval},
-      .values_max = values_max,
-  };
-  size_t values = put_all(&out, dispatch, snapshot);
-  return values < values_max ? values_max - values : 0;
+  struct out out = {.config = dispatch->config,
+                    .snapshot = snapshot,
+                    .list = {.time = time, .interval = dispatch->interval},
+                    .values_max = (size_t)dispatch->config->max_values};
+  count_dropped(dispatch, &out);
+  put_all(&out, dispatch);
+  return out.values < out.values_max ? out.values_max - out.values : 0;
 }

@@ -79,14 +79,6 @@ static int start_sampler(void) {
   return status;
 }
 
-static void stop_sampler(void) {
-  sampler_stop(plugin.sampler);
-  plugin.sampler = NULL;
-  if (plugin.machine != NULL)
-    machine_linux_close(plugin.machine);
-  plugin.machine = NULL;
-}
-
 /* If the start fails, it is tried again after 1, 2, 4 ... 60 s. */
 static void try_to_start(void) {
   int status = start_sampler();
@@ -131,15 +123,6 @@ static void start_region_sampler(void) {
                   STRERROR(-status));
 }
 
-static void start_map_sampler(void) {
-  int status = map_sampler_start(&plugin.map_sampler, &plugin.config.maps,
-                                 interval_ns(plugin.dispatch.interval));
-  if (status != 0)
-    ERROR("percore: no map is read: cannot start a thread: %s; restart "
-          "collectd.",
-          STRERROR(-status));
-}
-
 static void dispatch_regions(void) {
   struct region_snapshot *snapshot;
   while ((snapshot = region_sampler_take(plugin.region_sampler)) != NULL) {
@@ -156,16 +139,24 @@ static void dispatch_regions(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * Wake latency
+ * Maps and wake latency
  */
 
-static void start_wake_sampler(void) {
-  int status = wake_sampler_start(&plugin.wake_sampler, &plugin.config,
-                                  interval_ns(plugin.dispatch.interval));
+/* `what` is not done if the thread for it was not started. */
+static void check_started(int status, const char *what) {
   if (status != 0)
-    ERROR("percore: wake latency is not measured: cannot start a thread: %s; "
-          "restart collectd.",
+    ERROR("percore: %s: cannot start a thread: %s; restart collectd.", what,
           STRERROR(-status));
+}
+
+static void start_optional_samplers(void) {
+  uint64_t interval = interval_ns(plugin.dispatch.interval);
+  check_started(
+      map_sampler_start(&plugin.map_sampler, &plugin.config.maps, interval),
+      "no map is read");
+  check_started(
+      wake_sampler_start(&plugin.wake_sampler, &plugin.config, interval),
+      "wake latency is not measured");
 }
 
 /* ---------------------------------------------------------------------------
@@ -225,13 +216,16 @@ static int percore_init(void) {
   plugin.retry_delay = 0;
   try_to_start();
   start_region_sampler();
-  start_map_sampler();
-  start_wake_sampler();
+  start_optional_samplers();
   return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
 }
 
 static int percore_shutdown(void) {
-  stop_sampler();
+  sampler_stop(plugin.sampler);
+  plugin.sampler = NULL;
+  if (plugin.machine != NULL)
+    machine_linux_close(plugin.machine);
+  plugin.machine = NULL;
   map_sampler_stop(plugin.map_sampler);
   plugin.map_sampler = NULL;
   wake_sampler_stop(plugin.wake_sampler);
