@@ -45,28 +45,26 @@ static struct percore_field *region_fields(const struct map_source *source,
   return fields;
 }
 
-static int create_region(struct map_publisher *publisher,
-                         const struct percore_table *tables, uint32_t len) {
+/* Leaves publisher->region NULL after a failure. */
+static void create_region(struct map_publisher *publisher,
+                          const struct percore_table *tables, uint32_t len) {
   const struct map_publisher_options *options = &publisher->options;
   struct percore_options create = {
       .size = sizeof(create),
       .runtime_dir = options->runtime_dir,
       .cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1,
       .quiet = 1};
+  char line[MAP_SAID_SIZE] = "";
   if (percore_create(&publisher->region, options->region, tables, len,
-                     &create) == 0) {
-    map_say_once(publisher, publisher->said, "");
-    return 0;
+                     &create) != 0) {
+    struct percore_region_status status = {.size = sizeof(status)};
+    percore_status(publisher->region, &status);
+    snprintf(line, sizeof(line), "region %s: %s", options->region,
+             status.reason);
+    percore_destroy(publisher->region);
+    publisher->region = NULL;
   }
-  int error = errno;
-  struct percore_region_status status = {.size = sizeof(status)};
-  percore_status(publisher->region, &status);
-  char line[MAP_SAID_SIZE];
-  snprintf(line, sizeof(line), "region %s: %s", options->region, status.reason);
   map_say_once(publisher, publisher->said, line);
-  percore_destroy(publisher->region);
-  publisher->region = NULL;
-  return -error;
 }
 
 static void close_region(struct map_publisher *publisher) {
@@ -86,58 +84,53 @@ static void enter_region(struct map_publisher *publisher) {
                    &publisher->slots[i]);
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
-    if (!source->in_region)
+    if (!map_source_has_table(source))
       continue;
+    map_source_remove_rows(source); /* the entries get rows of this region */
+    source->in_region = true;
     if (map_is_per_cpu(&source->map.info))
       percore_core_table(publisher->region, source->number, &source->core);
     else
       percore_owned_table(publisher->region, source->number, &source->owned);
-    for (size_t e = 0; e < source->entries.len; e++)
-      if (source->entries.list[e].used)
-        source->entries.list[e].row = MAP_NO_ROW;
   }
 }
 
-/* Makes a region that has every known map as a table. */
-static int make_region(struct map_publisher *publisher) {
+/* Makes a region with a table for each known map. If that fails, the next
+ * update tries again. */
+static void make_region(struct map_publisher *publisher) {
   close_region(publisher);
   struct percore_table *tables = calloc(publisher->len, sizeof(*tables));
   if (tables == NULL)
-    return -ENOMEM;
+    return;
   uint32_t len = 0;
-  bool failed = false;
+  bool complete = true;
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
-    if (!source->known || !map_source_has_fields(source))
+    if (!map_source_has_table(source))
       continue;
+    bool per_cpu = map_is_per_cpu(&source->map.info);
     uint32_t fields_len;
     struct percore_field *fields = region_fields(source, &fields_len);
-    failed |= fields == NULL;
-    bool per_cpu = map_is_per_cpu(&source->map.info);
+    complete &= fields != NULL;
+    tables[len] = (struct percore_table){
+        .name = source->table.name,
+        .storage = per_cpu ? PERCORE_PER_CORE : PERCORE_OWNED,
+        .fields = fields,
+        .field_count = fields_len,
+        .max_rows = map_source_max_rows(source),
+        .row_name_size = MAP_ROW_NAME_SIZE};
     source->core = (percore_core_table_t){0};
-    source->in_region = true;
     source->number = len;
-    source->room = map_source_max_rows(source);
-    tables[len++] = (struct percore_table){.name = source->table.name,
-                                           .storage = per_cpu ? PERCORE_PER_CORE
-                                                              : PERCORE_OWNED,
-                                           .fields = fields,
-                                           .field_count = fields_len,
-                                           .max_rows = source->room,
-                                           .row_name_size = MAP_ROW_NAME_SIZE};
+    source->room = tables[len++].max_rows;
   }
-  int status = failed ? -ENOMEM : 0;
-  if (!failed && len > 0)
-    status = create_region(publisher, tables, len);
+  if (complete && len > 0)
+    create_region(publisher, tables, len);
   for (uint32_t t = 0; t < len; t++)
     free((void *)tables[t].fields);
   free(tables);
-  if (status == 0 && len > 0)
+  if (publisher->region != NULL)
     enter_region(publisher);
-  for (size_t i = 0; i < publisher->len && status != 0; i++)
-    publisher->sources[i].in_region = false;
-  publisher->outdated = status != 0;
-  return status;
+  publisher->outdated = publisher->region == NULL && len > 0;
 }
 
 /* ---------------------------------------------------------------------------

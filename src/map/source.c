@@ -69,8 +69,7 @@ static void forget_entries(struct map_source *source) {
   map_entries_sweep(&source->entries, was_not_read, source);
 }
 
-/* Removes all rows, because the map is gone; it may come back. */
-static void remove_rows(struct map_source *source) {
+void map_source_remove_rows(struct map_source *source) {
   for (size_t i = 0; i < source->entries.len; i++) {
     struct map_entry *entry = &source->entries.list[i];
     if (!entry->used)
@@ -123,7 +122,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
     map_advise(why, source->publisher->options.if_missing);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
-    remove_rows(source);
+    map_source_remove_rows(source); /* the map may come back */
     return status;
   }
   bool known = source->known;
@@ -131,7 +130,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   source->map = map;
   if (same) {
     source->publisher->outdated |=
-        !source->in_region && map_source_has_fields(source);
+        !source->in_region && map_source_has_table(source);
     return 0;
   }
   source->fresh |= known;
@@ -171,8 +170,8 @@ void map_source_open(struct map_source *source) {
  * Reading a map
  */
 
-bool map_source_has_fields(const struct map_source *source) {
-  for (size_t f = 0; f < source->fields.len; f++)
+bool map_source_has_table(const struct map_source *source) {
+  for (size_t f = 0; f < source->fields.len && source->known; f++)
     if (!source->fields.list[f].is_withheld)
       return true;
   return false;

@@ -67,8 +67,11 @@ int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
  * its fields if it is not the same map as before. Reports a failure. */
 void map_source_open(struct map_source *source);
 
-/* False if all fields are withheld; the map then has no table. */
-bool map_source_has_fields(const struct map_source *source);
+/* False if the map was never read, or if all of its fields are withheld. */
+bool map_source_has_table(const struct map_source *source);
+
+/* Removes the rows of all entries from the region, and keeps the entries. */
+void map_source_remove_rows(struct map_source *source);
 
 /* Returns how many rows the map's table should have. */
 uint32_t map_source_max_rows(const struct map_source *source);

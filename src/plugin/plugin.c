@@ -223,8 +223,7 @@ static int percore_init(void) {
 static int percore_shutdown(void) {
   sampler_stop(plugin.sampler);
   plugin.sampler = NULL;
-  if (plugin.machine != NULL)
-    machine_linux_close(plugin.machine);
+  machine_linux_close(plugin.machine);
   plugin.machine = NULL;
   map_sampler_stop(plugin.map_sampler);
   plugin.map_sampler = NULL;
