@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-#define ELEMENTS_MAX 256 /* longer arrays are data, not counters */
+#define ELEMENTS_MAX 256 /* longer arrays are taken for data */
 #define STEPS_MAX 65536
 
 struct walk {
@@ -151,7 +151,7 @@ static void walk_struct(struct walk *walk, uint32_t id,
   if (BTF_INFO_KIND(type->info) == BTF_KIND_UNION && len > 1)
     len = 1;
   for (uint32_t i = 0; i < len; i++) {
-    struct btf_place member;
+    struct btf_part member;
     if (btf_find_member(&member, walk->types->btf, type, i))
       walk_into(walk, place, member.type, member.name, member.offset, id,
                 (int)i);

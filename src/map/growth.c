@@ -8,8 +8,8 @@ static bool is_counter(const struct map_field *field) {
   return !field->is_gauge && !field->is_withheld;
 }
 
-/* A counter of less than 64 bits may wrap instead, if it thereby grew by less
- * than half of its range. */
+/* True if the counter decreased. A counter of less than 64 bits has wrapped
+ * instead if it then grew by less than half of its range. */
 static bool fell(const struct map_field *field, uint64_t before, uint64_t now) {
   uint64_t mask = mask_of(field);
   return now < before &&
@@ -21,11 +21,11 @@ uint64_t map_step(const struct map_field *field, uint64_t before,
   return fell(field, before, now) ? 0 : (now - before) & mask_of(field);
 }
 
-/* How a copy of the values compares with the last reading. */
+/* How the counters of a copy compare with the last reading. */
 struct verdict {
-  bool any;   /* a counter fell */
-  bool whole; /* and all others that were not 0 fell, too */
-  bool small; /* a counter fell by less than half */
+  bool any;   /* a counter decreased */
+  bool whole; /* all counters that were not 0 decreased */
+  bool small; /* a counter decreased by less than half */
 };
 
 static struct verdict judge(const struct map_fields *fields, const char *values,

@@ -161,7 +161,7 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
   }
   bool any = false;
   for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
-    struct btf_place member;
+    struct btf_part member;
     if (!btf_find_member(&member, writer->btf, type, i))
       continue;
     put(writer, "%s", any ? "-" : "");

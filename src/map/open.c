@@ -107,7 +107,7 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   return -EIO;
 }
 
-/* Any user could replace a file in such a directory. */
+/* True if any user could replace a file in the directory of this path. */
 static bool is_in_open_directory(const char *path) {
   char folder[PATH_MAX];
   snprintf(folder, sizeof(folder), "%s", path);
@@ -135,10 +135,10 @@ static bool is_map(int fd) {
          strcmp(target, "anon_inode:bpf-map") == 0;
 }
 
-/* Returns what the path leads to if it does not lead to a map, as far as that
- * can be known; otherwise NULL. fd is the result of opening the pin: the kernel
- * refuses files that are not pins with EACCES, and to open a link, and on newer
- * kernels a program, read-only with EINVAL. */
+/* Says why the path is not that of a map, or returns NULL if it is or may be.
+ * `fd` is the result of opening the pin read-only. The kernel answers EINVAL
+ * for links, and some kernels also for programs; it answers EACCES for files
+ * that are not pins. */
 static const char *why_no_map(const char *path, int fd) {
   struct statfs system;
   struct stat status;

@@ -11,7 +11,7 @@
  * Creating the region
  */
 
-/* Most programs show the units of their counters only in the names. */
+/* Most programs give the unit of a counter only in its name. */
 static const char *unit_of(const char *name) {
   static const struct {
     const char *end, *unit;

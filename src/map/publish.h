@@ -47,8 +47,8 @@ struct map_publisher_options {
   const char *region;      /* [a-z][a-z0-9]* */
   const char *runtime_dir; /* as in percore_create; NULL: the default */
   bool from_zero; /* also count what entries held before the first reading */
-  /* Advice that ends the message about a pin that does not exist, and about
-   * type information that this process must not read. May be NULL. */
+  /* Advice that ends the messages about a pin that does not exist, and about
+   * type information that this process may not read. May be NULL. */
   const char *if_missing, *if_no_rights;
   /* Receives a message when something goes wrong, unless it equals the previous
    * message. */
@@ -64,9 +64,9 @@ struct map_publisher;
 int map_publisher_open(struct map_publisher **publisher,
                        const struct map_publisher_options *options);
 
-/* Adds a map. fresh: the map was created since the last update, so that the
- * values it has now are counted. Returns 0, -EEXIST if a table already has that
- * name, or -ENOMEM. */
+/* Adds a map. `fresh` means that the map was created since the last update, so
+ * its present values are counted. Returns 0, -EEXIST if a table already has
+ * that name, or -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 

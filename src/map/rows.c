@@ -58,8 +58,8 @@ static bool deliver(struct batch *batch, uint32_t entries) {
  * In batches
  */
 
-/* The kernel's cursor is an index, a bucket or a key; reserve room for the
- * longest. */
+/* The cursor that the kernel returns is an index, a bucket or a key, so the
+ * buffers have room for the longest key. */
 static int read_batches(struct batch *batch) {
   const struct map_info *info = &batch->map->info;
   char cursor[2][512];
@@ -98,8 +98,8 @@ static int read_batches(struct batch *batch) {
  * One by one
  */
 
-/* If the current key is deleted, the kernel starts over at the first key. The
- * limit bounds how often this can happen. */
+/* If the current key is deleted, the kernel starts again at the first key, so
+ * without a limit the pass might never end. */
 static int read_one_by_one(struct batch *batch) {
   const struct map *map = batch->map;
   char *next = malloc(map->info.key_size);

@@ -10,8 +10,8 @@
 
 /* Pause after reading a map, in multiples of the time that reading took. */
 #define REST 4
-#define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
-#define ROW_REFUSED (MAP_NO_ROW - 1)
+#define ROWS_OF_ZERO 1024 /* in larger arrays, entries of 0 have no row */
+#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not get a row */
 
 /* ---------------------------------------------------------------------------
  * Messages
@@ -26,18 +26,18 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* why NULL: nothing is wrong. */
+/* An empty reason means that nothing is wrong any more. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
-  if (why != NULL && why[0] != '\0')
+  if (why[0] != '\0')
     snprintf(line, sizeof(line), "map %s: %s",
              source->table.path != NULL ? source->table.path : id, why);
   map_say_once(source->publisher, source->said, line);
 }
 
 /* ---------------------------------------------------------------------------
- * Meeting a map
+ * Opening a map
  */
 
 static bool same_fields(const struct map_fields *a,
@@ -112,7 +112,8 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* A map that was created since the last reading is fresh. */
+/* Entries of a map that was created since the last reading count from 0, so
+ * such a map is fresh. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;
@@ -144,8 +145,9 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
-/* Opening and reading take at most a fifth of a core. Waiting for a core does
- * not count, because otherwise maps would hardly be read on a busy machine. */
+/* Decides when to read the map again, so that opening and reading it take at
+ * most a fifth of a core. Measures processor time, because on a busy machine
+ * the thread mostly waits for a core. */
 static void rest(struct map_source *source, uint64_t began_ns) {
   uint64_t took = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   source->next_ns = clock_now_ns(CLOCK_MONOTONIC) + REST * took;
@@ -322,10 +324,10 @@ static void add_growth(struct map_source *source, uint32_t row) {
   }
 }
 
-/* One pass over the entries. */
+/* The state of one pass over the entries. */
 struct look {
   struct map_source *source;
-  size_t seen;    /* entries read, except those that there is no room for */
+  size_t seen;    /* entries read, without those that found no room */
   size_t waiting; /* new entries that wait for the rows of deleted entries */
   bool full;      /* an entry found no room */
 };
@@ -350,7 +352,7 @@ static bool must_end(const struct map_publisher *publisher) {
   return options->must_end != NULL && options->must_end(options->context);
 }
 
-/* Entries of large arrays wait for a row until they count something. */
+/* True for entries of large arrays that have not counted anything. */
 static bool is_unused(const struct map_source *source, const void *values) {
   const struct map *map = &source->map;
   return map_is_array(&map->info) && map->info.max_entries > ROWS_OF_ZERO &&
@@ -358,8 +360,9 @@ static bool is_unused(const struct map_source *source, const void *values) {
          is_zero(values, map->stride * map->copies);
 }
 
-/* Adds an entry if there may be a row for it: entries that have not been read
- * yet may have been deleted, except in arrays. Returns its number, or -1. */
+/* Adds an entry if it may get a row. Except in arrays, entries that this pass
+ * has not read may have been deleted, so they do not count as taking a row.
+ * Returns the number of the entry, or -1. */
 static long add_entry(struct look *look, const void *key) {
   struct map_source *source = look->source;
   size_t taken =
@@ -415,8 +418,8 @@ static bool has_no_row(void *context, const struct map_entry *entry) {
   return entry->pass == source->pass && entry->row == MAP_NO_ROW;
 }
 
-/* Gives the rows of deleted entries to entries that wait for a row. Forgets
- * those that get none, so that the next reading finds them new. */
+/* Gives the rows of deleted entries to entries that wait for a row. Forgets the
+ * entries that get no row, so that the next reading treats them as new. */
 static void settle(struct look *look, bool swept) {
   struct map_source *source = look->source;
   struct map_entries *entries = &source->entries;

@@ -86,7 +86,7 @@ uint32_t btf_encoding(const struct btf_type *type) {
   return BTF_INT_ENCODING(word);
 }
 
-bool btf_find_member(struct btf_place *place, const struct btf *btf,
+bool btf_find_member(struct btf_part *place, const struct btf *btf,
                      const struct btf_type *type, uint32_t i) {
   const struct btf_member *member =
       (const struct btf_member *)btf_tail(type) + i;
@@ -97,8 +97,8 @@ bool btf_find_member(struct btf_place *place, const struct btf *btf,
       return false;
     bits = BTF_MEMBER_BIT_OFFSET(bits);
   }
-  *place = (struct btf_place){
-      .name = name, .type = member->type, .offset = bits / 8};
+  *place =
+      (struct btf_part){.name = name, .type = member->type, .offset = bits / 8};
   return bits % 8 == 0 && name[0] != '_' && strncmp(name, "pad", 3) != 0;
 }
 
@@ -157,7 +157,7 @@ long btf_size(const struct btf *btf, uint32_t id) {
   return -1;
 }
 
-/* Collects the tags once, because each member is asked for its tags. */
+/* Collects the tags once, because they are looked up for every member. */
 static int find_tags(struct btf_types *types, char why[MAP_WHY_SIZE]) {
   uint32_t count = libbpf.count(types->btf);
   types->tags = calloc(TAGS_MAX, sizeof(*types->tags));

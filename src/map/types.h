@@ -54,15 +54,15 @@ const void *btf_tail(const struct btf_type *type);
  * BTF_INT_CHAR and BTF_INT_BOOL. Returns 0 for all other types. */
 uint32_t btf_encoding(const struct btf_type *type);
 
-/* A member of a struct or union. */
-struct btf_place {
+/* A member that becomes a field or part of a name. */
+struct btf_part {
   const char *name;
   uint32_t type, offset; /* offset in bytes */
 };
 
 /* Finds member `i`. Returns false if percore leaves the member out: bit fields,
  * padding, and members whose names begin with '_'. */
-bool btf_find_member(struct btf_place *place, const struct btf *btf,
+bool btf_find_member(struct btf_part *place, const struct btf *btf,
                      const struct btf_type *type, uint32_t i);
 
 #endif

@@ -16,7 +16,7 @@
  * Options of the plugin
  */
 
-/* Adds the list in item->values[at] to *cores. A single core may be given as a
+/* Adds the cores that item->values[at] lists. A single core may be given as a
  * number. */
 static int add_cores(struct core_set *cores, const struct config_option *option,
                      const oconfig_item_t *item, int at) {
@@ -50,7 +50,7 @@ static int read_cores(void *into, const struct config_option *option,
   return add_cores(cores, option, item, 0);
 }
 
-/* True if the name can be a plugin instance in identifiers. */
+/* True if the name may be used as a plugin instance. */
 static bool is_group_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length >= FIGURES_NAME_MAX ||
@@ -178,8 +178,8 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-/* Checks only the syntax, because one file serves many hosts, and not all of
- * them need to have this PMU. */
+/* Checks only the syntax: the same file may configure many hosts, and some of
+ * them may lack this PMU. */
 static bool is_event(const char *text) {
   const char *digits = NULL;
   if (text[0] == 'r')

@@ -1,6 +1,6 @@
 /* plugin/ connects percore to collectd: it reads options, and dispatches values
  * and notifications. Only this folder includes collectd's headers, and no other
- * folder depends on it. It does not measure: cycles/ and region/ supply
+ * folder depends on it. It measures nothing itself: the other folders supply
  * figures, and plugin/ gives them names.
  *
  *   config    the options of <Plugin percore>; config_option reads them by
@@ -9,9 +9,10 @@
  *   dispatch  turns a snapshot into value lists; put dispatches one value
  *   notify    turns changes since the last snapshot into notifications
  *   wake_sampler  a thread that measures how fast cores wake
- *   region_*  the same for regions: their options (config), value lists
- *             (dispatch), and a thread of their own (sampler) that watches
- *             producers (watch, list, instance, health), reads tables (table,
+ *   map_*     the options of <Map> (config), and a thread that publishes BPF
+ * maps as regions (sampler) region_*  the same for regions: their options
+ * (config), value lists (dispatch), and a thread of their own (sampler) that
+ * watches producers (watch, list, instance, health), reads tables (table,
  *             follow, part) into sums over instances (sum, rows, top, choice)
  *             and makes values of them (values, workers, snapshot)
  *
@@ -77,11 +78,11 @@ struct config {
   } load_average;
 
   struct {
-    bool enabled; /* there is a block */
+    bool enabled; /* there is a <WakeLatency> block */
     /* Empty: all measured cores, provided that no core is isolated. */
     struct core_set cores;
-    int probes;      /* of a core in an interval */
-    double max_load; /* percent; a busier core is not probed */
+    int probes;      /* per core and interval */
+    double max_load; /* in percent; a core with a higher load is not probed */
   } wake_latency;
 
   struct region_configs regions;
@@ -97,8 +98,8 @@ void config_free(struct config *config);
  * value and what is allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
 
-/* Returns the cores, or NULL if the set is empty: the option was not given,
- * because it does not accept an empty list. */
+/* Returns the cores, or NULL if the option was not given. The option does not
+ * accept an empty list, so an empty set means that it was not given. */
 static inline const struct core_set *
 config_cores(const struct core_set *cores) {
   return core_set_next(cores, -1) >= 0 ? cores : NULL;

@@ -173,7 +173,8 @@ static void put_wake(struct out *out, const struct wake_figures *wake) {
  * Host
  */
 
-/* If the source idle serves all cores, `unaccounted` equals `hidden`. */
+/* If the source idle serves all cores, `unaccounted` equals `hidden`, so it is
+ * not shown by default. */
 static bool shows_unaccounted(const struct out *out) {
   for (int source = 0; source < SOURCES; source++)
     if (source != SOURCE_IDLE &&

@@ -12,7 +12,8 @@
 /* Time between the end of reading the maps and the multiple of the interval. */
 #define LEAD_NS (NS_PER_S / 20)
 
-/* One region: the maps of all <Map> blocks that name it. */
+/* A region, which contains the maps of all <Map> blocks that name the region.
+ */
 struct map_region {
   const char *name;
   struct map_publisher *publisher;
@@ -68,7 +69,7 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   return region->publisher;
 }
 
-/* Copies a text that the publisher uses until the sampler is stopped. */
+/* Copies a text. The copy is freed when the sampler stops. */
 static const char *keep(struct map_sampler *sampler, const char *text) {
   char *copy = strdup(text);
   if (copy == NULL ||
@@ -96,9 +97,10 @@ static void add_map(struct map_sampler *sampler,
   table.path = keep(sampler, path);
   if (table.name == NULL) {
     if (!map_clean_name(name, sizeof(name), strrchr(path, '/') + 1, false)) {
-      WARNING("percore: map %s: its name is not a valid name for a table; set "
-              "Table.",
-              path);
+      WARNING(
+          "percore: map %s is not read: its name has no letter, so no table "
+          "can be named after it; set Table in a <Map> block for this path.",
+          path);
       return;
     }
     table.name = keep(sampler, name);
@@ -108,7 +110,7 @@ static void add_map(struct map_sampler *sampler,
     return;
   if (map_publisher_add(publisher, &table, sampler->took_ns > 0) == -EEXIST)
     WARNING("percore: map %s is not read: region %s already has a table %s; "
-            "set Table to another name.",
+            "set Table to another name in a <Map> block for this path.",
             path, config->region, table.name);
 }
 
@@ -146,7 +148,8 @@ static void find_matches(struct map_sampler *sampler,
   *missed = !any;
 }
 
-/* A block for one map goes before a pattern that matches it, too. */
+/* Adds the maps that blocks name exactly before those that match a pattern,
+ * because the exact block applies to a map that both name. */
 static void find_maps(struct map_sampler *sampler) {
   const struct map_configs *configs = sampler->configs;
   for (size_t i = 0; i < configs->len; i++)

@@ -1,7 +1,7 @@
 /* map_sampler: a thread that reads the BPF maps of <Map> and publishes them as
- * regions, which region_sampler then reads like any other region. Each pass
- * over the maps ends shortly before a multiple of the plugin's interval, when
- * the regions are read. */
+ * regions, which region_sampler then reads like any other region. The thread
+ * finishes shortly before each multiple of the plugin's interval, when the
+ * regions are read. */
 #ifndef PERCORE_PLUGIN_MAP_SAMPLER_H
 #define PERCORE_PLUGIN_MAP_SAMPLER_H
 

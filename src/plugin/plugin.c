@@ -20,16 +20,17 @@
 static struct {
   struct config config;
   struct machine *machine;
-  struct sampler *sampler; /* NULL: not started yet, will be tried again */
+  struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct dispatch dispatch;
   struct notify notify;
-  struct region_sampler *region_sampler; /* NULL likewise */
-  /* Not freed, because that could take seconds and the process ends anyway. */
+  struct region_sampler *region_sampler; /* NULL: as for the sampler */
+  /* Stopped but never freed: that could take seconds, and the process is about
+   * to end. */
   struct region_sampler *ended_region_sampler;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
-  size_t region_room; /* how many values MaxValues left for regions last time */
+  size_t region_room; /* how many values of regions the last read allowed */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
@@ -142,11 +143,11 @@ static void dispatch_regions(void) {
  * Maps and wake latency
  */
 
-/* `what` is not done if the thread for it was not started. */
-static void check_started(int status, const char *what) {
+/* Reports a thread that could not be started, and the consequence. */
+static void check_started(int status, const char *consequence) {
   if (status != 0)
-    ERROR("percore: %s: cannot start a thread: %s; restart collectd.", what,
-          STRERROR(-status));
+    ERROR("percore: %s: cannot start a thread: %s; restart collectd.",
+          consequence, STRERROR(-status));
 }
 
 static void start_optional_samplers(void) {

@@ -12,7 +12,8 @@
 #define INSTANCE_ALL "all"
 #define INSTANCE_SELF "self"
 
-/* Larger than any meaningful figure, and far below the limit of derive_t. */
+/* Figures above this limit are not dispatched. The limit is larger than any
+ * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
 
 /* What is dispatched, and how many values it has had so far. If `dry`, values
@@ -26,7 +27,7 @@ struct out {
   bool dry;
 };
 
-/* How a figure is converted; NAN stays NAN. */
+/* How a figure is converted and dispatched. NAN stays NAN. */
 enum scale {
   /* A share of 0 to 1, shown in percent. It is clamped, because collectd does
    * not enforce the limits of 0 and 100 that types.db declares. */

@@ -12,7 +12,7 @@
 #define BEGIN 4
 #define DURATION 2
 
-/* Cores whose loads are known, in rising order. */
+/* Cores whose loads are known, in ascending order. */
 struct loads {
   size_t len;
   struct wake_survey_core cores[];
@@ -52,7 +52,7 @@ static void warn(void *context, const char *line) {
  * Loads
  */
 
-/* True if the core may be probed as far as the options are concerned. */
+/* True if the core is online and the options allow probing it. */
 static bool is_wanted(const struct wake_sampler *sampler,
                       const struct core_figures *core) {
   const struct core_set *cores =
@@ -60,9 +60,9 @@ static bool is_wanted(const struct wake_sampler *sampler,
   return core->online && (cores == NULL || core_set_has(cores, core->core));
 }
 
-/* A burst interrupts every core of the machine, and so does loading the
- * programs on some kernels, so where cores are isolated, the cores to probe
- * must be named. */
+/* Each burst interrupts every core of the machine, and on some kernels so does
+ * loading the programs. If any core is isolated, the user must therefore name
+ * the cores to probe. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   if (!snapshot->isolates ||
@@ -76,7 +76,7 @@ static bool is_allowed(struct wake_sampler *sampler,
   return false;
 }
 
-/* Warns once of cores that Cores of <WakeLatency> names in vain. */
+/* Warns once if Cores in <WakeLatency> names cores that are not measured. */
 static void warn_of_absent_cores(struct wake_sampler *sampler,
                                  const struct snapshot *snapshot) {
   if (sampler->said_absent)
@@ -91,9 +91,11 @@ static void warn_of_absent_cores(struct wake_sampler *sampler,
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  WARNING("percore: Cores of <WakeLatency> names cores whose loads are not "
-          "measured, and which are not probed: %s.",
-          list);
+  WARNING(
+      "percore: wake latency is not measured on cores %s: Cores in "
+      "<WakeLatency> names them, but their loads are not measured; check "
+          "both lists of Cores.",
+      list);
 }
 
 void wake_sampler_tell(struct wake_sampler *sampler,
@@ -168,8 +170,8 @@ static int open_survey(struct wake_sampler *sampler,
   return wake_survey_open(survey, &options, why);
 }
 
-/* Opens the survey when cores may be probed for the first time. Returns 0, or
- * an error that is final. */
+/* Runs bursts until the thread must end. Opens the survey before the first
+ * burst. Returns 0, or a negative errno after which the thread gives up. */
 static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
                    char why[WAKE_WHY_SIZE]) {
   int status = 0;

@@ -15,12 +15,12 @@ struct wake_core_figures {
   double value_s[WAKE_VALUES]; /* NAN: too few datapoints */
 };
 
-/* Over all bursts so far. */
+/* Figures over all bursts so far. */
 struct wake_figures {
   uint64_t probes; /* of all cores */
   double cpu;      /* CPU time of the thread / wall, 0 to 1 */
   size_t cores_len;
-  struct wake_core_figures cores[]; /* in rising core numbers */
+  struct wake_core_figures cores[]; /* in ascending order of their numbers */
 };
 
 struct wake_sampler;
@@ -31,11 +31,12 @@ struct wake_sampler;
  * why and ends. Returns 0 or -errno. */
 int wake_sampler_start(struct wake_sampler **sampler,
                        const struct config *config, uint64_t interval_ns);
-/* Joins the thread (within 100 ms) and frees everything. NULL is ignored. */
+
+/* Stops the thread within 100 ms and frees everything. Accepts NULL. */
 void wake_sampler_stop(struct wake_sampler *sampler);
 
-/* Hands over the loads by which the next burst chooses its cores. Without new
- * loads there is no burst. NULL is ignored. */
+/* Hands over the loads of the cores, by which the next burst chooses the cores
+ * to probe. There is no burst without new loads. Accepts NULL. */
 void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot);
 

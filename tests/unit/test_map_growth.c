@@ -1,4 +1,4 @@
-/* Tests what an entry of a BPF map counts between two readings. */
+/* Tests how much an entry of a BPF map counts between two readings. */
 #include "map/entries.h"
 #include "map/growth.h"
 

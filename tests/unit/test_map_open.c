@@ -34,7 +34,8 @@ static void a_program_is_not_taken_for_a_map(void **state) {
   assert_non_null(strstr(why, "not a map"));
 }
 
-/* Links, and on newer kernels programs, cannot be opened for reading only. */
+/* The kernel does not open links read-only, and some kernels do not open
+ * programs read-only either. */
 static void a_pin_that_cannot_be_opened_read_only_is_not_a_map(void **state) {
   (void)state;
   error = EINVAL;

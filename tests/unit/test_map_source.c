@@ -33,7 +33,7 @@ static struct {
   struct entry entries[KEYS];
   int missing;    /* errno of opening it, or 0 */
   int lost_after; /* a reading fails after this many entries */
-  uint32_t names; /* keys that differ by a multiple of it have the same name */
+  uint32_t names; /* key K has the name K modulo this number */
 } kernel;
 
 static struct map_publisher *publisher;
@@ -88,7 +88,7 @@ static uint32_t random_number(uint32_t below) {
   return state % below;
 }
 
-/* Starts anywhere, as the order of a hash map has no meaning. */
+/* Starts at a random key, because a hash map has no order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]) {
   (void)map;
@@ -133,7 +133,7 @@ static void say(void *context, const char *line) {
     snprintf(said[said_len++], MAP_SAID_SIZE, "%s", line);
 }
 
-/* What the row of each key counted since it was last seen. */
+/* The row of each key, and what it has counted since the last look. */
 static struct {
   bool exists;
   uint32_t number; /* of the row */
@@ -247,7 +247,7 @@ static void entries_that_take_the_place_of_others_are_counted(void **state) {
     add(key, 1, 100);
   assert_int_equal(look(), ROWS_MAX);
   for (int round = 1; round < 50; round++) {
-    for (uint32_t i = 0; i < ROWS_MAX; i++) { /* all others take their places */
+    for (uint32_t i = 0; i < ROWS_MAX; i++) { /* replaces every entry */
       remove_entry((uint32_t)(ROWS_MAX * (round - 1) + (int)i) % KEYS);
       add((uint32_t)(ROWS_MAX * round + (int)i) % KEYS, 5, 500);
     }
@@ -275,7 +275,7 @@ entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
       add(key, 1, 1);
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
-    if (rows[key].exists) /* how much of it is old cannot be known */
+    if (rows[key].exists) /* its counts may be old, so none are reported */
       assert_int_equal(rows[key].grew[0], 0);
 }
 
@@ -374,7 +374,7 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   kernel.missing = 0;
   assert_int_equal(look(), 1);
   assert_true(rows[1].exists);
-  assert_int_equal(said_len, 2); /* the other line is about the missing pin */
+  assert_int_equal(said_len, 2); /* one line for the keys, and one for the missing pin */
 }
 
 /* ---------------------------------------------------------------------------
@@ -409,10 +409,10 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
 /* ---------------------------------------------------------------------------
  * Any order of events
  *
- * The model: an entry counts from 0 if the last complete reading had a row for
- * every entry, and else from its first reading on. A copy of a value all of
- * which is lower counts from 0 again, otherwise what is lower counts nothing.
- * An entry is forgotten when a complete reading lacks it.
+ * The model: if the last complete reading had a row for every entry, a new entry
+ * counts from 0, otherwise from its first reading on. If all fields of a copy
+ * decreased, the copy counts from 0 again; otherwise fields that decreased count
+ * nothing. An entry is forgotten when a complete reading does not find it.
  */
 
 static struct {
@@ -442,7 +442,7 @@ static size_t living(void) {
   return len;
 }
 
-/* What the row of an entry must have counted when the entry was read. */
+/* Checks what the row of an entry counted in a reading that found the entry. */
 static void follow(uint32_t key) {
   uint64_t growth[FIELDS] = {0};
   static const struct value none;
@@ -491,11 +491,11 @@ static void happen(void) {
   case 0:
     remove_entry(key);
     break;
-  case 1: /* and is created again, perhaps above its last values */
+  case 1: /* is created again, perhaps with larger values */
     remove_entry(key);
     add(key, 1 + random_number(40), 1 + random_number(4000));
     break;
-  case 2: { /* to make room, as an LRU map does */
+  case 2: { /* another entry makes room, as in an LRU map */
     uint32_t other = random_number(KEYS);
     if (living() > ROWS_MAX)
       remove_entry(other);
@@ -517,11 +517,11 @@ static void play(uint32_t type) {
   for (int i = 0; i < 4000; i++) {
     for (uint32_t events = random_number(10); events > 0; events--)
       happen();
-    if (random_number(12) == 0) { /* the pin goes; its counts are kept */
+    if (random_number(12) == 0) { /* the pin is missing for one reading */
       kernel.missing = random_number(2) == 0 ? ENOENT : EACCES;
       assert_int_equal(look(), 0);
       kernel.missing = 0;
-    } else if (random_number(40) == 0) { /* the program is loaded anew */
+    } else if (random_number(40) == 0) { /* the program is loaded again */
       memset(kernel.entries, 0, sizeof(kernel.entries));
       memset(model, 0, sizeof(model));
       kernel.info.id++;
@@ -543,7 +543,7 @@ static void rows_of_maps_per_core_count_what_each_entry_grew_by(void **state) {
   play(2);
 }
 
-/* How many living keys have the name of this key. */
+/* Returns how many existing keys have the same name as this key. */
 static size_t namesakes(uint32_t key) {
   size_t len = 0;
   for (uint32_t other = key % kernel.names; other < KEYS; other += kernel.names)

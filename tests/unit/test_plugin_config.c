@@ -7,9 +7,6 @@ static void assert_cores(const struct core_set *cores, const char *expected) {
   assert_string_equal(list, expected);
 }
 
-/* ---------------------------------------------------------------------------
- */
-
 static void without_options_every_default_is_as_documented(void **state) {
   (void)state;
   assert_accepted("");
