@@ -69,8 +69,7 @@ static void put_text(struct writer *writer, const unsigned char *at,
     writer->length = MAP_ROW_NAME_SIZE;
 }
 
-/* Returns the typedef that tells the meaning of the bytes, such as __be16 or
- * __be32. */
+/* Returns the big-endian typedef of a type, such as __be16 or __be32, or "". */
 static const char *typedef_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);

@@ -1,6 +1,6 @@
 /* map: reads BPF maps of other programs, such as the counters of XDP programs.
- * Opens the maps, learns the names of their keys and values from BTF, and reads
- * their entries.
+ * Opens the maps, learns the names of their keys and values from type
+ * information (BTF), and reads their entries.
  *
  * This folder does not depend on collectd or cycles/, nor on the internals of
  * region/: only publish.[ch] uses percore.h, as any producer does.

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An errno used only inside the kernel: the map has no batch operations. */
+/* The kernel answers this if the map has no batch operations. libc does not
+ * define it. */
 #define ENOTSUPP 524
-#define BATCH_BYTES                                                            \
-  (1 << 20) /* size of a batch, unless one bucket needs more */
+/* The size of a batch, unless a single bucket needs more. */
+#define BATCH_BYTES (1 << 20)
 #define BATCH_BYTES_MAX (1 << 28)
 #define ONE_BY_ONE_MAX 10000
 #define MIN(a, b) ((a) < (b) ? (a) : (b))

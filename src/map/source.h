@@ -1,5 +1,5 @@
 /* source: one published map, with its fields, its entries and their rows.
- * Private to publish.c, rows.c and source.c. */
+ * Private to learn.c, publish.c and source.c. */
 #ifndef PERCORE_MAP_SOURCE_H
 #define PERCORE_MAP_SOURCE_H
 

@@ -154,7 +154,7 @@ static int read_source(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
   struct config *config = into;
   const char *text = config_one_string(item);
-  if (text == NULL || source_parse(&config->load.source, text) != 0)
+  if (text == NULL || source_parse(&config->sampler.engine.source, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
@@ -163,7 +163,8 @@ static int read_denominator(void *into, const struct config_option *option,
                             const oconfig_item_t *item) {
   struct config *config = into;
   const char *text = config_one_string(item);
-  if (text == NULL || denominator_parse(&config->load.denominator, text) != 0)
+  if (text == NULL ||
+      denominator_parse(&config->sampler.engine.denominator, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
@@ -173,7 +174,7 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   struct config *config = into;
   const char *text = config_one_string(item);
   if (text == NULL ||
-      isolated_cores_parse(&config->load.isolated_cores, text) != 0)
+      isolated_cores_parse(&config->sampler.engine.isolated_cores, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
@@ -196,13 +197,13 @@ static bool is_event(const char *text) {
          strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
 }
 
-static int add_period(struct config *config, double period_s) {
-  for (size_t i = 0; i < config->load_average.periods_len; i++)
-    if (config->load_average.period_s[i] == period_s)
+static int add_period(struct figures_options *figures, double period_s) {
+  for (size_t i = 0; i < figures->periods_len; i++)
+    if (figures->period_s[i] == period_s)
       return 0;
-  if (config->load_average.periods_len == FIGURES_PERIODS_MAX)
+  if (figures->periods_len == FIGURES_PERIODS_MAX)
     return -1;
-  config->load_average.period_s[config->load_average.periods_len++] = period_s;
+  figures->period_s[figures->periods_len++] = period_s;
   return 0;
 }
 
@@ -215,7 +216,7 @@ static int read_period(void *into, const struct config_option *option,
     const oconfig_value_t *value = &item->values[i];
     if (!config_is_whole(value, option))
       return config_option_refuse(option, item, NULL);
-    if (add_period(config, value->value.number) != 0)
+    if (add_period(&config->sampler.figures, value->value.number) != 0)
       return config_option_refuse(option, item,
                                   "at most 13 further periods are allowed");
   }
@@ -241,7 +242,7 @@ static const struct config_option load_options[] = {
     {.key = "AlsoIsolated",
      .read = read_cores,
      .allowed = LIST_ALLOWED,
-     .offset = AT(load.also_isolated)},
+     .offset = AT(sampler.engine.also_isolated)},
     {.key = "SampleInterval",
      .read = config_number,
      .allowed = "one number of seconds from 0.05 to 60, without quotes",
@@ -251,13 +252,13 @@ static const struct config_option load_options[] = {
     {.key = "Event",
      .read = config_string,
      .is_valid = is_event,
-     .offset = AT(load.event),
+     .offset = AT(sampler.engine.event),
      .allowed = "an event in sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
                 "or a raw event, \"r1a8\" or \"0x1a8\""},
     {.key = "BaseFrequency",
      .read = config_number,
      .allowed = "one number of Hz from 1000000 to 100000000000, without quotes",
-     .offset = AT(load.base_frequency_hz),
+     .offset = AT(sampler.engine.base_frequency_hz),
      .min = 1e6,
      .max = 1e11},
     CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
@@ -265,15 +266,15 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportMinimum", struct config, load.report_minimum),
     CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
     CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
-    CONFIG_BOOLEAN("ReportFrequency", struct config, load.report_frequency),
-    CONFIG_BOOLEAN("ReportIPC", struct config, load.report_ipc),
-    CONFIG_BOOLEAN("ReportSMI", struct config, load.report_smi),
-    CONFIG_BOOLEAN("ReportThrottles", struct config, load.report_throttles),
-    CONFIG_BOOLEAN("ReportSchedstat", struct config, load.report_schedstat),
+    CONFIG_BOOLEAN("ReportFrequency", struct config, sampler.engine.frequency),
+    CONFIG_BOOLEAN("ReportIPC", struct config, sampler.engine.ipc),
+    CONFIG_BOOLEAN("ReportSMI", struct config, sampler.engine.smi),
+    CONFIG_BOOLEAN("ReportThrottles", struct config, sampler.figures.throttles),
+    CONFIG_BOOLEAN("ReportSchedstat", struct config, sampler.figures.schedstat),
     CONFIG_BOOLEAN("ReportSoftirq", struct config, load.report_softirq),
-    CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),
-    CONFIG_BOOLEAN("ReportResidency", struct config, load.report_residency),
-    CONFIG_BOOLEAN("ReportPower", struct config, load.report_power),
+    CONFIG_BOOLEAN("ReportCStates", struct config, sampler.figures.cstates),
+    CONFIG_BOOLEAN("ReportResidency", struct config, sampler.figures.residency),
+    CONFIG_BOOLEAN("ReportPower", struct config, sampler.figures.power),
     {.key = NULL},
 };
 
@@ -284,8 +285,9 @@ static const struct config_option load_average_options[] = {
          "whole seconds from 10 to 3600, at most 13 of them, without quotes",
      .min = 10,
      .max = 3600},
-    CONFIG_BOOLEAN("RunQueue", struct config, load_average.run_queue),
-    CONFIG_BOOLEAN("CountBlocked", struct config, load_average.count_blocked),
+    CONFIG_BOOLEAN("RunQueue", struct config, sampler.figures.run_queue),
+    CONFIG_BOOLEAN("CountBlocked", struct config,
+                   sampler.figures.count_blocked),
     {.key = NULL},
 };
 
@@ -363,15 +365,15 @@ void config_init(struct config *config) {
       .max_values = MAX_VALUES_DEFAULT,
       .max_memory = MAX_MEMORY_DEFAULT,
       .send_notifications = true,
-      .load = {.source = SOURCE_AUTO,
-               .denominator = DENOMINATOR_AUTO,
-               .isolated_cores = ISOLATED_CORES_IDLE,
-               .report_per_core = true,
-               .report_host = true},
-      .load_average = {.period_s = {60, 300, 900},
-                       .periods_len = CONFIG_PERIODS_STANDARD,
-                       .run_queue = true,
-                       .count_blocked = true},
+      .sampler = {.engine = {.source = SOURCE_AUTO,
+                             .denominator = DENOMINATOR_AUTO,
+                             .isolated_cores = ISOLATED_CORES_IDLE,
+                             .raise_limit = true},
+                  .figures = {.period_s = {60, 300, 900},
+                              .periods_len = CONFIG_PERIODS_STANDARD,
+                              .run_queue = true,
+                              .count_blocked = true}},
+      .load = {.report_per_core = true, .report_host = true},
       .wake_latency = {.probes = 100, .max_load = 50},
   };
 }
@@ -379,7 +381,7 @@ void config_init(struct config *config) {
 void config_free(struct config *config) {
   sfree(config->groups);
   sfree(config->sys_root);
-  sfree(config->load.event);
+  free((char *)config->sampler.engine.event);
   region_configs_free(&config->regions);
   map_configs_free(&config->maps);
   config_init(config);
@@ -388,7 +390,8 @@ void config_free(struct config *config) {
 int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;
-  if (config->load.source == SOURCE_EVENT && config->load.event == NULL) {
+  if (config->sampler.engine.source == SOURCE_EVENT &&
+      config->sampler.engine.event == NULL) {
     ERROR("percore: Source \"event\": no event is given; set Event in the same "
           "<Plugin percore> block or an earlier one.");
     return -1;
@@ -398,34 +401,13 @@ int config_read(struct config *config, const oconfig_item_t *block) {
 
 void config_sampler_options(const struct config *config,
                             struct sampler_options *options) {
-  *options = (struct sampler_options){
-      .engine = {.cores = config_cores(&config->cores),
-                 .hardware = config->sys_root == NULL || config->host_perf,
-                 .source = config->load.source,
-                 .event = config->load.event,
-                 .base_frequency_hz = config->load.base_frequency_hz,
-                 .denominator = config->load.denominator,
-                 .isolated_cores = config->load.isolated_cores,
-                 .also_isolated = config->load.also_isolated,
-                 .ipc = config->load.report_ipc,
-                 .frequency = config->load.report_frequency,
-                 .smi = config->load.report_smi,
-                 .raise_limit = true},
-      .figures = {.periods_len = config->load_average.periods_len,
-                  .run_queue = config->load_average.run_queue,
-                  .count_blocked = config->load_average.count_blocked,
-                  .cstates = config->load.report_cstates,
-                  .residency = config->load.report_residency,
-                  .power = config->load.report_power,
-                  .throttles = config->load.report_throttles,
-                  .schedstat = config->load.report_schedstat,
-                  .softirq = config->load.report_per_core &&
-                             config->load.report_softirq,
-                  .groups = config->groups,
-                  .groups_len = config->groups_len},
-      .sample_interval_ns =
-          (uint64_t)llround(config->load.sample_interval_s * 1e9),
-  };
-  memcpy(options->figures.period_s, config->load_average.period_s,
-         sizeof(options->figures.period_s));
+  *options = config->sampler;
+  options->engine.cores = config_cores(&config->cores);
+  options->engine.hardware = config->sys_root == NULL || config->host_perf;
+  options->figures.softirq =
+      config->load.report_per_core && config->load.report_softirq;
+  options->figures.groups = config->groups;
+  options->figures.groups_len = config->groups_len;
+  options->sample_interval_ns =
+      (uint64_t)llround(config->load.sample_interval_s * 1e9);
 }

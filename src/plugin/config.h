@@ -3,18 +3,16 @@
  * folder depends on it. It measures nothing itself: the other folders supply
  * figures, and plugin/ gives them names.
  *
- *   config    the options of <Plugin percore>; config_option reads them by
- *             tables
- *   plugin    the life cycle: module_register, init, read, shutdown
- *   dispatch  turns a snapshot into value lists; put dispatches one value
- *   notify    turns changes since the last snapshot into notifications
+ *   config        the options of <Plugin percore>; config_option reads them by
+ *                 tables
+ *   plugin        the life cycle: module_register, init, read, shutdown
+ *   dispatch      turns a snapshot into value lists; put dispatches one value
+ *   notify        turns changes since the last snapshot into notifications
  *   wake_sampler  a thread that measures how fast cores wake
- *   map_*     the options of <Map> (config), and a thread that publishes BPF
- * maps as regions (sampler) region_*  the same for regions: their options
- * (config), value lists (dispatch), and a thread of their own (sampler) that
- * watches producers (watch, list, instance, health), reads tables (table,
- *             follow, part) into sums over instances (sum, rows, top, choice)
- *             and makes values of them (values, workers, snapshot)
+ *   map_config    the options of <Map>
+ *   map_sampler   a thread that publishes BPF maps as regions
+ *   region_*      options, value lists and notifications of regions, and a
+ *                 thread that reads regions (region_sampler)
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
  * -1 after logging the error. All others return 0 or -errno; those that can
@@ -35,7 +33,7 @@
 /* Load averages over 60, 300 and 900 s are always kept (type `load`). */
 #define CONFIG_PERIODS_STANDARD 3
 
-/* The options of <Plugin percore>; each block is a struct. */
+/* The options of <Plugin percore>. */
 struct config {
   struct core_set cores; /* empty: all cores, looked up again at each sample */
   struct figures_group *groups;
@@ -46,36 +44,20 @@ struct config {
   double max_memory; /* for regions, in bytes */
   bool send_notifications;
 
+  /* <LoadAverage>, and those options of <Load> that the sampler itself needs.
+   * They are read into its options, which config_sampler_options completes. */
+  struct sampler_options sampler;
+
+  /* All other options of <Load>. */
   struct {
-    enum source source;
-    enum denominator denominator;
-    enum isolated_cores isolated_cores;
-    struct core_set also_isolated;
     double sample_interval_s; /* 0: the sampler's default */
-    char *event;
-    double base_frequency_hz; /* 0: measure it */
     bool report_per_core;
     bool report_host;
     bool report_minimum;
     bool report_hidden;
     bool report_time;
-    bool report_frequency;
-    bool report_ipc;
-    bool report_smi;
-    bool report_throttles;
-    bool report_schedstat;
     bool report_softirq;
-    bool report_cstates;
-    bool report_residency;
-    bool report_power;
   } load;
-
-  struct {
-    double period_s[FIGURES_PERIODS_MAX];
-    size_t periods_len;
-    bool run_queue;
-    bool count_blocked;
-  } load_average;
 
   struct {
     bool enabled; /* there is a <WakeLatency> block */

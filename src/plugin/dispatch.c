@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define WHEN(member) offsetof(struct config, load.member)
+#define WHEN(member) offsetof(struct config, member)
 #define CORE(member) offsetof(struct core_figures, member)
 
 /* The standard periods are one value with three data sources; each further
@@ -39,27 +39,32 @@ static void put_load_averages(struct out *out, const double *average,
  */
 
 static const struct metric core_details[] = {
-    {"gauge", "hidden", POINTS, CORE(hidden), WHEN(report_hidden)},
-    {"gauge", "unaccounted", POINTS, CORE(unaccounted), WHEN(report_hidden)},
-    {"percent", "steal", PERCENT, CORE(steal), WHEN(report_hidden)},
-    {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(report_frequency)},
-    {"operations", "smi", COUNT, CORE(smi), WHEN(report_smi)},
-    {"operations", "throttle", COUNT, CORE(throttles), WHEN(report_throttles)},
+    {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
+    {"gauge", "unaccounted", POINTS, CORE(unaccounted),
+     WHEN(load.report_hidden)},
+    {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
+    {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
+    {"operations", "smi", COUNT, CORE(smi), WHEN(sampler.engine.smi)},
+    {"operations", "throttle", COUNT, CORE(throttles),
+     WHEN(sampler.figures.throttles)},
     {"operations", "throttle_package", COUNT, CORE(package_throttles),
-     WHEN(report_throttles)},
-    {"contextswitch", "", COUNT, CORE(switches), WHEN(report_schedstat)},
-    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(report_schedstat)},
-    {"percent", "hardirq", PERCENT, CORE(softirq.hard), WHEN(report_softirq)},
+     WHEN(sampler.figures.throttles)},
+    {"contextswitch", "", COUNT, CORE(switches),
+     WHEN(sampler.figures.schedstat)},
+    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
+    {"percent", "hardirq", PERCENT, CORE(softirq.hard),
+     WHEN(load.report_softirq)},
     {"percent", "softirq_all", PERCENT, CORE(softirq.softirq),
-     WHEN(report_softirq)},
+     WHEN(load.report_softirq)},
     {"percent", "softirq_idle", PERCENT, CORE(softirq.context[SOFTIRQ_IDLE]),
-     WHEN(report_softirq)},
+     WHEN(load.report_softirq)},
     {"percent", "softirq_tasks", PERCENT, CORE(softirq.context[SOFTIRQ_TASKS]),
-     WHEN(report_softirq)},
+     WHEN(load.report_softirq)},
     {"percent", "softirq_ksoftirqd", PERCENT,
-     CORE(softirq.context[SOFTIRQ_KSOFTIRQD]), WHEN(report_softirq)},
-    {"ipc", "", PLAIN, CORE(ipc), WHEN(report_ipc)},
-    {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
+     CORE(softirq.context[SOFTIRQ_KSOFTIRQD]), WHEN(load.report_softirq)},
+    {"ipc", "", PLAIN, CORE(ipc), WHEN(sampler.engine.ipc)},
+    {"percent", "ipc_running", PERCENT, CORE(ipc_running),
+     WHEN(sampler.engine.ipc)},
 };
 
 static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
@@ -133,7 +138,7 @@ static void put_core_details(struct out *out, const struct core_figures *core) {
   put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
   if (out->config->load.report_softirq)
     put_softirq_vectors(out, core);
-  if (out->config->load.report_cstates)
+  if (out->config->sampler.figures.cstates)
     put_cstates(out, core);
 }
 
@@ -151,17 +156,17 @@ static void for_each_core(struct out *out,
   }
 }
 
-/* Both lists of cores are in rising order. */
+static bool is_online(const struct snapshot *snapshot, int core) {
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (snapshot->cores[i].core == core)
+      return snapshot->cores[i].online;
+  return false;
+}
+
 static void put_wake(struct out *out, const struct wake_figures *wake) {
-  const struct snapshot *snapshot = out->snapshot;
-  size_t at = 0;
   for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
     const struct wake_core_figures *core = &wake->cores[i];
-    while (at < snapshot->cores_len && snapshot->cores[at].core < core->core)
-      at++;
-    if (at == snapshot->cores_len)
-      return;
-    if (snapshot->cores[at].core != core->core || !snapshot->cores[at].online)
+    if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
     for (int v = 0; v < WAKE_VALUES; v++)
@@ -202,7 +207,7 @@ static void put_host(struct out *out) {
   const struct host_figures *host = &snapshot->host;
   set_subject(out, PLUGIN_HOST, INSTANCE_ALL);
   put_load_averages(out, host->load_average, "", CORES_MAX);
-  if (config->load_average.run_queue)
+  if (config->sampler.figures.run_queue)
     put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
   put_gauge(out, "gauge", "cores_without_room", host->cores_without_room,

@@ -37,7 +37,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
-  assert_false(config.load.report_frequency);
+  assert_false(config.sampler.engine.frequency);
   assert_false(config.wake_latency.enabled);
   assert_int_equal(config.wake_latency.probes, 100);
   assert_false(options.figures.softirq);
@@ -316,7 +316,7 @@ static void an_unknown_option_is_only_a_warning(void **state) {
   assert_accepted("Colour \"red\"\n"
                   "<Load>\nSauce \"idle\"\nSource \"idle\"\n</Load>\n"
                   "<Wake \"gtpu\">\nReportHost true\n</Wake>\n");
-  assert_int_equal(config.load.source, SOURCE_IDLE);
+  assert_int_equal(config.sampler.engine.source, SOURCE_IDLE);
   assert_int_equal(fake_count_logged(LOG_WARNING), 3);
   assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Plugin>"));
   assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Load>"));
@@ -335,8 +335,8 @@ static void several_blocks_add_up(void **state) {
   assert_int_equal(config.groups_len, 2);
   assert_cores(&config.groups[0].cores, "0-1");
   assert_cores(&config.groups[1].cores, "4");
-  assert_int_equal(config.load_average.periods_len, 5);
-  assert_true(config.load_average.period_s[4] == 20);
+  assert_int_equal(config.sampler.figures.periods_len, 5);
+  assert_true(config.sampler.figures.period_s[4] == 20);
   assert_true(config.load.report_hidden);
 }
 

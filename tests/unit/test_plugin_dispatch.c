@@ -133,10 +133,10 @@ static void free_snapshot(struct snapshot *snapshot) {
 
 static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
-  config.load.report_frequency = config.load.report_ipc = true;
-  config.load.report_cstates = config.load.report_time = true;
-  config.load.report_smi = config.load.report_throttles = true;
-  config.load.report_schedstat = config.load.report_softirq = true;
+  config.load.report_time = config.load.report_softirq = true;
+  config.sampler.engine.frequency = config.sampler.engine.ipc = true;
+  config.sampler.engine.smi = config.sampler.figures.throttles = true;
+  config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -514,7 +514,7 @@ static void the_table_of_the_fleet_page_is_what_is_dispatched(void **state) {
   (void)state;
   assert_fleet_table_says("default");
   config.load.report_minimum = config.load.report_hidden = true;
-  config.load.report_cstates = true;
+  config.sampler.figures.cstates = true;
   assert_fleet_table_says("ReportMinimum, ReportHidden, ReportCStates");
 }
 
@@ -636,7 +636,7 @@ static void values_that_are_switched_off_are_left_out(void **state) {
   (void)state;
   report_everything();
   config.load.report_per_core = false;
-  config.load_average.run_queue = false;
+  config.sampler.figures.run_queue = false;
   dispatch_host(2, 0);
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/gauge-hidden");
