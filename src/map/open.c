@@ -3,6 +3,7 @@
 #include "base/bpf.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -111,14 +112,9 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
 static bool is_in_open_directory(const char *path) {
   char folder[PATH_MAX];
   snprintf(folder, sizeof(folder), "%s", path);
-  char *slash = strrchr(folder, '/');
-  if (slash == NULL)
-    snprintf(folder, sizeof(folder), ".");
-  else
-    slash[slash == folder] = '\0';
   struct stat status;
-  return stat(folder, &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
-         (status.st_mode & S_ISVTX) == 0;
+  return stat(dirname(folder), &status) == 0 &&
+         (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
 }
 
 /* A symbolic link and the pin it leads to can be in different directories. */

@@ -16,8 +16,8 @@ struct config_option {
   const char *allowed; /* completes the sentence "must be ..." */
   size_t offset;       /* offset of the member that a reader sets */
   double min, max;     /* limits of a number */
-  bool (*is_valid)(const char *text);
-  const struct config_option *block; /* options inside a block */
+  bool (*is_valid)(const char *text); /* accepts a string */
+  const struct config_option *block;  /* options inside a block */
 };
 
 /* Finds an option in a table, which ends with an option without a key. Names

@@ -5,6 +5,8 @@
 
 #include "utils/common/common.h"
 
+#include <libgen.h>
+
 #define PATTERN_CHARACTERS "*?["
 #define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
 
@@ -125,8 +127,8 @@ static const struct config_option map_options[] = {
  * The block
  */
 
-/* <Map> refuses options that it does not know, because a misspelt option could
- * mean that other fields are read than intended. */
+/* Refuses unknown options: if Field were misspelt and ignored, for example, all
+ * fields would be read. */
 static int refuse_unknown(const oconfig_item_t *block) {
   for (int i = 0; i < block->children_num; i++)
     if (config_option_find(map_options, block->children[i].key) == NULL) {
@@ -142,9 +144,7 @@ static int refuse_unknown(const oconfig_item_t *block) {
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
   sstrncpy(folder, map->path, sizeof(folder));
-  *strrchr(folder, '/') = '\0';
-  const char *last = strrchr(folder, '/');
-  if (last == NULL || !map_clean_name(name, sizeof(name), last + 1, false) ||
+  if (!map_clean_name(name, sizeof(name), basename(dirname(folder)), false) ||
       !region_name_is_valid(name, false)) {
     ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
           "for a region; set Region.",

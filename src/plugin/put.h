@@ -16,8 +16,8 @@
  * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
 
-/* What is dispatched, and how many values it has had so far. If `dry`, values
- * are only counted. */
+/* The snapshot that is being dispatched, and how many values it has had so far.
+ * If `dry`, values are only counted. */
 struct out {
   const struct config *config;
   const struct snapshot *snapshot;
@@ -63,7 +63,7 @@ double scaled(double figure, enum scale scale);
 /* Does nothing if the figure is NAN. */
 void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale);
-/* Puts the enabled metrics that are known. */
+/* Puts those metrics that are enabled and known. */
 void put_metrics(struct out *out, const struct metric *metrics,
                  size_t metrics_len, const void *figures);
 

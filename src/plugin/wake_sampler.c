@@ -91,11 +91,10 @@ static void warn_of_absent_cores(struct wake_sampler *sampler,
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  WARNING(
-      "percore: wake latency is not measured on cores %s: Cores in "
-      "<WakeLatency> names them, but their loads are not measured; check "
+  WARNING("percore: wake latency is not measured on cores %s: Cores in "
+          "<WakeLatency> names them, but their loads are not measured; check "
           "both lists of Cores.",
-      list);
+          list);
 }
 
 void wake_sampler_tell(struct wake_sampler *sampler,
@@ -119,7 +118,7 @@ void wake_sampler_tell(struct wake_sampler *sampler,
  * The thread
  */
 
-/* Sleeps. Returns false as soon as the thread must end. */
+/* Sleeps for `ns`. Returns false as soon as the thread must end. */
 static bool wait_for(void *context, uint64_t ns) {
   struct wake_sampler *sampler = context;
   return sampling_thread_sleep(&sampler->sampling,

@@ -7,7 +7,7 @@
 
 #define WAKE_VALUES 7
 
-/* Such as "timer_wake_p50". */
+/* Returns the name of a value, such as "timer_wake_p50". */
 const char *wake_value_name(int value);
 
 struct wake_core_figures {
@@ -27,8 +27,8 @@ struct wake_sampler;
 
 /* Starts the thread, unless wake latency is not configured: *sampler is then
  * NULL. The configuration must live until wake_sampler_stop. The thread loads
- * its programs when it is first told loads; if nothing can be measured, it logs
- * why and ends. Returns 0 or -errno. */
+ * its BPF programs before its first burst. If nothing can be measured, it logs
+ * the reason and ends. Returns 0 or -errno. */
 int wake_sampler_start(struct wake_sampler **sampler,
                        const struct config *config, uint64_t interval_ns);
 
