@@ -7,8 +7,6 @@
 #include <math.h>
 
 #define AT(member) offsetof(struct config, member)
-#define LIST_ALLOWED                                                           \
-  "one list of core numbers from 0 to 8191, such as \"0-15,32\""
 #define MAX_VALUES_DEFAULT 100000
 #define MAX_MEMORY_DEFAULT 1073741824
 
@@ -227,6 +225,13 @@ static int read_period(void *into, const struct config_option *option,
  * All options
  */
 
+#define CORES(name, member)                                                    \
+  {                                                                            \
+    .key = name, .read = read_cores,                                           \
+    .allowed = "one list of core numbers from 0 to 8191, such as \"0-15,32\"", \
+    .offset = AT(member)                                                       \
+  }
+
 static const struct config_option load_options[] = {
     {.key = "Source",
      .read = read_source,
@@ -239,22 +244,17 @@ static const struct config_option load_options[] = {
     {.key = "IsolatedCores",
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
-    {.key = "AlsoIsolated",
-     .read = read_cores,
-     .allowed = LIST_ALLOWED,
-     .offset = AT(sampler.engine.also_isolated)},
+    CORES("AlsoIsolated", sampler.engine.also_isolated),
     {.key = "SampleInterval",
      .read = config_number,
      .allowed = "one number of seconds from 0.05 to 60, without quotes",
      .offset = AT(load.sample_interval_s),
      .min = 0.05,
      .max = 60},
-    {.key = "Event",
-     .read = config_string,
-     .is_valid = is_event,
-     .offset = AT(sampler.engine.event),
-     .allowed = "an event in sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
-                "or a raw event, \"r1a8\" or \"0x1a8\""},
+    CONFIG_STRING("Event", struct config, sampler.engine.event, is_event,
+                  "an event in sysfs, \"pmu/name/\" or "
+                  "\"pmu/term=value,term/\", or a raw event, \"r1a8\" or "
+                  "\"0x1a8\""),
     {.key = "BaseFrequency",
      .read = config_number,
      .allowed = "one number of Hz from 1000000 to 100000000000, without quotes",
@@ -292,10 +292,7 @@ static const struct config_option load_average_options[] = {
 };
 
 static const struct config_option wake_latency_options[] = {
-    {.key = "Cores",
-     .read = read_cores,
-     .allowed = LIST_ALLOWED,
-     .offset = AT(wake_latency.cores)},
+    CORES("Cores", wake_latency.cores),
     {.key = "Probes",
      .read = config_integer,
      .allowed = "a whole number from 10 to 1000, without quotes",
@@ -318,10 +315,7 @@ static const struct config_option wake_latency_options[] = {
   }
 
 static const struct config_option plugin_options[] = {
-    {.key = "Cores",
-     .read = read_cores,
-     .allowed = LIST_ALLOWED,
-     .offset = AT(cores)},
+    CORES("Cores", cores),
     {.key = "Group",
      .read = read_group,
      .allowed =

@@ -44,6 +44,11 @@ int config_integer(void *into, const struct config_option *option,
  * that the member pointed to. */
 int config_string(void *into, const struct config_option *option,
                   const oconfig_item_t *item);
+#define CONFIG_STRING(name, type, member, check, values)                       \
+  {                                                                            \
+    .key = name, .read = config_string, .allowed = values, .is_valid = check,  \
+    .offset = offsetof(type, member)                                           \
+  }
 /* Reads a bool: true, yes, on and so forth, quoted or not, as everywhere in
  * collectd. */
 int config_boolean(void *into, const struct config_option *option,

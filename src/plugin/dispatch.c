@@ -178,6 +178,22 @@ static void put_wake(struct out *out, const struct wake_figures *wake) {
  * Host
  */
 
+static void put_spread(struct out *out, const char *prefix,
+                       const struct spread_figures *spread) {
+  const struct {
+    const char *name;
+    double figure;
+  } parts[] = {{"mean", spread->mean},
+               {"min", spread->min},
+               {"max", spread->max},
+               {"stddev", spread->stddev}};
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(parts); i++) {
+    char name[DATA_MAX_NAME_LEN];
+    snprintf(name, sizeof(name), "%s_%s", prefix, parts[i].name);
+    put_gauge(out, "percent", name, parts[i].figure, PERCENT);
+  }
+}
+
 /* If the source idle serves all cores, `unaccounted` equals `hidden`, so it is
  * not shown by default. */
 static bool shows_unaccounted(const struct out *out) {
@@ -198,10 +214,9 @@ static void put_host(struct out *out) {
     if (aggregate->cores_len == 0)
       continue;
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    put_gauge(out, "percent", "cores_mean", aggregate->mean, PERCENT);
-    put_gauge(out, "percent", "cores_min", aggregate->min, PERCENT);
-    put_gauge(out, "percent", "cores_max", aggregate->max, PERCENT);
-    put_gauge(out, "percent", "cores_stddev", aggregate->stddev, PERCENT);
+    put_spread(out, "cores",
+               &(struct spread_figures){aggregate->mean, aggregate->min,
+                                        aggregate->max, aggregate->stddev});
   }
 
   const struct host_figures *host = &snapshot->host;
@@ -219,32 +234,16 @@ static void put_host(struct out *out) {
 }
 
 static void put_time_spreads(struct out *out) {
-  const struct config *config = out->config;
   const struct snapshot *snapshot = out->snapshot;
-  static const struct {
-    const char *name;
-    size_t figure;
-  } spread[] = {
-      {"mean", offsetof(struct spread_figures, mean)},
-      {"min", offsetof(struct spread_figures, min)},
-      {"max", offsetof(struct spread_figures, max)},
-      {"stddev", offsetof(struct spread_figures, stddev)},
-  };
-  if (!config->load.report_time || !config->load.report_host)
+  if (!out->config->load.report_time || !out->config->load.report_host)
     return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    for (size_t j = 0; j < TIMES * STATIC_ARRAY_SIZE(spread); j++) {
-      size_t time = j / STATIC_ARRAY_SIZE(spread);
-      size_t at = j % STATIC_ARRAY_SIZE(spread);
-      char name[DATA_MAX_NAME_LEN];
-      double figure;
-      memcpy(&figure, (const char *)&aggregate->time[time] + spread[at].figure,
-             sizeof(figure));
-      snprintf(name, sizeof(name), "cores_%s_%s", time_names[time],
-               spread[at].name);
-      put_gauge(out, "percent", name, figure, PERCENT);
+    for (int time = 0; time < TIMES; time++) {
+      char prefix[32];
+      snprintf(prefix, sizeof(prefix), "cores_%s", time_names[time]);
+      put_spread(out, prefix, &aggregate->time[time]);
     }
   }
 }

@@ -173,12 +173,12 @@ static int open_survey(struct wake_sampler *sampler,
  * burst. Returns 0, or a negative errno after which the thread gives up. */
 static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
                    char why[WAKE_WHY_SIZE]) {
+  uint64_t lead_ns = sampler->interval_ns - sampler->interval_ns / BEGIN;
   int status = 0;
   measure_cpu(sampler);
   while (status == 0 &&
          sampling_thread_sleep_to_grid(&sampler->sampling, sampler->interval_ns,
-                                       sampler->interval_ns -
-                                           sampler->interval_ns / BEGIN)) {
+                                       lead_ns)) {
     struct loads *loads = atomic_exchange(&sampler->loads, NULL);
     if (loads == NULL)
       continue;
