@@ -374,7 +374,8 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   kernel.missing = 0;
   assert_int_equal(look(), 1);
   assert_true(rows[1].exists);
-  assert_int_equal(said_len, 2); /* one line for the keys, and one for the missing pin */
+  assert_int_equal(said_len,
+                   2); /* one line for the keys, and one for the missing pin */
 }
 
 /* ---------------------------------------------------------------------------
@@ -409,10 +410,11 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
 /* ---------------------------------------------------------------------------
  * Any order of events
  *
- * The model: if the last complete reading had a row for every entry, a new entry
- * counts from 0, otherwise from its first reading on. If all fields of a copy
- * decreased, the copy counts from 0 again; otherwise fields that decreased count
- * nothing. An entry is forgotten when a complete reading does not find it.
+ * The model: if the last complete reading had a row for every entry, a new
+ * entry counts from 0, otherwise from its first reading on. If all fields of a
+ * copy decreased, the copy counts from 0 again; otherwise fields that decreased
+ * count nothing. An entry is forgotten when a complete reading does not find
+ * it.
  */
 
 static struct {

@@ -164,7 +164,8 @@ static void cores_that_are_named_in_vain_are_reported_once(void **state) {
   tell();
   tell();
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "not measured on cores 1,9: Cores in"));
+  assert_non_null(
+      fake_logged(LOG_WARNING, "not measured on cores 1,9: Cores in"));
 }
 
 static void
