@@ -374,8 +374,8 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   kernel.missing = 0;
   assert_int_equal(look(), 1);
   assert_true(rows[1].exists);
-  assert_int_equal(said_len,
-                   2); /* one line for the keys, and one for the missing pin */
+  /* One line is about the keys, and one about the missing pin. */
+  assert_int_equal(said_len, 2);
 }
 
 /* ---------------------------------------------------------------------------
