@@ -35,10 +35,14 @@ void sampling_thread_destroy(struct sampling_thread *sampling) {
 
 int sampling_thread_start(struct sampling_thread *sampling,
                           void *(*run)(void *), void *argument) {
-  return thread_start(&sampling->thread, run, argument);
+  int status = thread_start(&sampling->thread, run, argument);
+  sampling->started = status == 0;
+  return status;
 }
 
 void sampling_thread_stop(struct sampling_thread *sampling) {
+  if (!sampling->started)
+    return;
   pthread_mutex_lock(&sampling->mutex);
   atomic_store(&sampling->stop, true);
   pthread_cond_broadcast(&sampling->changed);
@@ -56,6 +60,13 @@ bool sampling_thread_sleep(struct sampling_thread *sampling,
         pthread_cond_timedwait(&sampling->changed, &sampling->mutex, &until);
   pthread_mutex_unlock(&sampling->mutex);
   return !atomic_load(&sampling->stop);
+}
+
+bool sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
+                                   uint64_t interval_ns, uint64_t lead_ns) {
+  uint64_t phase_ns = (clock_now_ns(CLOCK_REALTIME) + lead_ns) % interval_ns;
+  return sampling_thread_sleep(sampling, clock_now_ns(CLOCK_MONOTONIC) +
+                                             interval_ns - phase_ns);
 }
 
 /* ---------------------------------------------------------------------------

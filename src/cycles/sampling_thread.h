@@ -23,6 +23,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 struct sampling_thread {
   pthread_t thread;
+  bool started;
   atomic_bool stop; /* once set, the thread ends soon */
 
   pthread_mutex_t mutex;  /* guards the members below */
@@ -44,12 +45,19 @@ void sampling_thread_destroy(struct sampling_thread *sampling);
 int sampling_thread_start(struct sampling_thread *sampling,
                           void *(*run)(void *), void *argument);
 
-/* Wakes the thread, and waits until it has ended. */
+/* Wakes the thread, and waits until it has ended. Does nothing if the thread
+ * was not started. */
 void sampling_thread_stop(struct sampling_thread *sampling);
 
 /* Sleeps until a CLOCK_MONOTONIC time. Returns false as soon as the thread must
  * stop. Any thread. */
 bool sampling_thread_sleep(struct sampling_thread *sampling, uint64_t until_ns);
+
+/* Sleeps until `lead_ns` before the next multiple of `interval_ns` of
+ * CLOCK_REALTIME. lead_ns is less than interval_ns. Returns as
+ * sampling_thread_sleep does. */
+bool sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
+                                   uint64_t interval_ns, uint64_t lead_ns);
 
 /* Queues a snapshot, after setting *dropped, which may be a member of the
  * snapshot, to the number dropped so far. Returns a snapshot that was dropped

@@ -9,20 +9,22 @@
 #define MAP_NO_ROW UINT32_MAX
 
 struct map_entry {
-  uint32_t row; /* row in the region's table, or MAP_NO_ROW; of a removed entry:
-                   the next removed entry */
+  uint32_t row; /* row in the region's table, or MAP_NO_ROW; in a removed entry:
+                   the next removed entry + 1, or 0 */
   uint32_t pass; /* number of the pass that last read it */
   bool used;
 };
 
-/* Grows as needed; entries keep their numbers until they are removed. */
+/* A hash table that grows as needed. An entry keeps its number until it is
+ * removed. */
 struct map_entries {
   size_t key_size, values_len; /* values_len: 64-bit values kept per entry */
-  uint64_t seed; /* random, because keys may come from the network */
+  uint64_t seed; /* random, so that no sender can choose keys that collide */
   struct map_entry *list;
   char *keys;
   uint64_t *values;
-  /* Len: entries in use or removed; capacity: allocated. */
+  /* `len` counts entries in use and removed entries, `capacity` all that there
+   * is memory for. */
   size_t len, capacity;
   size_t live;    /* entries in use */
   size_t removed; /* the first entry to reuse + 1; 0 if none */

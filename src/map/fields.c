@@ -1,5 +1,6 @@
 #include "fields.h"
 
+#include "base/array.h"
 #include "base/utf8.h"
 
 #include <ctype.h>
@@ -9,14 +10,13 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-#define ELEMENTS_MAX 256 /* longer arrays are data, not counters */
+#define ELEMENTS_MAX 256 /* longer arrays are taken for data */
 #define STEPS_MAX 65536
 
 struct walk {
   const struct btf_types *types;
   uint32_t value_size;
-  struct map_field list[MAP_FIELDS_MAX];
-  size_t len;
+  struct map_fields *fields; /* room for MAP_FIELDS_MAX */
   bool full;
   int steps; /* limits the cost of arrays of arrays */
 };
@@ -72,22 +72,18 @@ uint64_t map_field_value(const struct map_field *field, const void *value) {
 static void take(struct walk *walk, const struct place *place,
                  const struct btf_type *type) {
   bool is_integer = BTF_INFO_KIND(type->info) == BTF_KIND_INT;
-  uint32_t encoding = 0;
-  if (is_integer)
-    memcpy(&encoding, btf_tail(type), sizeof(encoding));
-  bool is_signed = is_integer ? BTF_INT_ENCODING(encoding) & BTF_INT_SIGNED
+  bool is_signed = is_integer ? btf_encoding(type) & BTF_INT_SIGNED
                               : BTF_INFO_KFLAG(type->info);
-  bool is_number =
-      is_integer && (BTF_INT_ENCODING(encoding) & BTF_INT_BOOL) == 0;
+  bool is_number = is_integer && (btf_encoding(type) & BTF_INT_BOOL) == 0;
   uint32_t size = type->size;
   if ((size != 1 && size != 2 && size != 4 && size != 8) ||
       size > walk->value_size || place->offset > walk->value_size - size)
     return;
-  if (walk->len == MAP_FIELDS_MAX) {
+  if (walk->fields->len == MAP_FIELDS_MAX) {
     walk->full = true;
     return;
   }
-  struct map_field *field = &walk->list[walk->len];
+  struct map_field *field = &walk->fields->list[walk->fields->len];
   *field = (struct map_field){
       .offset = place->offset,
       .size = (uint8_t)size,
@@ -102,7 +98,7 @@ static void take(struct walk *walk, const struct place *place,
     utf8_clean(field->help, sizeof(field->help), place->help,
                strlen(place->help), "_", "");
   if (map_clean_name(field->name, sizeof(field->name), name, true))
-    walk->len++;
+    walk->fields->len++;
 }
 
 static void walk_type(struct walk *walk, uint32_t id,
@@ -134,11 +130,6 @@ static void walk_into(struct walk *walk, const struct place *outer,
   walk_type(walk, type, &place);
 }
 
-/* True for members that only the kernel or the compiler uses. */
-static bool is_private(const char *name) {
-  return name[0] == '_' || strncmp(name, "pad", 3) == 0;
-}
-
 static bool is_kernel_object(const char *name) {
   static const char *const names[] = {
       "bpf_spin_lock", "bpf_timer",   "bpf_list_head",
@@ -156,20 +147,14 @@ static void walk_struct(struct walk *walk, uint32_t id,
                         const struct place *place) {
   if (is_kernel_object(btf_name(walk->types->btf, type->name_off)))
     return;
-  const struct btf_member *members = btf_tail(type);
   uint32_t len = BTF_INFO_VLEN(type->info);
   if (BTF_INFO_KIND(type->info) == BTF_KIND_UNION && len > 1)
     len = 1;
   for (uint32_t i = 0; i < len; i++) {
-    uint32_t bits = members[i].offset;
-    const char *name = btf_name(walk->types->btf, members[i].name_off);
-    if (BTF_INFO_KFLAG(type->info)) {
-      if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
-        continue;
-      bits = BTF_MEMBER_BIT_OFFSET(bits);
-    }
-    if (bits % 8 == 0 && !is_private(name))
-      walk_into(walk, place, members[i].type, name, bits / 8, id, (int)i);
+    struct btf_part member;
+    if (btf_find_member(&member, walk->types->btf, type, i))
+      walk_into(walk, place, member.type, member.name, member.offset, id,
+                (int)i);
   }
 }
 
@@ -233,56 +218,46 @@ static void walk_type(struct walk *walk, uint32_t id,
  */
 
 /* Drops the fields whose names are not unique. */
-static void drop_equal_names(struct walk *walk, char why[MAP_WHY_SIZE]) {
+static void drop_equal_names(struct map_fields *fields,
+                             char why[MAP_WHY_SIZE]) {
   bool equal[MAP_FIELDS_MAX] = {false};
-  for (size_t i = 0; i < walk->len; i++)
+  for (size_t i = 0; i < fields->len; i++)
     for (size_t j = 0; j < i; j++)
-      if (strcmp(walk->list[i].name, walk->list[j].name) == 0)
+      if (strcmp(fields->list[i].name, fields->list[j].name) == 0)
         equal[i] = equal[j] = true;
   size_t kept = 0;
-  for (size_t i = 0; i < walk->len; i++)
+  for (size_t i = 0; i < fields->len; i++)
     if (!equal[i])
-      walk->list[kept++] = walk->list[i];
+      fields->list[kept++] = fields->list[i];
     else
       snprintf(why, MAP_WHY_SIZE,
-               "more than one field would be called %s; none of them is read",
-               walk->list[i].name);
-  walk->len = kept;
+               "several fields would be called %s; none of them is read",
+               fields->list[i].name);
+  fields->len = kept;
 }
 
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
                     const struct map_info *info, char why[MAP_WHY_SIZE]) {
   why[0] = '\0';
-  *fields = (struct map_fields){0};
-  struct walk *walk = calloc(1, sizeof(*walk));
-  if (walk == NULL) {
+  *fields = (struct map_fields){
+      .list = calloc(MAP_FIELDS_MAX, sizeof(*fields->list))};
+  if (fields->list == NULL) {
     snprintf(why, MAP_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
-  walk->types = types;
-  walk->value_size = info->value_size;
-  walk_type(walk, types->value, &(struct place){.depth = 0});
-  if (walk->full)
+  struct walk walk = {
+      .types = types, .value_size = info->value_size, .fields = fields};
+  walk_type(&walk, types->value, &(struct place){.depth = 0});
+  if (walk.full)
     snprintf(why, MAP_WHY_SIZE, "only its first %d fields are read",
              MAP_FIELDS_MAX);
-  drop_equal_names(walk, why);
-  int status = 0;
-  if (walk->len == 0) {
-    snprintf(why, MAP_WHY_SIZE,
-             "its values have no integer member with a name");
-    status = -ENOENT;
-  } else {
-    fields->list = calloc(walk->len, sizeof(*fields->list));
-    if (fields->list != NULL) {
-      memcpy(fields->list, walk->list, walk->len * sizeof(*fields->list));
-      fields->len = walk->len;
-    } else {
-      snprintf(why, MAP_WHY_SIZE, "out of memory");
-      status = -ENOMEM;
-    }
+  drop_equal_names(fields, why);
+  if (fields->len > 0) {
+    array_resize(&fields->list, fields->len, sizeof(*fields->list));
+    return 0;
   }
-  free(walk);
-  return status;
+  snprintf(why, MAP_WHY_SIZE, "its values have no integer member with a name");
+  return -ENOENT;
 }
 
 void map_fields_free(struct map_fields *fields) {

@@ -15,7 +15,8 @@ struct map_field {
   bool is_signed;
   bool is_gauge; /* otherwise a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
-  bool is_withheld; /* not shown: it decreased, so it is not a counter */
+  bool is_withheld; /* no longer read, because it decreased and so is not a
+                       counter */
 };
 
 struct map_fields {
@@ -31,8 +32,9 @@ struct map_fields {
  *
  * Tags are percore:gauge, percore:counter and percore:help=TEXT. Only the first
  * member of a union is used. Bit fields, pointers, spin locks, timers and
- * padding are left out, and so are members whose names are equal in lower case;
- * `why` then names one of these, and is "" otherwise. */
+ * padding are left out, and so are all members whose names are equal in lower
+ * case. If names are equal, or if there are more than MAP_FIELDS_MAX fields,
+ * writes a warning to `why`; otherwise "". */
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
                     const struct map_info *info, char why[MAP_WHY_SIZE]);
 
@@ -41,8 +43,9 @@ void map_fields_free(struct map_fields *fields);
 /* Returns the value of a field; signed fields are sign-extended to 64 bits. */
 uint64_t map_field_value(const struct map_field *field, const void *value);
 
-/* Reduces text to [a-z][a-z0-9_]*, or without underscores to [a-z][a-z0-9]*,
- * for use in a name. Returns false if nothing is left. */
+/* Makes a name from text: letters in lower case, digits and, if underscores is
+ * true, an underscore for each other character; it begins with a letter.
+ * Returns false if nothing is left. */
 bool map_clean_name(char *name, size_t size, const char *text,
                     bool underscores);
 

@@ -8,8 +8,8 @@ static bool is_counter(const struct map_field *field) {
   return !field->is_gauge && !field->is_withheld;
 }
 
-/* A counter of less than 64 bits may wrap instead, if it thereby grew by less
- * than half of its range. */
+/* True if the counter decreased. A counter of less than 64 bits has wrapped
+ * instead if it then grew by less than half of its range. */
 static bool fell(const struct map_field *field, uint64_t before, uint64_t now) {
   uint64_t mask = mask_of(field);
   return now < before &&
@@ -21,18 +21,18 @@ uint64_t map_step(const struct map_field *field, uint64_t before,
   return fell(field, before, now) ? 0 : (now - before) & mask_of(field);
 }
 
-/* How a copy of the values compares with the last reading. */
+/* How the counters of a copy compare with the last reading. */
 struct verdict {
-  bool any;   /* a counter fell */
-  bool whole; /* and all others that were not 0 fell, too */
-  bool small; /* a counter fell by less than half */
+  bool any;   /* a counter decreased */
+  bool whole; /* all counters that were not 0 decreased */
+  bool small; /* a counter decreased by less than half */
 };
 
-static struct verdict judge(const struct map_shape *shape, const char *values,
+static struct verdict judge(const struct map_fields *fields, const char *values,
                             const uint64_t *last) {
   struct verdict verdict = {.whole = true};
-  for (size_t f = 0; f < shape->fields_len; f++) {
-    const struct map_field *field = &shape->fields[f];
+  for (size_t f = 0; f < fields->len; f++) {
+    const struct map_field *field = &fields->list[f];
     if (!is_counter(field))
       continue;
     uint64_t now = map_field_value(field, values);
@@ -47,16 +47,15 @@ static struct verdict judge(const struct map_shape *shape, const char *values,
   return verdict;
 }
 
-static void grow_copy(const struct map_shape *shape, const char *values,
-                      uint64_t *last, uint64_t *growth,
+static void grow_copy(const struct map_fields *fields, bool is_array,
+                      const char *values, uint64_t *last, uint64_t *growth,
                       struct map_falls *falls) {
-  struct verdict verdict = judge(shape, values, last);
-  bool suspect =
-      verdict.any && (!verdict.whole || (shape->is_array && verdict.small));
+  struct verdict verdict = judge(fields, values, last);
+  bool suspect = verdict.any && (!verdict.whole || (is_array && verdict.small));
   bool begins_again = verdict.whole && !suspect;
   falls->whole += begins_again;
-  for (size_t f = 0; f < shape->fields_len; f++) {
-    const struct map_field *field = &shape->fields[f];
+  for (size_t f = 0; f < fields->len; f++) {
+    const struct map_field *field = &fields->list[f];
     uint64_t now = map_field_value(field, values);
     if (suspect && is_counter(field) && fell(field, last[f], now))
       falls->suspect[f]++;
@@ -70,11 +69,13 @@ static void grow_copy(const struct map_shape *shape, const char *values,
   }
 }
 
-void map_growth(const struct map_shape *shape, const void *values,
-                uint64_t *last, uint64_t *growth, struct map_falls *falls) {
-  for (uint32_t copy = 0; copy < shape->copies; copy++) {
-    size_t at = copy * shape->fields_len;
-    grow_copy(shape, (const char *)values + copy * shape->stride, last + at,
-              growth + at, falls);
+void map_growth(const struct map *map, const struct map_fields *fields,
+                const void *values, uint64_t *last, uint64_t *growth,
+                struct map_falls *falls) {
+  for (uint32_t copy = 0; copy < map->copies; copy++) {
+    size_t at = copy * fields->len;
+    grow_copy(fields, map_is_array(&map->info),
+              (const char *)values + copy * map->stride, last + at, growth + at,
+              falls);
   }
 }

@@ -4,37 +4,31 @@
 
 #include "fields.h"
 
-/* A field is taken not to be a counter once it has fallen alone this many times
- * more often than whole entries have fallen. */
+/* A field is not a counter if it has decreased without the other fields of its
+ * entry this many times more often than entries have decreased as a whole. */
 #define MAP_FALLS_MAX 8
 
-struct map_shape {
-  const struct map_field *fields;
-  size_t fields_len;
-  uint32_t copies; /* number of copies of the value, stride bytes apart */
-  size_t stride;
-  bool is_array; /* if true, entries are never deleted and added again */
-};
-
-/* How often values of a map fell. */
+/* How often the values of a map decreased. */
 struct map_falls {
   uint64_t whole; /* all counters of a copy together */
   uint64_t suspect[MAP_FIELDS_MAX];
 };
 
 /* Compares the values of an entry with those of the last reading (`last`,
- * copies x fields), writes how much each of them grew, and updates `last`.
- * Gauges grow and shrink. Counters of less than 64 bits wrap.
+ * copies x fields), writes how much each of them grew, and updates `last`. The
+ * growth of a gauge may be negative. Counters of less than 64 bits wrap.
  *
- * Each copy is judged by itself. If every counter of a copy that was not 0
- * fell, the copy was replaced or reset: it counted what it holds now. In
- * arrays, where nothing is replaced, such a fall is suspect if a counter fell
- * by less than half, and nothing is counted. If some counters fell and others
- * did not, those that fell are suspect and count nothing. */
-void map_growth(const struct map_shape *shape, const void *values,
-                uint64_t *last, uint64_t *growth, struct map_falls *falls);
+ * Each copy is compared separately. If every counter of a copy that was not 0
+ * decreased, the copy was replaced or reset, and has grown by its present
+ * value. In arrays, where no entry is replaced, such a decrease is suspect if
+ * any counter lost less than half of its value; nothing is counted then. If
+ * only some counters of a copy decreased, these are suspect and do not grow. */
+void map_growth(const struct map *map, const struct map_fields *fields,
+                const void *values, uint64_t *last, uint64_t *growth,
+                struct map_falls *falls);
 
-/* How much a counter grew from one value to the next; 0 if it fell. */
+/* Returns how much a counter grew from one value to the next; 0 if it
+ * decreased. */
 uint64_t map_step(const struct map_field *field, uint64_t before, uint64_t now);
 
 #endif

@@ -69,8 +69,7 @@ static void put_text(struct writer *writer, const unsigned char *at,
     writer->length = MAP_ROW_NAME_SIZE;
 }
 
-/* Returns the typedef that tells the meaning of the bytes, such as __be16 or
- * __be32. */
+/* Returns the big-endian typedef of a type, such as __be16 or __be32, or "". */
 static const char *typedef_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);
@@ -91,8 +90,6 @@ static const char *typedef_of(const struct btf *btf, uint32_t id) {
 static void put_integer(struct writer *writer, uint32_t id,
                         const struct btf_type *type, const unsigned char *at) {
   const char *order = typedef_of(writer->btf, id);
-  uint32_t encoding;
-  memcpy(&encoding, btf_tail(type), sizeof(encoding));
   uint64_t value = integer(at, type->size);
   if (strcmp(order, "__be32") == 0 && type->size == 4)
     put_address(writer, AF_INET, at);
@@ -100,7 +97,7 @@ static void put_integer(struct writer *writer, uint32_t id,
     put(writer, "%u", at[0] * 256u + at[1]);
   else if (type->size == 0 || type->size > sizeof(value))
     put_hex(writer, at, type->size, "");
-  else if ((BTF_INT_ENCODING(encoding) & BTF_INT_SIGNED) != 0) {
+  else if ((btf_encoding(type) & BTF_INT_SIGNED) != 0) {
     uint32_t unused = 64 - 8 * type->size;
     put(writer, "%" PRId64, (int64_t)(value << unused) >> unused);
   } else
@@ -137,11 +134,7 @@ static void put_array(struct writer *writer, const struct btf_type *type,
   if (element == NULL || size <= 0 ||
       (uint64_t)size * array->nelems > writer->key_size - offset)
     return;
-  uint32_t encoding = 0;
-  if (BTF_INFO_KIND(element->info) == BTF_KIND_INT)
-    memcpy(&encoding, btf_tail(element), sizeof(encoding));
-  bool is_char =
-      (BTF_INT_ENCODING(encoding) & (BTF_INT_CHAR | BTF_INT_SIGNED)) != 0;
+  bool is_char = (btf_encoding(element) & (BTF_INT_CHAR | BTF_INT_SIGNED)) != 0;
   if (size == 1 && is_char)
     put_text(writer, at, array->nelems);
   else if (size == 1 && array->nelems == 6)
@@ -165,21 +158,14 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
     put_address(writer, AF_INET6, writer->key + offset);
     return;
   }
-  const struct btf_member *members = btf_tail(type);
   bool any = false;
   for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
-    const char *name = btf_name(writer->btf, members[i].name_off);
-    uint32_t bits = members[i].offset;
-    if (BTF_INFO_KFLAG(type->info)) {
-      if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
-        continue;
-      bits = BTF_MEMBER_BIT_OFFSET(bits);
-    }
-    if (name[0] == '_' || strncmp(name, "pad", 3) == 0 || bits % 8 != 0)
+    struct btf_part member;
+    if (!btf_find_member(&member, writer->btf, type, i))
       continue;
     put(writer, "%s", any ? "-" : "");
     any = true;
-    put_type(writer, members[i].type, offset + bits / 8, depth);
+    put_type(writer, member.type, offset + member.offset, depth);
   }
 }
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_among(const char *name, const char *const *list, size_t len) {
-  for (size_t i = 0; i < len; i++)
-    if (strcmp(list[i], name) == 0)
+static bool is_among(const char *name, const struct map_names *names) {
+  for (size_t i = 0; i < names->len; i++)
+    if (strcmp(names->list[i], name) == 0)
       return true;
   return false;
 }
@@ -37,26 +37,26 @@ static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* Global variables may be secrets and seeds as well as counters. */
+/* Global variables may hold secrets, so they are read only if they are named or
+ * tagged. */
 static bool is_wanted(const struct map_source *source,
                       const struct map_field *field) {
   const struct map_table *table = &source->table;
-  if (table->fields_len > 0)
-    return is_among(field->name, table->fields, table->fields_len);
+  if (table->fields.len > 0)
+    return is_among(field->name, &table->fields);
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
-/* A misspelt name would silently match no field. */
+/* Reports a name that no field has, because it is probably misspelt. */
 static void check_names(const struct map_fields *fields, const char *option,
-                        const char *const *names, size_t len,
-                        char why[MAP_WHY_SIZE]) {
-  for (size_t i = 0; i < len; i++) {
+                        const struct map_names *names, char why[MAP_WHY_SIZE]) {
+  for (size_t i = 0; i < names->len; i++) {
     size_t f = 0;
-    while (f < fields->len && strcmp(fields->list[f].name, names[i]) != 0)
+    while (f < fields->len && strcmp(fields->list[f].name, names->list[i]) != 0)
       f++;
     if (f == fields->len)
-      snprintf(why, MAP_WHY_SIZE, "it has no field %s; correct %s", names[i],
-               option);
+      snprintf(why, MAP_WHY_SIZE, "it has no field %s; correct %s",
+               names->list[i], option);
   }
 }
 
@@ -64,14 +64,12 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   size_t kept = 0;
   if (table->has_all_names) {
-    check_names(&source->fields, "Field", table->fields, table->fields_len,
-                why);
-    check_names(&source->fields, "Gauge", table->gauges, table->gauges_len,
-                why);
+    check_names(&source->fields, "Field", &table->fields, why);
+    check_names(&source->fields, "Gauge", &table->gauges, why);
   }
   for (size_t i = 0; i < source->fields.len; i++) {
     struct map_field *field = &source->fields.list[i];
-    field->is_gauge |= is_among(field->name, table->gauges, table->gauges_len);
+    field->is_gauge |= is_among(field->name, &table->gauges);
     if (is_wanted(source, field))
       source->fields.list[kept++] = *field;
   }

@@ -1,6 +1,6 @@
 /* map: reads BPF maps of other programs, such as the counters of XDP programs.
- * Opens the maps, learns the names of their keys and values from BTF, and reads
- * their entries.
+ * Opens the maps, learns the names of their keys and values from type
+ * information (BTF), and reads their entries.
  *
  * This folder does not depend on collectd or cycles/, nor on the internals of
  * region/: only publish.[ch] uses percore.h, as any producer does.
@@ -17,14 +17,15 @@
 
 #define MAP_WHY_SIZE 256
 #define MAP_ROW_NAME_SIZE 120 /* including the final NUL */
+#define MAP_CORES_MAX 8192
 
 /* What the kernel reports about a map. */
 struct map_info {
   uint32_t type; /* enum bpf_map_type */
-  uint32_t id;   /* not reused until the next boot */
+  uint32_t id;   /* the kernel does not reuse it until the next boot */
   uint32_t key_size, value_size, max_entries;
   uint32_t btf_id, btf_key_type_id, btf_value_type_id; /* 0: none */
-  char name[16]; /* the kernel cuts it to 15 bytes */
+  char name[16]; /* the kernel truncates it to 15 bytes */
 };
 
 struct map {
@@ -49,8 +50,8 @@ uint32_t map_next_id(uint32_t id);
 
 void map_close(struct map *map);
 
-/* True for arrays, which have an entry for every index. In all other maps,
- * entries come and go. */
+/* True for arrays, which have an entry for every index. Entries of all other
+ * maps are added and deleted. */
 bool map_is_array(const struct map_info *info);
 bool map_is_per_cpu(const struct map_info *info);
 
@@ -61,18 +62,19 @@ bool map_can_be_read(const struct map_info *info);
  * not know. */
 const char *map_type_name(uint32_t type);
 
-/* Writes the numbers of the possible cores, at most `size`, in the order of the
- * copies of a value. Returns how many it wrote. */
+/* Writes the numbers of the possible cores, at most `size` of them, in the
+ * order of a value's copies. Returns how many it wrote, or 0 if it cannot read
+ * them. */
 size_t map_possible_cores(int *cores, size_t size);
 
-/* Called for each entry; values points to map->copies values, map->stride bytes
- * apart. Returns false to end the pass. */
+/* Called for each entry. `values` points to map->copies values, map->stride
+ * bytes apart. Returns false to end the pass. */
 typedef bool map_entry_fn(void *context, const void *key, const void *values);
 
-/* Reads every entry once. An entry that is added or deleted meanwhile may or
- * may not be read. The kernel locks each hash bucket while it copies the
- * bucket, so call this no more often than needed. Returns 0, 1 if the callback
- * ended the pass early, or a negative errno. */
+/* Makes one pass over the map: reads every entry once. An entry that is added
+ * or deleted during the pass may or may not be read. The kernel locks each hash
+ * bucket while it copies the bucket, so call this no more often than needed.
+ * Returns 0, 1 if the callback ended the pass early, or a negative errno. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]);
 

@@ -3,6 +3,7 @@
 #include "base/bpf.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 #define POSSIBLE "/sys/devices/system/cpu/possible"
-#define CORES_MAX 8192
 
 static const struct {
   const char *name;
@@ -61,7 +61,7 @@ size_t map_possible_cores(int *cores, size_t size) {
     unsigned long first = strtoul(at, &at, 10), last = first;
     if (*at == '-')
       last = strtoul(at + 1, &at, 10);
-    for (; first <= last && first < CORES_MAX && len < size; first++)
+    for (; first <= last && first < MAP_CORES_MAX && len < size; first++)
       cores[len++] = (int)first;
     at += *at == ',';
   }
@@ -72,23 +72,7 @@ size_t map_possible_cores(int *cores, size_t size) {
  * Opening
  */
 
-/* The same system call describes programs and links, so first find out whether
- * the descriptor is a map. */
-static bool is_map(int fd) {
-  char path[64], target[64];
-  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  ssize_t length = readlink(path, target, sizeof(target) - 1);
-  if (length < 0)
-    return false;
-  target[length] = '\0';
-  return strcmp(target, "anon_inode:bpf-map") == 0;
-}
-
 static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
-  if (!is_map(map->fd)) {
-    snprintf(why, MAP_WHY_SIZE, "it is a BPF program or link, not a map");
-    return -EINVAL;
-  }
   struct bpf_map_info info = {0};
   union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)map->fd,
                                   .info_len = sizeof(info),
@@ -115,8 +99,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   map->stride = info.value_size;
   if (!map_is_per_cpu(&map->info))
     return 0;
-  int cores[CORES_MAX];
-  map->copies = (uint32_t)map_possible_cores(cores, CORES_MAX);
+  int cores[MAP_CORES_MAX];
+  map->copies = (uint32_t)map_possible_cores(cores, MAP_CORES_MAX);
   map->stride = (info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;
@@ -124,26 +108,13 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   return -EIO;
 }
 
-static int finish_open(struct map *map, int fd, char why[MAP_WHY_SIZE]) {
-  *map = (struct map){.fd = fd};
-  int status = describe(map, why);
-  if (status != 0)
-    map_close(map);
-  return status;
-}
-
-/* Any user could replace a file in such a directory. */
+/* True if any user could replace a file in the directory of this path. */
 static bool is_in_open_directory(const char *path) {
   char folder[PATH_MAX];
   snprintf(folder, sizeof(folder), "%s", path);
-  char *slash = strrchr(folder, '/');
-  if (slash == NULL)
-    snprintf(folder, sizeof(folder), ".");
-  else
-    slash[slash == folder] = '\0';
   struct stat status;
-  return stat(folder, &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
-         (status.st_mode & S_ISVTX) == 0;
+  return stat(dirname(folder), &status) == 0 &&
+         (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
 }
 
 /* A symbolic link and the pin it leads to can be in different directories. */
@@ -153,10 +124,22 @@ static bool any_user_may_replace(const char *path) {
          (realpath(path, target) != NULL && is_in_open_directory(target));
 }
 
-/* The kernel refuses whatever is not a pin with EACCES. NULL: it is a pin. */
-static const char *why_no_pin(const char *path) {
+static bool is_map(int fd) {
+  char path[64], target[64] = "";
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  return readlink(path, target, sizeof(target) - 1) > 0 &&
+         strcmp(target, "anon_inode:bpf-map") == 0;
+}
+
+/* Says why the path is not that of a map, or returns NULL if it is or may be.
+ * `fd` is the result of opening the pin read-only. The kernel answers EINVAL
+ * for links, and some kernels also for programs; it answers EACCES for files
+ * that are not pins. */
+static const char *why_no_map(const char *path, int fd) {
   struct statfs system;
   struct stat status;
+  if (fd >= 0 ? !is_map(fd) : fd == -EINVAL)
+    return "it is a BPF program or link, not a map";
   if (statfs(path, &system) == 0 && system.f_type != BPF_FS_MAGIC)
     return "it is not on a BPF file system";
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
@@ -165,41 +148,44 @@ static const char *why_no_pin(const char *path) {
 }
 
 int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
-  *map = (struct map){.fd = -1};
-  if (any_user_may_replace(path)) {
+  union bpf_attr attr = {.pathname = (uintptr_t)path,
+                         .file_flags = BPF_F_RDONLY};
+  *map = (struct map){.fd = bpf_call(BPF_OBJ_GET, &attr)};
+  int status = map->fd < 0 ? map->fd : 0;
+  const char *no_map = why_no_map(path, map->fd);
+  if (no_map != NULL) {
+    snprintf(why, MAP_WHY_SIZE, "%s", no_map);
+    status = -EINVAL;
+  } else if (any_user_may_replace(path)) {
     snprintf(
         why, MAP_WHY_SIZE,
         "any user may write to its directory and replace it: run chmod o-w "
         "on the directory");
-    return -EPERM;
+    status = -EPERM;
+  } else if (status < 0) {
+    bool rights = status == -EACCES || status == -EPERM;
+    snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-status),
+             rights ? "; if it is a map, make it readable (chmod), and on "
+                      "kernels before 5.19 grant CAP_BPF"
+                    : "");
+  } else {
+    status = describe(map, why);
   }
-  union bpf_attr attr = {.pathname = (uintptr_t)path,
-                         .file_flags = BPF_F_RDONLY};
-  int fd = bpf_call(BPF_OBJ_GET, &attr);
-  if (fd >= 0)
-    return finish_open(map, fd, why);
-  const char *no_pin = why_no_pin(path);
-  if (no_pin != NULL) {
-    snprintf(why, MAP_WHY_SIZE, "%s", no_pin);
-    return -EINVAL;
-  }
-  snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
-           fd == -EACCES || fd == -EPERM
-               ? "; make it readable (chmod), and on kernels before 5.19 grant "
-                 "CAP_BPF"
-               : "");
-  return fd;
+  if (status != 0)
+    map_close(map);
+  return status;
 }
 
 int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
-  *map = (struct map){.fd = -1};
   union bpf_attr attr = {.map_id = id, .open_flags = BPF_F_RDONLY};
-  int fd = bpf_call(BPF_MAP_GET_FD_BY_ID, &attr);
-  if (fd >= 0)
-    return finish_open(map, fd, why);
-  snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
-           fd == -EPERM ? "; run as root, or give its pin instead" : "");
-  return fd;
+  *map = (struct map){.fd = bpf_call(BPF_MAP_GET_FD_BY_ID, &attr)};
+  int status = map->fd < 0 ? map->fd : describe(map, why);
+  if (map->fd < 0)
+    snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-status),
+             status == -EPERM ? "; run as root, or give its pin instead" : "");
+  if (status != 0)
+    map_close(map);
+  return status;
 }
 
 uint32_t map_next_id(uint32_t id) {

@@ -1,17 +1,17 @@
 #include "source.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CORES_MAX 8192
-
 /* ---------------------------------------------------------------------------
  * Creating the region
  */
 
-/* Most programs show the units of their counters only in the names. */
+/* Most programs give the unit of a counter only in its name. */
 static const char *unit_of(const char *name) {
   static const struct {
     const char *end, *unit;
@@ -45,29 +45,26 @@ static struct percore_field *region_fields(const struct map_source *source,
   return fields;
 }
 
-static int create_region(struct map_publisher *publisher,
-                         const struct percore_table *tables, uint32_t len) {
+/* Leaves publisher->region NULL after a failure. */
+static void create_region(struct map_publisher *publisher,
+                          const struct percore_table *tables, uint32_t len) {
   const struct map_publisher_options *options = &publisher->options;
   struct percore_options create = {
       .size = sizeof(create),
       .runtime_dir = options->runtime_dir,
-      .serving = options->polled ? PERCORE_SERVE_POLLED : PERCORE_SERVE_THREAD,
       .cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1,
       .quiet = 1};
+  char line[MAP_SAID_SIZE] = "";
   if (percore_create(&publisher->region, options->region, tables, len,
-                     &create) == 0) {
-    map_say_once(publisher, publisher->said, "");
-    return 0;
+                     &create) != 0) {
+    struct percore_region_status status = {.size = sizeof(status)};
+    percore_status(publisher->region, &status);
+    snprintf(line, sizeof(line), "region %s: %s", options->region,
+             status.reason);
+    percore_destroy(publisher->region);
+    publisher->region = NULL;
   }
-  int error = errno;
-  struct percore_region_status status = {.size = sizeof(status)};
-  percore_status(publisher->region, &status);
-  char line[MAP_SAID_SIZE];
-  snprintf(line, sizeof(line), "region %s: %s", options->region, status.reason);
   map_say_once(publisher, publisher->said, line);
-  percore_destroy(publisher->region);
-  publisher->region = NULL;
-  return -error;
 }
 
 static void close_region(struct map_publisher *publisher) {
@@ -87,58 +84,53 @@ static void enter_region(struct map_publisher *publisher) {
                    &publisher->slots[i]);
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
-    if (!source->in_region)
+    if (!map_source_has_table(source))
       continue;
+    map_source_remove_rows(source); /* the entries get rows of this region */
+    source->in_region = true;
     if (map_is_per_cpu(&source->map.info))
       percore_core_table(publisher->region, source->number, &source->core);
     else
       percore_owned_table(publisher->region, source->number, &source->owned);
-    for (size_t e = 0; e < source->entries.len; e++)
-      if (source->entries.list[e].used)
-        source->entries.list[e].row = MAP_NO_ROW;
   }
 }
 
-/* Makes a region that has every known map as a table. */
-static int make_region(struct map_publisher *publisher) {
+/* Makes a region with a table for each known map. If that fails, the next
+ * update tries again. */
+static void make_region(struct map_publisher *publisher) {
   close_region(publisher);
   struct percore_table *tables = calloc(publisher->len, sizeof(*tables));
   if (tables == NULL)
-    return -ENOMEM;
+    return;
   uint32_t len = 0;
-  bool failed = false;
+  bool complete = true;
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
-    if (!source->known || !map_source_has_fields(source))
+    if (!map_source_has_table(source))
       continue;
+    bool per_cpu = map_is_per_cpu(&source->map.info);
     uint32_t fields_len;
     struct percore_field *fields = region_fields(source, &fields_len);
-    failed |= fields == NULL;
-    bool per_cpu = map_is_per_cpu(&source->map.info);
+    complete &= fields != NULL;
+    tables[len] = (struct percore_table){
+        .name = source->table.name,
+        .storage = per_cpu ? PERCORE_PER_CORE : PERCORE_OWNED,
+        .fields = fields,
+        .field_count = fields_len,
+        .max_rows = map_source_max_rows(source),
+        .row_name_size = MAP_ROW_NAME_SIZE};
     source->core = (percore_core_table_t){0};
-    source->in_region = true;
     source->number = len;
-    source->room = map_source_max_rows(source);
-    tables[len++] = (struct percore_table){.name = source->table.name,
-                                           .storage = per_cpu ? PERCORE_PER_CORE
-                                                              : PERCORE_OWNED,
-                                           .fields = fields,
-                                           .field_count = fields_len,
-                                           .max_rows = source->room,
-                                           .row_name_size = MAP_ROW_NAME_SIZE};
+    source->room = tables[len++].max_rows;
   }
-  int status = failed ? -ENOMEM : 0;
-  if (!failed && len > 0)
-    status = create_region(publisher, tables, len);
+  if (complete && len > 0)
+    create_region(publisher, tables, len);
   for (uint32_t t = 0; t < len; t++)
     free((void *)tables[t].fields);
   free(tables);
-  if (status == 0 && len > 0)
+  if (publisher->region != NULL)
     enter_region(publisher);
-  for (size_t i = 0; i < publisher->len && status != 0; i++)
-    publisher->sources[i].in_region = false;
-  publisher->outdated = status != 0;
-  return status;
+  publisher->outdated = publisher->region == NULL && len > 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -152,14 +144,7 @@ int map_publisher_open(struct map_publisher **publisher_out,
   if (publisher == NULL)
     return -ENOMEM;
   publisher->options = *options;
-  publisher->cores = calloc(CORES_MAX, sizeof(*publisher->cores));
-  publisher->slots = calloc(CORES_MAX, sizeof(*publisher->slots));
-  if (publisher->cores == NULL || publisher->slots == NULL) {
-    map_publisher_close(publisher);
-    *publisher_out = NULL;
-    return -ENOMEM;
-  }
-  publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
+  publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
   if (publisher->cores_len == 0) /* /sys is not mounted: assume core 0 alone */
     publisher->cores_len = 1;
   return 0;
@@ -170,23 +155,21 @@ int map_publisher_add(struct map_publisher *publisher,
   for (size_t i = 0; i < publisher->len; i++)
     if (strcmp(publisher->sources[i].table.name, table->name) == 0)
       return -EEXIST;
-  struct map_source *sources = realloc(
-      publisher->sources, (publisher->len + 1) * sizeof(*publisher->sources));
-  if (sources == NULL)
+  if (!array_resize(&publisher->sources, publisher->len + 1,
+                    sizeof(*publisher->sources)))
     return -ENOMEM;
-  publisher->sources = sources;
-  sources[publisher->len++] = (struct map_source){.table = *table,
-                                                  .publisher = publisher,
-                                                  .map = {.fd = -1},
-                                                  .fresh = fresh};
+  publisher->sources[publisher->len++] =
+      (struct map_source){.table = *table,
+                          .publisher = publisher,
+                          .map = {.fd = -1},
+                          .fresh = fresh};
   return 0;
 }
 
 size_t map_publisher_update(struct map_publisher *publisher) {
   size_t read = 0;
   for (size_t i = 0; i < publisher->len; i++)
-    if (map_source_is_due(&publisher->sources[i]))
-      map_source_open(&publisher->sources[i]);
+    map_source_open(&publisher->sources[i]);
   if (publisher->outdated)
     make_region(publisher);
   for (size_t i = 0; i < publisher->len; i++) {
@@ -209,7 +192,5 @@ void map_publisher_close(struct map_publisher *publisher) {
   for (size_t i = 0; i < publisher->len; i++)
     map_source_free(&publisher->sources[i]);
   free(publisher->sources);
-  free(publisher->slots);
-  free(publisher->cores);
   free(publisher);
 }

@@ -19,6 +19,11 @@ struct map_field_at {
   uint32_t size;
 };
 
+struct map_names {
+  const char **list;
+  size_t len;
+};
+
 /* How to read one map. The caller owns all strings and lists, which must
  * outlive the publisher. */
 struct map_table {
@@ -27,27 +32,23 @@ struct map_table {
   const char *name; /* name of the table, [a-z][a-z0-9]* */
   /* ELF file that has the type information; NULL: ask the kernel. */
   const char *object;
-  /* Fields to read; NULL: all. Fields of global variables (.bss, .data) must be
+  /* Fields to read; none: all. Fields of global variables (.bss, .data) must be
    * named here or tagged. */
-  const char *const *fields;
-  size_t fields_len;
+  struct map_names fields;
+  struct map_names gauges; /* fields to read as gauges, whatever their type */
   bool has_all_names; /* report names in fields and gauges that the map lacks */
-  const char *const *gauges; /* fields to read as gauges, whatever their type */
-  size_t gauges_len;
   const struct map_field_at *fields_at; /* instead of type information */
   size_t fields_at_len;
-  const char *const *row_names; /* names of an array's rows, by index */
-  size_t row_names_len;
-  uint32_t max_rows; /* 0: MAP_ROWS_DEFAULT */
+  struct map_names row_names; /* of an array, by index */
+  uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
 };
 
 struct map_publisher_options {
   const char *region;      /* [a-z][a-z0-9]* */
   const char *runtime_dir; /* as in percore_create; NULL: the default */
   bool from_zero; /* also count what entries held before the first reading */
-  bool polled;    /* only this process reads the region, so start no thread */
-  /* Advice that ends the message about a pin that does not exist, and about
-   * type information that this process must not read. May be NULL. */
+  /* Advice that ends the messages about a pin that does not exist, and about
+   * type information that this process may not read. May be NULL. */
   const char *if_missing, *if_no_rights;
   /* Receives a message when something goes wrong, unless it equals the previous
    * message. */
@@ -63,9 +64,9 @@ struct map_publisher;
 int map_publisher_open(struct map_publisher **publisher,
                        const struct map_publisher_options *options);
 
-/* Adds a map. fresh: the map was created since the last update, so that the
- * values it has now are counted. Returns 0, -EEXIST if a table already has that
- * name, or -ENOMEM. */
+/* Adds a map. `fresh` means that the map was created since the last update, so
+ * its present values are counted. Returns 0, -EEXIST if a table already has
+ * that name, or -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 

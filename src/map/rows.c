@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An errno used only inside the kernel: the map has no batch operations. */
+/* The kernel answers this if the map has no batch operations. libc does not
+ * define it. */
 #define ENOTSUPP 524
-#define BATCH_BYTES                                                            \
-  (1 << 20) /* size of a batch, unless one bucket needs more */
+/* The size of a batch, unless a single bucket needs more. */
+#define BATCH_BYTES (1 << 20)
 #define BATCH_BYTES_MAX (1 << 28)
 #define ONE_BY_ONE_MAX 10000
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -58,8 +59,8 @@ static bool deliver(struct batch *batch, uint32_t entries) {
  * In batches
  */
 
-/* The kernel's cursor is an index, a bucket or a key; reserve room for the
- * longest. */
+/* The cursor that the kernel returns is an index, a bucket or a key, so the
+ * buffers have room for the longest key. */
 static int read_batches(struct batch *batch) {
   const struct map_info *info = &batch->map->info;
   char cursor[2][512];
@@ -98,8 +99,8 @@ static int read_batches(struct batch *batch) {
  * One by one
  */
 
-/* If the current key is deleted, the kernel starts over at the first key. The
- * limit bounds how often this can happen. */
+/* If the current key is deleted, the kernel starts again at the first key, so
+ * without a limit the pass might never end. */
 static int read_one_by_one(struct batch *batch) {
   const struct map *map = batch->map;
   char *next = malloc(map->info.key_size);

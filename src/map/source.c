@@ -10,8 +10,8 @@
 
 /* Pause after reading a map, in multiples of the time that reading took. */
 #define REST 4
-#define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
-#define ROW_REFUSED (MAP_NO_ROW - 1)
+#define ROWS_OF_ZERO 1024 /* in larger arrays, entries of 0 have no row */
+#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not get a row */
 
 /* ---------------------------------------------------------------------------
  * Messages
@@ -26,18 +26,18 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* why NULL: nothing is wrong. */
+/* An empty reason means that nothing is wrong any more. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
-  if (why != NULL && why[0] != '\0')
+  if (why[0] != '\0')
     snprintf(line, sizeof(line), "map %s: %s",
              source->table.path != NULL ? source->table.path : id, why);
   map_say_once(source->publisher, source->said, line);
 }
 
 /* ---------------------------------------------------------------------------
- * Meeting a map
+ * Opening a map
  */
 
 static bool same_fields(const struct map_fields *a,
@@ -69,8 +69,7 @@ static void forget_entries(struct map_source *source) {
   map_entries_sweep(&source->entries, was_not_read, source);
 }
 
-/* Removes all rows, because the map is gone; it may come back. */
-static void remove_rows(struct map_source *source) {
+void map_source_remove_rows(struct map_source *source) {
   for (size_t i = 0; i < source->entries.len; i++) {
     struct map_entry *entry = &source->entries.list[i];
     if (!entry->used)
@@ -98,6 +97,8 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   size_t values = map->copies * source->fields.len;
   map_entries_free(&source->entries);
   map_entries_init(&source->entries, map->info.key_size, values);
+  map_entries_free(&source->clashes);
+  map_entries_init(&source->clashes, MAP_ROW_NAME_SIZE, 1);
   free(source->growth);
   source->growth = malloc(values * sizeof(*source->growth));
   if (source->growth == NULL) {
@@ -107,11 +108,12 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
   source->falls = (struct map_falls){0};
-  memset(source->refused, 0, sizeof(source->refused));
+  source->said_long = source->said_clash = false;
   return 0;
 }
 
-/* A map that was created since the last reading is fresh. */
+/* Entries of a map that was created since the last reading count from 0, so
+ * such a map is fresh. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;
@@ -121,7 +123,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
     map_advise(why, source->publisher->options.if_missing);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
-    remove_rows(source);
+    map_source_remove_rows(source); /* the map may come back */
     return status;
   }
   bool known = source->known;
@@ -129,7 +131,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   source->map = map;
   if (same) {
     source->publisher->outdated |=
-        !source->in_region && map_source_has_fields(source);
+        !source->in_region && map_source_has_table(source);
     return 0;
   }
   source->fresh |= known;
@@ -143,37 +145,35 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
-/* Opening and reading take at most a fifth of a core. Waiting for a core does
- * not count, because otherwise maps would hardly be read on a busy machine. */
+/* Decides when to read the map again, so that opening and reading it take at
+ * most a fifth of a core. Measures processor time, because on a busy machine
+ * the thread mostly waits for a core. */
 static void rest(struct map_source *source, uint64_t began_ns) {
   uint64_t took = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   source->next_ns = clock_now_ns(CLOCK_MONOTONIC) + REST * took;
 }
 
-bool map_source_is_due(const struct map_source *source) {
-  return clock_now_ns(CLOCK_MONOTONIC) >= source->next_ns;
-}
-
-int map_source_open(struct map_source *source) {
+void map_source_open(struct map_source *source) {
+  if (clock_now_ns(CLOCK_MONOTONIC) < source->next_ns)
+    return;
   uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   int status = open_map(source, why);
   if (why[0] != '\0' || source->failed)
     say_of(source, why);
   source->failed = status != 0;
-  if (status != 0) {
+  if (source->failed) {
     map_close(&source->map);
     rest(source, began_ns);
   }
-  return status;
 }
 
 /* ---------------------------------------------------------------------------
  * Reading a map
  */
 
-bool map_source_has_fields(const struct map_source *source) {
-  for (size_t f = 0; f < source->fields.len; f++)
+bool map_source_has_table(const struct map_source *source) {
+  for (size_t f = 0; f < source->fields.len && source->known; f++)
     if (!source->fields.list[f].is_withheld)
       return true;
   return false;
@@ -193,65 +193,113 @@ static bool is_zero(const char *bytes, size_t size) {
   return true;
 }
 
-static void withhold(struct map_source *source, size_t f) {
-  char why[MAP_WHY_SIZE];
-  struct map_field *field = &source->fields.list[f];
-  field->is_withheld = true;
-  source->publisher->outdated = true;
-  snprintf(why, sizeof(why),
-           "field %s decreased, so it is not a counter and is no longer read; "
-           "if it is a gauge, set Gauge \"%s\"",
-           field->name, field->name);
-  say_of(source, why);
-}
-
+/* Stops reading fields that are not counters. */
 static void withhold_gauges(struct map_source *source) {
+  char why[MAP_WHY_SIZE];
   const struct map_falls *falls = &source->falls;
-  for (size_t f = 0; f < source->fields.len; f++)
-    if (!source->fields.list[f].is_withheld &&
-        falls->suspect[f] >= falls->whole + MAP_FALLS_MAX)
-      withhold(source, f);
+  for (size_t f = 0; f < source->fields.len; f++) {
+    struct map_field *field = &source->fields.list[f];
+    if (field->is_withheld || falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
+      continue;
+    field->is_withheld = true;
+    source->publisher->outdated = true;
+    snprintf(
+        why, sizeof(why),
+        "field %s decreased, so it is not a counter and is no longer read; "
+        "if it is a gauge, set Gauge \"%s\"",
+        field->name, field->name);
+    say_of(source, why);
+  }
 }
 
-/* An entry without a usable name is never read. */
-static void refuse(struct map_source *source, struct map_entry *entry,
-                   bool fits, const char *name) {
+/* Reports why entries are not read, once for each reason. */
+static void say_unread(struct map_source *source, bool *said,
+                       const char *format, const char *name) {
   char why[MAP_WHY_SIZE];
-  entry->row = ROW_REFUSED;
-  if (source->refused[fits])
+  if (*said)
     return;
-  source->refused[fits] = true;
-  snprintf(
-      why, sizeof(why),
-      fits ? "several keys are named %.64s; of keys with the same name, only "
-             "one is read"
-           : "the key %.64s... is too long to name a row; such entries are "
-             "not read",
-      name);
+  *said = true;
+  snprintf(why, sizeof(why), format, name);
   say_of(source, why);
+}
+
+/* Writes the name of the row for a key, padded with NULs. Returns false if the
+ * name does not fit. */
+static bool name_row(const struct map_source *source, const void *key,
+                     char name[MAP_ROW_NAME_SIZE]) {
+  const struct map_table *table = &source->table;
+  memset(name, 0, MAP_ROW_NAME_SIZE);
+  if (map_is_array(&source->map.info)) {
+    uint32_t index;
+    memcpy(&index, key, sizeof(index));
+    if (index < table->row_names.len) {
+      snprintf(name, MAP_ROW_NAME_SIZE, "%s", table->row_names.list[index]);
+      return true;
+    }
+  }
+  return map_key_name(name, &source->types, &source->map.info, key);
+}
+
+/* True if several keys had this name. Keeps the name in the list for as long as
+ * entries with this name are read. */
+static bool has_clashed(struct map_source *source, const char *name) {
+  long number = map_entries_find(&source->clashes, name);
+  if (number < 0)
+    return false;
+  source->clashes.list[number].pass = source->pass;
+  return true;
+}
+
+/* Called for the second key with this name. */
+static void add_clash(struct map_source *source, struct map_entry *entry,
+                      const char *name) {
+  long number = map_entries_add(&source->clashes, name);
+  if (number < 0)
+    return; /* the entry is forgotten, and the next reading tries again */
+  source->clashes.list[number].pass = source->pass;
+  entry->row = ROW_REFUSED;
+  say_unread(source, &source->said_clash,
+             "several keys are named %.64s; keys with the same name are not "
+             "read",
+             name);
+}
+
+/* Removes the rows of entries whose names have clashed. */
+static void remove_clashing_rows(struct map_source *source) {
+  char name[MAP_ROW_NAME_SIZE];
+  for (size_t i = 0; i < source->entries.len; i++) {
+    struct map_entry *entry = &source->entries.list[i];
+    if (!entry->used || entry->row >= ROW_REFUSED ||
+        !name_row(source, map_entries_key(&source->entries, i), name) ||
+        !has_clashed(source, name))
+      continue;
+    remove_row(source, entry);
+    entry->row = ROW_REFUSED;
+  }
 }
 
 /* Gives the entry a row. Returns false if it gets no row. If the name is in
- * use, it may be that of a deleted entry, unless the rows of deleted entries
- * have been removed (swept). */
+ * use, the row may be that of a deleted entry, unless the rows of deleted
+ * entries have been removed (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
-  const struct map_table *table = &source->table;
   char name[MAP_ROW_NAME_SIZE];
-  uint32_t index = 0;
-  if (map_is_array(&source->map.info))
-    memcpy(&index, key, sizeof(index));
-  bool fits = true;
-  if (map_is_array(&source->map.info) && index < table->row_names_len)
-    snprintf(name, sizeof(name), "%s", table->row_names[index]);
-  else
-    fits = map_key_name(name, &source->types, &source->map.info, key);
-  if (fits && percore_row_add(source->publisher->region, source->number, name,
-                              &entry->row) == 0)
+  entry->row = ROW_REFUSED;
+  if (!name_row(source, key, name)) {
+    say_unread(source, &source->said_long,
+               "the key %.64s... is too long to name a row; such entries are "
+               "not read",
+               name);
+    return false;
+  }
+  if (has_clashed(source, name))
+    return false;
+  if (percore_row_add(source->publisher->region, source->number, name,
+                      &entry->row) == 0)
     return true;
   entry->row = MAP_NO_ROW;
-  if (!fits || (errno == EEXIST && swept))
-    refuse(source, entry, fits, name);
+  if (errno == EEXIST && swept)
+    add_clash(source, entry, name);
   return false;
 }
 
@@ -276,10 +324,10 @@ static void add_growth(struct map_source *source, uint32_t row) {
   }
 }
 
-/* One pass over the entries. */
+/* The state of one pass over the entries. */
 struct look {
   struct map_source *source;
-  size_t seen;    /* entries read, except those that there is no room for */
+  size_t seen;    /* entries read, without those that found no room */
   size_t waiting; /* new entries that wait for the rows of deleted entries */
   bool full;      /* an entry found no room */
 };
@@ -304,16 +352,17 @@ static bool must_end(const struct map_publisher *publisher) {
   return options->must_end != NULL && options->must_end(options->context);
 }
 
-/* Entries of large arrays wait for a row until they count something. */
+/* True for entries of large arrays that have not counted anything. */
 static bool is_unused(const struct map_source *source, const void *values) {
   const struct map *map = &source->map;
   return map_is_array(&map->info) && map->info.max_entries > ROWS_OF_ZERO &&
-         source->table.row_names_len == 0 &&
+         source->table.row_names.len == 0 &&
          is_zero(values, map->stride * map->copies);
 }
 
-/* Adds an entry if there may be a row for it: entries that have not been read
- * yet may have been deleted, except in arrays. Returns its number, or -1. */
+/* Adds an entry if it may get a row. Except in arrays, entries that this pass
+ * has not read may have been deleted, so they do not count as taking a row.
+ * Returns the number of the entry, or -1. */
 static long add_entry(struct look *look, const void *key) {
   struct map_source *source = look->source;
   size_t taken =
@@ -341,15 +390,17 @@ static bool read_entry(void *context, const void *key, const void *values) {
   bool new_row = entry->row == MAP_NO_ROW;
   entry->pass = source->pass;
   look->seen += !again;
-  if (entry->row == ROW_REFUSED || (again && new_row))
+  if (again && new_row)
     return true;
-  struct map_shape shape = {.fields = source->fields.list,
-                            .fields_len = source->fields.len,
-                            .copies = source->map.copies,
-                            .stride = source->map.stride,
-                            .is_array = map_is_array(&source->map.info)};
+  if (entry->row == ROW_REFUSED) {
+    char name[MAP_ROW_NAME_SIZE];
+    if (name_row(source, key, name))
+      has_clashed(source, name);
+    return true;
+  }
   uint64_t *last = map_entries_values(entries, (size_t)number);
-  map_growth(&shape, values, last, source->growth, &source->falls);
+  map_growth(&source->map, &source->fields, values, last, source->growth,
+             &source->falls);
   bool must_wait = new_entry && entries->live > map_source_max_rows(source);
   if (new_row && (must_wait || !add_row(source, entry, key, false))) {
     look->waiting += entry->row == MAP_NO_ROW;
@@ -367,11 +418,12 @@ static bool has_no_row(void *context, const struct map_entry *entry) {
   return entry->pass == source->pass && entry->row == MAP_NO_ROW;
 }
 
-/* Gives the rows of deleted entries to entries that wait for a row. Forgets
- * those that get none, so that the next reading finds them new. */
+/* Gives the rows of deleted entries to entries that wait for a row. Forgets the
+ * entries that get no row, so that the next reading treats them as new. */
 static void settle(struct look *look, bool swept) {
   struct map_source *source = look->source;
   struct map_entries *entries = &source->entries;
+  size_t clashes = source->clashes.live;
   for (size_t i = 0; i < entries->len && look->waiting > 0; i++) {
     struct map_entry *entry = &entries->list[i];
     if (!entry->used || !has_no_row(source, entry) ||
@@ -383,6 +435,8 @@ static void settle(struct look *look, bool swept) {
     }
     look->waiting -= entry->row != MAP_NO_ROW;
   }
+  if (source->clashes.live > clashes)
+    remove_clashing_rows(source);
   if (look->waiting == 0)
     return;
   look->full = true;
@@ -396,8 +450,10 @@ void map_source_read(struct map_source *source) {
   source->pass++;
   int status = map_read(&source->map, read_entry, &look, why);
   bool complete = status == 0;
-  if (complete && !map_is_array(&source->map.info))
+  if (complete && !map_is_array(&source->map.info)) {
     map_entries_sweep(&source->entries, was_not_read, source);
+    map_entries_sweep(&source->clashes, was_not_read, source);
+  }
   if (look.waiting > 0)
     settle(&look, complete);
   if (status > 0 && !must_end(source->publisher))
@@ -419,5 +475,6 @@ void map_source_free(struct map_source *source) {
   btf_close(&source->types);
   map_fields_free(&source->fields);
   map_entries_free(&source->entries);
+  map_entries_free(&source->clashes);
   free(source->growth);
 }

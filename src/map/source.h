@@ -1,5 +1,5 @@
 /* source: one published map, with its fields, its entries and their rows.
- * Private to publish.c, rows.c and source.c. */
+ * Private to learn.c, publish.c and source.c. */
 #ifndef PERCORE_MAP_SOURCE_H
 #define PERCORE_MAP_SOURCE_H
 
@@ -11,7 +11,7 @@
 
 #define MAP_SAID_SIZE 512
 
-/* A map and its table in the region. */
+/* A map, and its table in the region that the publisher makes. */
 struct map_source {
   struct map_table table;
   struct map_publisher *publisher;
@@ -19,19 +19,21 @@ struct map_source {
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
-  uint64_t *growth; /* copies x fields */
+  struct map_entries clashes; /* names that several keys had; without values */
+  uint64_t *growth;           /* copies x fields */
   struct map_falls falls;
-  uint32_t pass;
-  bool known; /* fields and entries belong to map.info.id */
-  bool fresh; /* all entries of the last reading are known, or there were none:
+  uint32_t pass; /* number of the last pass over the entries */
+  bool known;    /* fields and entries belong to map.info.id */
+  bool fresh; /* every entry that the map had at the last reading is known, so
                  new entries count from 0 */
   bool full;  /* more entries than rows at the last complete reading */
-  bool refused[2];  /* reported that a name is too long; that names clash */
-  bool failed;      /* the last try to open it failed */
-  uint64_t next_ns; /* when to read it again, CLOCK_MONOTONIC */
-  char said[MAP_SAID_SIZE];
+  bool said_long;           /* reported that a name is too long */
+  bool said_clash;          /* reported that several keys have the same name */
+  bool failed;              /* the last try to open it failed */
+  uint64_t next_ns;         /* when to read it again, CLOCK_MONOTONIC */
+  char said[MAP_SAID_SIZE]; /* the last message */
 
-  bool in_region;
+  bool in_region;  /* the region has a table for this map */
   uint32_t number; /* number of its table in the region */
   uint32_t room;   /* rows of its table */
   percore_core_table_t core;
@@ -41,35 +43,35 @@ struct map_source {
 struct map_publisher {
   struct map_publisher_options options;
   struct percore_region *region;
-  percore_slot_t *slots; /* one for each possible core */
-  int *cores;
+  int cores[MAP_CORES_MAX]; /* the possible cores */
+  percore_slot_t slots[MAP_CORES_MAX];
   size_t cores_len;
   struct map_source *sources;
   size_t len;
-  bool outdated; /* the tables no longer match the maps: create a new region */
-  char said[MAP_SAID_SIZE];
+  bool outdated;            /* the region's tables no longer match the maps */
+  char said[MAP_SAID_SIZE]; /* the last message about the region */
 };
 
-/* Reports a line, unless it equals the last line. "" only forgets the last
- * line. */
+/* Reports a line unless it equals `said`, and stores it there. An empty line
+ * only clears `said`. */
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
 /* Appends advice to a message, unless it is NULL. */
 void map_advise(char why[MAP_WHY_SIZE], const char *advice);
 
-/* Learns which fields the open map has, and which of them to read. */
+/* Finds out which fields the open map has, and chooses those to read. */
 int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
 
-/* False while the map rests from its last reading. */
-bool map_source_is_due(const struct map_source *source);
+/* Opens the map if it is due to be read, and learns its fields if it is another
+ * map than before. Reports a failure. */
+void map_source_open(struct map_source *source);
 
-/* Opens the map and, if it is not the same map as before, learns its fields.
- * Returns 0, or a negative errno after saying why. */
-int map_source_open(struct map_source *source);
+/* False if the map was never read, or if all of its fields are withheld. */
+bool map_source_has_table(const struct map_source *source);
 
-/* False if all fields are withheld; the map then has no table. */
-bool map_source_has_fields(const struct map_source *source);
+/* Removes the rows of all entries from the region, and keeps the entries. */
+void map_source_remove_rows(struct map_source *source);
 
 /* Returns how many rows the map's table should have. */
 uint32_t map_source_max_rows(const struct map_source *source);

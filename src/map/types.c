@@ -53,8 +53,7 @@ static void load_library(void) {
       return;
     memcpy(functions[i].function, &symbol, sizeof(symbol));
   }
-  libbpf.set_print(
-      NULL); /* by default libbpf writes to stderr, which here is collectd's */
+  libbpf.set_print(NULL); /* by default libbpf writes messages to stderr */
   library_loaded = true;
 }
 
@@ -78,6 +77,29 @@ const char *btf_name(const struct btf *btf, uint32_t offset) {
 }
 
 const void *btf_tail(const struct btf_type *type) { return type + 1; }
+
+uint32_t btf_encoding(const struct btf_type *type) {
+  uint32_t word = 0;
+  if (BTF_INFO_KIND(type->info) == BTF_KIND_INT)
+    memcpy(&word, btf_tail(type), sizeof(word));
+  return BTF_INT_ENCODING(word);
+}
+
+bool btf_find_member(struct btf_part *place, const struct btf *btf,
+                     const struct btf_type *type, uint32_t i) {
+  const struct btf_member *member =
+      (const struct btf_member *)btf_tail(type) + i;
+  const char *name = btf_name(btf, member->name_off);
+  uint32_t bits = member->offset;
+  if (BTF_INFO_KFLAG(type->info)) {
+    if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
+      return false;
+    bits = BTF_MEMBER_BIT_OFFSET(bits);
+  }
+  *place =
+      (struct btf_part){.name = name, .type = member->type, .offset = bits / 8};
+  return bits % 8 == 0 && name[0] != '_' && strncmp(name, "pad", 3) != 0;
+}
 
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
@@ -134,7 +156,7 @@ long btf_size(const struct btf *btf, uint32_t id) {
   return -1;
 }
 
-/* Collects the tags once, because each member is asked for its tags. */
+/* Collects the tags once, because they are looked up for every member. */
 static int find_tags(struct btf_types *types, char why[MAP_WHY_SIZE]) {
   uint32_t count = libbpf.count(types->btf);
   types->tags = calloc(TAGS_MAX, sizeof(*types->tags));
@@ -183,12 +205,12 @@ static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
   const struct btf_type *type = btf_resolve(btf, &map_type);
   if (type == NULL || BTF_INFO_KIND(type->info) != BTF_KIND_STRUCT)
     return 0;
-  const struct btf_member *members = btf_tail(type);
   for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
-    uint32_t id = members[i].type;
-    if (strcmp(btf_name(btf, members[i].name_off), member_name) != 0)
+    struct btf_part member;
+    if (!btf_find_member(&member, btf, type, i) ||
+        strcmp(member.name, member_name) != 0)
       continue;
-    const struct btf_type *pointer = btf_resolve(btf, &id);
+    const struct btf_type *pointer = btf_resolve(btf, &member.type);
     return pointer != NULL && BTF_INFO_KIND(pointer->info) == BTF_KIND_PTR
                ? pointer->type
                : 0;
@@ -263,25 +285,19 @@ static int parse_file(struct btf_types *types, const char *file,
   return -error;
 }
 
-static int load_from_kernel(struct btf_types *types, uint32_t id,
-                            char why[MAP_WHY_SIZE]) {
-  types->btf = libbpf.load_from_kernel(id);
-  if (types->btf != NULL)
-    return 0;
-  int error = errno;
-  snprintf(why, MAP_WHY_SIZE, "cannot read its type information: %s",
-           strerror(error));
-  return -error;
-}
-
 static int find_types(struct btf_types *types, const struct map_info *info,
                       const char *file, char why[MAP_WHY_SIZE]) {
-  int status = file != NULL ? parse_file(types, file, why)
-                            : load_from_kernel(types, info->btf_id, why);
-  if (status != 0)
-    return status;
-  if (file != NULL)
-    return find_in_file(types, info, why);
+  if (file != NULL) {
+    int status = parse_file(types, file, why);
+    return status == 0 ? find_in_file(types, info, why) : status;
+  }
+  types->btf = libbpf.load_from_kernel(info->btf_id);
+  if (types->btf == NULL) {
+    int error = errno;
+    snprintf(why, MAP_WHY_SIZE, "cannot read its type information: %s",
+             strerror(error));
+    return -error;
+  }
   types->key = info->btf_key_type_id;
   types->value = info->btf_value_type_id;
   return 0;

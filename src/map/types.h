@@ -50,4 +50,19 @@ const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
 /* Returns the data that follows a type: its members, elements or variables. */
 const void *btf_tail(const struct btf_type *type);
 
+/* Returns the BTF_INT_ENCODING of an integer: a set of BTF_INT_SIGNED,
+ * BTF_INT_CHAR and BTF_INT_BOOL. Returns 0 for all other types. */
+uint32_t btf_encoding(const struct btf_type *type);
+
+/* A member that becomes a field or part of a name. */
+struct btf_part {
+  const char *name;
+  uint32_t type, offset; /* offset in bytes */
+};
+
+/* Finds member `i`. Returns false if percore leaves the member out: bit fields,
+ * padding, and members whose names begin with '_'. */
+bool btf_find_member(struct btf_part *place, const struct btf *btf,
+                     const struct btf_type *type, uint32_t i);
+
 #endif

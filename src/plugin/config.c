@@ -7,27 +7,14 @@
 #include <math.h>
 
 #define AT(member) offsetof(struct config, member)
-#define LIST_ALLOWED                                                           \
-  "one list of core numbers from 0 to 8191, such as \"0-15,32\""
 #define MAX_VALUES_DEFAULT 100000
 #define MAX_MEMORY_DEFAULT 1073741824
-
-static int replace_string(char **member, const char *text) {
-  char *copy = strdup(text);
-  if (copy == NULL) {
-    ERROR("percore: out of memory.");
-    return -1;
-  }
-  free(*member);
-  *member = copy;
-  return 0;
-}
 
 /* ---------------------------------------------------------------------------
  * Options of the plugin
  */
 
-/* Adds the list in item->values[at] to *cores. A single core may be given as a
+/* Adds the cores that item->values[at] lists. A single core may be given as a
  * number. */
 static int add_cores(struct core_set *cores, const struct config_option *option,
                      const oconfig_item_t *item, int at) {
@@ -55,16 +42,13 @@ static int add_cores(struct core_set *cores, const struct config_option *option,
 
 static int read_cores(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
-  struct config *config = into;
+  struct core_set *cores = (void *)((char *)into + option->offset);
   if (!config_has_values(item, 1))
     return config_option_refuse(option, item, NULL);
-  if (add_cores(&config->cores, option, item, 0) != 0)
-    return -1;
-  config->cores_given = true;
-  return 0;
+  return add_cores(cores, option, item, 0);
 }
 
-/* True if the name can be a plugin instance in identifiers. */
+/* True if the name may be used as a plugin instance. */
 static bool is_group_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length >= FIGURES_NAME_MAX ||
@@ -99,16 +83,10 @@ static struct figures_group *find_group(struct config *config,
   for (size_t i = 0; i < config->groups_len; i++)
     if (strcmp(config->groups[i].name, name) == 0)
       return &config->groups[i];
-  struct figures_group *groups =
-      realloc(config->groups, (config->groups_len + 1) * sizeof(*groups));
-  if (groups == NULL) {
-    ERROR("percore: out of memory.");
-    return NULL;
-  }
-  config->groups = groups;
-  struct figures_group *group = &groups[config->groups_len++];
-  memset(group, 0, sizeof(*group));
-  sstrncpy(group->name, name, sizeof(group->name));
+  struct figures_group *group =
+      config_append(&config->groups, &config->groups_len, sizeof(*group));
+  if (group != NULL)
+    sstrncpy(group->name, name, sizeof(group->name));
   return group;
 }
 
@@ -123,24 +101,8 @@ static int read_group(void *into, const struct config_option *option,
     return config_option_refuse(option, item, "not a valid name for a group");
   if (is_reserved_name(name))
     return config_option_refuse(option, item, "percore uses that name itself");
-  struct core_set cores;
-  core_set_clear(&cores);
-  if (add_cores(&cores, option, item, 1) != 0)
-    return -1;
   struct figures_group *group = find_group(config, name);
-  if (group == NULL)
-    return -1;
-  core_set_union(&group->cores, &cores);
-  return 0;
-}
-
-static int read_wake_cores(void *into, const struct config_option *option,
-                           const oconfig_item_t *item) {
-  struct config *config = into;
-  if (!config_has_values(item, 1))
-    return config_option_refuse(option, item, NULL);
-  config->wake_latency.cores_given = true;
-  return add_cores(&config->wake_latency.cores, option, item, 0);
+  return group != NULL ? add_cores(&group->cores, option, item, 1) : -1;
 }
 
 static int read_wake_latency(void *into, const struct config_option *option,
@@ -165,13 +127,14 @@ static int read_map(void *into,
   return map_config_read(&config->maps, &config->regions, item);
 }
 
+static bool is_root(const char *path) {
+  return path[0] == '/' && strlen(path) < PATH_MAX / 2;
+}
+
 static int read_sys_root(void *into, const struct config_option *option,
                          const oconfig_item_t *item) {
   struct config *config = into;
-  const char *path = config_one_string(item);
-  if (path == NULL || path[0] != '/' || strlen(path) >= PATH_MAX / 2)
-    return config_option_refuse(option, item, NULL);
-  if (replace_string(&config->sys_root, path) != 0)
+  if (config_string(into, option, item) != 0)
     return -1;
   size_t length = strlen(config->sys_root);
   while (length > 0 && config->sys_root[length - 1] == '/')
@@ -189,7 +152,7 @@ static int read_source(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
   struct config *config = into;
   const char *text = config_one_string(item);
-  if (text == NULL || source_parse(&config->load.source, text) != 0)
+  if (text == NULL || source_parse(&config->sampler.engine.source, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
@@ -198,7 +161,8 @@ static int read_denominator(void *into, const struct config_option *option,
                             const oconfig_item_t *item) {
   struct config *config = into;
   const char *text = config_one_string(item);
-  if (text == NULL || denominator_parse(&config->load.denominator, text) != 0)
+  if (text == NULL ||
+      denominator_parse(&config->sampler.engine.denominator, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
@@ -208,21 +172,13 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   struct config *config = into;
   const char *text = config_one_string(item);
   if (text == NULL ||
-      isolated_cores_parse(&config->load.isolated_cores, text) != 0)
+      isolated_cores_parse(&config->sampler.engine.isolated_cores, text) != 0)
     return config_option_refuse(option, item, NULL);
   return 0;
 }
 
-static int read_also_isolated(void *into, const struct config_option *option,
-                              const oconfig_item_t *item) {
-  struct config *config = into;
-  if (!config_has_values(item, 1))
-    return config_option_refuse(option, item, NULL);
-  return add_cores(&config->load.also_isolated, option, item, 0);
-}
-
-/* Checks only the syntax, because one file serves many hosts, and not all of
- * them need to have this PMU. */
+/* Checks only the syntax: the same file may configure many hosts, and some of
+ * them may lack this PMU. */
 static bool is_event(const char *text) {
   const char *digits = NULL;
   if (text[0] == 'r')
@@ -239,22 +195,13 @@ static bool is_event(const char *text) {
          strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
 }
 
-static int read_event(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  struct config *config = into;
-  const char *text = config_one_string(item);
-  if (text == NULL || !is_event(text))
-    return config_option_refuse(option, item, NULL);
-  return replace_string(&config->load.event, text);
-}
-
-static int add_period(struct config *config, double period_s) {
-  for (size_t i = 0; i < config->load_average.periods_len; i++)
-    if (config->load_average.period_s[i] == period_s)
+static int add_period(struct figures_options *figures, double period_s) {
+  for (size_t i = 0; i < figures->periods_len; i++)
+    if (figures->period_s[i] == period_s)
       return 0;
-  if (config->load_average.periods_len == FIGURES_PERIODS_MAX)
+  if (figures->periods_len == FIGURES_PERIODS_MAX)
     return -1;
-  config->load_average.period_s[config->load_average.periods_len++] = period_s;
+  figures->period_s[figures->periods_len++] = period_s;
   return 0;
 }
 
@@ -267,7 +214,7 @@ static int read_period(void *into, const struct config_option *option,
     const oconfig_value_t *value = &item->values[i];
     if (!config_is_whole(value, option))
       return config_option_refuse(option, item, NULL);
-    if (add_period(config, value->value.number) != 0)
+    if (add_period(&config->sampler.figures, value->value.number) != 0)
       return config_option_refuse(option, item,
                                   "at most 13 further periods are allowed");
   }
@@ -277,6 +224,13 @@ static int read_period(void *into, const struct config_option *option,
 /* ---------------------------------------------------------------------------
  * All options
  */
+
+#define CORES(name, member)                                                    \
+  {                                                                            \
+    .key = name, .read = read_cores,                                           \
+    .allowed = "one list of core numbers from 0 to 8191, such as \"0-15,32\"", \
+    .offset = AT(member)                                                       \
+  }
 
 static const struct config_option load_options[] = {
     {.key = "Source",
@@ -290,23 +244,21 @@ static const struct config_option load_options[] = {
     {.key = "IsolatedCores",
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
-    {.key = "AlsoIsolated",
-     .read = read_also_isolated,
-     .allowed = LIST_ALLOWED},
+    CORES("AlsoIsolated", sampler.engine.also_isolated),
     {.key = "SampleInterval",
      .read = config_number,
      .allowed = "one number of seconds from 0.05 to 60, without quotes",
      .offset = AT(load.sample_interval_s),
      .min = 0.05,
      .max = 60},
-    {.key = "Event",
-     .read = read_event,
-     .allowed = "an event in sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
-                "or a raw event, \"r1a8\" or \"0x1a8\""},
+    CONFIG_STRING("Event", struct config, sampler.engine.event, is_event,
+                  "an event in sysfs, \"pmu/name/\" or "
+                  "\"pmu/term=value,term/\", or a raw event, \"r1a8\" or "
+                  "\"0x1a8\""),
     {.key = "BaseFrequency",
      .read = config_number,
      .allowed = "one number of Hz from 1000000 to 100000000000, without quotes",
-     .offset = AT(load.base_frequency_hz),
+     .offset = AT(sampler.engine.base_frequency_hz),
      .min = 1e6,
      .max = 1e11},
     CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
@@ -314,15 +266,15 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportMinimum", struct config, load.report_minimum),
     CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
     CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
-    CONFIG_BOOLEAN("ReportFrequency", struct config, load.report_frequency),
-    CONFIG_BOOLEAN("ReportIPC", struct config, load.report_ipc),
-    CONFIG_BOOLEAN("ReportSMI", struct config, load.report_smi),
-    CONFIG_BOOLEAN("ReportThrottles", struct config, load.report_throttles),
-    CONFIG_BOOLEAN("ReportSchedstat", struct config, load.report_schedstat),
+    CONFIG_BOOLEAN("ReportFrequency", struct config, sampler.engine.frequency),
+    CONFIG_BOOLEAN("ReportIPC", struct config, sampler.engine.ipc),
+    CONFIG_BOOLEAN("ReportSMI", struct config, sampler.engine.smi),
+    CONFIG_BOOLEAN("ReportThrottles", struct config, sampler.figures.throttles),
+    CONFIG_BOOLEAN("ReportSchedstat", struct config, sampler.figures.schedstat),
     CONFIG_BOOLEAN("ReportSoftirq", struct config, load.report_softirq),
-    CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),
-    CONFIG_BOOLEAN("ReportResidency", struct config, load.report_residency),
-    CONFIG_BOOLEAN("ReportPower", struct config, load.report_power),
+    CONFIG_BOOLEAN("ReportCStates", struct config, sampler.figures.cstates),
+    CONFIG_BOOLEAN("ReportResidency", struct config, sampler.figures.residency),
+    CONFIG_BOOLEAN("ReportPower", struct config, sampler.figures.power),
     {.key = NULL},
 };
 
@@ -333,13 +285,14 @@ static const struct config_option load_average_options[] = {
          "whole seconds from 10 to 3600, at most 13 of them, without quotes",
      .min = 10,
      .max = 3600},
-    CONFIG_BOOLEAN("RunQueue", struct config, load_average.run_queue),
-    CONFIG_BOOLEAN("CountBlocked", struct config, load_average.count_blocked),
+    CONFIG_BOOLEAN("RunQueue", struct config, sampler.figures.run_queue),
+    CONFIG_BOOLEAN("CountBlocked", struct config,
+                   sampler.figures.count_blocked),
     {.key = NULL},
 };
 
 static const struct config_option wake_latency_options[] = {
-    {.key = "Cores", .read = read_wake_cores, .allowed = LIST_ALLOWED},
+    CORES("Cores", wake_latency.cores),
     {.key = "Probes",
      .read = config_integer,
      .allowed = "a whole number from 10 to 1000, without quotes",
@@ -355,15 +308,25 @@ static const struct config_option wake_latency_options[] = {
     {.key = NULL},
 };
 
+#define BLOCK(name, reader, options)                                           \
+  {                                                                            \
+    .key = name, .read = reader, .block = options,                             \
+    .allowed = "a block, <" name "> to </" name ">"                            \
+  }
+
 static const struct config_option plugin_options[] = {
-    {.key = "Cores", .read = read_cores, .allowed = LIST_ALLOWED},
+    CORES("Cores", cores),
     {.key = "Group",
      .read = read_group,
      .allowed =
          "a name (a letter, then letters, digits, - and _, at most 63) and a "
          "list "
          "of core numbers from 0 to 8191, such as \"dataplane\" \"2-15\""},
-    {.key = "SysRoot", .read = read_sys_root, .allowed = "one absolute path"},
+    {.key = "SysRoot",
+     .read = read_sys_root,
+     .allowed = "one absolute path",
+     .is_valid = is_root,
+     .offset = AT(sys_root)},
     CONFIG_BOOLEAN("HostPerf", struct config, host_perf),
     {.key = "MaxValues",
      .read = config_integer,
@@ -379,18 +342,9 @@ static const struct config_option plugin_options[] = {
      .min = 1048576,
      .max = 70368744177664.},
     CONFIG_BOOLEAN("SendNotifications", struct config, send_notifications),
-    {.key = "Load",
-     .read = config_block,
-     .allowed = "a block, <Load> to </Load>",
-     .block = load_options},
-    {.key = "LoadAverage",
-     .read = config_block,
-     .allowed = "a block, <LoadAverage> to </LoadAverage>",
-     .block = load_average_options},
-    {.key = "WakeLatency",
-     .read = read_wake_latency,
-     .allowed = "a block, <WakeLatency> to </WakeLatency>",
-     .block = wake_latency_options},
+    BLOCK("Load", config_block, load_options),
+    BLOCK("LoadAverage", config_block, load_average_options),
+    BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
     {.key = "Region", .read = read_region, .allowed = ""},
     {.key = "Map", .read = read_map, .allowed = ""},
     {.key = NULL},
@@ -405,15 +359,15 @@ void config_init(struct config *config) {
       .max_values = MAX_VALUES_DEFAULT,
       .max_memory = MAX_MEMORY_DEFAULT,
       .send_notifications = true,
-      .load = {.source = SOURCE_AUTO,
-               .denominator = DENOMINATOR_AUTO,
-               .isolated_cores = ISOLATED_CORES_IDLE,
-               .report_per_core = true,
-               .report_host = true},
-      .load_average = {.period_s = {60, 300, 900},
-                       .periods_len = CONFIG_PERIODS_STANDARD,
-                       .run_queue = true,
-                       .count_blocked = true},
+      .sampler = {.engine = {.source = SOURCE_AUTO,
+                             .denominator = DENOMINATOR_AUTO,
+                             .isolated_cores = ISOLATED_CORES_IDLE,
+                             .raise_limit = true},
+                  .figures = {.period_s = {60, 300, 900},
+                              .periods_len = CONFIG_PERIODS_STANDARD,
+                              .run_queue = true,
+                              .count_blocked = true}},
+      .load = {.report_per_core = true, .report_host = true},
       .wake_latency = {.probes = 100, .max_load = 50},
   };
 }
@@ -421,7 +375,7 @@ void config_init(struct config *config) {
 void config_free(struct config *config) {
   sfree(config->groups);
   sfree(config->sys_root);
-  sfree(config->load.event);
+  free((char *)config->sampler.engine.event);
   region_configs_free(&config->regions);
   map_configs_free(&config->maps);
   config_init(config);
@@ -430,7 +384,8 @@ void config_free(struct config *config) {
 int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;
-  if (config->load.source == SOURCE_EVENT && config->load.event == NULL) {
+  if (config->sampler.engine.source == SOURCE_EVENT &&
+      config->sampler.engine.event == NULL) {
     ERROR("percore: Source \"event\": no event is given; set Event in the same "
           "<Plugin percore> block or an earlier one.");
     return -1;
@@ -440,34 +395,13 @@ int config_read(struct config *config, const oconfig_item_t *block) {
 
 void config_sampler_options(const struct config *config,
                             struct sampler_options *options) {
-  *options = (struct sampler_options){
-      .engine = {.cores = config->cores_given ? &config->cores : NULL,
-                 .hardware = config->sys_root == NULL || config->host_perf,
-                 .source = config->load.source,
-                 .event = config->load.event,
-                 .base_frequency_hz = config->load.base_frequency_hz,
-                 .denominator = config->load.denominator,
-                 .isolated_cores = config->load.isolated_cores,
-                 .also_isolated = config->load.also_isolated,
-                 .ipc = config->load.report_ipc,
-                 .frequency = config->load.report_frequency,
-                 .smi = config->load.report_smi,
-                 .raise_limit = true},
-      .figures = {.periods_len = config->load_average.periods_len,
-                  .run_queue = config->load_average.run_queue,
-                  .count_blocked = config->load_average.count_blocked,
-                  .cstates = config->load.report_cstates,
-                  .residency = config->load.report_residency,
-                  .power = config->load.report_power,
-                  .throttles = config->load.report_throttles,
-                  .schedstat = config->load.report_schedstat,
-                  .softirq = config->load.report_per_core &&
-                             config->load.report_softirq,
-                  .groups = config->groups,
-                  .groups_len = config->groups_len},
-      .sample_interval_ns =
-          (uint64_t)llround(config->load.sample_interval_s * 1e9),
-  };
-  memcpy(options->figures.period_s, config->load_average.period_s,
-         sizeof(options->figures.period_s));
+  *options = config->sampler;
+  options->engine.cores = config_cores(&config->cores);
+  options->engine.hardware = config->sys_root == NULL || config->host_perf;
+  options->figures.softirq =
+      config->load.report_per_core && config->load.report_softirq;
+  options->figures.groups = config->groups;
+  options->figures.groups_len = config->groups_len;
+  options->sample_interval_ns =
+      (uint64_t)llround(config->load.sample_interval_s * 1e9);
 }

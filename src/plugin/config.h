@@ -1,19 +1,18 @@
 /* plugin/ connects percore to collectd: it reads options, and dispatches values
  * and notifications. Only this folder includes collectd's headers, and no other
- * folder depends on it. It does not measure: cycles/ and region/ supply
+ * folder depends on it. It measures nothing itself: the other folders supply
  * figures, and plugin/ gives them names.
  *
- *   config    the options of <Plugin percore>; config_option reads them by
- *             tables
- *   plugin    the life cycle: module_register, init, read, shutdown
- *   dispatch  turns a snapshot into value lists; put dispatches one value
- *   notify    turns changes since the last snapshot into notifications
+ *   config        the options of <Plugin percore>; config_option reads them by
+ *                 tables
+ *   plugin        the life cycle: module_register, init, read, shutdown
+ *   dispatch      turns a snapshot into value lists; put dispatches one value
+ *   notify        turns changes since the last snapshot into notifications
  *   wake_sampler  a thread that measures how fast cores wake
- *   region_*  the same for regions: their options (config), value lists
- *             (dispatch), and a thread of their own (sampler) that watches
- *             producers (watch, list, instance, health), reads tables (table,
- *             follow, part) into sums over instances (sum, rows, top, choice)
- *             and makes values of them (values, workers, snapshot)
+ *   map_config    the options of <Map>
+ *   map_sampler   a thread that publishes BPF maps as regions
+ *   region_*      options, value lists and notifications of regions, and a
+ *                 thread that reads regions (region_sampler)
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
  * -1 after logging the error. All others return 0 or -errno; those that can
@@ -34,10 +33,9 @@
 /* Load averages over 60, 300 and 900 s are always kept (type `load`). */
 #define CONFIG_PERIODS_STANDARD 3
 
-/* The options of <Plugin percore>; each block is a struct. */
+/* The options of <Plugin percore>. */
 struct config {
-  bool cores_given; /* false: all cores, looked up again at each sample */
-  struct core_set cores;
+  struct core_set cores; /* empty: all cores, looked up again at each sample */
   struct figures_group *groups;
   size_t groups_len;
   char *sys_root; /* absolute, without a trailing slash; NULL: "/" */
@@ -46,43 +44,27 @@ struct config {
   double max_memory; /* for regions, in bytes */
   bool send_notifications;
 
+  /* <LoadAverage>, and those options of <Load> that the sampler itself needs.
+   * They are read into its options, which config_sampler_options completes. */
+  struct sampler_options sampler;
+
+  /* All other options of <Load>. */
   struct {
-    enum source source;
-    enum denominator denominator;
-    enum isolated_cores isolated_cores;
-    struct core_set also_isolated;
     double sample_interval_s; /* 0: the sampler's default */
-    char *event;
-    double base_frequency_hz; /* 0: measure it */
     bool report_per_core;
     bool report_host;
     bool report_minimum;
     bool report_hidden;
     bool report_time;
-    bool report_frequency;
-    bool report_ipc;
-    bool report_smi;
-    bool report_throttles;
-    bool report_schedstat;
     bool report_softirq;
-    bool report_cstates;
-    bool report_residency;
-    bool report_power;
   } load;
 
   struct {
-    double period_s[FIGURES_PERIODS_MAX];
-    size_t periods_len;
-    bool run_queue;
-    bool count_blocked;
-  } load_average;
-
-  struct {
-    bool enabled;     /* there is a block */
-    bool cores_given; /* false: all measured cores, none of them isolated */
+    bool enabled; /* there is a <WakeLatency> block */
+    /* Empty: all measured cores, provided that no core is isolated. */
     struct core_set cores;
-    int probes;      /* of a core in an interval */
-    double max_load; /* percent; a busier core is not probed */
+    int probes;      /* per core and interval */
+    double max_load; /* in percent; a core with a higher load is not probed */
   } wake_latency;
 
   struct region_configs regions;
@@ -97,6 +79,13 @@ void config_free(struct config *config);
  * ignored with a warning. If a value is bad, the error names the option, the
  * value and what is allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
+
+/* Returns the cores, or NULL if the option was not given. The option does not
+ * accept an empty list, so an empty set means that it was not given. */
+static inline const struct core_set *
+config_cores(const struct core_set *cores) {
+  return core_set_next(cores, -1) >= 0 ? cores : NULL;
+}
 
 /* Fills in the options of the sampler except interval_ns, machine and journal.
  * *options points into *config. */

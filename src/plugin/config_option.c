@@ -116,6 +116,22 @@ int config_integer(void *into, const struct config_option *option,
   return 0;
 }
 
+int config_string(void *into, const struct config_option *option,
+                  const oconfig_item_t *item) {
+  const char *text = config_one_string(item);
+  if (text == NULL || !option->is_valid(text))
+    return config_option_refuse(option, item, NULL);
+  char *copy = strdup(text);
+  if (copy == NULL) {
+    ERROR("percore: out of memory.");
+    return -1;
+  }
+  char **member = MEMBER(char *, into, option);
+  free(*member);
+  *member = copy;
+  return 0;
+}
+
 int config_boolean(void *into, const struct config_option *option,
                    const oconfig_item_t *item) {
   bool *member = MEMBER(bool, into, option);
@@ -144,8 +160,8 @@ int config_block(void *into, const struct config_option *option,
  * Tables
  */
 
-static const struct config_option *
-find_option(const struct config_option *options, const char *key) {
+const struct config_option *
+config_option_find(const struct config_option *options, const char *key) {
   for (; options->key != NULL; options++)
     if (strcasecmp(options->key, key) == 0)
       return options;
@@ -156,7 +172,8 @@ find_option(const struct config_option *options, const char *key) {
 static const char *find_block(const struct config_option *options,
                               const char *key) {
   for (; options->key != NULL; options++)
-    if (options->block != NULL && find_option(options->block, key) != NULL)
+    if (options->block != NULL &&
+        config_option_find(options->block, key) != NULL)
       return options->key;
   return NULL;
 }
@@ -177,7 +194,7 @@ int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block) {
   for (int i = 0; i < block->children_num; i++) {
     const oconfig_item_t *item = &block->children[i];
-    const struct config_option *option = find_option(options, item->key);
+    const struct config_option *option = config_option_find(options, item->key);
     if (option == NULL) {
       warn_of_unknown(options, item, block->key);
       continue;

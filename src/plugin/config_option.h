@@ -14,15 +14,19 @@ struct config_option {
   int (*read)(void *into, const struct config_option *option,
               const oconfig_item_t *item);
   const char *allowed; /* completes the sentence "must be ..." */
-  size_t offset;       /* offset of the member; used by the readers below */
+  size_t offset;       /* offset of the member that a reader sets */
   double min, max;     /* limits of a number */
-  const struct config_option
-      *block; /* options inside the block, for config_block */
+  bool (*is_valid)(const char *text); /* accepts a string */
+  const struct config_option *block;  /* options inside a block */
 };
 
-/* Reads a block according to a table, which ends with an option without a key.
- * Unknown options are ignored with a warning, which names the block that the
- * option belongs in. */
+/* Finds an option in a table, which ends with an option without a key. Names
+ * are not case-sensitive. Returns NULL if the table lacks the option. */
+const struct config_option *
+config_option_find(const struct config_option *options, const char *key);
+
+/* Reads a block according to a table. Unknown options are ignored with a
+ * warning, which names the block that the option belongs in. */
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block);
 
@@ -30,10 +34,21 @@ int config_options_read(void *into, const struct config_option *options,
  * Readers
  */
 
+/* Reads a number between `min` and `max` into a double. */
 int config_number(void *into, const struct config_option *option,
-                  const oconfig_item_t *item); /* reads into a double */
+                  const oconfig_item_t *item);
+/* Reads a whole number between `min` and `max` into an int or unsigned int. */
 int config_integer(void *into, const struct config_option *option,
-                   const oconfig_item_t *item); /* reads into an int */
+                   const oconfig_item_t *item);
+/* Copies a string that is_valid accepts into a char *, and frees the string
+ * that the member pointed to. */
+int config_string(void *into, const struct config_option *option,
+                  const oconfig_item_t *item);
+#define CONFIG_STRING(name, type, member, check, values)                       \
+  {                                                                            \
+    .key = name, .read = config_string, .allowed = values, .is_valid = check,  \
+    .offset = offsetof(type, member)                                           \
+  }
 /* Reads a bool: true, yes, on and so forth, quoted or not, as everywhere in
  * collectd. */
 int config_boolean(void *into, const struct config_option *option,
@@ -43,6 +58,7 @@ int config_boolean(void *into, const struct config_option *option,
     .key = name, .read = config_boolean, .allowed = "true or false",           \
     .offset = offsetof(type, member)                                           \
   }
+/* Reads the options of `block` into the same struct. */
 int config_block(void *into, const struct config_option *option,
                  const oconfig_item_t *item);
 

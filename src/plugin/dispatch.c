@@ -6,14 +6,14 @@
 
 #include <math.h>
 
-#define WHEN(member) offsetof(struct config, load.member)
+#define WHEN(member) offsetof(struct config, member)
 #define CORE(member) offsetof(struct core_figures, member)
 
 /* The standard periods are one value with three data sources; each further
  * period is a separate value. */
-static void put_load_averages(struct out *out, const struct snapshot *snapshot,
-                              const double *average, const char *name,
-                              double ceiling) {
+static void put_load_averages(struct out *out, const double *average,
+                              const char *name, double ceiling) {
+  const struct snapshot *snapshot = out->snapshot;
   double value[FIGURES_PERIODS_MAX];
   for (size_t i = 0; i < snapshot->periods_len; i++)
     value[i] = fmin(scaled(average[i], PLAIN), ceiling);
@@ -39,27 +39,32 @@ static void put_load_averages(struct out *out, const struct snapshot *snapshot,
  */
 
 static const struct metric core_details[] = {
-    {"gauge", "hidden", POINTS, CORE(hidden), WHEN(report_hidden)},
-    {"gauge", "unaccounted", POINTS, CORE(unaccounted), WHEN(report_hidden)},
-    {"percent", "steal", PERCENT, CORE(steal), WHEN(report_hidden)},
-    {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(report_frequency)},
-    {"operations", "smi", COUNT, CORE(smi), WHEN(report_smi)},
-    {"operations", "throttle", COUNT, CORE(throttles), WHEN(report_throttles)},
+    {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
+    {"gauge", "unaccounted", POINTS, CORE(unaccounted),
+     WHEN(load.report_hidden)},
+    {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
+    {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
+    {"operations", "smi", COUNT, CORE(smi), WHEN(sampler.engine.smi)},
+    {"operations", "throttle", COUNT, CORE(throttles),
+     WHEN(sampler.figures.throttles)},
     {"operations", "throttle_package", COUNT, CORE(package_throttles),
-     WHEN(report_throttles)},
-    {"contextswitch", "", COUNT, CORE(switches), WHEN(report_schedstat)},
-    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(report_schedstat)},
-    {"percent", "hardirq", PERCENT, CORE(softirq.hard), WHEN(report_softirq)},
+     WHEN(sampler.figures.throttles)},
+    {"contextswitch", "", COUNT, CORE(switches),
+     WHEN(sampler.figures.schedstat)},
+    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
+    {"percent", "hardirq", PERCENT, CORE(softirq.hard),
+     WHEN(load.report_softirq)},
     {"percent", "softirq_all", PERCENT, CORE(softirq.softirq),
-     WHEN(report_softirq)},
+     WHEN(load.report_softirq)},
     {"percent", "softirq_idle", PERCENT, CORE(softirq.context[SOFTIRQ_IDLE]),
-     WHEN(report_softirq)},
+     WHEN(load.report_softirq)},
     {"percent", "softirq_tasks", PERCENT, CORE(softirq.context[SOFTIRQ_TASKS]),
-     WHEN(report_softirq)},
+     WHEN(load.report_softirq)},
     {"percent", "softirq_ksoftirqd", PERCENT,
-     CORE(softirq.context[SOFTIRQ_KSOFTIRQD]), WHEN(report_softirq)},
-    {"ipc", "", PLAIN, CORE(ipc), WHEN(report_ipc)},
-    {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
+     CORE(softirq.context[SOFTIRQ_KSOFTIRQD]), WHEN(load.report_softirq)},
+    {"ipc", "", PLAIN, CORE(ipc), WHEN(sampler.engine.ipc)},
+    {"percent", "ipc_running", PERCENT, CORE(ipc_running),
+     WHEN(sampler.engine.ipc)},
 };
 
 static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
@@ -99,20 +104,15 @@ static void put_softirq_vectors(struct out *out,
   }
 }
 
-static void put_core_load(struct out *out, const struct config *config,
-                          const struct core_figures *core,
-                          const struct snapshot *snapshot) {
-  (void)config;
-  (void)snapshot;
+static void put_core_load(struct out *out, const struct core_figures *core) {
   put_gauge(out, "percent", "busy", core->busy, PERCENT);
 }
 
-static void put_core_averages(struct out *out, const struct config *config,
-                              const struct core_figures *core,
-                              const struct snapshot *snapshot) {
-  put_load_averages(out, snapshot, core->load_average, "", 1);
+static void put_core_averages(struct out *out,
+                              const struct core_figures *core) {
+  put_load_averages(out, core->load_average, "", 1);
   put_gauge(out, "percent", "busy_max", core->busy_max, PERCENT);
-  if (config->load.report_minimum)
+  if (out->config->load.report_minimum)
     put_gauge(out, "percent", "busy_min", core->busy_min, PERCENT);
 }
 
@@ -129,52 +129,44 @@ static void set_subject_core(struct out *out, int core) {
   set_subject(out, PLUGIN_CORE, number);
 }
 
-static void put_times(struct out *out, const struct config *config,
-                      const struct core_figures *core,
-                      const struct snapshot *snapshot) {
-  (void)snapshot;
-  for (int i = 0; config->load.report_time && i < TIMES; i++)
+static void put_times(struct out *out, const struct core_figures *core) {
+  for (int i = 0; out->config->load.report_time && i < TIMES; i++)
     put_gauge(out, "percent", time_names[i], core->time[i], PERCENT);
 }
 
-static void put_core_details(struct out *out, const struct config *config,
-                             const struct core_figures *core,
-                             const struct snapshot *snapshot) {
-  (void)snapshot;
-  put_metrics(out, config, core_details, STATIC_ARRAY_SIZE(core_details), core);
-  if (config->load.report_softirq)
+static void put_core_details(struct out *out, const struct core_figures *core) {
+  put_metrics(out, core_details, STATIC_ARRAY_SIZE(core_details), core);
+  if (out->config->load.report_softirq)
     put_softirq_vectors(out, core);
-  if (config->load.report_cstates)
+  if (out->config->sampler.figures.cstates)
     put_cstates(out, core);
 }
 
-static void for_each_core(struct out *out, const struct config *config,
-                          const struct snapshot *snapshot,
-                          void (*put_core)(struct out *, const struct config *,
-                                           const struct core_figures *,
-                                           const struct snapshot *)) {
-  if (!config->load.report_per_core)
+static void for_each_core(struct out *out,
+                          void (*put_core)(struct out *,
+                                           const struct core_figures *)) {
+  if (!out->config->load.report_per_core)
     return;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
+  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
+    const struct core_figures *core = &out->snapshot->cores[i];
     if (!core->online)
       continue;
     set_subject_core(out, core->core);
-    put_core(out, config, core, snapshot);
+    put_core(out, core);
   }
 }
 
-/* Both lists of cores are in rising order. */
-static void put_wake(struct out *out, const struct wake_figures *wake,
-                     const struct snapshot *snapshot) {
-  size_t at = 0;
+static bool is_online(const struct snapshot *snapshot, int core) {
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (snapshot->cores[i].core == core)
+      return snapshot->cores[i].online;
+  return false;
+}
+
+static void put_wake(struct out *out, const struct wake_figures *wake) {
   for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
     const struct wake_core_figures *core = &wake->cores[i];
-    while (at < snapshot->cores_len && snapshot->cores[at].core < core->core)
-      at++;
-    if (at == snapshot->cores_len)
-      return;
-    if (snapshot->cores[at].core != core->core || !snapshot->cores[at].online)
+    if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
     for (int v = 0; v < WAKE_VALUES; v++)
@@ -186,18 +178,35 @@ static void put_wake(struct out *out, const struct wake_figures *wake,
  * Host
  */
 
-/* If the source idle serves all cores, `unaccounted` equals `hidden`. */
-static bool shows_unaccounted(const struct config *config,
-                              const struct self_figures *self) {
-  for (int source = 0; source < SOURCES; source++)
-    if (source != SOURCE_IDLE && self->cores_by_source[source] > 0)
-      return true;
-  return config->load.report_hidden;
+static void put_spread(struct out *out, const char *prefix,
+                       const struct spread_figures *spread) {
+  const struct {
+    const char *name;
+    double figure;
+  } parts[] = {{"mean", spread->mean},
+               {"min", spread->min},
+               {"max", spread->max},
+               {"stddev", spread->stddev}};
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(parts); i++) {
+    char name[DATA_MAX_NAME_LEN];
+    snprintf(name, sizeof(name), "%s_%s", prefix, parts[i].name);
+    put_gauge(out, "percent", name, parts[i].figure, PERCENT);
+  }
 }
 
-static void put_host(struct out *out, const struct dispatch *dispatch,
-                     const struct snapshot *snapshot) {
-  const struct config *config = dispatch->config;
+/* If the source idle serves all cores, `unaccounted` equals `hidden`, so it is
+ * not shown by default. */
+static bool shows_unaccounted(const struct out *out) {
+  for (int source = 0; source < SOURCES; source++)
+    if (source != SOURCE_IDLE &&
+        out->snapshot->self.cores_by_source[source] > 0)
+      return true;
+  return out->config->load.report_hidden;
+}
+
+static void put_host(struct out *out) {
+  const struct config *config = out->config;
+  const struct snapshot *snapshot = out->snapshot;
   if (!config->load.report_host)
     return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
@@ -205,59 +214,42 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
     if (aggregate->cores_len == 0)
       continue;
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    put_gauge(out, "percent", "cores_mean", aggregate->mean, PERCENT);
-    put_gauge(out, "percent", "cores_min", aggregate->min, PERCENT);
-    put_gauge(out, "percent", "cores_max", aggregate->max, PERCENT);
-    put_gauge(out, "percent", "cores_stddev", aggregate->stddev, PERCENT);
+    put_spread(out, "cores",
+               &(struct spread_figures){aggregate->mean, aggregate->min,
+                                        aggregate->max, aggregate->stddev});
   }
 
   const struct host_figures *host = &snapshot->host;
   set_subject(out, PLUGIN_HOST, INSTANCE_ALL);
-  put_load_averages(out, snapshot, host->load_average, "", CORES_MAX);
-  if (config->load_average.run_queue)
-    put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
-                      GAUGE_MAX);
+  put_load_averages(out, host->load_average, "", CORES_MAX);
+  if (config->sampler.figures.run_queue)
+    put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
   put_gauge(out, "gauge", "cores_without_room", host->cores_without_room,
             PLAIN);
-  if (shows_unaccounted(config, &snapshot->self))
+  if (shows_unaccounted(out))
     put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
     put_gauge(out, "percent", "steal", host->steal, PERCENT);
 }
 
-static void put_time_spreads(struct out *out, const struct config *config,
-                             const struct snapshot *snapshot) {
-  static const struct {
-    const char *name;
-    size_t figure;
-  } spread[] = {
-      {"mean", offsetof(struct spread_figures, mean)},
-      {"min", offsetof(struct spread_figures, min)},
-      {"max", offsetof(struct spread_figures, max)},
-      {"stddev", offsetof(struct spread_figures, stddev)},
-  };
-  if (!config->load.report_time || !config->load.report_host)
+static void put_time_spreads(struct out *out) {
+  const struct snapshot *snapshot = out->snapshot;
+  if (!out->config->load.report_time || !out->config->load.report_host)
     return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    for (size_t j = 0; j < TIMES * STATIC_ARRAY_SIZE(spread); j++) {
-      size_t time = j / STATIC_ARRAY_SIZE(spread);
-      size_t at = j % STATIC_ARRAY_SIZE(spread);
-      char name[DATA_MAX_NAME_LEN];
-      double figure;
-      memcpy(&figure, (const char *)&aggregate->time[time] + spread[at].figure,
-             sizeof(figure));
-      snprintf(name, sizeof(name), "cores_%s_%s", time_names[time],
-               spread[at].name);
-      put_gauge(out, "percent", name, figure, PERCENT);
+    for (int time = 0; time < TIMES; time++) {
+      char prefix[32];
+      snprintf(prefix, sizeof(prefix), "cores_%s", time_names[time]);
+      put_spread(out, prefix, &aggregate->time[time]);
     }
   }
 }
 
-static void put_domain(struct out *out, const struct config *config,
-                       const struct domain_figure *domain) {
+static void put_domain(struct out *out, const struct domain_figure *domain) {
+  const struct config *config = out->config;
   char name[DATA_MAX_NAME_LEN];
   snprintf(name, sizeof(name), "residency_%s", domain->name);
   if (domain->kind == DOMAIN_CORE_RESIDENCY) {
@@ -281,59 +273,26 @@ static void put_domain(struct out *out, const struct config *config,
  * percore's own figures
  */
 
-enum self_kind { SELF_INT, SELF_COUNT, SELF_DOUBLE, SELF_SHARE };
-
-struct self_metric {
-  const char *type;
-  const char *type_instance;
-  enum self_kind kind;
-  size_t figure;
-};
-
 #define SELF(member) offsetof(struct self_figures, member)
 
-static const struct self_metric self_metrics[] = {
-    {"gauge", "cores_online", SELF_INT, SELF(cores_online)},
-    {"gauge", "cores_without_value", SELF_INT, SELF(cores_without_value)},
-    {"gauge", "cores_unproven", SELF_INT, SELF(cores_unproven)},
-    {"gauge", "cores_tick_sampled", SELF_INT, SELF(cores_tick_sampled)},
-    {"derive", "windows_discarded", SELF_COUNT, SELF(counts.windows_discarded)},
-    {"derive", "errors", SELF_COUNT, SELF(counts.errors)},
-    {"derive", "reopens", SELF_COUNT, SELF(counts.reopens)},
-    {"derive", "source_changes", SELF_COUNT, SELF(counts.source_changes)},
-    {"derive", "snapshots_dropped", SELF_COUNT, SELF(snapshots_dropped)},
-    {"duration", "lateness", SELF_DOUBLE, SELF(lateness_s)},
-    {"duration", "sample_cost", SELF_DOUBLE, SELF(sample_cost_s)},
-    {"percent", "sampler_cpu", SELF_SHARE, SELF(sampler_cpu)},
+static const struct metric self_metrics[] = {
+    {"gauge", "cores_online", NUMBER, SELF(cores_online), 0},
+    {"gauge", "cores_without_value", NUMBER, SELF(cores_without_value), 0},
+    {"gauge", "cores_unproven", NUMBER, SELF(cores_unproven), 0},
+    {"gauge", "cores_tick_sampled", NUMBER, SELF(cores_tick_sampled), 0},
+    {"derive", "windows_discarded", TOTAL, SELF(counts.windows_discarded), 0},
+    {"derive", "errors", TOTAL, SELF(counts.errors), 0},
+    {"derive", "reopens", TOTAL, SELF(counts.reopens), 0},
+    {"derive", "source_changes", TOTAL, SELF(counts.source_changes), 0},
+    {"derive", "snapshots_dropped", TOTAL, SELF(snapshots_dropped), 0},
+    {"duration", "lateness", PLAIN, SELF(lateness_s), 0},
+    {"duration", "sample_cost", PLAIN, SELF(sample_cost_s), 0},
+    {"percent", "sampler_cpu", PERCENT, SELF(sampler_cpu), 0},
 };
-
-static void put_self_metric(struct out *out, const struct self_metric *metric,
-                            const struct self_figures *self) {
-  const void *figure = (const char *)self + metric->figure;
-  switch (metric->kind) {
-  case SELF_INT:
-    put_gauge(out, metric->type, metric->type_instance, *(const int *)figure,
-              PLAIN);
-    break;
-  case SELF_COUNT:
-    put_derive(out, metric->type, metric->type_instance,
-               *(const uint64_t *)figure);
-    break;
-  case SELF_DOUBLE:
-    put_gauge(out, metric->type, metric->type_instance, *(const double *)figure,
-              PLAIN);
-    break;
-  case SELF_SHARE:
-    put_gauge(out, metric->type, metric->type_instance, *(const double *)figure,
-              PERCENT);
-    break;
-  }
-}
 
 /* Reports how many cores each source serves. To save series, only sources that
  * have served a core since start are reported. */
-static void put_sources(struct out *out, const struct dispatch *dispatch,
-                        const struct self_figures *self) {
+static void put_sources(struct out *out, const struct dispatch *dispatch) {
   for (int source = 0; source < SOURCES; source++) {
     char name[DATA_MAX_NAME_LEN];
     if (!dispatch->source_seen[source])
@@ -342,18 +301,17 @@ static void put_sources(struct out *out, const struct dispatch *dispatch,
     for (char *p = name; *p != '\0'; p++)
       if (*p == '-')
         *p = '_';
-    put_gauge(out, "gauge", name, self->cores_by_source[source], PLAIN);
+    put_gauge(out, "gauge", name, out->snapshot->self.cores_by_source[source],
+              PLAIN);
   }
 }
 
-static void put_self(struct out *out, const struct dispatch *dispatch,
-                     const struct snapshot *snapshot) {
-  struct self_figures self = snapshot->self;
+static void put_self(struct out *out, const struct dispatch *dispatch) {
+  struct self_figures self = out->snapshot->self;
   self.snapshots_dropped += dispatch->snapshots_withheld;
   set_subject(out, PLUGIN_HOST, INSTANCE_SELF);
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(self_metrics); i++)
-    put_self_metric(out, &self_metrics[i], &self);
-  put_sources(out, dispatch, &self);
+  put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics), &self);
+  put_sources(out, dispatch);
   put_derive(out, "derive", "values_dropped", dispatch->values_dropped);
   if (dispatch->wake == NULL)
     return;
@@ -367,41 +325,38 @@ static void put_self(struct out *out, const struct dispatch *dispatch,
 
 /* Puts all values, the most important first, because those beyond MaxValues are
  * cut off. */
-static size_t put_all(struct out *out, const struct dispatch *dispatch,
-                      const struct snapshot *snapshot) {
-  const struct config *config = dispatch->config;
-  for_each_core(out, config, snapshot, put_core_load);
-  put_host(out, dispatch, snapshot);
-  put_self(out, dispatch, snapshot);
-  for_each_core(out, config, snapshot, put_core_averages);
-  put_time_spreads(out, config, snapshot);
-  for_each_core(out, config, snapshot, put_times);
-  for (size_t i = 0; i < snapshot->domains_len; i++)
-    put_domain(out, config, &snapshot->domains[i]);
-  for_each_core(out, config, snapshot, put_core_details);
-  put_wake(out, dispatch->wake, snapshot);
-  return out->values;
+static void put_all(struct out *out, const struct dispatch *dispatch) {
+  out->values = 0;
+  for_each_core(out, put_core_load);
+  put_host(out);
+  put_self(out, dispatch);
+  for_each_core(out, put_core_averages);
+  put_time_spreads(out);
+  for_each_core(out, put_times);
+  for (size_t i = 0; i < out->snapshot->domains_len; i++)
+    put_domain(out, &out->snapshot->domains[i]);
+  for_each_core(out, put_core_details);
+  put_wake(out, dispatch->wake);
 }
 
 /* Counts what MaxValues will leave out before anything is dispatched, so that
  * `values_dropped` includes this interval. */
-static void count_dropped(struct dispatch *dispatch,
-                          const struct snapshot *snapshot) {
-  struct out counter = {.dry = true};
-  size_t values = put_all(&counter, dispatch, snapshot);
-  size_t values_max = (size_t)dispatch->config->max_values;
-  if (values <= values_max) {
+static void count_dropped(struct dispatch *dispatch, struct out *out) {
+  out->dry = true;
+  put_all(out, dispatch);
+  out->dry = false;
+  if (out->values <= out->values_max) {
     c_release(LOG_INFO, &dispatch->too_many,
               "percore: the values are again within MaxValues %zu.",
-              values_max);
+              out->values_max);
     return;
   }
-  dispatch->values_dropped += values - values_max;
+  dispatch->values_dropped += out->values - out->values_max;
   c_complain_once(LOG_WARNING, &dispatch->too_many,
                   "percore: %zu values in one interval exceed MaxValues %zu; "
                   "the least important are left out. Raise MaxValues or report "
                   "less.",
-                  values, values_max);
+                  out->values, out->values_max);
 }
 
 size_t dispatch_snapshot(struct dispatch *dispatch,
@@ -421,12 +376,11 @@ size_t dispatch_snapshot(struct dispatch *dispatch,
     if (snapshot->self.cores_by_source[source] > 0)
       dispatch->source_seen[source] = true;
 
-  count_dropped(dispatch, snapshot);
-  size_t values_max = (size_t)dispatch->config->max_values;
-  struct out out = {
-      .list = {.time = time, .interval = dispatch->interval},
-      .values_max = values_max,
-  };
-  size_t values = put_all(&out, dispatch, snapshot);
-  return values < values_max ? values_max - values : 0;
+  struct out out = {.config = dispatch->config,
+                    .snapshot = snapshot,
+                    .list = {.time = time, .interval = dispatch->interval},
+                    .values_max = (size_t)dispatch->config->max_values};
+  count_dropped(dispatch, &out);
+  put_all(&out, dispatch);
+  return out.values < out.values_max ? out.values_max - out.values : 0;
 }

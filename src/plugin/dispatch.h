@@ -1,5 +1,5 @@
-/* dispatch: turns a snapshot of the cores into value lists. dispatch.c has the
- * identifiers of all values but those of regions. */
+/* dispatch: turns a snapshot of the cores into value lists. dispatch.c defines
+ * the identifiers of all values except those of regions. */
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 
@@ -7,7 +7,7 @@
 
 #include "utils_complain.h"
 
-/* All zero before the first snapshot, except config and interval. */
+/* Initialise config and interval, and all other members with zeros. */
 struct dispatch {
   const struct config *config;
   cdtime_t interval;           /* of every value */
@@ -15,7 +15,7 @@ struct dispatch {
   uint64_t values_dropped;     /* beyond MaxValues, since start */
   uint64_t snapshots_withheld; /* not newer than `last`, since start */
   bool source_seen[SOURCES];   /* has served a core since start */
-  /* Dispatched with the next snapshot; NULL: there are none. */
+  /* Figures to dispatch with the next snapshot, or NULL. */
   const struct wake_figures *wake;
   c_complain_t too_many;
   c_complain_t backwards;

@@ -5,6 +5,8 @@
 
 #include "utils/common/common.h"
 
+#include <libgen.h>
+
 #define PATTERN_CHARACTERS "*?["
 #define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
 
@@ -12,55 +14,11 @@
  * Options
  */
 
-static int read_name(char **name, const struct config_option *option,
-                     const oconfig_item_t *item) {
-  const char *text = config_one_string(item);
-  if (text == NULL || !region_name_is_valid(text, false))
-    return config_option_refuse(option, item, NULL);
-  free(*name);
-  *name = strdup(text);
-  return *name != NULL ? 0 : -1;
+static bool is_name(const char *text) {
+  return region_name_is_valid(text, false);
 }
 
-static int read_region(void *into, const struct config_option *option,
-                       const oconfig_item_t *item) {
-  struct map_config *map = into;
-  return read_name(&map->region, option, item);
-}
-
-static int read_table(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  struct map_config *map = into;
-  return read_name((char **)&map->table.name, option, item);
-}
-
-static int read_btf(void *into, const struct config_option *option,
-                    const oconfig_item_t *item) {
-  struct map_config *map = into;
-  const char *path = config_one_string(item);
-  if (path == NULL || path[0] != '/')
-    return config_option_refuse(option, item, NULL);
-  free((char *)map->table.object);
-  map->table.object = strdup(path);
-  return map->table.object != NULL ? 0 : -1;
-}
-
-/* Takes the values of an option: strings for which is_valid returns true. */
-static int read_strings(const char *const **list, size_t *len,
-                        bool (*is_valid)(const char *text),
-                        const struct config_option *option,
-                        const oconfig_item_t *item) {
-  if (!config_has_strings(item))
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++) {
-    if (!is_valid(item->values[i].value.string))
-      return config_option_refuse(option, item, NULL);
-    char **text = config_append(list, len, sizeof(*text));
-    if (text == NULL || (*text = strdup(item->values[i].value.string)) == NULL)
-      return -1;
-  }
-  return 0;
-}
+static bool is_absolute(const char *text) { return text[0] == '/'; }
 
 static bool is_field(const char *text) {
   return region_name_is_valid(text, true) && strlen(text) < MAP_NAME_SIZE;
@@ -71,25 +29,20 @@ static bool is_row(const char *text) {
          region_text_is_valid(text);
 }
 
-static int read_row_name(void *into, const struct config_option *option,
-                         const oconfig_item_t *item) {
-  struct map_config *map = into;
-  return read_strings(&map->table.row_names, &map->table.row_names_len, is_row,
-                      option, item);
-}
-
-static int read_field(void *into, const struct config_option *option,
+static int read_names(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
-  struct map_config *map = into;
-  return read_strings(&map->table.fields, &map->table.fields_len, is_field,
-                      option, item);
-}
-
-static int read_gauge(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  struct map_config *map = into;
-  return read_strings(&map->table.gauges, &map->table.gauges_len, is_field,
-                      option, item);
+  struct map_names *names = (void *)((char *)into + option->offset);
+  if (!config_has_strings(item))
+    return config_option_refuse(option, item, NULL);
+  for (int i = 0; i < item->values_num; i++) {
+    const char *text = item->values[i].value.string;
+    if (!option->is_valid(text))
+      return config_option_refuse(option, item, NULL);
+    const char **name = config_append(&names->list, &names->len, sizeof(*name));
+    if (name == NULL || (*name = strdup(text)) == NULL)
+      return -1;
+  }
+  return 0;
 }
 
 static int read_field_at(void *into, const struct config_option *option,
@@ -117,35 +70,33 @@ static int read_field_at(void *into, const struct config_option *option,
   return at->name != NULL ? 0 : -1;
 }
 
-static int read_max_rows(void *into, const struct config_option *option,
-                         const oconfig_item_t *item) {
-  struct map_config *map = into;
-  if (!config_has_values(item, 1) || !config_is_whole(&item->values[0], option))
-    return config_option_refuse(option, item, NULL);
-  map->table.max_rows = (uint32_t)item->values[0].value.number;
-  return 0;
-}
-
+#define AT(member) offsetof(struct map_config, member)
+#define NAME "a name of lower-case letters and digits, in quotes"
 #define NAMES_OF_FIELDS                                                        \
   "names of fields (lower-case letters, digits and _), each in quotes"
 
 static const struct config_option map_options[] = {
-    {.key = "Region",
-     .read = read_region,
-     .allowed = "a name of lower-case letters and digits, in quotes"},
-    {.key = "Table",
-     .read = read_table,
-     .allowed = "a name of lower-case letters and digits, in quotes"},
+    CONFIG_STRING("Region", struct map_config, region, is_name, NAME),
+    CONFIG_STRING("Table", struct map_config, table.name, is_name, NAME),
     {.key = "RowName",
-     .read = read_row_name,
+     .read = read_names,
      .allowed =
          "names of at most 119 bytes without control characters, each in "
-         "quotes"},
-    {.key = "Btf",
-     .read = read_btf,
-     .allowed = "the absolute path of the program's object file, in quotes"},
-    {.key = "Field", .read = read_field, .allowed = NAMES_OF_FIELDS},
-    {.key = "Gauge", .read = read_gauge, .allowed = NAMES_OF_FIELDS},
+         "quotes",
+     .is_valid = is_row,
+     .offset = AT(table.row_names)},
+    CONFIG_STRING("Btf", struct map_config, table.object, is_absolute,
+                  "the absolute path of the program's object file, in quotes"),
+    {.key = "Field",
+     .read = read_names,
+     .allowed = NAMES_OF_FIELDS,
+     .is_valid = is_field,
+     .offset = AT(table.fields)},
+    {.key = "Gauge",
+     .read = read_names,
+     .allowed = NAMES_OF_FIELDS,
+     .is_valid = is_field,
+     .offset = AT(table.gauges)},
     {.key = "FieldAt",
      .read = read_field_at,
      .allowed = "the name of a field in quotes, its offset in the value, and "
@@ -153,8 +104,9 @@ static const struct config_option map_options[] = {
      .min = 0,
      .max = 1 << 20},
     {.key = "MaxRows",
-     .read = read_max_rows,
+     .read = config_integer,
      .allowed = "a whole number from 1 to 10000000, without quotes",
+     .offset = AT(table.max_rows),
      .min = 1,
      .max = 1e7},
     {.key = NULL},
@@ -164,21 +116,16 @@ static const struct config_option map_options[] = {
  * The block
  */
 
-/* If a misspelt option were ignored, other fields than intended would be read.
- */
+/* Refuses unknown options: if Field were misspelt and ignored, for example, all
+ * fields would be read. */
 static int refuse_unknown(const oconfig_item_t *block) {
-  for (int i = 0; i < block->children_num; i++) {
-    const struct config_option *option = map_options;
-    while (option->key != NULL &&
-           strcasecmp(option->key, block->children[i].key) != 0)
-      option++;
-    if (option->key != NULL)
-      continue;
-    ERROR("percore: <Map> has no option %s; options for the rows to report "
-          "(Row, Top) belong in <Region>.",
-          block->children[i].key);
-    return -1;
-  }
+  for (int i = 0; i < block->children_num; i++)
+    if (config_option_find(map_options, block->children[i].key) == NULL) {
+      ERROR("percore: <Map> has no option %s; options for the rows to report "
+            "(Row, Top) belong in <Region>.",
+            block->children[i].key);
+      return -1;
+    }
   return 0;
 }
 
@@ -186,9 +133,7 @@ static int refuse_unknown(const oconfig_item_t *block) {
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
   sstrncpy(folder, map->path, sizeof(folder));
-  *strrchr(folder, '/') = '\0';
-  const char *last = strrchr(folder, '/');
-  if (last == NULL || !map_clean_name(name, sizeof(name), last + 1, false) ||
+  if (!map_clean_name(name, sizeof(name), basename(dirname(folder)), false) ||
       !region_name_is_valid(name, false)) {
     ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
           "for a region; set Region.",
@@ -247,10 +192,10 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
  * Freeing
  */
 
-static void free_strings(const char *const *list, size_t len) {
-  for (size_t i = 0; i < len; i++)
-    free((char *)list[i]);
-  free((void *)list);
+static void free_names(const struct map_names *names) {
+  for (size_t i = 0; i < names->len; i++)
+    free((char *)names->list[i]);
+  free(names->list);
 }
 
 void map_configs_free(struct map_configs *configs) {
@@ -261,9 +206,9 @@ void map_configs_free(struct map_configs *configs) {
     free(map->region);
     free((char *)table->name);
     free((char *)table->object);
-    free_strings(table->fields, table->fields_len);
-    free_strings(table->gauges, table->gauges_len);
-    free_strings(table->row_names, table->row_names_len);
+    free_names(&table->fields);
+    free_names(&table->gauges);
+    free_names(&table->row_names);
     for (size_t f = 0; f < table->fields_at_len; f++)
       free((char *)table->fields_at[f].name);
     free((void *)table->fields_at);

@@ -1,5 +1,6 @@
 #include "map_sampler.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "cycles/sampling_thread.h"
 #include "map/map.h"
@@ -8,11 +9,11 @@
 
 #include <glob.h>
 
-#define LEAD_NS                                                                \
-  (NS_PER_S /                                                                  \
-   20) /* from the end of reading the maps to the multiple of the interval */
+/* Time between the end of reading the maps and the multiple of the interval. */
+#define LEAD_NS (NS_PER_S / 20)
 
-/* One region: the maps of all <Map> blocks that name it. */
+/* A region, which contains the maps of all <Map> blocks that name the region.
+ */
 struct map_region {
   const char *name;
   struct map_publisher *publisher;
@@ -21,14 +22,13 @@ struct map_region {
 struct map_sampler {
   const struct map_configs *configs;
   uint64_t interval_ns;
-  uint64_t took_ns; /* duration of the last pass over all maps */
-  bool looked;      /* at least one pass has ended */
+  uint64_t took_ns; /* duration of the last pass over all maps; 0: none ended */
   struct map_region *regions;
   size_t regions_len;
   char **paths; /* paths and table names given to the publisher */
   size_t paths_len;
-  bool *missed; /* of each configuration: said that no map matches it */
   struct sampling_thread sampling;
+  bool missed[]; /* for each <Map>: said that no map matches its pattern */
 };
 
 static void warn(void *context, const char *line) {
@@ -50,12 +50,10 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   for (size_t i = 0; i < sampler->regions_len; i++)
     if (strcmp(sampler->regions[i].name, name) == 0)
       return sampler->regions[i].publisher;
-  struct map_region *regions =
-      realloc(sampler->regions, (sampler->regions_len + 1) * sizeof(*regions));
-  if (regions == NULL)
+  if (!array_resize(&sampler->regions, sampler->regions_len + 1,
+                    sizeof(*sampler->regions)))
     return NULL;
-  sampler->regions = regions;
-  struct map_region *region = &regions[sampler->regions_len];
+  struct map_region *region = &sampler->regions[sampler->regions_len];
   region->name = name;
   struct map_publisher_options options = {
       .region = name,
@@ -71,16 +69,15 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   return region->publisher;
 }
 
-/* Keeps a copy of a text for as long as the thread runs. */
+/* Copies a text. The copy is freed when the sampler stops. */
 static const char *keep(struct map_sampler *sampler, const char *text) {
-  char **paths = realloc(sampler->paths,
-                         (sampler->paths_len + 1) * sizeof(*sampler->paths));
-  if (paths == NULL)
-    return NULL;
-  sampler->paths = paths;
   char *copy = strdup(text);
-  if (copy != NULL)
-    paths[sampler->paths_len++] = copy;
+  if (copy == NULL ||
+      !array_resize(&sampler->paths, sampler->paths_len + 1, sizeof(copy))) {
+    free(copy);
+    return NULL;
+  }
+  sampler->paths[sampler->paths_len++] = copy;
   return copy;
 }
 
@@ -100,9 +97,10 @@ static void add_map(struct map_sampler *sampler,
   table.path = keep(sampler, path);
   if (table.name == NULL) {
     if (!map_clean_name(name, sizeof(name), strrchr(path, '/') + 1, false)) {
-      WARNING("percore: map %s: its name is not a valid name for a table; set "
-              "Table.",
-              path);
+      WARNING(
+          "percore: map %s is not read: its name has no letter, so no table "
+          "can be named after it; set Table in a <Map> block for this path.",
+          path);
       return;
     }
     table.name = keep(sampler, name);
@@ -110,15 +108,16 @@ static void add_map(struct map_sampler *sampler,
   struct map_publisher *publisher = publisher_of(sampler, config->region);
   if (table.path == NULL || table.name == NULL || publisher == NULL)
     return;
-  if (map_publisher_add(publisher, &table, sampler->looked) == -EEXIST)
+  if (map_publisher_add(publisher, &table, sampler->took_ns > 0) == -EEXIST)
     WARNING("percore: map %s is not read: region %s already has a table %s; "
-            "set Table to another name.",
+            "set Table to another name in a <Map> block for this path.",
             path, config->region, table.name);
 }
 
-/* A pattern may match pins of programs and of maps that percore cannot read. If
- * a pin cannot be opened for lack of rights, its publisher says so. Names with
- * a dot are the kernel's: maps.debug. */
+/* A pattern may also match programs, links, and maps of types that percore
+ * cannot read; these are skipped. A pin that cannot be opened for lack of
+ * rights may be a map, so it is added, and its publisher reports the error.
+ * Names with a dot, such as maps.debug, are files of the kernel. */
 static bool may_be_map(const char *path) {
   char why[MAP_WHY_SIZE];
   struct map map;
@@ -149,7 +148,8 @@ static void find_matches(struct map_sampler *sampler,
   *missed = !any;
 }
 
-/* A block for one map goes before a pattern that matches it, too. */
+/* Adds the maps that blocks name exactly before those that match a pattern,
+ * because the exact block applies to a map that both name. */
 static void find_maps(struct map_sampler *sampler) {
   const struct map_configs *configs = sampler->configs;
   for (size_t i = 0; i < configs->len; i++)
@@ -164,39 +164,19 @@ static void find_maps(struct map_sampler *sampler) {
  * The thread
  */
 
-/* Sleeps until the maps have to be read. False if the thread is to end. */
-static bool sleep_until_due(struct map_sampler *sampler) {
-  uint64_t interval = sampler->interval_ns;
-  uint64_t lead = MIN(sampler->took_ns + LEAD_NS, interval / 2);
-  uint64_t now = clock_now_ns(CLOCK_REALTIME);
-  uint64_t wait = interval - (now + lead) % interval;
-  return sampling_thread_sleep(&sampler->sampling,
-                               clock_now_ns(CLOCK_MONOTONIC) + wait);
-}
-
 static void *run(void *argument) {
   struct map_sampler *sampler = argument;
+  uint64_t lead_ns;
   do {
     uint64_t begin = clock_now_ns(CLOCK_MONOTONIC);
     find_maps(sampler);
     for (size_t i = 0; i < sampler->regions_len; i++)
       map_publisher_update(sampler->regions[i].publisher);
-    sampler->looked = true;
     sampler->took_ns = clock_now_ns(CLOCK_MONOTONIC) - begin;
-  } while (sleep_until_due(sampler));
-  for (size_t i = 0; i < sampler->regions_len; i++)
-    map_publisher_close(sampler->regions[i].publisher);
+    lead_ns = MIN(sampler->took_ns + LEAD_NS, sampler->interval_ns / 2);
+  } while (sampling_thread_sleep_to_grid(&sampler->sampling,
+                                         sampler->interval_ns, lead_ns));
   return NULL;
-}
-
-static void destroy(struct map_sampler *sampler) {
-  for (size_t i = 0; i < sampler->paths_len; i++)
-    free(sampler->paths[i]);
-  free(sampler->paths);
-  free(sampler->regions);
-  free(sampler->missed);
-  sampling_thread_destroy(&sampler->sampling);
-  free(sampler);
 }
 
 int map_sampler_start(struct map_sampler **result,
@@ -204,29 +184,31 @@ int map_sampler_start(struct map_sampler **result,
   *result = NULL;
   if (configs->len == 0)
     return 0;
-  struct map_sampler *sampler = calloc(1, sizeof(*sampler));
+  struct map_sampler *sampler =
+      calloc(1, sizeof(*sampler) + configs->len * sizeof(sampler->missed[0]));
   if (sampler == NULL)
     return -ENOMEM;
-  sampler->missed = calloc(configs->len, sizeof(*sampler->missed));
-  if (sampler->missed == NULL) {
-    free(sampler);
-    return -ENOMEM;
-  }
   sampler->configs = configs;
   sampler->interval_ns = interval_ns;
   sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run, sampler);
-  if (status != 0) {
-    destroy(sampler);
-    return status;
-  }
-  *result = sampler;
-  return 0;
+  if (status == 0)
+    *result = sampler;
+  else
+    map_sampler_stop(sampler);
+  return status;
 }
 
 void map_sampler_stop(struct map_sampler *sampler) {
   if (sampler == NULL)
     return;
   sampling_thread_stop(&sampler->sampling);
-  destroy(sampler);
+  for (size_t i = 0; i < sampler->regions_len; i++)
+    map_publisher_close(sampler->regions[i].publisher);
+  for (size_t i = 0; i < sampler->paths_len; i++)
+    free(sampler->paths[i]);
+  free(sampler->paths);
+  free(sampler->regions);
+  sampling_thread_destroy(&sampler->sampling);
+  free(sampler);
 }

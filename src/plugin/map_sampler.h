@@ -1,7 +1,7 @@
 /* map_sampler: a thread that reads the BPF maps of <Map> and publishes them as
- * regions, which region_sampler then reads like any other region. Each pass
- * over the maps ends shortly before a multiple of the plugin's interval, when
- * the regions are read. */
+ * regions, which region_sampler then reads like any other region. The thread
+ * finishes shortly before each multiple of the plugin's interval, when the
+ * regions are read. */
 #ifndef PERCORE_PLUGIN_MAP_SAMPLER_H
 #define PERCORE_PLUGIN_MAP_SAMPLER_H
 
@@ -14,8 +14,7 @@ struct map_sampler;
 int map_sampler_start(struct map_sampler **sampler,
                       const struct map_configs *configs, uint64_t interval_ns);
 
-/* Stops the thread, which removes its regions, and joins it. NULL is ignored.
- */
+/* Stops the thread and removes its regions. Accepts NULL. */
 void map_sampler_stop(struct map_sampler *sampler);
 
 #endif

@@ -18,8 +18,8 @@ static int severity_of(enum source from, enum source to) {
   return NOTIF_WARNING;
 }
 
-/* Writes the list, cut if it does not fit. Returns what to append in that case.
- */
+/* Writes the list, and cuts it if it does not fit. Returns the words that must
+ * follow the list. */
 static const char *format_cores(const struct core_set *cores, char *list,
                                 size_t size) {
   struct core_set written;

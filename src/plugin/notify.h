@@ -5,7 +5,7 @@
 
 #include "config.h"
 
-/* All zero before the first snapshot. */
+/* Initialise with zeros. */
 struct notify {
   /* Per core: its last source minus SOURCE_AUTO; 0 if it never had a source. */
   uint8_t last[CORES_MAX];

@@ -20,16 +20,17 @@
 static struct {
   struct config config;
   struct machine *machine;
-  struct sampler *sampler; /* NULL: not started yet, will be tried again */
+  struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct dispatch dispatch;
   struct notify notify;
-  struct region_sampler *region_sampler; /* NULL likewise */
-  /* Not freed, because that could take seconds and the process ends anyway. */
+  struct region_sampler *region_sampler; /* NULL: as for the sampler */
+  /* Stopped but never freed: that could take seconds, and the process is about
+   * to end. */
   struct region_sampler *ended_region_sampler;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
-  size_t region_room; /* how many values MaxValues left for regions last time */
+  size_t region_room; /* how many values of regions the last read allowed */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
@@ -79,14 +80,6 @@ static int start_sampler(void) {
   return status;
 }
 
-static void stop_sampler(void) {
-  sampler_stop(plugin.sampler);
-  plugin.sampler = NULL;
-  if (plugin.machine != NULL)
-    machine_linux_close(plugin.machine);
-  plugin.machine = NULL;
-}
-
 /* If the start fails, it is tried again after 1, 2, 4 ... 60 s. */
 static void try_to_start(void) {
   int status = start_sampler();
@@ -111,7 +104,7 @@ static void start_region_sampler(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
       .sys_root = plugin.config.sys_root,
-      .cores = plugin.config.cores_given ? &plugin.config.cores : NULL,
+      .cores = config_cores(&plugin.config.cores),
       .groups = plugin.config.groups,
       .groups_len = plugin.config.groups_len,
       .values_max = (size_t)plugin.config.max_values,
@@ -131,15 +124,6 @@ static void start_region_sampler(void) {
                   STRERROR(-status));
 }
 
-static void start_map_sampler(void) {
-  int status = map_sampler_start(&plugin.map_sampler, &plugin.config.maps,
-                                 interval_ns(plugin.dispatch.interval));
-  if (status != 0)
-    ERROR("percore: no map is read: cannot start a thread: %s; restart "
-          "collectd.",
-          STRERROR(-status));
-}
-
 static void dispatch_regions(void) {
   struct region_snapshot *snapshot;
   while ((snapshot = region_sampler_take(plugin.region_sampler)) != NULL) {
@@ -156,16 +140,24 @@ static void dispatch_regions(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * Wake latency
+ * Maps and wake latency
  */
 
-static void start_wake_sampler(void) {
-  int status = wake_sampler_start(&plugin.wake_sampler, &plugin.config,
-                                  interval_ns(plugin.dispatch.interval));
+/* Reports a thread that could not be started, and the consequence. */
+static void check_started(int status, const char *consequence) {
   if (status != 0)
-    ERROR("percore: wake latency is not measured: cannot start a thread: %s; "
-          "restart collectd.",
-          STRERROR(-status));
+    ERROR("percore: %s: cannot start a thread: %s; restart collectd.",
+          consequence, STRERROR(-status));
+}
+
+static void start_optional_samplers(void) {
+  uint64_t interval = interval_ns(plugin.dispatch.interval);
+  check_started(
+      map_sampler_start(&plugin.map_sampler, &plugin.config.maps, interval),
+      "no map is read");
+  check_started(
+      wake_sampler_start(&plugin.wake_sampler, &plugin.config, interval),
+      "wake latency is not measured");
 }
 
 /* ---------------------------------------------------------------------------
@@ -225,13 +217,15 @@ static int percore_init(void) {
   plugin.retry_delay = 0;
   try_to_start();
   start_region_sampler();
-  start_map_sampler();
-  start_wake_sampler();
+  start_optional_samplers();
   return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
 }
 
 static int percore_shutdown(void) {
-  stop_sampler();
+  sampler_stop(plugin.sampler);
+  plugin.sampler = NULL;
+  machine_linux_close(plugin.machine);
+  plugin.machine = NULL;
   map_sampler_stop(plugin.map_sampler);
   plugin.map_sampler = NULL;
   wake_sampler_stop(plugin.wake_sampler);

@@ -38,11 +38,9 @@ double scaled(double figure, enum scale scale) {
     return figure <= 0 ? 0 : figure >= 1 ? 100 : figure * 100;
   case POINTS:
     return figure * 100;
-  case PLAIN:
-  case COUNT:
+  default:
     return figure < 0 ? NAN : figure;
   }
-  return NAN;
 }
 
 void put_gauge(struct out *out, const char *type, const char *type_instance,
@@ -53,21 +51,29 @@ void put_gauge(struct out *out, const char *type, const char *type_instance,
 }
 
 static void put_metric(struct out *out, const struct metric *metric,
-                       double figure) {
-  if (metric->scale != COUNT)
-    put_gauge(out, metric->type, metric->type_instance, figure, metric->scale);
-  else if (!isnan(scaled(figure, COUNT)))
-    put_derive(out, metric->type, metric->type_instance, (uint64_t)figure);
+                       const void *at) {
+  const char *type = metric->type, *type_instance = metric->type_instance;
+  double figure;
+  switch (metric->scale) {
+  case TOTAL:
+    put_derive(out, type, type_instance, *(const uint64_t *)at);
+    break;
+  case NUMBER:
+    put_gauge(out, type, type_instance, *(const int *)at, PLAIN);
+    break;
+  case COUNT:
+    figure = scaled(*(const double *)at, COUNT);
+    if (!isnan(figure))
+      put_derive(out, type, type_instance, (uint64_t)figure);
+    break;
+  default:
+    put_gauge(out, type, type_instance, *(const double *)at, metric->scale);
+  }
 }
 
-void put_metrics(struct out *out, const struct config *config,
-                 const struct metric *metrics, size_t metrics_len,
-                 const struct core_figures *core) {
-  for (size_t i = 0; i < metrics_len; i++) {
-    double figure;
-    if (!*((const bool *)config + metrics[i].when))
-      continue;
-    memcpy(&figure, (const char *)core + metrics[i].figure, sizeof(figure));
-    put_metric(out, &metrics[i], figure);
-  }
+void put_metrics(struct out *out, const struct metric *metrics,
+                 size_t metrics_len, const void *figures) {
+  for (size_t i = 0; i < metrics_len; i++)
+    if (metrics[i].when == 0 || *((const bool *)out->config + metrics[i].when))
+      put_metric(out, &metrics[i], (const char *)figures + metrics[i].figure);
 }

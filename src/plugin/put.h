@@ -12,18 +12,22 @@
 #define INSTANCE_ALL "all"
 #define INSTANCE_SELF "self"
 
-/* Larger than any meaningful figure, and far below the limit of derive_t. */
+/* Figures above this limit are not dispatched. The limit is larger than any
+ * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
 
-/* The destination of values. If `dry`, they are only counted. */
+/* The snapshot that is being dispatched, and how many values it has had so far.
+ * If `dry`, values are only counted. */
 struct out {
+  const struct config *config;
+  const struct snapshot *snapshot;
   value_list_t list;
-  size_t values; /* how many so far */
+  size_t values;
   size_t values_max;
   bool dry;
 };
 
-/* How a figure is converted; NAN stays NAN. */
+/* How a figure is converted and dispatched. NAN stays NAN. */
 enum scale {
   /* A share of 0 to 1, shown in percent. It is clamped, because collectd does
    * not enforce the limits of 0 and 100 that types.db declares. */
@@ -31,10 +35,13 @@ enum scale {
   POINTS, /* a difference of shares, in percentage points; may be negative */
   PLAIN,  /* unchanged; negative figures become NAN */
   COUNT,  /* a counter, dispatched as DERIVE */
+  NUMBER, /* an int, unchanged */
+  TOTAL,  /* a uint64_t, dispatched as DERIVE */
 };
 
-/* `figure` is the offset of a double in struct core_figures. `when` is the
- * offset of the bool in struct config that enables the metric. */
+/* `figure` is the offset of a number in a struct of figures: a double, unless
+ * the scale says otherwise. `when` is the offset of the bool in struct config
+ * that enables the metric; 0: it is always enabled. */
 struct metric {
   const char *type;
   const char *type_instance;
@@ -56,8 +63,8 @@ double scaled(double figure, enum scale scale);
 /* Does nothing if the figure is NAN. */
 void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale);
-void put_metrics(struct out *out, const struct config *config,
-                 const struct metric *metrics, size_t metrics_len,
-                 const struct core_figures *core);
+/* Puts those metrics that are enabled and known. */
+void put_metrics(struct out *out, const struct metric *metrics,
+                 size_t metrics_len, const void *figures);
 
 #endif

@@ -12,7 +12,7 @@
 #define BEGIN 4
 #define DURATION 2
 
-/* Cores whose loads are known, in rising order. */
+/* Cores whose loads are known, in ascending order. */
 struct loads {
   size_t len;
   struct wake_survey_core cores[];
@@ -22,9 +22,8 @@ struct wake_sampler {
   const struct config *config;
   uint64_t interval_ns;
   bool said_isolated, said_absent; /* used by wake_sampler_tell only */
-  pthread_mutex_t mutex;
-  struct loads *loads; /* protected by the mutex; NULL: none are new */
-  uint64_t cpu_ns, cpu_since_ns; /* at the last burst */
+  struct loads *_Atomic loads;     /* for the next burst; NULL: none are new */
+  uint64_t cpu_ns, cpu_since_ns;   /* at the last burst */
   struct sampling_thread sampling;
 };
 
@@ -53,21 +52,21 @@ static void warn(void *context, const char *line) {
  * Loads
  */
 
-/* True if the core may be probed as far as the options are concerned. */
+/* True if the core is online and the options allow probing it. */
 static bool is_wanted(const struct wake_sampler *sampler,
                       const struct core_figures *core) {
-  const struct config *config = sampler->config;
-  return core->online &&
-         (!config->wake_latency.cores_given ||
-          core_set_has(&config->wake_latency.cores, core->core));
+  const struct core_set *cores =
+      config_cores(&sampler->config->wake_latency.cores);
+  return core->online && (cores == NULL || core_set_has(cores, core->core));
 }
 
-/* A burst interrupts every core of the machine, and so does loading the
- * programs on some kernels, so where cores are isolated, the cores to probe
- * must be named. */
+/* Each burst interrupts every core of the machine, and on some kernels so does
+ * loading the programs. If any core is isolated, the user must therefore name
+ * the cores to probe. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
-  if (!snapshot->isolates || sampler->config->wake_latency.cores_given)
+  if (!snapshot->isolates ||
+      config_cores(&sampler->config->wake_latency.cores) != NULL)
     return true;
   if (!sampler->said_isolated)
     WARNING("percore: wake latency is not measured: each burst of probes "
@@ -77,14 +76,14 @@ static bool is_allowed(struct wake_sampler *sampler,
   return false;
 }
 
-/* Warns once of cores that Cores of <WakeLatency> names in vain. */
+/* Warns once if Cores in <WakeLatency> names cores that are not measured. */
 static void warn_of_absent_cores(struct wake_sampler *sampler,
                                  const struct snapshot *snapshot) {
-  const struct config *config = sampler->config;
-  if (!config->wake_latency.cores_given || sampler->said_absent)
+  if (sampler->said_absent)
     return;
   sampler->said_absent = true;
-  struct core_set measured = {0}, absent = config->wake_latency.cores;
+  struct core_set measured = {0};
+  struct core_set absent = sampler->config->wake_latency.cores;
   for (size_t i = 0; i < snapshot->cores_len; i++)
     core_set_add(&measured, snapshot->cores[i].core);
   core_set_subtract(&absent, &measured);
@@ -92,8 +91,9 @@ static void warn_of_absent_cores(struct wake_sampler *sampler,
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  WARNING("percore: Cores of <WakeLatency> names cores whose loads are not "
-          "measured, and which are not probed: %s.",
+  WARNING("percore: wake latency is not measured on cores %s: Cores in "
+          "<WakeLatency> names them, but their loads are not measured; check "
+          "both lists of Cores.",
           list);
 }
 
@@ -111,37 +111,18 @@ void wake_sampler_tell(struct wake_sampler *sampler,
     if (is_wanted(sampler, &snapshot->cores[i]))
       loads->cores[loads->len++] = (struct wake_survey_core){
           .core = snapshot->cores[i].core, .load = snapshot->cores[i].busy};
-  pthread_mutex_lock(&sampler->mutex);
-  struct loads *old = sampler->loads;
-  sampler->loads = loads;
-  pthread_mutex_unlock(&sampler->mutex);
-  free(old);
-}
-
-static struct loads *take_loads(struct wake_sampler *sampler) {
-  pthread_mutex_lock(&sampler->mutex);
-  struct loads *loads = sampler->loads;
-  sampler->loads = NULL;
-  pthread_mutex_unlock(&sampler->mutex);
-  return loads;
+  free(atomic_exchange(&sampler->loads, loads));
 }
 
 /* ---------------------------------------------------------------------------
  * The thread
  */
 
-/* Sleeps. Returns false as soon as the thread must end. */
+/* Sleeps for `ns`. Returns false as soon as the thread must end. */
 static bool wait_for(void *context, uint64_t ns) {
   struct wake_sampler *sampler = context;
   return sampling_thread_sleep(&sampler->sampling,
                                clock_now_ns(CLOCK_MONOTONIC) + ns);
-}
-
-static bool sleep_until_due(struct wake_sampler *sampler) {
-  uint64_t interval = sampler->interval_ns;
-  uint64_t phase =
-      (clock_now_ns(CLOCK_REALTIME) + interval - interval / BEGIN) % interval;
-  return wait_for(sampler, interval - phase);
 }
 
 /* The CPU time of this thread since the last call, divided by wall time. */
@@ -188,14 +169,17 @@ static int open_survey(struct wake_sampler *sampler,
   return wake_survey_open(survey, &options, why);
 }
 
-/* Opens the survey when cores may be probed for the first time. Returns 0, or
- * an error that is final. */
+/* Runs bursts until the thread must end. Opens the survey before the first
+ * burst. Returns 0, or a negative errno after which the thread gives up. */
 static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
                    char why[WAKE_WHY_SIZE]) {
+  uint64_t lead_ns = sampler->interval_ns - sampler->interval_ns / BEGIN;
   int status = 0;
   measure_cpu(sampler);
-  while (status == 0 && sleep_until_due(sampler)) {
-    struct loads *loads = take_loads(sampler);
+  while (status == 0 &&
+         sampling_thread_sleep_to_grid(&sampler->sampling, sampler->interval_ns,
+                                       lead_ns)) {
+    struct loads *loads = atomic_exchange(&sampler->loads, NULL);
     if (loads == NULL)
       continue;
     if (*survey == NULL)
@@ -229,14 +213,6 @@ static void *run(void *argument) {
  * Start and stop
  */
 
-static void destroy(struct wake_sampler *sampler) {
-  free(wake_sampler_take(sampler));
-  free(sampler->loads);
-  sampling_thread_destroy(&sampler->sampling);
-  pthread_mutex_destroy(&sampler->mutex);
-  free(sampler);
-}
-
 int wake_sampler_start(struct wake_sampler **result,
                        const struct config *config, uint64_t interval_ns) {
   *result = NULL;
@@ -253,22 +229,23 @@ int wake_sampler_start(struct wake_sampler **result,
     return -ENOMEM;
   sampler->config = config;
   sampler->interval_ns = interval_ns;
-  pthread_mutex_init(&sampler->mutex, NULL);
   sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run, sampler);
-  if (status != 0) {
-    destroy(sampler);
-    return status;
-  }
-  *result = sampler;
-  return 0;
+  if (status == 0)
+    *result = sampler;
+  else
+    wake_sampler_stop(sampler);
+  return status;
 }
 
 void wake_sampler_stop(struct wake_sampler *sampler) {
   if (sampler == NULL)
     return;
   sampling_thread_stop(&sampler->sampling);
-  destroy(sampler);
+  free(wake_sampler_take(sampler));
+  free(sampler->loads);
+  sampling_thread_destroy(&sampler->sampling);
+  free(sampler);
 }
 
 struct wake_figures *wake_sampler_take(struct wake_sampler *sampler) {

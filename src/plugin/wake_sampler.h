@@ -7,7 +7,7 @@
 
 #define WAKE_VALUES 7
 
-/* Such as "timer_wake_p50". */
+/* Returns the name of a value, such as "timer_wake_p50". */
 const char *wake_value_name(int value);
 
 struct wake_core_figures {
@@ -15,27 +15,28 @@ struct wake_core_figures {
   double value_s[WAKE_VALUES]; /* NAN: too few datapoints */
 };
 
-/* Over all bursts so far. */
+/* Figures over all bursts so far. */
 struct wake_figures {
   uint64_t probes; /* of all cores */
   double cpu;      /* CPU time of the thread / wall, 0 to 1 */
   size_t cores_len;
-  struct wake_core_figures cores[]; /* in rising core numbers */
+  struct wake_core_figures cores[]; /* in ascending order of their numbers */
 };
 
 struct wake_sampler;
 
 /* Starts the thread, unless wake latency is not configured: *sampler is then
  * NULL. The configuration must live until wake_sampler_stop. The thread loads
- * its programs when it is first told loads; if nothing can be measured, it logs
- * why and ends. Returns 0 or -errno. */
+ * its BPF programs before its first burst. If nothing can be measured, it logs
+ * the reason and ends. Returns 0 or -errno. */
 int wake_sampler_start(struct wake_sampler **sampler,
                        const struct config *config, uint64_t interval_ns);
-/* Joins the thread (within 100 ms) and frees everything. NULL is ignored. */
+
+/* Stops the thread within 100 ms and frees everything. Accepts NULL. */
 void wake_sampler_stop(struct wake_sampler *sampler);
 
-/* Hands over the loads by which the next burst chooses its cores. Without new
- * loads there is no burst. NULL is ignored. */
+/* Hands over the loads of the cores, by which the next burst chooses the cores
+ * to probe. There is no burst without new loads. Accepts NULL. */
 void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot);
 

@@ -14,6 +14,7 @@
 enum { ENTRIES = 1000, COPIES = 256, FIELDS = 16, PASSES = 21 };
 
 static struct map_field fields[FIELDS];
+static const struct map_fields map_fields = {.list = fields, .len = FIELDS};
 static uint64_t values[COPIES][FIELDS];
 static uint64_t last[ENTRIES][COPIES * FIELDS], growth[COPIES * FIELDS];
 static percore_slot_t slots[COPIES];
@@ -51,9 +52,9 @@ static struct percore_region *make_region(percore_core_table_t *table) {
   return region;
 }
 
-static void update(const struct map_shape *shape, percore_core_table_t table) {
+static void update(const struct map *map, percore_core_table_t table) {
   for (uint32_t entry = 0; entry < ENTRIES; entry++) {
-    map_growth(shape, values, last[entry], growth, &falls);
+    map_growth(map, &map_fields, values, last[entry], growth, &falls);
     for (uint32_t copy = 0; copy < COPIES; copy++) {
       percore_core_row_t row = percore_core_row(slots[copy], table, entry);
       for (uint32_t f = 0; f < FIELDS; f++)
@@ -67,16 +68,13 @@ int main(void) {
   struct percore_region *region = make_region(&table);
   for (uint32_t f = 0; f < FIELDS; f++)
     fields[f] = (struct map_field){.offset = f * 8, .size = 8};
-  struct map_shape shape = {.fields = fields,
-                            .fields_len = FIELDS,
-                            .copies = COPIES,
-                            .stride = sizeof(values[0])};
+  struct map map = {.copies = COPIES, .stride = sizeof(values[0])};
   double ms[PASSES];
   for (int pass = 0; pass < PASSES; pass++) {
     for (int i = 0; i < COPIES * FIELDS; i++)
       values[i / FIELDS][i % FIELDS] += (uint64_t)i;
     uint64_t start = now_ns();
-    update(&shape, table);
+    update(&map, table);
     ms[pass] = (double)(now_ns() - start) / 1e6;
   }
   printf("1000 entries x 16 counters x 256 cores: %.1f ms, %.1f ns a cell\n",

@@ -3,6 +3,7 @@ if TESTS_ENABLED
 MAP_TESTS = \
 	tests/unit/test_map_growth \
 	tests/unit/test_map_names \
+	tests/unit/test_map_open \
 	tests/unit/test_map_rows \
 	tests/unit/test_map_source
 check_PROGRAMS += $(MAP_TESTS)
@@ -13,6 +14,8 @@ tests_unit_test_map_growth_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_growth_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_names_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_names_LDADD = $(MAP_TEST_LDADD)
+tests_unit_test_map_open_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_open_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_rows_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_rows_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_source_CFLAGS = $(MAP_TEST_CFLAGS)

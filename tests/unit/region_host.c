@@ -56,7 +56,7 @@ void start_watch(const char *lines) {
   fake_config_free(block);
   options = (struct region_watch_options){
       .configs = &config.regions,
-      .cores = config.cores_given ? &config.cores : NULL,
+      .cores = config_cores(&config.cores),
       .interval_ns = 1,
       .values_max = host_values_max > 0 ? host_values_max : 10000,
       .memory_max = host_memory_max,

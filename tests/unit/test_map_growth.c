@@ -1,9 +1,10 @@
-/* Tests what an entry of a BPF map counts between two readings. */
+/* Tests how much an entry of a BPF map counts between two readings. */
 #include "map/entries.h"
 #include "map/growth.h"
 
 #include "unit.h"
 
+#include <linux/bpf.h>
 #include <string.h>
 
 #define COPIES 2
@@ -14,7 +15,7 @@ struct value {
   int32_t depth;
 };
 
-static const struct map_field fields[] = {
+static struct map_field list[] = {
     {.name = "packets", .offset = 0, .size = 8},
     {.name = "bytes", .offset = 8, .size = 8},
     {.name = "drops", .offset = 16, .size = 4},
@@ -40,14 +41,17 @@ static int begin(void **state) {
   return 0;
 }
 
-static void look(void) {
-  struct map_shape shape = {.fields = fields,
-                            .fields_len = FIELDS,
-                            .copies = COPIES,
-                            .stride = sizeof(now[0]),
-                            .is_array = is_array};
-  map_growth(&shape, now, last, growth, &falls);
+static const struct map_fields fields = {.list = list, .len = FIELDS};
+
+static void look_at(const struct map_fields *these) {
+  struct map map = {
+      .info = {.type = is_array ? BPF_MAP_TYPE_ARRAY : BPF_MAP_TYPE_HASH},
+      .copies = COPIES,
+      .stride = sizeof(now[0])};
+  map_growth(&map, these, now, last, growth, &falls);
 }
+
+static void look(void) { look_at(&fields); }
 
 static uint64_t suspect_falls(void) {
   uint64_t sum = 0;
@@ -155,18 +159,17 @@ static void a_narrow_counter_falls_with_the_others(void **state) {
 
 static void a_field_that_is_withheld_decides_nothing(void **state) {
   (void)state;
-  struct map_field list[FIELDS];
-  memcpy(list, fields, sizeof(list));
-  list[BYTES].is_withheld = true;
-  struct map_shape shape = {
-      .fields = list, .fields_len = FIELDS, .copies = 1, .stride = 0};
+  struct map_field withheld[FIELDS];
+  memcpy(withheld, list, sizeof(list));
+  withheld[BYTES].is_withheld = true;
+  struct map_fields these = {.list = withheld, .len = FIELDS};
   now[0] = (struct value){.packets = 50, .bytes = 5};
-  map_growth(&shape, now, last, growth, &falls);
+  look_at(&these);
   now[0] = (struct value){.packets = 4, .bytes = 6};
-  map_growth(&shape, now, last, growth, &falls);
+  look_at(&these);
   assert_int_equal(growth[PACKETS], 4);
   now[0] = (struct value){.packets = 5, .bytes = 1};
-  map_growth(&shape, now, last, growth, &falls);
+  look_at(&these);
   assert_int_equal(suspect_falls(), 0);
 }
 

@@ -303,16 +303,12 @@ static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
  */
 
 /* Learns the fields of a map as a publisher does, from the file. */
-static int learn(struct map_source *source, const char *const *wanted,
-                 size_t wanted_len, const char *const *gauges,
-                 size_t gauges_len) {
+static int learn(struct map_source *source, struct map_names wanted,
+                 struct map_names gauges) {
   write_file();
-  *source = (struct map_source){.table = {.object = path,
-                                          .fields = wanted,
-                                          .fields_len = wanted_len,
-                                          .gauges = gauges,
-                                          .gauges_len = gauges_len},
-                                .map = {.info = info}};
+  *source = (struct map_source){
+      .table = {.object = path, .fields = wanted, .gauges = gauges},
+      .map = {.info = info}};
   int status = map_source_learn(source, why);
   unlink(path);
   fields = source->fields;
@@ -323,8 +319,7 @@ static int learn(struct map_source *source, const char *const *wanted,
 
 static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   (void)state;
-  static const char *const wanted[] = {"queued", "packets"};
-  static const char *const gauges[] = {"queued"};
+  static const char *wanted[] = {"queued", "packets"}, *gauges[] = {"queued"};
   struct map_source source;
   uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
@@ -332,7 +327,9 @@ static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   member("bytes", u64, 8);
   member("queued", u64, 16);
   declare_map(u32, 4, value, 24);
-  assert_int_equal(learn(&source, wanted, 2, gauges, 1), 0);
+  assert_int_equal(learn(&source, (struct map_names){wanted, 2},
+                         (struct map_names){gauges, 1}),
+                   0);
   assert_int_equal(fields.len, 2);
   assert_field(0, "packets", 0, 8, false);
   assert_field(1, "queued", 16, 8, true);
@@ -363,14 +360,15 @@ static void write_variables(void) {
 static void
 of_global_variables_only_tagged_and_named_ones_are_read(void **state) {
   (void)state;
-  static const char *const wanted[] = {"hits"};
+  static const char *wanted[] = {"hits"};
+  static const struct map_names none;
   struct map_source source;
   write_variables();
-  assert_int_equal(learn(&source, NULL, 0, NULL, 0), 0);
+  assert_int_equal(learn(&source, none, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "tagged", 16, 8, false);
   end(NULL);
-  assert_int_equal(learn(&source, wanted, 1, NULL, 0), 0);
+  assert_int_equal(learn(&source, (struct map_names){wanted, 1}, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "hits", 0, 8, false);
 }

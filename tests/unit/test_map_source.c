@@ -1,6 +1,8 @@
 /* Tests readings of a BPF map, from its entries to the rows of the region. The
- * map is simulated: the functions of open.c and rows.c are here. */
+ * map is simulated: this file defines the functions of open.c, rows.c and
+ * keys.c. */
 #include "map/growth.h"
+#include "map/keys.h"
 #include "map/publish.h"
 #include "map/source.h"
 
@@ -31,6 +33,7 @@ static struct {
   struct entry entries[KEYS];
   int missing;    /* errno of opening it, or 0 */
   int lost_after; /* a reading fails after this many entries */
+  uint32_t names; /* key K has the name K modulo this number */
 } kernel;
 
 static struct map_publisher *publisher;
@@ -66,6 +69,16 @@ int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
 
 void map_close(struct map *map) { map->fd = -1; }
 
+bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
+                  const struct map_info *info, const void *key) {
+  (void)types;
+  (void)info;
+  uint32_t number;
+  memcpy(&number, key, sizeof(number));
+  snprintf(name, MAP_ROW_NAME_SIZE, "%u", number % kernel.names);
+  return true;
+}
+
 /* A xorshift generator: the same events in every run. */
 static uint32_t random_number(uint32_t below) {
   static uint32_t state = 2463534242u;
@@ -75,7 +88,7 @@ static uint32_t random_number(uint32_t below) {
   return state % below;
 }
 
-/* Starts anywhere, as the order of a hash map has no meaning. */
+/* Starts at a random key, because a hash map has no order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]) {
   (void)map;
@@ -120,7 +133,7 @@ static void say(void *context, const char *line) {
     snprintf(said[said_len++], MAP_SAID_SIZE, "%s", line);
 }
 
-/* What the row of each key counted since it was last seen. */
+/* The row of each key, and what it has counted since the last look. */
 static struct {
   bool exists;
   uint32_t number; /* of the row */
@@ -201,6 +214,7 @@ static int begin(void **state) {
   memset(&kernel, 0, sizeof(kernel));
   memset(rows, 0, sizeof(rows));
   kernel.lost_after = -1;
+  kernel.names = KEYS;
   said_len = 0;
   return 0;
 }
@@ -233,7 +247,7 @@ static void entries_that_take_the_place_of_others_are_counted(void **state) {
     add(key, 1, 100);
   assert_int_equal(look(), ROWS_MAX);
   for (int round = 1; round < 50; round++) {
-    for (uint32_t i = 0; i < ROWS_MAX; i++) { /* all others take their places */
+    for (uint32_t i = 0; i < ROWS_MAX; i++) { /* replaces every entry */
       remove_entry((uint32_t)(ROWS_MAX * (round - 1) + (int)i) % KEYS);
       add((uint32_t)(ROWS_MAX * round + (int)i) % KEYS, 5, 500);
     }
@@ -261,7 +275,7 @@ entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
       add(key, 1, 1);
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
-    if (rows[key].exists) /* how much of it is old cannot be known */
+    if (rows[key].exists) /* its counts may be old, so none are reported */
       assert_int_equal(rows[key].grew[0], 0);
 }
 
@@ -281,6 +295,87 @@ static void old_entries_are_not_new_because_their_pin_was_away(void **state) {
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
     assert_int_equal(rows[key].shown[0], 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Names
+ */
+
+static void keys_of_the_same_name_have_no_row_and_are_said_once(void **state) {
+  for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
+    unit_need_receivers(state);
+    begin(state);
+    kernel.names = 4;
+    publish(type, KEYS, true);
+    add(0, 10, 1000);
+    add(1, 20, 2000);
+    add(4, 30, 3000);
+    for (int round = 0; round < 3; round++) {
+      assert_int_equal(look(), 1);
+      assert_true(rows[1].exists);
+      assert_int_equal(rows[1].shown[0], 20);
+      add(0, 1, 1);
+      add(4, 1, 1);
+    }
+    assert_int_equal(said_len, 1);
+    assert_true(was_said("several keys are named 0;"));
+    end(state);
+  }
+}
+
+static void
+a_row_ends_when_another_key_of_its_name_comes_whichever_goes(void **state) {
+  unit_need_receivers(state);
+  kernel.names = 4;
+  publish(1, KEYS, true);
+  add(0, 10, 1000);
+  assert_int_equal(look(), 1);
+  assert_int_equal(rows[0].shown[0], 10);
+  add(4, 5, 500);
+  assert_int_equal(look(), 0);
+  remove_entry(0);
+  add(8, 7, 700); /* a third key of that name */
+  assert_int_equal(look(), 0);
+  remove_entry(8);
+  assert_int_equal(look(), 0);
+  assert_int_equal(said_len, 1);
+}
+
+static void
+a_name_has_a_row_again_after_all_of_its_keys_are_gone(void **state) {
+  unit_need_receivers(state);
+  kernel.names = 4;
+  publish(1, KEYS, true);
+  add(0, 10, 1000);
+  add(4, 10, 1000);
+  assert_int_equal(look(), 0);
+  remove_entry(0);
+  remove_entry(4);
+  assert_int_equal(look(), 0);
+  add(4, 7, 700);
+  assert_int_equal(look(), 1);
+  assert_int_equal(rows[0].shown[0], 7);
+}
+
+static void
+keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
+  unit_need_receivers(state);
+  kernel.names = 4;
+  publish(1, KEYS, true);
+  add(0, 10, 1000);
+  add(1, 10, 1000);
+  add(4, 10, 1000);
+  assert_int_equal(look(), 1);
+  publisher->outdated = true;
+  look(); /* the reader loses the old region */
+  assert_int_equal(look(), 1);
+  kernel.missing = ENOENT;
+  assert_int_equal(look(), 0);
+  kernel.missing = 0;
+  assert_int_equal(look(), 1);
+  assert_true(rows[1].exists);
+  /* One line is about the keys, and one about the missing pin. */
+  assert_int_equal(said_len, 2);
 }
 
 /* ---------------------------------------------------------------------------
@@ -315,10 +410,11 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
 /* ---------------------------------------------------------------------------
  * Any order of events
  *
- * The model: an entry counts from 0 if the last complete reading had a row for
- * every entry, and else from its first reading on. A copy of a value all of
- * which is lower counts from 0 again, otherwise what is lower counts nothing.
- * An entry is forgotten when a complete reading lacks it.
+ * The model: if the last complete reading had a row for every entry, a new
+ * entry counts from 0, otherwise from its first reading on. If all fields of a
+ * copy decreased, the copy counts from 0 again; otherwise fields that decreased
+ * count nothing. An entry is forgotten when a complete reading does not find
+ * it.
  */
 
 static struct {
@@ -348,7 +444,7 @@ static size_t living(void) {
   return len;
 }
 
-/* What the row of an entry must have counted when the entry was read. */
+/* Checks what the row of an entry counted in a reading that found the entry. */
 static void follow(uint32_t key) {
   uint64_t growth[FIELDS] = {0};
   static const struct value none;
@@ -397,11 +493,11 @@ static void happen(void) {
   case 0:
     remove_entry(key);
     break;
-  case 1: /* and is created again, perhaps above its last values */
+  case 1: /* is created again, perhaps with larger values */
     remove_entry(key);
     add(key, 1 + random_number(40), 1 + random_number(4000));
     break;
-  case 2: { /* to make room, as an LRU map does */
+  case 2: { /* another entry makes room, as in an LRU map */
     uint32_t other = random_number(KEYS);
     if (living() > ROWS_MAX)
       remove_entry(other);
@@ -423,11 +519,11 @@ static void play(uint32_t type) {
   for (int i = 0; i < 4000; i++) {
     for (uint32_t events = random_number(10); events > 0; events--)
       happen();
-    if (random_number(12) == 0) { /* the pin goes; its counts are kept */
+    if (random_number(12) == 0) { /* the pin is missing for one reading */
       kernel.missing = random_number(2) == 0 ? ENOENT : EACCES;
       assert_int_equal(look(), 0);
       kernel.missing = 0;
-    } else if (random_number(40) == 0) { /* the program is loaded anew */
+    } else if (random_number(40) == 0) { /* the program is loaded again */
       memset(kernel.entries, 0, sizeof(kernel.entries));
       memset(model, 0, sizeof(model));
       kernel.info.id++;
@@ -449,6 +545,33 @@ static void rows_of_maps_per_core_count_what_each_entry_grew_by(void **state) {
   play(2);
 }
 
+/* Returns how many existing keys have the same name as this key. */
+static size_t namesakes(uint32_t key) {
+  size_t len = 0;
+  for (uint32_t other = key % kernel.names; other < KEYS; other += kernel.names)
+    len += kernel.entries[other].exists;
+  return len;
+}
+
+static void no_row_ever_has_the_name_of_two_keys(void **state) {
+  unit_need_receivers(state);
+  kernel.names = KEYS - 3;
+  publish(1, KEYS, false);
+  for (int i = 0; i < 2000; i++) {
+    for (uint32_t events = random_number(4); events > 0; events--) {
+      uint32_t key = random_number(KEYS);
+      if (random_number(2) == 0)
+        remove_entry(key);
+      else
+        add(key, 1, 60);
+    }
+    look();
+    for (uint32_t key = 0; key < kernel.names; key++)
+      assert_true(!rows[key].exists || namesakes(key) == 1);
+  }
+  assert_int_equal(said_len, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void) {
@@ -456,9 +579,14 @@ int main(void) {
       TEST(entries_that_take_the_place_of_others_are_counted),
       TEST(entries_without_a_row_are_said_and_never_make_others_wrong),
       TEST(old_entries_are_not_new_because_their_pin_was_away),
+      TEST(keys_of_the_same_name_have_no_row_and_are_said_once),
+      TEST(a_row_ends_when_another_key_of_its_name_comes_whichever_goes),
+      TEST(a_name_has_a_row_again_after_all_of_its_keys_are_gone),
+      TEST(keys_of_the_same_name_have_no_row_after_the_region_is_made_anew),
       TEST(a_withheld_field_leaves_the_region_as_it_is),
       TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events),
       TEST(rows_of_maps_per_core_count_what_each_entry_grew_by),
+      TEST(no_row_ever_has_the_name_of_two_keys),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

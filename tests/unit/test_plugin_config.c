@@ -7,9 +7,6 @@ static void assert_cores(const struct core_set *cores, const char *expected) {
   assert_string_equal(list, expected);
 }
 
-/* ---------------------------------------------------------------------------
- */
-
 static void without_options_every_default_is_as_documented(void **state) {
   (void)state;
   assert_accepted("");
@@ -40,7 +37,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
-  assert_false(config.load.report_frequency);
+  assert_false(config.sampler.engine.frequency);
   assert_false(config.wake_latency.enabled);
   assert_int_equal(config.wake_latency.probes, 100);
   assert_false(options.figures.softirq);
@@ -50,7 +47,7 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nProbes 200\n</WakeLatency>");
   assert_true(config.wake_latency.enabled);
-  assert_false(config.wake_latency.cores_given);
+  assert_null(config_cores(&config.wake_latency.cores));
   assert_int_equal(config.wake_latency.probes, 200);
   assert_true(config.wake_latency.max_load == 50);
 }
@@ -59,11 +56,10 @@ static void options_of_wake_latency_add_up(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
                   "<WakeLatency>\nCores 8\nMaxLoad 12.5\n</WakeLatency>");
-  assert_true(config.wake_latency.cores_given);
   assert_cores(&config.wake_latency.cores, "2-3,8");
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
-  assert_false(config.cores_given);
+  assert_null(config_cores(&config.cores));
 }
 
 static void time_in_softirqs_is_measured_only_if_it_is_wanted(void **state) {
@@ -320,7 +316,7 @@ static void an_unknown_option_is_only_a_warning(void **state) {
   assert_accepted("Colour \"red\"\n"
                   "<Load>\nSauce \"idle\"\nSource \"idle\"\n</Load>\n"
                   "<Wake \"gtpu\">\nReportHost true\n</Wake>\n");
-  assert_int_equal(config.load.source, SOURCE_IDLE);
+  assert_int_equal(config.sampler.engine.source, SOURCE_IDLE);
   assert_int_equal(fake_count_logged(LOG_WARNING), 3);
   assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Plugin>"));
   assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Load>"));
@@ -339,8 +335,8 @@ static void several_blocks_add_up(void **state) {
   assert_int_equal(config.groups_len, 2);
   assert_cores(&config.groups[0].cores, "0-1");
   assert_cores(&config.groups[1].cores, "4");
-  assert_int_equal(config.load_average.periods_len, 5);
-  assert_true(config.load_average.period_s[4] == 20);
+  assert_int_equal(config.sampler.figures.periods_len, 5);
+  assert_true(config.sampler.figures.period_s[4] == 20);
   assert_true(config.load.report_hidden);
 }
 

@@ -110,7 +110,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   return snapshot;
 }
 
-/* A burst on the first cores: 1 us, 2 us ... */
+/* Makes the figures of a burst on the first cores: 1 us, 2 us ... */
 static struct wake_figures *make_wake(size_t cores_len) {
   struct wake_figures *wake =
       calloc(1, sizeof(*wake) + cores_len * sizeof(wake->cores[0]));
@@ -133,10 +133,10 @@ static void free_snapshot(struct snapshot *snapshot) {
 
 static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
-  config.load.report_frequency = config.load.report_ipc = true;
-  config.load.report_cstates = config.load.report_time = true;
-  config.load.report_smi = config.load.report_throttles = true;
-  config.load.report_schedstat = config.load.report_softirq = true;
+  config.load.report_time = config.load.report_softirq = true;
+  config.sampler.engine.frequency = config.sampler.engine.ipc = true;
+  config.sampler.engine.smi = config.sampler.figures.throttles = true;
+  config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -408,7 +408,7 @@ struct cost {
   size_t values, series; /* in one interval */
 };
 
-/* wake: with wake latencies of all cores. */
+/* If `wake` is true, includes wake latencies of all cores. */
 static struct cost measure_with(size_t cores, size_t nodes, bool wake) {
   struct cost cost = {0};
   fake_reset();
@@ -430,8 +430,8 @@ static struct cost measure(size_t cores, size_t nodes) {
   return measure_with(cores, nodes, false);
 }
 
-/* The text with one blank for each run of white space and `#`, so that
- * sentences may be wrapped. */
+/* Replaces each run of white space and `#` by one blank, so that sentences are
+ * found even if they are wrapped. */
 static char *read_document(const char *name) {
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/%s", TEST_SOURCE, name);
@@ -514,7 +514,7 @@ static void the_table_of_the_fleet_page_is_what_is_dispatched(void **state) {
   (void)state;
   assert_fleet_table_says("default");
   config.load.report_minimum = config.load.report_hidden = true;
-  config.load.report_cstates = true;
+  config.sampler.figures.cstates = true;
   assert_fleet_table_says("ReportMinimum, ReportHidden, ReportCStates");
 }
 
@@ -636,7 +636,7 @@ static void values_that_are_switched_off_are_left_out(void **state) {
   (void)state;
   report_everything();
   config.load.report_per_core = false;
-  config.load_average.run_queue = false;
+  config.sampler.figures.run_queue = false;
   dispatch_host(2, 0);
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/gauge-hidden");
@@ -653,7 +653,7 @@ static void values_that_are_switched_off_are_left_out(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Times and the number of values
+ * Times, and the limit on the number of values
  */
 
 static void the_time_of_values_always_increases(void **state) {

@@ -164,13 +164,14 @@ static void cores_that_are_named_in_vain_are_reported_once(void **state) {
   tell();
   tell();
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "not probed: 1,9."));
+  assert_non_null(
+      fake_logged(LOG_WARNING, "not measured on cores 1,9: Cores in"));
 }
 
 static void
 with_isolated_cores_nothing_runs_unless_cores_are_named(void **state) {
   (void)state;
-  isolates = true; /* a core that the snapshot need not hold */
+  isolates = true; /* the isolated core need not be in the snapshot */
   start("<WakeLatency>\n</WakeLatency>");
   tell();
   tell();
