@@ -268,6 +268,11 @@ bool region_field_texts_are_valid(const struct percore_field *field,
 /* Returns the number of buckets of a histogram; 0 if its shape is invalid. */
 uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
 
+/* Returns how many cells a field has in each row; 0 for a histogram of invalid
+ * shape. */
+uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
+                            uint32_t max_bits);
+
 /* Returns the distance in bytes between rows of this many columns; a row of up
  * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
