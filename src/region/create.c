@@ -149,6 +149,16 @@ static int begin_tables(struct percore_region *region) {
   return region_grace_init(region);
 }
 
+static int fill_region(struct percore_region *region, const char *name,
+                       struct region_plan *plan,
+                       const struct percore_options *options) {
+  if (make_memory(region, name, options) != 0 ||
+      provide_directory(region, plan) != 0)
+    return -1;
+  write_directory(region, plan);
+  return begin_tables(region);
+}
+
 static void free_region(struct percore_region *region) {
   int saved = errno;
   for (uint32_t t = 0; region->state != NULL && t < region->table_count; t++) {
@@ -169,48 +179,6 @@ static void free_region(struct percore_region *region) {
   errno = saved;
 }
 
-static int fill_region(struct percore_region *region, const char *name,
-                       struct region_plan *plan,
-                       const struct percore_options *options) {
-  region->size = plan->header.region_size;
-  region->page_size = plan->header.page_size;
-  region->block_stride = plan->header.block_stride;
-  if (make_memory(region, name, options) != 0 ||
-      provide_directory(region, plan) != 0)
-    return -1;
-  write_directory(region, plan);
-  return begin_tables(region);
-}
-
-static int make_region(struct percore_region **made, const char *name,
-                       const struct percore_table *tables, uint32_t table_count,
-                       const struct percore_options *options,
-                       struct region_fault *fault) {
-  struct region_plan plan;
-  uint32_t cores =
-      options->cores != 0 ? options->cores : region_possible_cores();
-  uint64_t page_size =
-      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
-  struct percore_region *region = NULL;
-  int rc = region_plan_make(&plan, name, tables, table_count, options, cores,
-                            page_size, fault);
-  if (rc != 0)
-    goto cleanup;
-  rc = -1;
-  region = calloc(1, sizeof(*region));
-  if (region == NULL)
-    goto cleanup;
-  region->memfd = -1;
-  pthread_mutex_init(&region->mutex, NULL);
-  rc = fill_region(region, name, &plan, options);
-cleanup:
-  region_plan_free(&plan);
-  if (rc != 0 && region != NULL)
-    free_region(region);
-  *made = region;
-  return rc;
-}
-
 static void link_region(struct percore_region *region) {
   pthread_mutex_lock(&regions_mutex);
   region->next = regions;
@@ -227,24 +195,47 @@ static void unlink_region(struct percore_region *region) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-static int make_and_serve(struct percore_region **region, const char *name,
-                          const struct percore_table *tables,
-                          uint32_t table_count,
-                          const struct percore_options *options,
-                          struct region_fault *fault) {
-  struct percore_region *made;
-  if (make_region(&made, name, tables, table_count, options, fault) != 0)
-    return -1;
-  made->quiet = options->quiet != 0;
-  made->numbers_cores = options->cores != 0;
-  link_region(made); /* before it is served, so that a fork finds the region */
-  if (region_server_start(made, name, options) != 0) {
-    unlink_region(made);
-    free_region(made);
-    return -1;
+static struct percore_region *
+make_planned(const char *name, struct region_plan *plan,
+             const struct percore_options *options) {
+  struct percore_region *region = calloc(1, sizeof(*region));
+  if (region == NULL)
+    return NULL;
+  *region = (struct percore_region){.memfd = -1,
+                                    .size = plan->header.region_size,
+                                    .page_size = plan->header.page_size,
+                                    .block_stride = plan->header.block_stride,
+                                    .quiet = options->quiet != 0,
+                                    .numbers_cores = options->cores != 0};
+  pthread_mutex_init(&region->mutex, NULL);
+  if (fill_region(region, name, plan, options) == 0) {
+    link_region(region); /* before it is served, so that a fork finds it */
+    if (region_server_start(region, name, options) == 0)
+      return region;
+    unlink_region(region);
   }
-  *region = made;
-  return 0;
+  free_region(region);
+  return NULL;
+}
+
+/* Makes a region and serves it. Returns NULL with a fault or errno on failure.
+ */
+static struct percore_region *make_region(const char *name,
+                                          const struct percore_table *tables,
+                                          uint32_t table_count,
+                                          const struct percore_options *options,
+                                          struct region_fault *fault) {
+  struct region_plan plan;
+  struct percore_region *region = NULL;
+  uint32_t cores =
+      options->cores != 0 ? options->cores : region_possible_cores();
+  uint64_t page_size =
+      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
+  if (region_plan_make(&plan, name, tables, table_count, options, cores,
+                       page_size, fault) == 0)
+    region = make_planned(name, &plan, options);
+  region_plan_free(&plan);
+  return region;
 }
 
 /* Copies the options that the application's version of percore.h has; newer
@@ -271,8 +262,10 @@ int percore_create(struct percore_region **region, const char *name,
   struct percore_options options;
   struct region_fault fault = {0};
   pthread_once(&once, watch_forks);
-  if (take_options(&options, given, &fault) &&
-      make_and_serve(region, name, tables, table_count, &options, &fault) == 0)
+  *region = take_options(&options, given, &fault)
+                ? make_region(name, tables, table_count, &options, &fault)
+                : NULL;
+  if (*region != NULL)
     return 0;
   if (fault.error == 0)
     fault.error = errno;
@@ -315,10 +308,7 @@ int region_own_memory(const char *name, const char *instance,
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */
-  bool attached = false;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached |=
-        region->slots[s].tid != 0 && !region_owner_is_dead(&region->slots[s]);
+  bool attached = region_attached_slots(region) > 0;
   region_unlock(region);
   return attached;
 }

@@ -6,8 +6,9 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 union control {
   struct cmsghdr header;
@@ -74,9 +75,7 @@ int region_message_receive(int socket, struct region_message *message,
 }
 
 int64_t region_now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+  return (int64_t)(clock_now_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 int region_message_await(int socket, int64_t until_ms,

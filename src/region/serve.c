@@ -120,33 +120,32 @@ static bool accept_one(struct percore_region *region) {
   return true;
 }
 
-static bool may_reset(int fd) {
-  uid_t uid = peer_uid(fd);
-  return uid == 0 || uid == geteuid();
-}
-
-/* Returns 0 or the errno of the answer. */
-static int answer_reset(struct percore_region *region, int fd,
+/* Only root and the producer's own user may reset. Returns 0 or the errno of
+ * the answer. */
+static int answer_reset(struct percore_region *region,
+                        const struct connection *from,
                         const struct region_message *request) {
-  if (!may_reset(fd))
+  if (from->uid != 0 && from->uid != geteuid())
     return EPERM;
   return region_reset(region, request->table, request->row) == 0 ? 0 : errno;
 }
 
 /* Returns false if the connection must be closed. */
-static bool handle_message(struct percore_region *region, int fd) {
+static bool handle_message(struct percore_region *region,
+                           const struct connection *from) {
   struct region_message message;
-  ssize_t size = recv(fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
+  ssize_t size =
+      recv(from->fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0)
     return errno == EAGAIN || errno == EINTR;
   if (size != sizeof(message) || message.magic != REGION_MESSAGE_MAGIC)
     return false;
   int error = ENOSYS; /* for message types of later versions */
   if (message.type == REGION_RESET)
-    error = answer_reset(region, fd, &message);
+    error = answer_reset(region, from, &message);
   message.type = error == 0 ? message.type : REGION_ERROR;
   message.argument = (uint64_t)error;
-  return region_message_send(fd, &message, NULL, 0);
+  return region_message_send(from->fd, &message, NULL, 0);
 }
 
 /* The directory may have been cleaned up or recreated. Does not check on every
@@ -187,7 +186,7 @@ static bool serve_turn(struct percore_region *region, int timeout) {
     }
     for (int c = 0; c < MAX_CONNECTIONS; c++)
       if (server->connections[c].fd == fd) {
-        bool keep = handle_message(region, fd);
+        bool keep = handle_message(region, &server->connections[c]);
         if (!keep && region_lock(region)) {
           region_close_fd(&server->connections[c].fd);
           region_unlock(region);
@@ -281,11 +280,11 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
  * its cores if no core is left. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
-  if (server == NULL || !server->has_thread || server->chosen_cpus)
+  if (server == NULL || server->chosen_cpus)
     return;
   pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
   if (tid == 0)
-    return; /* the thread calls this when it starts */
+    return; /* without a thread, or before it starts; it then calls this */
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0)

@@ -16,10 +16,10 @@
 #include "fault.h"
 #include "row_index.h"
 
-/* An element of a table's list of removed rows. */
+/* An element of a table's list of removed rows (grace.c). */
 struct removed_row {
-  uint32_t older, newer; /* row + 1; 0 at the ends of the list */
-  /* The grace period after which it can be reused; 0: at once. */
+  uint32_t older, newer; /* indices of the neighbours */
+  /* The grace period after which the row can be reused; 0: at once. */
   uint64_t grace;
 };
 
@@ -27,9 +27,9 @@ struct table_state {
   struct row_index names; /* live rows that were added by name */
   uint32_t rows_reserved;
   uint32_t next_unused; /* rows below this have been used or added by number */
-  struct removed_row *removed; /* max_rows elements, mapped when first needed */
+  /* max_rows + 1 elements, mapped when first needed. */
+  struct removed_row *removed;
   size_t removed_size;
-  uint32_t oldest, newest; /* ends of the list of removed rows; row + 1 */
 };
 
 struct grace_slot {
@@ -127,6 +127,28 @@ static inline uint64_t *region_single(const struct percore_region *region,
          ((table->flags & REGION_TABLE_CONSISTENT) != 0);
 }
 
+/* Begin and end a change of a row or slot by its generation word. The fence
+ * pairs with the reader's acquire fence before its second load of the word, the
+ * release with its first load, which is an acquire. */
+static inline void region_begin_change(uint64_t *generation,
+                                       uint64_t changing) {
+  __atomic_store_n(generation, changing, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void region_end_change(uint64_t *generation,
+                                     enum region_state state) {
+  __atomic_store_n(generation, region_changed(*generation, state),
+                   __ATOMIC_RELEASE);
+}
+
+static inline bool region_row_is_live(const struct percore_region *region,
+                                      const struct region_table *table,
+                                      uint32_t row) {
+  return row < region_live(region, table)->rows_in_use &&
+         region_state(*region_generation(region, table, row)) == REGION_LIVE;
+}
+
 /* The files of the writer. Each may call functions of the files listed before
  * it. */
 
@@ -137,12 +159,16 @@ static inline uint64_t *region_single(const struct percore_region *region,
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Converts the number of a table from the application's to the directory's,
- * where `core` is 0. Returns false with EINVAL if the table does not exist. */
-bool region_user_table(const struct percore_region *region, uint32_t *table);
+/* Like region_lock, but also converts the number of a table from the
+ * application's to the directory's, where `core` is 0. Returns false with
+ * EINVAL if the table does not exist. */
+bool region_lock_table(struct percore_region *region, uint32_t *table);
 
-/* True if the thread that owns a slot has ended. */
-bool region_owner_is_dead(const struct region_slot *slot);
+/* True if a thread is attached to the slot and has not ended. */
+bool region_slot_has_owner(const struct region_slot *slot);
+
+/* Returns how many slots have an owner. */
+uint32_t region_attached_slots(const struct percore_region *region);
 
 /* Returns the ticks of percore_tsc per second, which the first call measures.
  */
@@ -178,17 +204,13 @@ int region_removed_init(struct percore_region *region, uint32_t table);
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);
 
-bool region_has_removed(const struct percore_region *region, uint32_t table);
-
-/* Takes the oldest removed row. Returns false if no row was removed or the
- * oldest is not safe to reuse yet. */
-bool region_take_removed(struct percore_region *region, uint32_t table,
-                         uint32_t *row);
-
-/* Takes a given removed row. Returns false if the row is not safe to reuse yet.
- */
-bool region_take_this_removed(struct percore_region *region, uint32_t table,
-                              uint32_t row);
+/* Take the oldest removed row, or a given removed row. Return 0, or -1 with
+ * ENOSPC (no row was removed) or EAGAIN (not safe to reuse yet). *row is
+ * written in either case except ENOSPC. */
+int region_take_removed(struct percore_region *region, uint32_t table,
+                        uint32_t *row);
+int region_take_this_removed(struct percore_region *region, uint32_t table,
+                             uint32_t row);
 
 /* row.c: makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
@@ -218,14 +240,11 @@ void region_server_avoid_slots(struct percore_region *region);
 /* Begins accounting for the time of a slot's thread. */
 void region_poll_begin(struct percore_slot_head *head);
 
-struct region_clocks {
-  uint64_t tsc, cpu_ns; /* of one thread at one moment */
-};
-
-/* Returns for how many ticks since the last check the thread was awake but not
- * on its CPU. */
-uint64_t region_poll_absence(struct percore_slot_head *head,
-                             const struct region_clocks *now, uint64_t hz);
+/* Returns for how many ticks (hz per second) since the last check the thread
+ * was awake but not on its CPU. tsc and cpu_ns, the thread's CPU time, are
+ * those of this check. */
+uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
+                             uint64_t cpu_ns, uint64_t hz);
 
 /* Accounts for a round that ended at tsc with n items and during which the
  * thread was off its CPU for `absence` ticks. */
