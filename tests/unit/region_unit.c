@@ -126,6 +126,52 @@ struct percore_region *unit_create(enum percore_serving serving) {
   return region;
 }
 
+int unit_set_up(void **state) {
+  *state = unit_create(PERCORE_SERVE_THREAD);
+  return 0;
+}
+
+int unit_tear_down(void **state) {
+  struct percore_region *region = *state;
+  while (percore_detach(region, percore_this_slot(region)) == 0)
+    ;
+  return percore_destroy(region);
+}
+
+percore_slot_t unit_attach(struct percore_region *region, int core) {
+  percore_slot_t slot;
+  assert_return_code(percore_attach(region, "unit", core, &slot), errno);
+  return slot;
+}
+
+percore_core_table_t unit_core_table(struct percore_region *region,
+                                     uint32_t table) {
+  percore_core_table_t handle;
+  assert_return_code(percore_core_table(region, table, &handle), errno);
+  return handle;
+}
+
+percore_shared_table_t unit_shared_table(struct percore_region *region,
+                                         uint32_t table) {
+  percore_shared_table_t handle;
+  assert_return_code(percore_shared_table(region, table, &handle), errno);
+  return handle;
+}
+
+uint32_t unit_row(struct percore_region *region, uint32_t table,
+                  const char *name) {
+  uint32_t row;
+  assert_return_code(percore_row_add(region, table, name, &row), errno);
+  return row;
+}
+
+uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
+                         uint64_t key) {
+  uint32_t row;
+  assert_return_code(percore_row_add_key(region, table, key, &row), errno);
+  return row;
+}
+
 struct region_reader *unit_connect(void) {
   struct region_reader_options options = {.hello_wait_ms = 5000};
   struct region_reader *reader;

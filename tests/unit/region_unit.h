@@ -44,6 +44,25 @@ void unit_need_receivers(void **state);
  */
 struct percore_region *unit_create(enum percore_serving serving);
 
+/* Create and destroy such a region, served by a thread, as set-up and tear-down
+ * of a test whose state is the region. The tear-down detaches the slots of this
+ * thread. */
+int unit_set_up(void **state);
+int unit_tear_down(void **state);
+#define REGION_TEST(test)                                                      \
+  cmocka_unit_test_setup_teardown(test, unit_set_up, unit_tear_down)
+
+/* Make a slot, handles and rows, and assert success. */
+percore_slot_t unit_attach(struct percore_region *region, int core);
+percore_core_table_t unit_core_table(struct percore_region *region,
+                                     uint32_t table);
+percore_shared_table_t unit_shared_table(struct percore_region *region,
+                                         uint32_t table);
+uint32_t unit_row(struct percore_region *region, uint32_t table,
+                  const char *name);
+uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
+                         uint64_t key);
+
 /* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);
 

@@ -24,22 +24,17 @@
 #include "region_unit.h"
 
 static void each_storage_counts_in_its_own_way(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
+  struct percore_region *region = *state;
   percore_owned_table_t sessions;
-  percore_shared_table_t slow, shared_ports;
-  uint32_t port, session, request;
   uint64_t values[64];
-  assert_return_code(percore_attach(region, "worker", 1, &slot), 0);
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  percore_slot_t slot = unit_attach(region, 1);
+  percore_core_table_t ports = unit_core_table(region, PORT);
   assert_return_code(percore_owned_table(region, SESSION, &sessions), 0);
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_shared_table(region, PORT, &shared_ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_row_add_key(region, SESSION, 7, &session), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &request), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  percore_shared_table_t shared_ports = unit_shared_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  uint32_t session = unit_row_of_key(region, SESSION, 7);
+  uint32_t request = unit_row(region, SLOW, "cli");
   percore_add(percore_core_row(slot, ports, port), PACKETS, 3);
   percore_shared_add(percore_shared_row(shared_ports, port), PACKETS, 2);
   percore_add(percore_owned_row(sessions, session), BYTES, 100);
@@ -55,21 +50,15 @@ static void each_storage_counts_in_its_own_way(void **state) {
   assert_int_equal(values[0], 5);
   assert_int_equal(values[1], 1);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void
 a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t in, out;
-  percore_core_table_t ports;
-  uint32_t port;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_attach(region, "in", 0, &in), 0);
-  assert_return_code(percore_attach(region, "out", 2, &out), 0);
+  struct percore_region *region = *state;
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_slot_t in = unit_attach(region, 0);
+  percore_slot_t out = unit_attach(region, 2);
   percore_gauge_add(percore_core_row(in, ports, port), DEPTH, 10);
   percore_gauge_add(percore_core_row(out, ports, port), DEPTH, -4);
   struct region_reader *reader = unit_connect();
@@ -77,42 +66,30 @@ a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   assert_return_code(percore_detach(region, out), 0);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, in), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_maximum_level_is_that_of_all_used_slots(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t one, two;
-  percore_core_table_t globals;
+  struct percore_region *region = *state;
   uint64_t values[2];
-  assert_return_code(percore_core_table(region, GLOBALS, &globals), 0);
-  assert_return_code(percore_attach(region, "one", 0, &one), 0);
-  assert_return_code(percore_attach(region, "two", 3, &two), 0);
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  percore_slot_t one = unit_attach(region, 0);
+  percore_slot_t two = unit_attach(region, 3);
   percore_set(percore_core_row(one, globals, 0), 1, 9);
   percore_set(percore_core_row(two, globals, 0), 1, 4);
   struct region_reader *reader = unit_connect();
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[1], 9);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, one), 0);
-  assert_return_code(percore_detach(region, two), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_histogram_counts_each_value_once(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
+  struct percore_region *region = *state;
   percore_histogram_t latency;
-  uint32_t port;
   uint64_t values[64] = {0}, sum = 0;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
   assert_return_code(percore_histogram(region, PORT, LATENCY, &latency), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_slot_t slot = unit_attach(region, 0);
   for (uint64_t value = 0; value < 5000; value++)
     percore_hist_add(percore_core_row(slot, ports, port), latency, value);
   struct region_reader *reader = unit_connect();
@@ -121,8 +98,6 @@ static void a_histogram_counts_each_value_once(void **state) {
     sum += values[LATENCY_COLUMN + b];
   assert_int_equal(sum, 5000);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -130,8 +105,7 @@ static void a_histogram_counts_each_value_once(void **state) {
  */
 
 static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = *state;
   percore_slot_t slots[4];
   assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
   assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
@@ -160,7 +134,6 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   region_reader_close(reader);
   for (int i = 0; i < 3; i++)
     assert_return_code(percore_detach(region, slots[i]), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 struct doomed {
@@ -216,8 +189,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
 static void a_region_with_attached_threads_is_not_destroyed(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  percore_slot_t slot = unit_attach(region, 0);
   errno = 0;
   assert_int_equal(percore_destroy(region), -1);
   assert_int_equal(errno, EBUSY);
@@ -230,33 +202,32 @@ static void a_region_with_attached_threads_is_not_destroyed(void **state) {
  * Rows
  */
 
+/* Fills the table `port` with eth0, eth1, ... */
+static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
+  for (int i = 0; i < PORT_ROWS; i++) {
+    char name[8];
+    snprintf(name, sizeof(name), "eth%d", i);
+    rows[i] = unit_row(region, PORT, name);
+  }
+}
+
 static void a_live_name_is_not_added_twice(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  uint32_t row, again;
-  assert_return_code(percore_row_add(region, PORT, "eth0", &row), 0);
+  struct percore_region *region = *state;
+  uint32_t row = unit_row(region, PORT, "eth0"), again;
   errno = 0;
   assert_int_equal(percore_row_add(region, PORT, "eth0", &again), -1);
   assert_int_equal(errno, EEXIST);
   assert_int_equal(again, row);
   assert_return_code(percore_row_remove(region, PORT, row, 0), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &again), 0);
-  assert_return_code(percore_destroy(region), 0);
+  (void)unit_row(region, PORT, "eth0");
 }
 
 static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
+  struct percore_region *region = *state;
   uint32_t rows[PORT_ROWS], row;
-  char name[8];
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  for (int i = 0; i < PORT_ROWS; i++) {
-    snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(region, PORT, name, &rows[i]), 0);
-  }
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 0);
+  add_ports(region, rows);
   errno = 0;
   assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
   assert_int_equal(errno, ENOSPC);
@@ -267,24 +238,20 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   assert_int_equal(errno, EAGAIN);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
   percore_quiescent(slot);
-  assert_return_code(percore_row_add(region, PORT, "eth9", &row), 0);
+  row = unit_row(region, PORT, "eth9");
   assert_int_equal(row, rows[1]);
   percore_add(percore_core_row(slot, ports, row), PACKETS, 1);
   struct region_reader *reader = unit_connect();
   assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 1);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void
 an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = *state;
   struct percore_region_status status = {.size = sizeof(status)};
-  percore_slot_t slot;
   uint32_t row, rows[2];
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  percore_slot_t slot = unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
@@ -293,84 +260,67 @@ an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 0);
   percore_quiescent(slot);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  row = unit_row_of_key(region, FLOW, 3);
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
   assert_int_equal(errno, ENOSPC);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 1);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_sleeping_worker_holds_up_no_row(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  uint32_t row, rows[2];
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  struct percore_region *region = *state;
+  uint32_t rows[2];
+  percore_slot_t slot = unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   percore_sleep(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  uint32_t row = unit_row_of_key(region, FLOW, 3);
   percore_wake(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
   assert_int_equal(errno, EAGAIN);
   assert_return_code(percore_detach(region, slot), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  uint32_t rows[2], row;
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  struct percore_region *region = *state;
+  uint32_t rows[2];
+  (void)unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_return_code(
       percore_row_remove(region, FLOW, rows[1], PERCORE_NO_UPDATE_IN_FLIGHT),
       0);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  uint32_t row = unit_row_of_key(region, FLOW, 3);
   assert_int_equal(row, rows[1]);
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void the_oldest_removed_row_is_used_first(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  uint32_t rows[PORT_ROWS], row;
-  char name[8];
-  for (int i = 0; i < PORT_ROWS; i++) {
-    snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(region, PORT, name, &rows[i]), 0);
-  }
+  struct percore_region *region = *state;
+  uint32_t rows[PORT_ROWS];
+  add_ports(region, rows);
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
     assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
   /* The row in the middle is added by number. */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
-  assert_return_code(percore_row_add(region, PORT, "first", &row), 0);
+  uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
   assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
   assert_int_equal(row, rows[3]);
   assert_int_equal(percore_row_add(region, PORT, "third", &row), -1);
   assert_int_equal(errno, ENOSPC);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_live_row_number_is_not_added_twice(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = *state;
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
   assert_int_equal(percore_row_add_at(region, FLOW, 1, NULL, 6), -1);
   assert_int_equal(errno, EEXIST);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* Tables of every storage, with and without PERCORE_NO_RESET. */
@@ -425,17 +375,15 @@ static void count_churn(struct percore_region *region, uint32_t t,
 static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
   (void)s;
   struct percore_region *region;
-  percore_slot_t slot;
   uint64_t values[CHURN_COLUMNS];
-  uint32_t row;
   assert_return_code(percore_create(&region, "unit", churn_tables,
                                     COUNT_OF(churn_tables), NULL),
                      errno);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), errno);
+  percore_slot_t slot = unit_attach(region, 0);
   struct region_reader *reader = unit_connect();
   for (uint32_t t = 0; t < COUNT_OF(churn_tables); t++) {
     bool resets = (churn_tables[t].flags & PERCORE_NO_RESET) == 0;
-    assert_return_code(percore_row_add_key(region, t, 1, &row), errno);
+    uint32_t row = unit_row_of_key(region, t, 1);
     count_churn(region, t, slot, 5);
     assert_return_code(
         percore_row_remove(region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
@@ -460,13 +408,10 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
 }
 
 static void a_state_begins_at_zero_with_its_row(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
+  struct percore_region *region = *state;
   uint64_t values[2];
-  uint32_t row;
-  assert_return_code(percore_shared_table(region, SLOW, &slow), errno);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), errno);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_set(percore_shared_row(slow, row), 1, 1);
   assert_return_code(percore_row_remove(region, SLOW, row, 0), errno);
   assert_return_code(percore_row_add_at(region, SLOW, row, "gui", 0), errno);
@@ -474,7 +419,6 @@ static void a_state_begins_at_zero_with_its_row(void **state) {
   unit_totals(reader, SLOW, row, values);
   assert_int_equal(values[1], 0);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
@@ -484,14 +428,11 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   static const struct percore_table tables[] = {
       {.name = "queue", .fields = fields, .field_count = 2, .max_rows = 2}};
   struct percore_region *region;
-  percore_slot_t slot;
-  percore_core_table_t queues;
-  uint32_t row;
   uint64_t values[2];
   assert_return_code(percore_create(&region, "unit", tables, 1, NULL), errno);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), errno);
-  assert_return_code(percore_core_table(region, 0, &queues), errno);
-  assert_return_code(percore_row_add_key(region, 0, 1, &row), errno);
+  percore_slot_t slot = unit_attach(region, 0);
+  percore_core_table_t queues = unit_core_table(region, 0);
+  uint32_t row = unit_row_of_key(region, 0, 1);
   percore_set(percore_core_row(slot, queues, row), 1, 9);
   errno = 0;
   assert_int_equal(percore_row_remove(region, 0, row, 0), -1);
@@ -505,15 +446,11 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
 }
 
 static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  uint32_t port;
+  struct percore_region *region = *state;
   uint64_t values[64];
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_row_t row = percore_core_row(slot, ports, port);
   percore_add(row, PACKETS, 40);
   percore_gauge_add(row, DEPTH, 3);
@@ -525,17 +462,13 @@ static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
   unit_totals(reader, PORT, port, values);
   assert_int_equal(values[PACKETS], 42);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_reader_can_reset_a_row_and_everything(void **state) {
   unit_need_receivers(state);
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t ports;
-  uint32_t port;
-  assert_return_code(percore_shared_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_shared_table_t ports = unit_shared_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
   percore_shared_row_t row = percore_shared_row(ports, port);
   percore_shared_add(row, PACKETS, 42);
   struct region_reader *reader = unit_connect();
@@ -554,14 +487,10 @@ static void a_reader_can_reset_a_row_and_everything(void **state) {
 }
 
 static void a_reset_inside_a_section_changes_nothing(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  uint32_t port;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  struct percore_region *region = *state;
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_row_t row = percore_core_row(slot, ports, port);
   percore_add(row, PACKETS, 1);
   percore_add(row, BYTES, 64);
@@ -578,8 +507,6 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   assert_int_equal(unit_shown(reader, PORT, port, BYTES), 0);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -648,15 +575,13 @@ the_second_region_of_a_name_gets_eaddrinuse_and_a_sink(void **state) {
 }
 
 static void a_missing_row_or_table_is_a_sink(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports, wrong;
-  uint32_t port, row;
+  struct percore_region *region = *state;
+  percore_core_table_t wrong;
+  uint32_t row;
   uint64_t values[64], *before;
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_slot_t slot = unit_attach(region, 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  (void)unit_row(region, PORT, "eth0");
   assert_int_equal(percore_row_add(region, PORT, "", &row), -1);
   assert_int_equal(errno, EINVAL);
   before = percore_core_row(slot, ports, row).core_cells;
@@ -673,8 +598,6 @@ static void a_missing_row_or_table_is_a_sink(void **state) {
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[0], 0);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -752,8 +675,8 @@ static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   assert_int_equal(errno, ENOMEM);
   percore_poll(slot, 1);
   write_meminfo(1000000);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_row_add(region, 0, "a", &row), 0);
+  slot = unit_attach(region, 0);
+  (void)unit_row(region, 0, "a");
   assert_return_code(percore_detach(region, slot), 0);
   assert_return_code(percore_destroy(region), 0);
 }
@@ -944,13 +867,10 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
     }
   }
   assert_return_code(rc, errno);
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  uint32_t port;
   uint64_t values[64];
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 1, &slot), 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 1);
   percore_add(percore_core_row(slot, ports, port), PACKETS, 8);
   struct region_reader *reader = unit_connect();
   unit_totals(reader, PORT, port, values);
@@ -1075,7 +995,6 @@ static void a_probe_evicts_no_reader(void **state) {
 
 static void garbage_on_the_socket_ends_that_connection_only(void **state) {
   (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
@@ -1089,34 +1008,33 @@ static void garbage_on_the_socket_ends_that_connection_only(void **state) {
   close(fd);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_storage_counts_in_its_own_way),
-      cmocka_unit_test(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
-      cmocka_unit_test(a_maximum_level_is_that_of_all_used_slots),
-      cmocka_unit_test(a_histogram_counts_each_value_once),
-      cmocka_unit_test(two_threads_on_one_core_have_slots_with_its_label),
+      REGION_TEST(each_storage_counts_in_its_own_way),
+      REGION_TEST(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
+      REGION_TEST(a_maximum_level_is_that_of_all_used_slots),
+      REGION_TEST(a_histogram_counts_each_value_once),
+      REGION_TEST(two_threads_on_one_core_have_slots_with_its_label),
       cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
-      cmocka_unit_test(a_live_name_is_not_added_twice),
-      cmocka_unit_test(a_removed_row_is_free_only_after_a_quiescent_point),
-      cmocka_unit_test(an_add_that_only_has_to_wait_is_not_counted_as_refused),
-      cmocka_unit_test(a_sleeping_worker_holds_up_no_row),
-      cmocka_unit_test(the_caller_may_say_that_no_update_is_in_flight),
-      cmocka_unit_test(the_oldest_removed_row_is_used_first),
-      cmocka_unit_test(a_live_row_number_is_not_added_twice),
+      REGION_TEST(a_live_name_is_not_added_twice),
+      REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
+      REGION_TEST(an_add_that_only_has_to_wait_is_not_counted_as_refused),
+      REGION_TEST(a_sleeping_worker_holds_up_no_row),
+      REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
+      REGION_TEST(the_oldest_removed_row_is_used_first),
+      REGION_TEST(a_live_row_number_is_not_added_twice),
       cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
-      cmocka_unit_test(a_state_begins_at_zero_with_its_row),
+      REGION_TEST(a_state_begins_at_zero_with_its_row),
       cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
-      cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
+      REGION_TEST(a_reset_shows_zero_and_leaves_gauges_and_cells),
       cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
-      cmocka_unit_test(a_reset_inside_a_section_changes_nothing),
+      REGION_TEST(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
       cmocka_unit_test(the_second_region_of_a_name_gets_eaddrinuse_and_a_sink),
-      cmocka_unit_test(a_missing_row_or_table_is_a_sink),
+      REGION_TEST(a_missing_row_or_table_is_a_sink),
       cmocka_unit_test_setup_teardown(
           too_little_memory_at_create_is_enomem_and_a_sink, make_memory_root,
           remove_memory_root),
@@ -1132,7 +1050,7 @@ int main(void) {
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(a_user_with_many_connections_loses_its_own),
       cmocka_unit_test(a_probe_evicts_no_reader),
-      cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),
+      REGION_TEST(garbage_on_the_socket_ends_that_connection_only),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);
