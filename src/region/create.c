@@ -98,8 +98,7 @@ static int provide_directory(struct percore_region *region,
       header->slots_offset + header->slot_count * sizeof(struct region_slot);
   if (region->page_size > (uint64_t)sysconf(_SC_PAGESIZE))
     length = region->size;
-  return region_memory_provide(region->memfd, region->map, 0, length,
-                               region->page_size);
+  return region_provide(region, 0, length);
 }
 
 static void write_directory(struct percore_region *region,
@@ -113,15 +112,10 @@ static void write_directory(struct percore_region *region,
       sizeof(header->region_id))
     memcpy(header->region_id, &header->start_boottime_ns, 8);
   region_plan_write(plan, region->map);
-  region->header = (struct region_header *)(void *)region->map;
-  region->tables =
-      (const struct region_table *)(const void *)(region->map +
-                                                  header->tables_offset);
-  region->fields =
-      (const struct region_field *)(const void *)(region->map +
-                                                  header->fields_offset);
-  region->slots =
-      (struct region_slot *)(void *)(region->map + header->slots_offset);
+  region->header = region_at(region, 0);
+  region->tables = region_at(region, header->tables_offset);
+  region->fields = region_at(region, header->fields_offset);
+  region->slots = region_at(region, header->slots_offset);
   region->table_count = header->table_count;
   for (uint32_t s = 0; s < header->slot_count; s++)
     region->slots[s].core = s < header->core_count ? (int32_t)s : -1;
@@ -135,9 +129,8 @@ static int begin_tables(struct percore_region *region) {
     const struct region_table *table = &region->tables[t];
     row_index_init(&region->state[t].names, region_label(region, table, 0),
                    table->label_stride, region_label_size(table));
-    if (region_memory_provide(region->memfd, region->map, table->live_offset,
-                              sizeof(struct region_table_live),
-                              region->page_size) != 0)
+    if (region_provide(region, table->live_offset,
+                       sizeof(struct region_table_live)) != 0)
       return -1;
     if (!(table->flags & REGION_TABLE_SINGLE))
       continue;
@@ -288,18 +281,15 @@ int region_own_memory(const char *name, const char *instance,
   int memfd = -1;
   errno = ENOENT;
   pthread_mutex_lock(&regions_mutex);
-  for (struct percore_region *r = regions; r != NULL && memfd < 0;
-       r = r->next) {
-    if (r->forked || !has_name(r, name, instance))
-      continue;
+  struct percore_region *r = regions;
+  while (r != NULL && (r->forked || !has_name(r, name, instance)))
+    r = r->next;
+  if (r != NULL && memcmp(r->header->region_id, known_id,
+                          sizeof(r->header->region_id)) == 0) {
     errno = EALREADY;
-    if (memcmp(r->header->region_id, known_id, sizeof(r->header->region_id)) ==
-        0)
-      break;
+  } else if (r != NULL) {
     memfd = fcntl(r->memfd, F_DUPFD_CLOEXEC, 0);
     *size = r->size;
-    if (memfd < 0)
-      break;
   }
   pthread_mutex_unlock(&regions_mutex);
   return memfd;

@@ -25,7 +25,7 @@ struct percore_region region_sink = {
     .is_sink = true,
     .memfd = -1,
     .block_stride = offsetof(struct sink, sequence),
-    .sink_block = (unsigned char *)&sink,
+    .sink_block = &sink.head,
 };
 
 /* Bits of storages. */

@@ -153,12 +153,6 @@ static void place_table(struct places *places, struct region_table *table,
       place_part(places, table, rows + 1, table->row_stride, row_align, page);
 }
 
-static void place_in_block(struct places *block, struct region_table *table,
-                           uint64_t page) {
-  table->slot_offset = place_part(block, table, (uint64_t)table->max_rows + 1,
-                                  table->row_stride, 64, page);
-}
-
 static bool place_all(struct region_plan *plan,
                       const struct percore_table *tables, uint64_t page,
                       struct region_fault *fault) {
@@ -180,7 +174,9 @@ static bool place_all(struct region_plan *plan,
     if (t == 0)
       table->slot_offset = REGION_CORE_ROW_OFFSET;
     else if (table->storage == PERCORE_PER_CORE)
-      place_in_block(&block, table, page);
+      table->slot_offset =
+          place_part(&block, table, (uint64_t)table->max_rows + 1,
+                     table->row_stride, 64, page);
   }
   place(&block, 1, REGION_SPARE_SIZE, 64);
   uint64_t align = block.next >= REGION_LARGE_PART ? REGION_HUGE_PAGE : page;

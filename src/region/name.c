@@ -110,20 +110,12 @@ static int make_listener(struct region_name *name) {
 
 int region_name_take(struct region_name *name, const char *region,
                      const struct percore_options *options) {
-  name->lock = name->listener = -1;
   if (region_path(name->lock_path, REGION_PATH_SIZE, options->runtime_dir,
                   region, options->instance, "lock") != 0 ||
       region_path(name->socket_path, REGION_PATH_SIZE, options->runtime_dir,
                   region, options->instance, "sock") != 0)
     return -1;
-  if (take_lock(name) != 0)
-    return -1;
-  if (make_listener(name) == 0)
-    return 0;
-  int saved = errno;
-  region_name_release(name);
-  errno = saved;
-  return -1;
+  return take_lock(name) == 0 ? make_listener(name) : -1;
 }
 
 bool region_name_is_found(const struct region_name *name) {

@@ -6,12 +6,7 @@
 #include "memory.h"
 #include "writer.h"
 
-static uint64_t block_offset(const struct percore_region *region,
-                             uint32_t slot) {
-  return region->header->blocks_offset + slot * region->header->block_stride;
-}
-
-static int provide(struct percore_region *region, uint64_t offset,
+int region_provide(struct percore_region *region, uint64_t offset,
                    uint64_t length) {
   if (length == 0)
     return 0;
@@ -57,7 +52,7 @@ static int for_each_array(struct percore_region *region,
   uint64_t in_block = table->slot_offset + from * (uint64_t)table->row_stride;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region_state(region->slots[s].generation) != REGION_FREE &&
-        call(region, block_offset(region, s) + in_block,
+        call(region, region_block_offset(region, s) + in_block,
              rows * table->row_stride) != 0)
       return -1;
   return 0;
@@ -66,15 +61,15 @@ static int for_each_array(struct percore_region *region,
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
   if (is_huge(region))
     return 0;
-  uint64_t block = block_offset(region, slot);
-  if (provide(region, block, sizeof(struct percore_slot_head)) != 0)
+  uint64_t block = region_block_offset(region, slot);
+  if (region_provide(region, block, sizeof(struct percore_slot_head)) != 0)
     return -1;
   for (uint32_t t = 1; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
     uint64_t rows = region->state[t].rows_reserved;
     if (table->storage == PERCORE_PER_CORE &&
-        provide(region, block + table->slot_offset, rows * table->row_stride) !=
-            0)
+        region_provide(region, block + table->slot_offset,
+                       rows * table->row_stride) != 0)
       return -1;
   }
   return 0;
@@ -91,7 +86,7 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
   if (to > table->max_rows)
     to = table->max_rows;
   if (!is_huge(region) && for_each_array(region, table, state->rows_reserved,
-                                         (uint32_t)to, provide) != 0)
+                                         (uint32_t)to, region_provide) != 0)
     return -1;
   state->rows_reserved = (uint32_t)to;
   return 0;

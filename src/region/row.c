@@ -150,8 +150,7 @@ static int row_add(struct percore_region *region, uint32_t t, const char *name,
 
 int percore_row_add(struct percore_region *region, uint32_t table,
                     const char *name, uint32_t *row) {
-  static const char no_name[] = "";
-  return row_add(region, table, name != NULL ? name : no_name, 0, row);
+  return row_add(region, table, name != NULL ? name : "", 0, row);
 }
 
 int percore_row_add_key(struct percore_region *region, uint32_t table,

@@ -175,8 +175,6 @@ static bool serve_turn(struct percore_region *region, int timeout) {
   int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
-    if (fd == server->stop)
-      continue;
     if (fd == server->name.listener) {
       if (region_lock(region)) {
         go_on = accept_one(region);

@@ -15,21 +15,21 @@
 
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
+/* Prefers a slot that counted for the core already to a slot never used. */
 static bool find_extra_slot(const struct percore_region *region, int core,
                             uint32_t *found) {
   const struct region_header *header = region->header;
-  for (uint32_t s = header->core_count; s < header->slot_count; s++)
-    if (region->slots[s].core == core &&
-        !region_slot_has_owner(&region->slots[s])) {
+  *found = header->slot_count;
+  for (uint32_t s = header->core_count; s < header->slot_count; s++) {
+    const struct region_slot *slot = &region->slots[s];
+    if (slot->core == core && !region_slot_has_owner(slot)) {
       *found = s;
       return true;
     }
-  for (uint32_t s = header->core_count; s < header->slot_count; s++)
-    if (region_state(region->slots[s].generation) == REGION_FREE) {
+    if (region_state(slot->generation) == REGION_FREE && s < *found)
       *found = s;
-      return true;
-    }
-  return false;
+  }
+  return *found < header->slot_count;
 }
 
 /* Finds the core's own slot, or an extra slot that counts for the same core or
@@ -128,14 +128,9 @@ static __thread struct {
   struct percore_slot_head *head;
 } last_attached __attribute__((tls_model("initial-exec")));
 
-static percore_slot_t sink_of(const struct percore_region *region) {
-  return (percore_slot_t){
-      (struct percore_slot_head *)(void *)region->sink_block};
-}
-
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot) {
-  *slot = sink_of(region);
+  slot->head = region->sink_block;
   if (!region_lock(region))
     return -1;
   uint32_t found;
@@ -169,7 +164,7 @@ percore_slot_t percore_this_slot(const struct percore_region *region) {
     return slot;
   slot.head = region->header != NULL ? own_slot(region) : NULL;
   if (slot.head == NULL)
-    return sink_of(region);
+    return (percore_slot_t){region->sink_block};
   last_attached.region = region;
   last_attached.head = slot.head;
   return slot;

@@ -67,7 +67,7 @@ struct percore_region {
   struct region_slot *slots;
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
-  unsigned char *sink_block; /* a slot block of private memory */
+  struct percore_slot_head *sink_block; /* a slot block of private memory */
   struct server *server;
   /* Guarded by the mutex. */
   /* This process is a child of the producer, so the memory is a sink. */
@@ -83,48 +83,53 @@ struct percore_region {
  * Where the parts of a region lie
  */
 
+static inline void *region_at(const struct percore_region *region,
+                              uint64_t offset) {
+  return region->map + offset;
+}
+
+static inline uint64_t region_block_offset(const struct percore_region *region,
+                                           uint32_t slot) {
+  return region->header->blocks_offset + slot * region->header->block_stride;
+}
+
 static inline struct percore_slot_head *
 region_block(const struct percore_region *region, uint32_t slot) {
-  return (struct percore_slot_head *)(void *)(region->map +
-                                              region->header->blocks_offset +
-                                              slot *
-                                                  region->header->block_stride);
+  return region_at(region, region_block_offset(region, slot));
 }
 
 static inline uint64_t *region_generation(const struct percore_region *region,
                                           const struct region_table *table,
                                           uint32_t row) {
-  return (uint64_t *)(void *)(region->map + table->generations_offset) + row;
+  return region_at(region, table->generations_offset + 8ull * row);
 }
 
 static inline uint64_t *region_label(const struct percore_region *region,
                                      const struct region_table *table,
                                      uint32_t row) {
-  return (uint64_t *)(void *)(region->map + table->labels_offset +
-                              (uint64_t)row * table->label_stride);
+  return region_at(region,
+                   table->labels_offset + (uint64_t)row * table->label_stride);
 }
 
 static inline struct region_table_live *
 region_live(const struct percore_region *region,
             const struct region_table *table) {
-  return (struct region_table_live *)(void *)(region->map + table->live_offset);
+  return region_at(region, table->live_offset);
 }
 
 static inline uint64_t *region_base(const struct percore_region *region,
                                     const struct region_table *table,
                                     uint64_t offset, uint32_t row) {
-  return (uint64_t *)(void *)(region->map + offset) +
-         (uint64_t)row * table->columns;
+  return region_at(region, offset + 8ull * row * table->columns);
 }
 
 /* The cells of the single copy, past the row's sequence counter. */
 static inline uint64_t *region_single(const struct percore_region *region,
                                       const struct region_table *table,
                                       uint32_t row) {
-  unsigned char *start =
-      region->map + table->single_offset + (uint64_t)row * table->row_stride;
-  return (uint64_t *)(void *)start +
-         ((table->flags & REGION_TABLE_CONSISTENT) != 0);
+  uint64_t sequence = (table->flags & REGION_TABLE_CONSISTENT) != 0 ? 8 : 0;
+  return region_at(region, table->single_offset +
+                               (uint64_t)row * table->row_stride + sequence);
 }
 
 /* Begin and end a change of a row or slot by its generation word. The fence
@@ -177,9 +182,11 @@ uint64_t region_tsc_hz(void);
 /* handles.c: a region whose memory nobody reads. */
 extern struct percore_region region_sink;
 
-/* provide.c: allocate memory, for the rows of one slot that are reserved
- * already, or for rows 0 to rows - 1 in every used slot and the shared parts.
- * Return 0, or -1 with ENOMEM. */
+/* provide.c: allocate memory: of a range of the region, of the rows of one slot
+ * that are reserved already, or of rows 0 to rows - 1 in every used slot and
+ * outside the slots. Return 0, or -1 with ENOMEM. */
+int region_provide(struct percore_region *region, uint64_t offset,
+                   uint64_t length);
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot);
 int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
