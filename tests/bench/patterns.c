@@ -202,6 +202,7 @@ enum { SHARED_PLAIN = 1 };
  */
 
 enum { CORE_TABLE, SHARED_TABLE };
+static char dir[] = "/tmp/percore-bench-XXXXXX";
 static struct percore_region *region;
 static uint64_t arrived;
 
@@ -216,11 +217,7 @@ static void meet(struct worker *worker) {
       sched_yield();
 }
 
-static uint64_t wall_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+static uint64_t wall_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
 /* Returns whether all workers ran at the same time for most of the block: a
  * worker that waited for its core would not disturb the other workers. All
@@ -335,7 +332,7 @@ static bool create_region(void) {
                         .row_name_size = 24,
                         .row_align = 128},
   };
-  char dir[] = "/tmp/percore-bench-XXXXXX", path[64], name[16];
+  char name[16];
   struct percore_options options = {.size = sizeof(options),
                                     .runtime_dir = mkdtemp(dir)};
   bool made = percore_create(&region, "bench", tables, 2, &options) == 0;
@@ -344,11 +341,6 @@ static bool create_region(void) {
     made = percore_row_add(region, CORE_TABLE, name, &added) == 0 &&
            percore_row_add(region, SHARED_TABLE, name, &added) == 0;
   }
-  for (int i = 0; i < 2; i++) { /* the region has no readers */
-    snprintf(path, sizeof(path), "%s/bench.%s", dir, i == 0 ? "lock" : "sock");
-    unlink(path);
-  }
-  rmdir(dir);
   return made;
 }
 
@@ -377,5 +369,6 @@ int main(void) {
     printf("\n");
   }
   percore_destroy(region);
+  rmdir(dir);
   return 0;
 }

@@ -294,7 +294,7 @@ static void print_flows(struct percore_region *region, uint32_t table,
 int main(void) {
   struct percore_region *region;
   struct percore_options options = {.size = sizeof(options)};
-  char dir[] = "/tmp/percore-bench-XXXXXX", path[64];
+  char dir[] = "/tmp/percore-bench-XXXXXX";
   options.runtime_dir = mkdtemp(dir);
   if (percore_create(&region, "bench", tables, TABLES, &options) != 0) {
     perror("percore_create");
@@ -310,8 +310,6 @@ int main(void) {
   print_flows(region, RESERVED, "huge", cycle);
   print_flows(region, ADDED, "small", cycle);
   percore_destroy(region);
-  snprintf(path, sizeof(path), "%s/bench.lock", dir);
-  unlink(path);
   rmdir(dir);
   return 0;
 }
