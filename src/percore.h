@@ -50,7 +50,7 @@ struct percore_load_options {
   /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
   const char *isolated_cores;
-  const char *also_isolated; /* list of more cores that must not be disturbed */
+  const char *also_isolated; /* more cores that must not be disturbed */
   int frequency; /* 1: enables percore_load_frequency, which takes a third
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
@@ -156,7 +156,7 @@ enum percore_storage {
 
 enum percore_kind {
   PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
-  PERCORE_GAUGE = 1,    /* grows and shrinks by percore_gauge_add */
+  PERCORE_GAUGE = 1,    /* grows and shrinks through percore_gauge_add */
   PERCORE_LEVEL = 2,    /* set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; after all other fields */

@@ -217,7 +217,7 @@ private:
   int error_;
 };
 
-/* A slot of the calling thread, which is given back at the end of its scope. */
+/* A slot of the calling thread. It is given back at the end of its scope. */
 class slot {
 public:
   /* core -1: the core that the calling thread runs on. */

@@ -86,7 +86,7 @@ static int make_memory(struct percore_region *region, const char *name,
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
     return -1;
-  /* This mapping stays writable; nobody can make another writable mapping. */
+  /* This mapping stays writable; no other process can make one. */
   return fcntl(region->memfd, F_ADD_SEALS,
                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
@@ -309,7 +309,7 @@ int percore_destroy(struct percore_region *region) {
   if (has_attached(region))
     return region_failed(EBUSY);
   unlink_region(region);
-  /* Set before the connections end, because readers check it then. */
+  /* Set before the connections end, because readers check it when they end. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

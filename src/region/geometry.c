@@ -154,9 +154,8 @@ bool region_header_places_are_valid(const struct region_header *header,
   if (header->block_stride % 8 != 0 ||
       header->block_stride < sizeof(struct percore_slot_head))
     return region_breaks(fault, REGION_RULE_SLOT_PARTS,
-                         "its slot blocks are %" PRIu64
-                         " bytes apart; that must be a multiple of 8 and at "
-                         "least %zu",
+                         "its block stride is %" PRIu64
+                         "; it must be a multiple of 8 and at least %zu",
                          header->block_stride,
                          sizeof(struct percore_slot_head));
   return add_slot_parts(&parts, header, fault);
@@ -177,8 +176,8 @@ static bool columns_are_valid(const struct region_directory *directory,
         region_field_cells(field->kind, field->sub_bits, field->max_bits);
     if (field->column != column || field->cells != cells) {
       region_breaks(fault, REGION_RULE_COLUMNS,
-                    "it has %u columns from column %u on; it must have %u from "
-                    "column %u on",
+                    "it has %u columns, the first of which is %u; it must have "
+                    "%u, the first of which is %u",
                     field->cells, field->column, cells, column);
       return region_blame_field(
           fault, directory->described_fields[table->first_field + f].name, f);
@@ -198,21 +197,21 @@ static bool strides_are_valid(const struct region_table *table,
   if (table->max_rows == 0 || table->max_rows > REGION_MAX_ROWS ||
       ((table->flags & REGION_TABLE_SINGLE) && table->max_rows != 1))
     return region_breaks(fault, REGION_RULE_MAX_ROWS,
-                         "it may have %u rows; that must be 1 to %u, and 1 in "
+                         "its maximum is %u rows; it must be 1 to %u, and 1 in "
                          "a single-row table",
                          table->max_rows, REGION_MAX_ROWS);
   if (table->row_stride % 8 != 0 || table->row_stride < least ||
       table->row_stride > MAX_ROW_STRIDE)
     return region_breaks(fault, REGION_RULE_ROW_STRIDE,
-                         "its rows are %u bytes apart; that must be a multiple "
-                         "of 8 from %u to %u",
+                         "its row stride is %u; it must be a multiple of 8 "
+                         "between %u and %u",
                          table->row_stride, least, MAX_ROW_STRIDE);
   return (table->label_stride % 8 == 0 &&
           table->label_stride >= region_label_size(table) &&
           table->label_stride <= MAX_LABEL_STRIDE) ||
          region_breaks(fault, REGION_RULE_LABEL_STRIDE,
-                       "its labels are %u bytes apart; that must be a multiple "
-                       "of 8 from %u to %u",
+                       "its label stride is %u; it must be a multiple of 8 "
+                       "between %u and %u",
                        table->label_stride, region_label_size(table),
                        MAX_LABEL_STRIDE);
 }
@@ -233,8 +232,7 @@ static bool add_table_parts(struct parts *parts, uint32_t t,
       {"births", table->birth_offset, rows, bases},
       {"resets", table->reset_offset, rows, bases},
   };
-  /* A table need not have births and resets, but has no resets without births.
-   */
+  /* Births and resets are optional, but only a table with births has resets. */
   size_t count =
       PARTS_OF_TABLE - (table->birth_offset == 0) - (table->reset_offset == 0);
   return add_parts(parts, REGION_RULE_PART_PLACE, t, places, count, fault);
@@ -252,7 +250,7 @@ static bool table_is_valid(struct parts *parts, uint32_t t,
   return add_table_parts(parts, t, fault);
 }
 
-/* room: an array for all parts of the region. */
+/* `room` has space for all parts of the region. */
 static bool region_parts_are_valid(const struct region_directory *directory,
                                    struct part *room,
                                    struct region_fault *fault) {

@@ -1,21 +1,20 @@
-/* grace.c: decides when the cells of a removed row may count for another
- * object.
+/* grace.c: decides when the cells of a removed row may be reused for another
+ * object: when no worker can still use the row for the old object.
  *
- * That is when no worker can still use the old row. A worker announces this by
- * a quiescent point, which is a plain store: the store may become visible after
- * later loads of the application's tables, so the worker may use a row that was
- * made unreachable in between. Therefore a grace period begins with a full
- * barrier on every thread (membarrier), and only then reads the counters of the
- * slots. A worker has stopped using all rows that it loaded before the barrier
- * when its counter changes; rows that it loads after the barrier are not
- * removed rows.
+ * A worker announces that it has stopped using rows by a quiescent point, which
+ * is a plain store. The store may become visible after later loads of the
+ * application's tables, so the worker may still look up a row that was made
+ * unreachable before the store became visible. Therefore a grace period begins
+ * with a full barrier on every thread (membarrier), and only then reads the
+ * counters of the slots. When the counter of a worker has changed after that,
+ * the worker has stopped using all rows that it looked up before the barrier.
+ * After the barrier, it cannot look up a row that was removed before.
  *
- * A period serves all rows removed before it began, and several periods can be
+ * A period covers all rows removed before it began. Several periods can be
  * open: a slot whose counter has changed since the last period began has passed
- * all of them. The barrier interrupts every core that runs one of our threads,
- * so removals begin at most one period per millisecond. A call that wants a
- * removed row begins a period if none has begun since the removal.
- */
+ * all of them. The barrier interrupts every core that runs a thread of this
+ * process, so removals begin at most one period per millisecond. A call that
+ * wants a removed row begins a period if none has begun since the removal. */
 #include "percore_config.h"
 
 #include <errno.h>

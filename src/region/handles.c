@@ -28,7 +28,7 @@ struct percore_region region_sink = {
     .sink_block = &sink.head,
 };
 
-/* Bits of storages. */
+/* Sets of storages. */
 enum {
   PER_CORE = 1 << PERCORE_PER_CORE,
   OWNED = 1 << PERCORE_OWNED,

@@ -1,4 +1,4 @@
-/* layout.c: computes the place of every part of a region from the description
+/* layout.c: computes the offset of every part of a region from the description
  * of its tables. */
 #include "percore_config.h"
 
@@ -37,8 +37,8 @@ static const struct percore_table core_table = {
     .field_count = REGION_CORE_COLUMNS,
 };
 
-/* Allocates offsets one after another, from the front. Remembers overflow, so
- * that callers need to check for it only once, at the end. */
+/* Assigns offsets one after another. Remembers an overflow, so that callers
+ * need to check for it only once, at the end. */
 struct places {
   uint64_t next;
   bool overflow;
@@ -255,8 +255,8 @@ static bool make(struct region_plan *plan, const char *name,
   return place_all(plan, tables, page_size, fault);
 }
 
-/* For a reader, a broken rule is EPROTO. For an application that breaks it, the
- * error is a wrong argument. */
+/* A broken rule is EPROTO to a reader, but a wrong argument to the application
+ * that described the region. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,

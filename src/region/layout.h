@@ -45,11 +45,12 @@ static inline int region_failed(int error) {
 #define REGION_MAX_ROWS (1u << 31)    /* per table */
 #define REGION_MAX_SLOTS 16384u
 #define REGION_MAX_STATES 256u /* per field */
-/* The maximum length of collectd's name: percore_host_<region>_<table>_<field>.
- */
+/* The maximum length of the plugin name in collectd:
+ * percore_host_<region>_<table>_<field>. */
 #define REGION_MAX_PLUGIN_NAME 120u
 #define REGION_MAX_INSTANCE 63u
 
+/* Immutable, except for the members marked "live". */
 struct region_header {
   char magic[8];
   uint32_t byte_order;
@@ -60,7 +61,7 @@ struct region_header {
   uint32_t field_size;
   uint32_t slot_size;
   uint64_t region_size;
-  /* Size of header, tables, fields and strings, which are immutable. */
+  /* Size of the header, tables, fields and strings together. */
   uint64_t directory_size;
   uint8_t region_id[16]; /* random, set by percore_create */
   int32_t pid;           /* in the producer's pid namespace */
@@ -108,9 +109,12 @@ struct region_table {
   uint32_t label_stride;       /* distance from label to label, in bytes */
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
-  /* One word per row and column; 0: all births are 0 and no row is reused. */
+  /* Births: the values that readers subtract from a row's cells, as they were
+   * when the row was added. One word per row and column; 0: all births are 0
+   * and no row is reused. */
   uint64_t birth_offset;
-  /* The same for resets; 0: the resets equal the births. */
+  /* Resets: the cells' values when the row was last reset or added; 0: the
+   * resets equal the births. */
   uint64_t reset_offset;
   /* Rows of OWNED and SHARED tables; the shared block of PER_CORE tables. */
   uint64_t single_offset;
@@ -137,7 +141,8 @@ struct region_field {
 };
 _Static_assert(sizeof(struct region_field) == 64, "");
 
-/* Has its own cache line, so that adding rows does not slow updates down. */
+/* The words of a table that change when rows are added. They have a cache line
+ * of their own, so that adding rows does not slow updates down. */
 struct region_table_live {
   uint64_t rows_in_use; /* rows from this number on were never used */
   uint64_t adds_refused;
@@ -283,7 +288,8 @@ uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 int region_path(char *path, size_t size, const char *dir, const char *name,
                 const char *instance, const char *suffix);
 
-/* A region as people write it: "gtpu" or "gtpu@east". */
+/* The name of a region and instance as users write it: "gtpu" or "gtpu@east".
+ */
 struct region_label {
   char region[REGION_MAX_PLUGIN_NAME + 1];
   char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
@@ -292,11 +298,11 @@ static inline const char *
 region_label_instance(const struct region_label *label) {
   return label->instance[0] != '\0' ? label->instance : NULL;
 }
-/* Splits `length` bytes of text. False if they are not a valid label. */
+/* Splits a label of `length` bytes. Returns false if it is not valid. */
 bool region_label_split(struct region_label *label, const char *text,
                         size_t length);
-/* The length of the label in the name of a socket's file ("gtpu@east.sock"); 0
- * if the file is not called like a socket. */
+/* Returns the length of the label in the file name of a socket
+ * ("gtpu@east.sock"); 0 if the name does not end in ".sock". */
 size_t region_label_length(const char *file);
 
 /* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */
@@ -313,7 +319,7 @@ struct region_plan {
   char *strings;
 };
 
-/* Checks the description and assigns a place to every part. page_size is that
+/* Checks the description and assigns an offset to every part. page_size is that
  * of the memory. Inserts `core` before the application's tables and fields.
  * Returns 0, or -1 with a fault (EINVAL, ENAMETOOLONG, ENOMEM). Call
  * region_plan_free in either case. */

@@ -199,9 +199,9 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                           __ATOMIC_RELAXED);
 }
 
-/* Checks the room first, because fallocate(2) fails only if hugetlb pages are
- * missing. If a control group exceeds its limit, the kernel kills the process
- * instead. */
+/* Checks the free memory first, because fallocate(2) fails only if hugetlb
+ * pages are missing. If a control group exceeds its limit, the kernel kills the
+ * process instead. */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
                           uint64_t length, uint64_t page_size) {
   uint64_t start = offset / page_size * page_size;

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 
-/* A tsc may precede last_tsc by this many long rounds (1 s) before the clock
- * counts as restarted. */
+/* If a tsc precedes last_tsc by more than MAX_ROUNDS_BACK long rounds (1 s),
+ * the clock has restarted. */
 enum { LONG_ROUND_NS = 100000, MAX_ROUNDS_BACK = 10000 };
 
 uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
@@ -34,7 +34,8 @@ static uint64_t advance_to(struct percore_slot_head *head, uint64_t tsc) {
   if ((int64_t)elapsed < 0 && back <= MAX_ROUNDS_BACK * head->long_round)
     return 0; /* the caller read the clock before it slept */
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  return (int64_t)elapsed < 0 ? 0 : elapsed; /* negative after a suspend */
+  /* The clock goes back when it restarts, as after a suspend. */
+  return (int64_t)elapsed < 0 ? 0 : elapsed;
 }
 
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,

@@ -1,4 +1,5 @@
-/* reset.c: makes counters and histograms show 0 by changing their bases. */
+/* reset.c: makes counters and histograms show 0 by changing their bases, the
+ * values that readers subtract. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -10,8 +11,8 @@ static bool is_reset(const struct region_field *field) {
   return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
 }
 
-/* Waits for a worker that was preempted inside a section. Otherwise, if the
- * bases of packets and bytes were of different moments, their shown values
+/* Waits for a worker that was preempted inside a section. If the bases of
+ * packets and bytes were taken at different moments, the values shown for them
  * would never match again. The row is not CHANGING meanwhile, so readers do not
  * have to wait. */
 static bool sum_patiently(const struct percore_region *region,

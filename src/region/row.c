@@ -34,9 +34,9 @@ static bool pad_name(const struct region_table *table, const char *name,
 /* ---------------------------------------------------------------------------
  * Making a row live
  *
- * No thread updates the row yet: it was never used, or no worker uses it any
- * more as the previous object. During all of this, its generation word says
- * CHANGING.
+ * No thread updates the row yet: either it was never used, or no worker uses it
+ * for the previous object any more. The state in its generation word is
+ * CHANGING until the row is live.
  */
 
 static void store(uint64_t *word, uint64_t value) {

@@ -1,4 +1,5 @@
-/* rules.c: names, shapes and paths, for producers and readers. */
+/* rules.c: checks names and shapes, and makes paths, for producers and readers.
+ */
 #include "percore_config.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* schema.c: the rules for descriptions of tables. percore_create checks the
- * application's description, readers check what a producer wrote. */
+/* schema.c: checks descriptions of tables. percore_create checks the
+ * description of an application, and a reader checks that of a producer. */
 #include "percore_config.h"
 
 #include <stdlib.h>
@@ -93,8 +93,8 @@ static int by_name(const void *left, const void *right) {
   return strcmp((*a)->name, (*b)->name);
 }
 
-/* Sorts the names, because a hostile region with 16 tables of 1024 fields could
- * otherwise keep a reader busy. */
+/* Sorts the names, because comparing all pairs of a hostile region's names, in
+ * 16 tables of 1024 fields each, would keep a reader busy. */
 static bool field_names_differ(const struct percore_table *table,
                                struct region_fault *fault) {
   const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];

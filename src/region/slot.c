@@ -15,7 +15,8 @@
 
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
-/* Prefers a slot that counted for the core already to a slot never used. */
+/* Finds an extra slot that already counts for the core, or else the first that
+ * was never used. */
 static bool find_extra_slot(const struct percore_region *region, int core,
                             uint32_t *found) {
   const struct region_header *header = region->header;
@@ -148,8 +149,7 @@ int percore_attach(struct percore_region *region, const char *name, int core,
   return rc;
 }
 
-/* Needs no lock, because a thread's slots are changed only by the thread
- * itself. */
+/* Needs no lock, because only the thread itself changes its slots. */
 static struct percore_slot_head *own_slot(const struct percore_region *region) {
   int32_t tid = own_tid();
   for (uint32_t s = 0; s < region->header->slot_count; s++)

@@ -2,9 +2,11 @@
  * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
  * status and create.
  *
+ * A sink is memory that no reader sees. Handles of failed calls, and regions
+ * that could not be created, write to a sink.
+ *
  * The region's mutex guards every member that is not marked as fixed after
- * create. It does not guard cells, which their owners may write at any time.
- */
+ * create. It does not guard cells, which their owners may write at any time. */
 #ifndef PERCORE_REGION_WRITER_H
 #define PERCORE_REGION_WRITER_H
 
@@ -59,7 +61,7 @@ struct percore_region {
   int memfd;
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores; /* cores are numbered by the application */
+  bool numbers_cores;                   /* the application numbers the cores */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
@@ -154,8 +156,8 @@ static inline bool region_row_is_live(const struct percore_region *region,
          region_state(*region_generation(region, table, row)) == REGION_LIVE;
 }
 
-/* The files of the writer. Each may call functions of the files listed before
- * it. */
+/* The files of the writer. Each file may call functions of the files listed
+ * before it. */
 
 /* writer.c */
 
@@ -192,9 +194,9 @@ int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
 
 /* sum.c: sums the cells of a row over the single copy and every slot ever used,
- * under the sequence counters as a reader does. Returns false if a running
- * thread stayed inside a section; the cells may then be of different moments.
- */
+ * and checks the sequence counters as a reader does. Returns false if a running
+ * thread stayed inside a section; the sums may then include only some of its
+ * updates. */
 bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums);
@@ -212,8 +214,8 @@ void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);
 
 /* Take the oldest removed row, or a given removed row. Return 0, or -1 with
- * ENOSPC (no row was removed) or EAGAIN (not safe to reuse yet). *row is
- * written in either case except ENOSPC. */
+ * ENOSPC (no removed row is left) or EAGAIN (the row is not safe to reuse yet).
+ */
 int region_take_removed(struct percore_region *region, uint32_t table,
                         uint32_t *row);
 int region_take_this_removed(struct percore_region *region, uint32_t table,
@@ -244,7 +246,7 @@ void region_server_avoid_slots(struct percore_region *region);
 
 /* poll.c */
 
-/* Begins accounting for the time of a slot's thread. */
+/* Begins to account for the time of a slot's thread. */
 void region_poll_begin(struct percore_slot_head *head);
 
 /* Returns for how many ticks (hz per second) since the last check the thread
@@ -267,9 +269,9 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* create.c: returns a descriptor of this process's region with that name and
- * instance (NULL: none), for the caller to close. Returns -1 with ENOENT, or
- * with EALREADY if the region has the id known_id. */
+/* create.c: returns a new descriptor of this process's region with that name
+ * and instance (NULL: none), which the caller closes. Returns -1 with ENOENT,
+ * or with EALREADY if the region has the id known_id. */
 int region_own_memory(const char *name, const char *instance,
                       const unsigned char *known_id, uint64_t *size);
 

@@ -1,11 +1,11 @@
 /* The cost of the usual patterns of fast-path statistics, with four counters
- * per packet, measured in one run: with other work for each packet, packets
- * only, and packets only, in two workers that count in the same rows. SHARED,
- * PER_CORE and sections are percore's; the other patterns are implemented
- * below.
+ * per packet. Each pattern is measured in three ways: with other work for each
+ * packet; with packets only; and with packets only, in two workers that count
+ * in the same rows. SHARED, PER_CORE and sections are percore's; the other
+ * patterns are implemented below.
  *
- * A figure is the median, over blocks, of the time that a pattern takes beyond
- * the preceding block without counters. */
+ * A figure is a median over blocks of packets. From the time of each block, the
+ * time of the preceding block without counters is subtracted. */
 #include "percore_config.h"
 
 #include <math.h>
@@ -56,9 +56,9 @@ struct worker {
 
 /* ---------------------------------------------------------------------------
  * The work of a packet: about 1000 cycles at two to three instructions per
- * cycle. Work that filled every port of the core would vary by 20 %. There is
- * no loop, because the prediction of its end would vary, too; and the function
- * is not inline, so that it is compiled in the same way for each pattern.
+ * cycle. The time of work that fills every execution port of the core would
+ * vary by 20 %. There is no loop, because the prediction of its end would vary,
+ * too. The function is not inline, so that every pattern runs the same code.
  */
 
 #define STEP                                                                   \
@@ -172,7 +172,7 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
               each(per_core_section, "per core, sequence counter")             \
                   each(per_core_lock, "per core, lock")
 
-/* Counts in two runs: packets only, and packets with other work. */
+/* Defines a block of packets only, and a block of packets with other work. */
 #define BLOCKS_OF(pattern, title)                                              \
   static                                                                       \
       __attribute__((noinline)) void tight_##pattern(struct worker *worker) {  \
@@ -206,8 +206,8 @@ static char dir[] = "/tmp/percore-bench-XXXXXX";
 static struct percore_region *region;
 static uint64_t arrived;
 
-/* Spins until all workers are here, so that they continue at the same moment.
- */
+/* Spins until all workers have called this, so that they continue at the same
+ * moment. */
 static void meet(struct worker *worker) {
   worker->met += (uint64_t)worker->of;
   __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
@@ -219,9 +219,9 @@ static void meet(struct worker *worker) {
 
 static uint64_t wall_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* Returns whether all workers ran at the same time for most of the block: a
- * worker that waited for its core would not disturb the other workers. All
- * workers get the same answer. */
+/* Returns true if all workers ran at the same time for most of the block; a
+ * worker that waits for its core does not disturb the others. Every worker gets
+ * the same result. */
 static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
   static uint64_t begins[WORKERS], ends[WORKERS];
   begins[worker->core] = begin;
@@ -252,7 +252,7 @@ static double time_block(struct worker *worker, int pattern, bool *alike) {
   return ns;
 }
 
-/* Returns the number of blocks with counters that were run. */
+/* Returns how many blocks with counters were run. */
 static uint64_t measure_pattern(struct worker *worker, int pattern) {
   static _Thread_local double extra[BLOCKS], without[BLOCKS];
   size_t count = 0;
@@ -288,7 +288,7 @@ struct result {
   double lost;         /* percent of the counts */
 };
 
-/* Returns means over the workers. */
+/* Returns the means over the workers. */
 static struct result measure(int workers, int way, double cycle) {
   static struct worker all[WORKERS];
   struct result result = {0};
@@ -356,8 +356,9 @@ int main(void) {
   one = measure(1, BESIDE, cycle);
   if (pair)
     two = measure(WORKERS, TIGHT, cycle);
-  printf("cycles a counter, four a packet: beside %.0f cycles of other work; "
-         "packet after\npacket; and so in two workers on common rows\n",
+  printf("cycles per counter, with four counters per packet: with %.0f cycles "
+         "of other work;\nwith packets only; with packets only, in two workers "
+         "on the same rows\n",
          one.packet);
   for (int p = FIRST; p < COUNT; p++) {
     printf("%-28s %8.2f %8.2f", patterns[p].title, one.extra[p],

@@ -1,5 +1,6 @@
-/* Fuzz target: BTF. Whatever a file claims about its sections, only bytes of
- * the file are read, and a name is found only where the file has it. */
+/* Fuzz target: BTF. Whatever the file claims about its sections, only bytes of
+ * the file are read, and a name is reported as found only if the file contains
+ * it. */
 #include "cycles/btf.h"
 
 #include <errno.h>

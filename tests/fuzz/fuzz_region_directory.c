@@ -1,10 +1,10 @@
 /* Fuzz target: regions that a producer hands over.
  *
  * The input is the start of a region. The rest is zeros or, if the first byte
- * is odd, repetitions of the input. The size of the region is that in its
- * header, at most 1 MiB, so that inputs get past that check. An accepted region
- * is read in every way that a reader offers, and audited; a refused region must
- * have a reason. */
+ * is odd, repetitions of the input. The size of the region is taken from its
+ * header, up to 1 MiB, so that most inputs pass the check of the size. An
+ * accepted region is read in every way that a reader offers, and audited; a
+ * refused region must have a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -32,12 +32,12 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* Returns false where receivers (region/receiver.h) cannot be started:
- * qemu-user refuses a clone(2) without an exit signal with EINVAL. */
+/* Returns false if receivers (region/receiver.h) cannot be started: under
+ * qemu-user, a clone(2) without an exit signal fails with EINVAL. */
 bool unit_has_receivers(void);
 
-/* A test by itself, or the first line of a test: skips where receivers cannot
- * be started. */
+/* Skips the test if receivers cannot be started. Is a test itself, or the first
+ * call of one. */
 void unit_need_receivers(void **state);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.

@@ -923,8 +923,8 @@ static void of_many_connections_the_oldest_is_dropped(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Connects 40 times as nobody. The last connections stay open until the child
- * ends. */
+/* Connects 40 times as the user nobody. The last connections stay open until
+ * the child ends. */
 static _Noreturn void connect_as_nobody(const char path[108], int done) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);
