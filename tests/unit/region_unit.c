@@ -197,6 +197,14 @@ void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
   region_tile_free(&tile);
 }
 
+uint64_t unit_read(uint32_t table, uint32_t row, uint32_t column) {
+  uint64_t values[64];
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, table, row, values);
+  region_reader_close(reader);
+  return values[column];
+}
+
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
                     uint32_t column) {
   struct region_tile tile;

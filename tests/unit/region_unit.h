@@ -75,6 +75,9 @@ void unit_await_end(const struct region_connection *connection);
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
 
+/* Returns the raw total of one column, through a reader of its own. */
+uint64_t unit_read(uint32_t table, uint32_t row, uint32_t column);
+
 /* Returns the value that tools show for a column. */
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
                     uint32_t column);

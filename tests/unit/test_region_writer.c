@@ -22,11 +22,11 @@
 #include "region/view.h"
 #include "region/writer.h"
 #include "region_unit.h"
+#include "temp_tree.h"
 
 static void each_storage_counts_in_its_own_way(void **state) {
   struct percore_region *region = *state;
   percore_owned_table_t sessions;
-  uint64_t values[64];
   percore_slot_t slot = unit_attach(region, 1);
   percore_core_table_t ports = unit_core_table(region, PORT);
   assert_return_code(percore_owned_table(region, SESSION, &sessions), 0);
@@ -40,16 +40,11 @@ static void each_storage_counts_in_its_own_way(void **state) {
   percore_add(percore_owned_row(sessions, session), BYTES, 100);
   percore_shared_add(percore_shared_row(slow, request), 0, 5);
   percore_shared_set(percore_shared_row(slow, request), 1, 1);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, PORT, port, values);
-  assert_int_equal(values[PACKETS], 5);
-  unit_totals(reader, SESSION, session, values);
-  assert_int_equal(values[PACKETS], 0);
-  assert_int_equal(values[BYTES], 100);
-  unit_totals(reader, SLOW, request, values);
-  assert_int_equal(values[0], 5);
-  assert_int_equal(values[1], 1);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(PORT, port, PACKETS), 5);
+  assert_int_equal(unit_read(SESSION, session, PACKETS), 0);
+  assert_int_equal(unit_read(SESSION, session, BYTES), 100);
+  assert_int_equal(unit_read(SLOW, request, 0), 5);
+  assert_int_equal(unit_read(SLOW, request, 1), 1);
 }
 
 static void
@@ -70,16 +65,12 @@ a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
 
 static void a_maximum_level_is_that_of_all_used_slots(void **state) {
   struct percore_region *region = *state;
-  uint64_t values[2];
   percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_slot_t one = unit_attach(region, 0);
   percore_slot_t two = unit_attach(region, 3);
   percore_set(percore_core_row(one, globals, 0), 1, 9);
   percore_set(percore_core_row(two, globals, 0), 1, 4);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, GLOBALS, 0, values);
-  assert_int_equal(values[1], 9);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(GLOBALS, 0, 1), 9);
 }
 
 static void a_histogram_counts_each_value_once(void **state) {
@@ -409,16 +400,12 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
 
 static void a_state_begins_at_zero_with_its_row(void **state) {
   struct percore_region *region = *state;
-  uint64_t values[2];
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_set(percore_shared_row(slow, row), 1, 1);
   assert_return_code(percore_row_remove(region, SLOW, row, 0), errno);
   assert_return_code(percore_row_add_at(region, SLOW, row, "gui", 0), errno);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, SLOW, row, values);
-  assert_int_equal(values[1], 0);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(SLOW, row, 1), 0);
 }
 
 static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
@@ -428,7 +415,6 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   static const struct percore_table tables[] = {
       {.name = "queue", .fields = fields, .field_count = 2, .max_rows = 2}};
   struct percore_region *region;
-  uint64_t values[2];
   assert_return_code(percore_create(&region, "unit", tables, 1, NULL), errno);
   percore_slot_t slot = unit_attach(region, 0);
   percore_core_table_t queues = unit_core_table(region, 0);
@@ -437,10 +423,7 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   errno = 0;
   assert_int_equal(percore_row_remove(region, 0, row, 0), -1);
   assert_int_equal(errno, ENOTSUP);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, 0, row, values);
-  assert_int_equal(values[1], 9);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(0, row, 1), 9);
   assert_return_code(percore_detach(region, slot), errno);
   assert_return_code(percore_destroy(region), errno);
 }
@@ -604,39 +587,26 @@ static void a_missing_row_or_table_is_a_sink(void **state) {
  * Memory
  */
 
-static char *memory_root;
+static struct temp_tree memory_root;
 
 static void write_meminfo(unsigned long available_kb) {
-  char path[128];
-  snprintf(path, sizeof(path), "%s/proc/meminfo", memory_root);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fprintf(file, "MemTotal: 1000000 kB\nMemAvailable: %lu kB\n", available_kb);
-  fclose(file);
+  char text[64];
+  snprintf(text, sizeof(text), "MemAvailable: %lu kB\n", available_kb);
+  temp_tree_write(&memory_root, "/proc/meminfo", text);
 }
 
 static int make_memory_root(void **state) {
-  static char root[32];
-  char path[64];
   (void)state;
-  strcpy(root, "/tmp/percore-mem-XXXXXX");
-  memory_root = mkdtemp(root);
-  snprintf(path, sizeof(path), "%s/proc", root);
-  if (memory_root == NULL || mkdir(path, 0700) != 0)
-    return -1;
-  region_memory_root = memory_root;
+  temp_tree_make(&memory_root);
+  region_memory_root = memory_root.root;
   return 0;
 }
 
 static int remove_memory_root(void **state) {
-  char path[64];
   (void)state;
   region_memory_root = "";
-  snprintf(path, sizeof(path), "%s/proc/meminfo", memory_root);
-  unlink(path);
-  snprintf(path, sizeof(path), "%s/proc", memory_root);
-  rmdir(path);
-  return rmdir(memory_root);
+  temp_tree_remove(&memory_root);
+  return 0;
 }
 
 static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
@@ -696,16 +666,21 @@ static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
   assert_int_equal(error, EFBIG);
 }
 
-static uint64_t resident_kb(void) {
+/* Returns the number that follows a key in a file of /proc. */
+static unsigned long number_in(const char *path, const char *key) {
   char line[256];
-  uint64_t kb = 0;
-  FILE *file = fopen("/proc/self/status", "r");
+  unsigned long number = 0;
+  FILE *file = fopen(path, "r");
   assert_non_null(file);
   while (fgets(line, sizeof(line), file) != NULL)
-    if (sscanf(line, "RssShmem: %lu", &kb) == 1)
-      break;
+    if (strncmp(line, key, strlen(key)) == 0)
+      number = strtoul(line + strlen(key), NULL, 10);
   fclose(file);
-  return kb;
+  return number;
+}
+
+static unsigned long resident_kb(void) {
+  return number_in("/proc/self/status", "RssShmem:");
 }
 
 static void mlockall_does_not_fill_a_sparse_region(void **state) {
@@ -721,7 +696,7 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
     print_message("skipped: mlockall: %s\n", strerror(errno));
     skip();
   }
-  uint64_t before = resident_kb();
+  unsigned long before = resident_kb();
   int rc = percore_create(&region, "big", &table, 1, NULL);
   munlockall();
   assert_return_code(rc, 0);
@@ -762,19 +737,6 @@ static bool must_ask_for_huge_pages(void) {
 
 enum { MADV_COLLAPSE_ = 25 };
 
-/* True if the kernel makes huge pages of shared memory on request. */
-static bool kernel_makes_huge_pages(void) {
-  int fd = memfd_create("unit", MFD_CLOEXEC);
-  unsigned char *map =
-      region_memory_map(fd, REGION_HUGE_PAGE, PROT_READ | PROT_WRITE);
-  bool made = map != NULL && ftruncate(fd, REGION_HUGE_PAGE) == 0 &&
-              (map[0] = 1) &&
-              madvise(map, REGION_HUGE_PAGE, MADV_COLLAPSE_) == 0;
-  munmap(map, REGION_HUGE_PAGE);
-  close(fd);
-  return made;
-}
-
 /* Returns how many huge pages the kernel makes of some arrays, with one request
  * per array: if free memory is fragmented, the kernel stops at the first
  * failure. */
@@ -806,10 +768,9 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
                                 .flags = PERCORE_NO_RESET};
   struct percore_region *region;
   percore_owned_table_t rows;
-  uint64_t values[2];
   assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
   assert_int_equal((uintptr_t)region->map % REGION_HUGE_PAGE, 0);
-  if (!kernel_makes_huge_pages()) {
+  if (huge_pages_of_arrays(1, 1) == 0) {
     percore_destroy(region);
     print_message("skipped: this kernel makes no huge pages of shared memory "
                   "when asked (MADV_COLLAPSE, Linux 6.1)\n");
@@ -830,23 +791,12 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
   assert_return_code(percore_owned_table(region, 0, &rows), errno);
   percore_add(percore_owned_row(rows, 0), 1, 7);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, 0, 0, values);
-  assert_int_equal(values[1], 7);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(0, 0, 1), 7);
   assert_return_code(percore_destroy(region), errno);
 }
 
 static unsigned long free_huge_pages(void) {
-  char line[256];
-  unsigned long pages = 0;
-  FILE *file = fopen("/proc/meminfo", "r");
-  assert_non_null(file);
-  while (fgets(line, sizeof(line), file) != NULL)
-    if (sscanf(line, "HugePages_Free: %lu", &pages) == 1)
-      break;
-  fclose(file);
-  return pages;
+  return number_in("/proc/meminfo", "HugePages_Free:");
 }
 
 static void
@@ -867,15 +817,11 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
     }
   }
   assert_return_code(rc, errno);
-  uint64_t values[64];
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 1);
   percore_add(percore_core_row(slot, ports, port), PACKETS, 8);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, PORT, port, values);
-  assert_int_equal(values[PACKETS], 8);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(PORT, port, PACKETS), 8);
   assert_return_code(percore_detach(region, slot), 0);
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(free_huge_pages(), pages);
