@@ -1,5 +1,5 @@
 /* handles.c: makes the handles of the update paths. If a handle cannot be made,
- * it points to cells that nobody reads: the spare space of slot blocks, or
+ * it points to cells that no reader sees: the spare space of slot blocks, or
  * memory that all failed handles share. Its stride is 0, so all its rows are
  * the same. */
 #include "percore_config.h"

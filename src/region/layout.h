@@ -8,14 +8,13 @@
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
  * returns a pointer) with errno. A function that takes a struct region_fault
  * also stores the errno and the reason there (fault.h); those that only check
- * something return a bool, which is false on a fault. In other functions whose
- * names contain "is_" or "has_", false is an answer, not an error.
+ * something return a bool, which is false on a fault. If the name of another
+ * function contains "is_" or "has_", its result false is not an error.
  *
  * percore-region(7) specifies the same bytes; change both together. All numbers
  * are in the producer's byte order, and all offsets count from the start of the
  * region. Records may grow at their end in later minor versions, so readers
- * step by the sizes in the header.
- */
+ * step by the sizes in the header. */
 #ifndef PERCORE_REGION_LAYOUT_H
 #define PERCORE_REGION_LAYOUT_H
 
@@ -144,7 +143,7 @@ _Static_assert(sizeof(struct region_field) == 64, "");
 /* The words of a table that change when rows are added. They have a cache line
  * of their own, so that adding rows does not slow updates down. */
 struct region_table_live {
-  uint64_t rows_in_use; /* rows from this number on were never used */
+  uint64_t rows_in_use; /* one more than the highest row ever used */
   uint64_t adds_refused;
   uint64_t reserved[6];
 };

@@ -312,6 +312,7 @@ static void close_server(struct server *server) {
 }
 
 static void free_server(struct server *server) {
+  region_name_release(&server->name);
   close_server(server);
   pthread_mutex_destroy(&server->turn);
   free(server);
@@ -337,7 +338,6 @@ int region_server_start(struct percore_region *region, const char *name,
        start_thread(region, options) == 0))
     return 0;
   int saved = errno;
-  region_name_release(&server->name);
   free_server(server);
   region->server = NULL;
   errno = saved;
@@ -354,7 +354,6 @@ void region_server_stop(struct percore_region *region) {
       ;
     pthread_join(server->thread, NULL);
   }
-  region_name_release(&server->name);
   free_server(server);
   region->server = NULL;
 }

@@ -39,10 +39,10 @@ struct grace_slot {
   uint64_t passed; /* last period that is over for this slot */
 };
 
-/* Grace periods, numbered from 1. Each begins with a full barrier on every
- * thread, after which the quiescent counter of every slot is read. A period is
- * over when, for each slot, the counter has changed or the owner sleeps or has
- * ended. */
+/* Grace periods (see grace.c), numbered from 1. Each begins with a full barrier
+ * on every thread; then the quiescent counter of every slot is read. A period
+ * is over when, for each slot, the counter has changed or the owner sleeps or
+ * has ended. */
 struct grace {
   /* Numbers of the last period that began, and of the last that is over. */
   uint64_t begun, over;
@@ -181,7 +181,7 @@ uint32_t region_attached_slots(const struct percore_region *region);
  */
 uint64_t region_tsc_hz(void);
 
-/* handles.c: a region whose memory nobody reads. */
+/* handles.c: a region that is a sink. */
 extern struct percore_region region_sink;
 
 /* provide.c: allocate memory: of a range of the region, of the rows of one slot

@@ -180,7 +180,7 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
       pattern(worker, p % ROWS, 64 + (p & 1023));                              \
   }                                                                            \
   static                                                                       \
-      __attribute__((noinline)) void beside_##pattern(struct worker *worker) { \
+      __attribute__((noinline)) void worked_##pattern(struct worker *worker) { \
     for (uint32_t p = 0; p < PACKETS; p++) {                                   \
       other_work(worker->work);                                                \
       pattern(worker, p % ROWS, 64 + (worker->work[1] & 1023));                \
@@ -188,8 +188,8 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
   }
 PATTERNS(BLOCKS_OF)
 
-#define ENTRY(pattern, title) {title, {tight_##pattern, beside_##pattern}},
-enum { TIGHT, BESIDE, WAYS };
+#define ENTRY(pattern, title) {title, {tight_##pattern, worked_##pattern}},
+enum { TIGHT, WITH_WORK, WAYS };
 static const struct {
   const char *title;
   void (*block[WAYS])(struct worker *worker);
@@ -353,7 +353,7 @@ int main(void) {
     return 1;
   }
   tight = measure(1, TIGHT, cycle);
-  one = measure(1, BESIDE, cycle);
+  one = measure(1, WITH_WORK, cycle);
   if (pair)
     two = measure(WORKERS, TIGHT, cycle);
   printf("cycles per counter, with four counters per packet: with %.0f cycles "

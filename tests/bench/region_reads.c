@@ -74,10 +74,9 @@ static void *write_rows(void *argument) {
   return NULL;
 }
 
-static double write_beside(struct region_reader *reader,
-                           struct region_tile *tile,
-                           percore_owned_table_t table, uint32_t rows,
-                           bool read) {
+static double time_writes(struct region_reader *reader,
+                          struct region_tile *tile, percore_owned_table_t table,
+                          uint32_t rows, bool read) {
   static struct writing writing;
   struct timespec pause = {.tv_nsec = 100000000};
   pthread_t thread;
@@ -132,12 +131,12 @@ static void print_writes(struct region_reader *reader, struct region_tile *tile,
     return;
   }
   for (int i = 0; i < 5; i++) {
-    double alone = write_beside(reader, tile, table, rows, false);
-    double beside = write_beside(reader, tile, table, rows, true);
-    ratios[i] = beside / alone;
+    double alone = time_writes(reader, tile, table, rows, false);
+    double with_reads = time_writes(reader, tile, table, rows, true);
+    ratios[i] = with_reads / alone;
     printf("writer on random rows: %.1f ns per add alone, %.1f with 10 reads "
            "per second (ratio %.3f)\n",
-           alone, beside, ratios[i]);
+           alone, with_reads, ratios[i]);
   }
   printf("median ratio %.3f\n", median(ratios, 5));
 }

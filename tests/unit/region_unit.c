@@ -131,11 +131,15 @@ int unit_set_up(void **state) {
   return 0;
 }
 
-int unit_tear_down(void **state) {
-  struct percore_region *region = *state;
+void unit_end(struct percore_region *region) {
   while (percore_detach(region, percore_this_slot(region)) == 0)
     ;
-  return percore_destroy(region);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+int unit_tear_down(void **state) {
+  unit_end(*state);
+  return 0;
 }
 
 percore_slot_t unit_attach(struct percore_region *region, int core) {

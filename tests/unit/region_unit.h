@@ -44,9 +44,11 @@ void unit_need_receivers(void **state);
  */
 struct percore_region *unit_create(enum percore_serving serving);
 
-/* Create and destroy such a region, served by a thread, as set-up and tear-down
- * of a test whose state is the region. The tear-down detaches the slots of this
- * thread. */
+/* Detaches the slots of this thread and destroys the region. */
+void unit_end(struct percore_region *region);
+
+/* Create and end such a region, served by a thread, as set-up and tear-down of a
+ * test whose state is the region. */
 int unit_set_up(void **state);
 int unit_tear_down(void **state);
 #define REGION_TEST(test)                                                      \

@@ -130,9 +130,7 @@ a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
   assert_int_equal(labelled, 3); /* one slot was given back */
   percore_close(reader);
-  assert_return_code(percore_detach(region, early), errno);
-  assert_return_code(percore_detach(region, late), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void
@@ -152,9 +150,7 @@ without_extra_slots_such_a_thread_gets_the_cores_slot(void **state) {
   end_listening(file);
   assert_string_equal(said, "");
   assert_ptr_equal(slots[1].head, region_block(region, (uint32_t)elsewhere));
-  for (int i = 0; i < 2; i++)
-    assert_return_code(percore_detach(region, slots[i]), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 /* ---------------------------------------------------------------------------
@@ -204,8 +200,7 @@ static void a_thread_without_a_slot_gets_a_sink(void **state) {
   assert_ptr_equal(callback.got.head, region->sink_block);
   assert_ptr_equal(percore_this_slot(&region_sink).head,
                    region_sink.sink_block);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 /* ---------------------------------------------------------------------------
@@ -224,8 +219,7 @@ static void a_producer_reads_its_own_region_without_serving_it(void **state) {
   assert_int_equal(values[0], 10);
   assert_int_equal(values[5], 7);
   assert_int_equal(status_of(region).readers, 0);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_reader_in_the_producer_follows_the_next_region(void **state) {
@@ -462,8 +456,7 @@ static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
   int left;
   assert_int_equal(waitpid(child, &left, 0), child);
   assert_int_equal(left, 0);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_status_of_an_older_size_is_filled_up_to_its_size(void **state) {

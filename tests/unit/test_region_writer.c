@@ -123,8 +123,6 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   region_reader_slot(reader, 5, &view);
   assert_string_equal(view.name, "g");
   region_reader_close(reader);
-  for (int i = 0; i < 3; i++)
-    assert_return_code(percore_detach(region, slots[i]), 0);
 }
 
 struct doomed {
@@ -173,8 +171,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[0], 13);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  unit_end(region);
 }
 
 static void a_region_with_attached_threads_is_not_destroyed(void **state) {
@@ -394,8 +391,7 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
     assert_int_equal(unit_shown(reader, t, row, CHURN_DEPTH), 2);
   }
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_state_begins_at_zero_with_its_row(void **state) {
@@ -424,8 +420,7 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   assert_int_equal(percore_row_remove(region, 0, row, 0), -1);
   assert_int_equal(errno, ENOTSUP);
   assert_int_equal(unit_read(0, row, 1), 9);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
@@ -647,8 +642,7 @@ static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   write_meminfo(1000000);
   slot = unit_attach(region, 0);
   (void)unit_row(region, 0, "a");
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  unit_end(region);
 }
 
 static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
@@ -822,8 +816,7 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
   percore_slot_t slot = unit_attach(region, 1);
   percore_add(percore_core_row(slot, ports, port), PACKETS, 8);
   assert_int_equal(unit_read(PORT, port, PACKETS), 8);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  unit_end(region);
   assert_int_equal(free_huge_pages(), pages);
 }
 
