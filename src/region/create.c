@@ -188,6 +188,8 @@ static void unlink_region(struct percore_region *region) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
+/* Makes the region that a plan describes. Returns NULL with errno on failure.
+ */
 static struct percore_region *
 make_planned(const char *name, struct region_plan *plan,
              const struct percore_options *options) {
@@ -255,11 +257,13 @@ int percore_create(struct percore_region **region, const char *name,
   struct percore_options options;
   struct region_fault fault = {0};
   pthread_once(&once, watch_forks);
-  *region = take_options(&options, given, &fault)
-                ? make_region(name, tables, table_count, &options, &fault)
-                : NULL;
-  if (*region != NULL)
+  struct percore_region *made = NULL;
+  if (take_options(&options, given, &fault))
+    made = make_region(name, tables, table_count, &options, &fault);
+  if (made != NULL) {
+    *region = made;
     return 0;
+  }
   if (fault.error == 0)
     fault.error = errno;
   *region = region_make_sink(name, &options, &fault);

@@ -65,13 +65,13 @@ int region_message_receive(int socket, struct region_message *message,
                            struct region_passed *passed) {
   ssize_t size =
       region_packet_receive(socket, message, sizeof(*message), passed);
-  if (size < 0 ||
-      (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
-       message->version == REGION_MESSAGE_VERSION &&
-       message->length == sizeof(*message)))
-    return size < 0 ? -1 : 0;
-  errno = size == 0 ? ECONNRESET : EPROTO;
-  return -1;
+  if (size < 0)
+    return -1;
+  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
+      message->version == REGION_MESSAGE_VERSION &&
+      message->length == sizeof(*message))
+    return 0;
+  return region_failed(size == 0 ? ECONNRESET : EPROTO);
 }
 
 int64_t region_now_ms(void) {

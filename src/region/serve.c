@@ -175,20 +175,16 @@ static bool serve_turn(struct percore_region *region, int timeout) {
   int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
-    if (fd == server->name.listener) {
-      if (region_lock(region)) {
-        go_on = accept_one(region);
-        region_unlock(region);
-      }
-      continue;
+    if (fd == server->name.listener && region_lock(region)) {
+      go_on = accept_one(region);
+      region_unlock(region);
     }
     for (int c = 0; c < MAX_CONNECTIONS; c++)
-      if (server->connections[c].fd == fd) {
-        bool keep = handle_message(region, &server->connections[c]);
-        if (!keep && region_lock(region)) {
-          region_close_fd(&server->connections[c].fd);
-          region_unlock(region);
-        }
+      if (server->connections[c].fd == fd &&
+          !handle_message(region, &server->connections[c]) &&
+          region_lock(region)) {
+        region_close_fd(&server->connections[c].fd);
+        region_unlock(region);
       }
   }
   return go_on;

@@ -194,7 +194,7 @@ static void a_thread_without_a_slot_gets_a_sink(void **state) {
       create(NULL, &(struct percore_options){.cores = 2});
   struct callback callback = {.region = region};
   pthread_t thread;
-  percore_slot_t slot = unit_attach(region, 0);
+  (void)unit_attach(region, 0);
   pthread_create(&thread, NULL, call_back, &callback);
   pthread_join(thread, NULL);
   assert_ptr_equal(callback.got.head, region->sink_block);
