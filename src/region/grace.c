@@ -3,7 +3,7 @@
  *
  * A worker announces that it has stopped using rows by a quiescent point, which
  * is a plain store. The store may become visible after later loads of the
- * application's tables, so the worker may still look up a row that was made
+ * application's tables, so the worker may have looked up a row that was made
  * unreachable before the store became visible. Therefore a grace period begins
  * with a full barrier on every thread (membarrier), and only then reads the
  * counters of the slots. When the counter of a worker has changed after that,

@@ -44,7 +44,7 @@ find_table(struct percore_region *region, uint32_t table, unsigned storages) {
     return NULL;
   region_unlock(region);
   const struct region_table *found = &region->tables[table];
-  if (storages & 1u << found->storage)
+  if ((storages & (1u << found->storage)) != 0)
     return found;
   errno = EINVAL;
   return NULL;

@@ -3,6 +3,7 @@
 #ifndef PERCORE_REGION_UNIT_H
 #define PERCORE_REGION_UNIT_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,14 @@
 #include "percore.h"
 #include "region/connection.h"
 #include "region/reader.h"
+
+/* Asserts that a call returns -1 with this errno. */
+#define assert_fails(call, error)                                              \
+  do {                                                                         \
+    errno = 0;                                                                 \
+    assert_int_equal(call, -1);                                                \
+    assert_int_equal(errno, error);                                            \
+  } while (0)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -47,8 +56,8 @@ struct percore_region *unit_create(enum percore_serving serving);
 /* Detaches the slots of this thread and destroys the region. */
 void unit_end(struct percore_region *region);
 
-/* Create and end such a region, served by a thread, as set-up and tear-down of a
- * test whose state is the region. */
+/* Create and end such a region, served by a thread, as set-up and tear-down of
+ * a test whose state is the region. */
 int unit_set_up(void **state);
 int unit_tear_down(void **state);
 #define REGION_TEST(test)                                                      \

@@ -233,8 +233,7 @@ static void a_reader_in_the_producer_follows_the_next_region(void **state) {
   assert_int_equal(percore_refresh(reader), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
   assert_return_code(percore_destroy(region), errno);
-  assert_int_equal(percore_refresh(reader), -1);
-  assert_int_equal(errno, ENOENT);
+  assert_fails(percore_refresh(reader), ENOENT);
   assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
   assert_string_not_equal(percore_reader_error(reader), "");
   region = create(NULL, &options);
@@ -356,8 +355,7 @@ static void a_sink_prints_its_reason_once(void **state) {
   struct percore_region *region;
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 20; tries++) {
-    assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
-    assert_int_equal(errno, ENOENT);
+    assert_fails(percore_create(&region, "author", NULL, 0, &options), ENOENT);
   }
   end_listening(file);
   assert_int_equal(lines_said(), 1);
@@ -464,8 +462,7 @@ static void a_status_of_an_older_size_is_filled_up_to_its_size(void **state) {
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
   struct percore_region_status status = {.size = sizeof(status) + 1};
-  assert_int_equal(percore_status(region, &status), -1);
-  assert_int_equal(errno, EINVAL);
+  assert_fails(percore_status(region, &status), EINVAL);
   status = (struct percore_region_status){
       .size = offsetof(struct percore_region_status, readers), .slots = 77};
   assert_return_code(percore_status(region, &status), errno);

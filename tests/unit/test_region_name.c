@@ -103,10 +103,8 @@ static void a_recreated_directory_gets_the_lock_file_back_too(void **state) {
   assert_return_code(mkdir(dir, 0700), errno);
   await_socket(region);
   assert_found();
-  errno = 0;
-  assert_int_equal(percore_create(&other, "unit", unit_tables, TABLES, NULL),
-                   -1);
-  assert_int_equal(errno, EADDRINUSE);
+  assert_fails(percore_create(&other, "unit", unit_tables, TABLES, NULL),
+               EADDRINUSE);
   assert_return_code(percore_destroy(region), errno);
   assert_false(is_there("lock") || is_there("sock"));
 }

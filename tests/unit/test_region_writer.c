@@ -109,9 +109,7 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   assert_string_equal(view.name, "b");
   /* Both extra slots are in use, so the fourth slot is a sink and counts as
    * refused. */
-  errno = 0;
-  assert_int_equal(percore_attach(region, "d", 1, &slots[3]), -1);
-  assert_int_equal(errno, ENOSPC);
+  assert_fails(percore_attach(region, "d", 1, &slots[3]), ENOSPC);
   percore_poll(slots[3], 1);
   assert_int_equal(region_reader_attach_refused(reader), 1);
   /* An extra slot keeps its core: no thread of another core gets the slot. */
@@ -178,9 +176,7 @@ static void a_region_with_attached_threads_is_not_destroyed(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t slot = unit_attach(region, 0);
-  errno = 0;
-  assert_int_equal(percore_destroy(region), -1);
-  assert_int_equal(errno, EBUSY);
+  assert_fails(percore_destroy(region), EBUSY);
   assert_return_code(percore_detach(region, slot), 0);
   assert_int_equal(percore_detach(region, slot), -1);
   assert_return_code(percore_destroy(region), 0);
@@ -202,9 +198,7 @@ static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
 static void a_live_name_is_not_added_twice(void **state) {
   struct percore_region *region = *state;
   uint32_t row = unit_row(region, PORT, "eth0"), again;
-  errno = 0;
-  assert_int_equal(percore_row_add(region, PORT, "eth0", &again), -1);
-  assert_int_equal(errno, EEXIST);
+  assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
   assert_int_equal(again, row);
   assert_return_code(percore_row_remove(region, PORT, row, 0), 0);
   (void)unit_row(region, PORT, "eth0");
@@ -216,14 +210,11 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
   add_ports(region, rows);
-  errno = 0;
-  assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
-  assert_int_equal(errno, ENOSPC);
+  assert_fails(percore_row_add(region, PORT, "eth9", &row), ENOSPC);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 7);
   assert_return_code(percore_row_remove(region, PORT, rows[1], 0), 0);
   /* The worker still uses eth1 and counts for it. */
-  assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_row_add(region, PORT, "eth9", &row), EAGAIN);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
   percore_quiescent(slot);
   row = unit_row(region, PORT, "eth9");
@@ -243,14 +234,12 @@ an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
-  assert_int_equal(percore_row_add_key(region, FLOW, 3, &row), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 0);
   percore_quiescent(slot);
   row = unit_row_of_key(region, FLOW, 3);
-  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
-  assert_int_equal(errno, ENOSPC);
+  assert_fails(percore_row_add_key(region, FLOW, 4, &row), ENOSPC);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 1);
 }
@@ -266,8 +255,7 @@ static void a_sleeping_worker_holds_up_no_row(void **state) {
   uint32_t row = unit_row_of_key(region, FLOW, 3);
   percore_wake(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
-  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_row_add_key(region, FLOW, 4, &row), EAGAIN);
   assert_return_code(percore_detach(region, slot), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
 }
@@ -300,15 +288,13 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   assert_int_equal(row, rows[2]);
   assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
   assert_int_equal(row, rows[3]);
-  assert_int_equal(percore_row_add(region, PORT, "third", &row), -1);
-  assert_int_equal(errno, ENOSPC);
+  assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
 }
 
 static void a_live_row_number_is_not_added_twice(void **state) {
   struct percore_region *region = *state;
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
-  assert_int_equal(percore_row_add_at(region, FLOW, 1, NULL, 6), -1);
-  assert_int_equal(errno, EEXIST);
+  assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);
 }
 
 /* Tables of every storage, with and without PERCORE_NO_RESET. */
@@ -416,9 +402,7 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   percore_core_table_t queues = unit_core_table(region, 0);
   uint32_t row = unit_row_of_key(region, 0, 1);
   percore_set(percore_core_row(slot, queues, row), 1, 9);
-  errno = 0;
-  assert_int_equal(percore_row_remove(region, 0, row, 0), -1);
-  assert_int_equal(errno, ENOTSUP);
+  assert_fails(percore_row_remove(region, 0, row, 0), ENOTSUP);
   assert_int_equal(unit_read(0, row, 1), 9);
   unit_end(region);
 }
@@ -474,9 +458,7 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
   percore_add(row, BYTES, 64);
   percore_begin(slot);
   percore_add(row, PACKETS, 1); /* the bytes have not been added yet */
-  errno = 0;
-  assert_int_equal(percore_reset(region, PORT, port), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_reset(region, PORT, port), EAGAIN);
   percore_add(row, BYTES, 64);
   percore_end(slot);
   struct region_reader *reader = unit_connect();
@@ -504,8 +486,7 @@ static void use_sinks(struct percore_region *region) {
   assert_int_equal(percore_owned_table(region, SESSION, &owned), -1);
   assert_int_equal(percore_shared_table(region, SLOW, &shared), -1);
   assert_int_equal(percore_histogram(region, PORT, LATENCY, &histogram), -1);
-  assert_int_equal(percore_row_add(region, PORT, "eth0", &row), -1);
-  assert_int_equal(errno, ENODEV);
+  assert_fails(percore_row_add(region, PORT, "eth0", &row), ENODEV);
   percore_begin(slot);
   percore_add(percore_core_row(slot, core, row), PERCORE_MAX_COLUMNS - 1, 1);
   percore_hist_add(percore_core_row(slot, core, row), histogram, 5);
@@ -540,10 +521,8 @@ static void
 the_second_region_of_a_name_gets_eaddrinuse_and_a_sink(void **state) {
   (void)state;
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
-  errno = 0;
-  assert_int_equal(percore_create(&second, "unit", unit_tables, TABLES, NULL),
-                   -1);
-  assert_int_equal(errno, EADDRINUSE);
+  assert_fails(percore_create(&second, "unit", unit_tables, TABLES, NULL),
+               EADDRINUSE);
   use_sinks(second);
   struct percore_options options = {.size = sizeof(options), .instance = "1"};
   assert_return_code(
@@ -560,8 +539,7 @@ static void a_missing_row_or_table_is_a_sink(void **state) {
   percore_slot_t slot = unit_attach(region, 0);
   percore_core_table_t ports = unit_core_table(region, PORT);
   (void)unit_row(region, PORT, "eth0");
-  assert_int_equal(percore_row_add(region, PORT, "", &row), -1);
-  assert_int_equal(errno, EINVAL);
+  assert_fails(percore_row_add(region, PORT, "", &row), EINVAL);
   before = percore_core_row(slot, ports, row).core_cells;
   percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
   assert_int_equal(before[PACKETS], 9);
@@ -608,10 +586,8 @@ static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
   (void)state;
   struct percore_region *region;
   write_meminfo(1);
-  errno = 0;
-  assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
-                   -1);
-  assert_int_equal(errno, ENOMEM);
+  assert_fails(percore_create(&region, "unit", unit_tables, TABLES, NULL),
+               ENOMEM);
   use_sinks(region);
 }
 
@@ -630,14 +606,10 @@ static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   write_meminfo(1000000);
   assert_return_code(percore_create(&region, "big", &table, 1, &options), 0);
   write_meminfo(100);
-  errno = 0;
-  assert_int_equal(percore_reserve(region, 0, 1000000), -1);
-  assert_int_equal(errno, ENOMEM);
-  assert_int_equal(percore_row_add(region, 0, "a", &row), -1);
-  assert_int_equal(errno, ENOMEM);
+  assert_fails(percore_reserve(region, 0, 1000000), ENOMEM);
+  assert_fails(percore_row_add(region, 0, "a", &row), ENOMEM);
   write_meminfo(1);
-  assert_int_equal(percore_attach(region, NULL, 0, &slot), -1);
-  assert_int_equal(errno, ENOMEM);
+  assert_fails(percore_attach(region, NULL, 0, &slot), ENOMEM);
   percore_poll(slot, 1);
   write_meminfo(1000000);
   slot = unit_attach(region, 0);
