@@ -41,7 +41,8 @@ void play_round(uint64_t after_ns);
 /* Starts the watch and plays a round of a second. */
 void begin_watch(const char *lines);
 
-/* A round that begins at the same time as the previous round. */
+/* Plays a round that begins at the same CLOCK_BOOTTIME as the previous round.
+ */
 void play_round_begun_before(uint64_t after_ns);
 
 struct percore_region *create(unsigned place, const char *instance,
@@ -49,7 +50,7 @@ struct percore_region *create(unsigned place, const char *instance,
 struct percore_region *create_usual(unsigned place, const char *instance);
 void end_producer(unsigned place);
 
-/* Ends the connections as if the process had died. The name stays in use. */
+/* Ends the connections as if the producer had died, but leaves its files. */
 void abandon_producer(unsigned place);
 
 /* Returns the row with this name, and adds the row if necessary. */

@@ -59,7 +59,7 @@ static void await_socket(struct percore_region *region) {
       return;
     usleep(TURN_US);
   }
-  fail_msg("the socket does not come back");
+  fail_msg("the socket was not recreated");
 }
 
 static void
@@ -164,7 +164,7 @@ static int serve_as(uid_t user, bool orderly) {
 static void be_directory_of_group(mode_t mode) {
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
   if (geteuid() != 0) {
-    print_message("skipped: only root can be two users\n");
+    print_message("skipped: needs root, to act as two users\n");
     skip();
   }
   assert_return_code(chown(dir, 0, GROUP), errno);

@@ -703,9 +703,9 @@ static bool must_ask_for_huge_pages(void) {
 
 enum { MADV_COLLAPSE_ = 25 };
 
-/* Returns how many huge pages the kernel makes of some arrays, with one request
- * per array: if free memory is fragmented, the kernel stops at the first
- * failure. */
+/* Returns how many huge pages the kernel makes of some arrays. Makes one
+ * request per array, because the kernel stops at the first failure if free
+ * memory is fragmented. */
 static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   uint64_t length = in_each * REGION_HUGE_PAGE, all = arrays * length;
   int fd = memfd_create("unit", MFD_CLOEXEC);
@@ -723,7 +723,8 @@ static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
 
 static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   (void)state;
-  /* Births and cells, and half as much each for generation words and keys. */
+  /* Of the arrays, births and cells take 8 huge pages each; generation words
+   * and keys take 4 each. */
   enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}};
   struct percore_table table = {.name = "big",
@@ -751,7 +752,7 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   uint64_t most = ARRAYS * IN_EACH;
   if (pages + SOME < most) {
     most = huge_pages_of_arrays(ARRAYS, IN_EACH);
-    print_message("%d huge pages; the kernel itself now made %d of %d\n",
+    print_message("%d huge pages; on request the kernel now makes %d of %d\n",
                   (int)pages, (int)most, ARRAYS * IN_EACH);
   }
   assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
@@ -778,7 +779,8 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
     assert_int_equal(errno, ENOMEM);
     use_sinks(region);
     if (pages < 5) {
-      print_message("no huge pages here: only the lack of them was tested\n");
+      print_message(
+          "no huge pages are free here: only the failure was tested\n");
       return;
     }
   }
