@@ -50,7 +50,7 @@ struct percore_load_options {
   /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
   const char *isolated_cores;
-  const char *also_isolated; /* list of more cores that must not be disturbed */
+  const char *also_isolated; /* more cores that must not be disturbed */
   int frequency; /* 1: enables percore_load_frequency, which takes a third
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
@@ -72,8 +72,8 @@ int percore_load_open(struct percore_load **load,
 
 /* Samples all cores. The loads are then those of the time since the previous
  * update, or since percore_load_open. A window takes at least 10 ms with
- * hardware counters, and 200 ms with the source "idle" (whose error is 2.3
- * points rms at 200 ms and 0.45 at 1 s). An update before that, from any
+ * hardware counters, and 200 ms with the source "idle" (its error is 2.3 points
+ * rms at 200 ms and 0.45 at 1 s). An update before that, from any
  * thread, returns 0 and leaves the loads unchanged. Returns 0, or -1 with
  * errno, which also leaves the loads unchanged. */
 int percore_load_update(struct percore_load *load);
@@ -127,7 +127,7 @@ void percore_load_close(struct percore_load *load);
  * percore-region(7) specifies the bytes.
  *
  * A call that fails still hands out a usable handle, to private memory that
- * nobody reads (a sink), so that the update paths need no test and the
+ * no program reads (a sink), so that the update paths need no test and the
  * application never stops for its statistics. The return value and errno tell
  * what happened; an application may ignore them.
  *
@@ -156,7 +156,7 @@ enum percore_storage {
 
 enum percore_kind {
   PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
-  PERCORE_GAUGE = 1,    /* grows and shrinks by percore_gauge_add */
+  PERCORE_GAUGE = 1,    /* grows and shrinks through percore_gauge_add */
   PERCORE_LEVEL = 2,    /* set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; after all other fields */

@@ -62,7 +62,7 @@ constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
           max_bits, nullptr, 0};
 }
 
-/* A PER_CORE table of one row. Each member function returns a changed copy of the table:
+/* A PER_CORE table of one row. Each member function returns a changed copy:
  *   constexpr percore_table tables[] = {
  *       percore::table("port", port_fields).rows(16).named(24)}; */
 class table {
@@ -217,7 +217,7 @@ private:
   int error_;
 };
 
-/* A slot of the calling thread, which is given back at the end of its scope. */
+/* A slot of the calling thread. It is given back at the end of its scope. */
 class slot {
 public:
   /* core -1: the core that the calling thread runs on. */

@@ -37,9 +37,9 @@ extern "C" {
 #define PERCORE_CAST_(type, value) ((type)(value))
 #endif
 
-/* A library with other slot blocks, handles or update rules does not define
- * this symbol, so that linking fails if the header does not match the library.
- * The percore sources themselves are compiled with PERCORE_BUILDING. */
+/* A library of another ABI does not define this symbol, so that linking fails
+ * if the header does not match the library. The percore sources themselves are
+ * compiled with PERCORE_BUILDING. */
 extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
@@ -50,7 +50,7 @@ __attribute__((used)) static const char *const percore_abi_check_ =
 struct percore_slot_head {
   uint64_t sequence;  /* odd inside begin/end */
   uint64_t quiescent; /* number of quiescent points passed */
-  uint64_t last_tsc;  /* TSC at the last poll, sleep or wake */
+  uint64_t last_tsc;  /* percore_tsc at the last poll, sleep or wake */
   uint64_t asleep;    /* 1 between sleep and wake */
   /* The last check of the thread's CPU time; see poll.c. */
   uint64_t long_round; /* in ticks; only longer rounds are checked */
@@ -305,8 +305,9 @@ static inline void percore_row_end(percore_owned_row_t row) {
  * The worker's own time, and quiescent points
  */
 
-/* A clock that is the same on all cores, in ticks of the region's tsc_hz: the
- * TSC on x86, the generic timer on arm64, nanoseconds elsewhere. */
+/* Returns the time of a clock that is the same on all cores, in ticks of the
+ * region's tsc_hz: the TSC on x86, the generic timer on arm64, nanoseconds
+ * elsewhere. */
 static inline uint64_t percore_tsc(void) {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -392,7 +393,8 @@ static inline void percore_wake(percore_slot_t slot) {
   percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
   __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
-  /* Going to sleep takes CPU time too, which must not hide an absence. */
+  /* Going to sleep takes CPU time, too. Unless it is checked here, it would
+   * make up for time that the thread later spends off its CPU. */
   if (now - head->checked_tsc > 16 * head->long_round)
     percore_check_cpu_(slot);
 }

@@ -1,8 +1,8 @@
 /* dpdk: forwards packets between two DPDK ports and counts them with percore.
  *
- * Needs no huge pages, PCI devices or networks: net_null supplies packets, of
- * which this program takes --rate packets per second; net_ring queues and
- * returns them; net_null discards them:
+ * Needs no huge pages, PCI devices or networks. Packets come from net_null, at
+ * most --rate per second and lcore. The program sends them to net_ring, which
+ * returns them, and then back to net_null, which discards them:
  *
  *   cc dpdk.c $(pkg-config --cflags --libs libdpdk percore) -o dpdk
  *   ./dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
@@ -13,8 +13,9 @@
  * each port, which equal percore's; with --hold it then keeps the region until
  * its standard input ends.
  *
- * percore needs these steps: describe, create, attach in each lcore, and in
- * each round count and call percore_poll_at.
+ * The steps that percore needs are to describe the counters, to create the
+ * region, to attach each lcore, and in each round to count and to call
+ * percore_poll_at.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -112,7 +113,7 @@ static void make_region(uint16_t queues) {
 static volatile bool stop;
 static double rate = 1e5; /* packets per second from port 0, on each lcore */
 
-/* Limits the packets taken from port 0 to that rate. */
+/* Limits the packets taken from port 0 to `rate`. */
 struct source {
   uint64_t start_tsc, taken;
   double per_tick;

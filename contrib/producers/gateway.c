@@ -4,10 +4,10 @@
  *
  *   gateway [--nap] CORE ...    one worker per core
  *
- * Every millisecond a worker polls its queue until it is empty, and then
- * sleeps; it is busy for at most half of the time. With --nap it sleeps instead
- * of being busy, in longer periods. With --nap the cores need not exist, so
- * that a whole host can be simulated.
+ * Every millisecond, a worker polls its queues until they are empty, and then
+ * sleeps. It is busy for at most half of the time. With --nap, a worker sleeps
+ * even while it counts as busy, in longer periods, and the cores need not
+ * exist: one small machine can simulate a large host.
  *
  * It ends after DURATION seconds (an environment variable), or on SIGINT. */
 #include <percore.h>
@@ -37,8 +37,8 @@ static const struct percore_field port_fields[] = {
     [QUEUED] = {.name = "queued", .unit = "packets", .kind = PERCORE_GAUGE},
     [DELAY] = {.name = "delay",
                .unit = "ns",
-               .help = "time from the arrival of a packet to the end of its "
-                       "handling",
+               .help = "time from the arrival of a packet until it is "
+                       "handled",
                .kind = PERCORE_HISTOGRAM,
                .sub_bits = 2,
                .max_bits = 30},
@@ -77,10 +77,10 @@ enum { TUNNELS = sizeof(tunnel_names) / sizeof(tunnel_names[0]) };
 static uint32_t tunnel_rows[TUNNELS]; /* or DOWN */
 static int worker_count;
 
-/* How a worker spends its time. */
+/* How a worker spends its time: `spinning` by default, `napping` with --nap. */
 static const struct mode {
-  int64_t period_ns; /* between two polls of the queue */
-  double max_busy;   /* share of the period */
+  int64_t period_ns; /* between two polls of the queues */
+  double max_busy;   /* at most this share of the period */
   unsigned batch;
 } spinning = {1000000, 0.5, 32}, napping = {4000000, 0.9, 512};
 static const struct mode *mode = &spinning;
@@ -113,9 +113,9 @@ static void be_busy(int64_t ns) {
 }
 
 /* ---------------------------------------------------------------------------
- * Traffic: a share of what the worker can handle, which rises and falls within
- * two minutes, at a different phase for each worker. Sometimes, for two
- * seconds, it is more than the worker can handle.
+ * Traffic: a share of what the worker can handle. It rises and falls within two
+ * minutes, at a different phase for each worker. About once in 80 seconds, it
+ * exceeds what the worker can handle for two seconds.
  */
 static double packets_per_ns(int worker, int64_t at_ns) {
   double seconds = (double)at_ns / SECOND_NS + 47 * worker;
@@ -143,8 +143,8 @@ static percore_core_row_t port_row(const struct worker *worker, int port) {
   return percore_core_row(worker->slot, worker->ports, port_rows[port]);
 }
 
-/* Queues packets that have arrived since the last poll, and drops packets for
- * which a queue has no room. */
+/* Queues the packets that have arrived since the last poll. Drops packets if a
+ * queue is full. */
 static void receive(struct worker *worker, double arrived) {
   for (int port = 0; port < PORTS; port++) {
     double *queued = &worker->queued[port];
@@ -219,7 +219,7 @@ static void *work(void *argument) {
   CPU_SET((size_t)worker->core, &cpus);
   if (mode == &spinning)
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-  else /* if permitted: the thread rarely runs, but should then run on time */
+  else /* If permitted: the thread runs rarely, but should run on time. */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
   if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)

@@ -1,5 +1,5 @@
-# Example fast paths. They are built as their users would build them, with only the
-# library and its header, and run by a test.
+# Example fast paths. They are built as users would build them, with only the library
+# and its header, and a test runs them.
 EXTRA_DIST += \
 	contrib/producers/dpdk.c \
 	contrib/producers/packet.c \

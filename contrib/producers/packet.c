@@ -150,7 +150,8 @@ static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
   }
 }
 
-/* Each read resets the kernel's count to 0. */
+/* Adds the drops since the last call: each read sets the kernel's count to 0.
+ */
 static void count_drops(struct receiver *receiver, percore_slot_t slot) {
   struct tpacket_stats stats;
   socklen_t size = sizeof(stats);
@@ -196,8 +197,8 @@ static int open_socket(struct receiver *receiver, const char *interface) {
   address.sll_ifindex = (int)if_nametoindex(interface);
   if (address.sll_ifindex == 0)
     return -1;
-  /* With a protocol, the socket would receive frames of other interfaces until
-   * it is bound. */
+  /* A socket with a protocol would receive frames of all interfaces until it is
+   * bound. */
   receiver->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (receiver->socket < 0 ||
       setsockopt(receiver->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes,

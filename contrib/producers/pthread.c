@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The description: the fields, and the tables whose rows have these fields. */
+/* The description: fields, and a table whose rows have these fields. */
 enum port_field { PACKETS, BYTES, QUEUED, PACKET_TIME };
 static const struct percore_field port_fields[] = {
     [PACKETS] = {.name = "rx_packets", .unit = "packets"},
@@ -54,7 +54,8 @@ static void on_signal(int number) {
   stop = 1;
 }
 
-/* Returns a batch of packets of a port, or none, like a driver. */
+/* Simulates a driver: returns the number of packets received, which may be 0,
+ * and their sizes. */
 static unsigned receive(unsigned *seed, uint32_t sizes[BATCH]) {
   unsigned n = rand_r(seed) % 4 == 0 ? (unsigned)rand_r(seed) % BATCH : 0;
   for (unsigned i = 0; i < n; i++)

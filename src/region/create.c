@@ -86,7 +86,7 @@ static int make_memory(struct percore_region *region, const char *name,
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
     return -1;
-  /* This mapping stays writable; nobody can make another writable mapping. */
+  /* This mapping stays writable; no other process can make one. */
   return fcntl(region->memfd, F_ADD_SEALS,
                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
@@ -98,8 +98,7 @@ static int provide_directory(struct percore_region *region,
       header->slots_offset + header->slot_count * sizeof(struct region_slot);
   if (region->page_size > (uint64_t)sysconf(_SC_PAGESIZE))
     length = region->size;
-  return region_memory_provide(region->memfd, region->map, 0, length,
-                               region->page_size);
+  return region_provide(region, 0, length);
 }
 
 static void write_directory(struct percore_region *region,
@@ -113,15 +112,10 @@ static void write_directory(struct percore_region *region,
       sizeof(header->region_id))
     memcpy(header->region_id, &header->start_boottime_ns, 8);
   region_plan_write(plan, region->map);
-  region->header = (struct region_header *)(void *)region->map;
-  region->tables =
-      (const struct region_table *)(const void *)(region->map +
-                                                  header->tables_offset);
-  region->fields =
-      (const struct region_field *)(const void *)(region->map +
-                                                  header->fields_offset);
-  region->slots =
-      (struct region_slot *)(void *)(region->map + header->slots_offset);
+  region->header = region_at(region, 0);
+  region->tables = region_at(region, header->tables_offset);
+  region->fields = region_at(region, header->fields_offset);
+  region->slots = region_at(region, header->slots_offset);
   region->table_count = header->table_count;
   for (uint32_t s = 0; s < header->slot_count; s++)
     region->slots[s].core = s < header->core_count ? (int32_t)s : -1;
@@ -135,9 +129,8 @@ static int begin_tables(struct percore_region *region) {
     const struct region_table *table = &region->tables[t];
     row_index_init(&region->state[t].names, region_label(region, table, 0),
                    table->label_stride, region_label_size(table));
-    if (region_memory_provide(region->memfd, region->map, table->live_offset,
-                              sizeof(struct region_table_live),
-                              region->page_size) != 0)
+    if (region_provide(region, table->live_offset,
+                       sizeof(struct region_table_live)) != 0)
       return -1;
     if (!(table->flags & REGION_TABLE_SINGLE))
       continue;
@@ -147,6 +140,16 @@ static int begin_tables(struct percore_region *region) {
     region->state[t].next_unused = 1;
   }
   return region_grace_init(region);
+}
+
+static int fill_region(struct percore_region *region, const char *name,
+                       struct region_plan *plan,
+                       const struct percore_options *options) {
+  if (make_memory(region, name, options) != 0 ||
+      provide_directory(region, plan) != 0)
+    return -1;
+  write_directory(region, plan);
+  return begin_tables(region);
 }
 
 static void free_region(struct percore_region *region) {
@@ -169,48 +172,6 @@ static void free_region(struct percore_region *region) {
   errno = saved;
 }
 
-static int fill_region(struct percore_region *region, const char *name,
-                       struct region_plan *plan,
-                       const struct percore_options *options) {
-  region->size = plan->header.region_size;
-  region->page_size = plan->header.page_size;
-  region->block_stride = plan->header.block_stride;
-  if (make_memory(region, name, options) != 0 ||
-      provide_directory(region, plan) != 0)
-    return -1;
-  write_directory(region, plan);
-  return begin_tables(region);
-}
-
-static int make_region(struct percore_region **made, const char *name,
-                       const struct percore_table *tables, uint32_t table_count,
-                       const struct percore_options *options,
-                       struct region_fault *fault) {
-  struct region_plan plan;
-  uint32_t cores =
-      options->cores != 0 ? options->cores : region_possible_cores();
-  uint64_t page_size =
-      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
-  struct percore_region *region = NULL;
-  int rc = region_plan_make(&plan, name, tables, table_count, options, cores,
-                            page_size, fault);
-  if (rc != 0)
-    goto cleanup;
-  rc = -1;
-  region = calloc(1, sizeof(*region));
-  if (region == NULL)
-    goto cleanup;
-  region->memfd = -1;
-  pthread_mutex_init(&region->mutex, NULL);
-  rc = fill_region(region, name, &plan, options);
-cleanup:
-  region_plan_free(&plan);
-  if (rc != 0 && region != NULL)
-    free_region(region);
-  *made = region;
-  return rc;
-}
-
 static void link_region(struct percore_region *region) {
   pthread_mutex_lock(&regions_mutex);
   region->next = regions;
@@ -227,24 +188,49 @@ static void unlink_region(struct percore_region *region) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-static int make_and_serve(struct percore_region **region, const char *name,
-                          const struct percore_table *tables,
-                          uint32_t table_count,
-                          const struct percore_options *options,
-                          struct region_fault *fault) {
-  struct percore_region *made;
-  if (make_region(&made, name, tables, table_count, options, fault) != 0)
-    return -1;
-  made->quiet = options->quiet != 0;
-  made->numbers_cores = options->cores != 0;
-  link_region(made); /* before it is served, so that a fork finds the region */
-  if (region_server_start(made, name, options) != 0) {
-    unlink_region(made);
-    free_region(made);
-    return -1;
+/* Makes the region that a plan describes. Returns NULL with errno on failure.
+ */
+static struct percore_region *
+make_planned(const char *name, struct region_plan *plan,
+             const struct percore_options *options) {
+  struct percore_region *region = calloc(1, sizeof(*region));
+  if (region == NULL)
+    return NULL;
+  *region = (struct percore_region){.memfd = -1,
+                                    .size = plan->header.region_size,
+                                    .page_size = plan->header.page_size,
+                                    .block_stride = plan->header.block_stride,
+                                    .quiet = options->quiet != 0,
+                                    .numbers_cores = options->cores != 0};
+  pthread_mutex_init(&region->mutex, NULL);
+  if (fill_region(region, name, plan, options) == 0) {
+    link_region(region); /* before it is served, so that a fork finds it */
+    if (region_server_start(region, name, options) == 0)
+      return region;
+    unlink_region(region);
   }
-  *region = made;
-  return 0;
+  free_region(region);
+  return NULL;
+}
+
+/* Makes a region and serves it. Returns NULL with a fault or errno on failure.
+ */
+static struct percore_region *make_region(const char *name,
+                                          const struct percore_table *tables,
+                                          uint32_t table_count,
+                                          const struct percore_options *options,
+                                          struct region_fault *fault) {
+  struct region_plan plan;
+  struct percore_region *region = NULL;
+  uint32_t cores =
+      options->cores != 0 ? options->cores : region_possible_cores();
+  uint64_t page_size =
+      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
+  if (region_plan_make(&plan, name, tables, table_count, options, cores,
+                       page_size, fault) == 0)
+    region = make_planned(name, &plan, options);
+  region_plan_free(&plan);
+  return region;
 }
 
 /* Copies the options that the application's version of percore.h has; newer
@@ -271,9 +257,13 @@ int percore_create(struct percore_region **region, const char *name,
   struct percore_options options;
   struct region_fault fault = {0};
   pthread_once(&once, watch_forks);
-  if (take_options(&options, given, &fault) &&
-      make_and_serve(region, name, tables, table_count, &options, &fault) == 0)
+  struct percore_region *made = NULL;
+  if (take_options(&options, given, &fault))
+    made = make_region(name, tables, table_count, &options, &fault);
+  if (made != NULL) {
+    *region = made;
     return 0;
+  }
   if (fault.error == 0)
     fault.error = errno;
   *region = region_make_sink(name, &options, &fault);
@@ -295,18 +285,15 @@ int region_own_memory(const char *name, const char *instance,
   int memfd = -1;
   errno = ENOENT;
   pthread_mutex_lock(&regions_mutex);
-  for (struct percore_region *r = regions; r != NULL && memfd < 0;
-       r = r->next) {
-    if (r->forked || !has_name(r, name, instance))
-      continue;
+  struct percore_region *r = regions;
+  while (r != NULL && (r->forked || !has_name(r, name, instance)))
+    r = r->next;
+  if (r != NULL && memcmp(r->header->region_id, known_id,
+                          sizeof(r->header->region_id)) == 0) {
     errno = EALREADY;
-    if (memcmp(r->header->region_id, known_id, sizeof(r->header->region_id)) ==
-        0)
-      break;
+  } else if (r != NULL) {
     memfd = fcntl(r->memfd, F_DUPFD_CLOEXEC, 0);
     *size = r->size;
-    if (memfd < 0)
-      break;
   }
   pthread_mutex_unlock(&regions_mutex);
   return memfd;
@@ -315,10 +302,7 @@ int region_own_memory(const char *name, const char *instance,
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
     return false; /* no thread is attached in a forked child */
-  bool attached = false;
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached |=
-        region->slots[s].tid != 0 && !region_owner_is_dead(&region->slots[s]);
+  bool attached = region_attached_slots(region) > 0;
   region_unlock(region);
   return attached;
 }
@@ -329,7 +313,7 @@ int percore_destroy(struct percore_region *region) {
   if (has_attached(region))
     return region_failed(EBUSY);
   unlink_region(region);
-  /* Set before the connections end, because readers check it then. */
+  /* Set before the connections end, because readers check it when they end. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

@@ -51,11 +51,11 @@ const char *region_rules_about(enum region_rules group) {
 bool region_breaks(struct region_fault *fault, enum region_rule rule,
                    const char *format, ...) {
   va_list arguments;
-  *fault = (struct region_fault){.error = EPROTO, .rule = rule};
+  region_fails(fault, EPROTO, "");
+  fault->rule = rule;
   va_start(arguments, format);
   vsnprintf(fault->text, sizeof(fault->text), format, arguments);
   va_end(arguments);
-  errno = EPROTO;
   return false;
 }
 
@@ -68,11 +68,10 @@ bool region_fails(struct region_fault *fault, int error, const char *text) {
 
 bool region_exceeds(struct region_fault *fault, int error, const char *what,
                     uint64_t bytes, uint64_t most) {
-  *fault = (struct region_fault){.error = error};
+  region_fails(fault, error, "");
   snprintf(fault->text, sizeof(fault->text),
            "%s %" PRIu64 " bytes, and at most %" PRIu64 " are allowed", what,
            bytes, most);
-  errno = error;
   return false;
 }
 

@@ -19,8 +19,8 @@ enum region_rules {
   REGION_RULES_TABLES,
   REGION_RULES_FIELDS,
   REGION_RULES_PLACES,
-  /* Readers accept a region that breaks one of the following rules, but skip or
-   * misread the part that breaks it. */
+  /* Readers accept a region that breaks a rule of the following groups, but
+   * skip or misread the part that breaks it. */
   REGION_RULES_START,
   REGION_RULES_SLOTS,
   REGION_RULES_ROWS,
@@ -28,8 +28,8 @@ enum region_rules {
   REGION_RULES_GROUPS
 };
 
-/* All rules. For each: the suffix of the enumerator, the name in
- * percore-region(7), and the group. */
+/* All rules, each with the suffix of its enumerator, its name in
+ * percore-region(7), and its group. */
 /* clang-format off */
 #define REGION_RULE_LIST(RULE) \
   RULE(HELLO, "hello", HANDOVER) \
@@ -112,15 +112,16 @@ const char *region_rules_about(enum region_rules group);
 struct region_fault {
   int error; /* 0: no fault; EPROTO: a rule is broken; otherwise an errno */
   enum region_rule rule;
-  /* The name of the table and field that break the rule, or a number such as
-   * "#3" if the name is invalid. "" if the fault concerns no table or field. */
+  /* The table and the field that break the rule: a name, or a number such as
+   * "#3" if the name is invalid; "" if the fault concerns no table or field. */
   char table[REGION_SUBJECT_SIZE];
   char field[REGION_SUBJECT_SIZE];
   char text[320]; /* the reason in words; "" if strerror(error) is the reason */
 };
 
-/* Both overwrite the whole fault, set errno and return false, so that a failed
- * check can return their result. The text must not contain untrusted bytes. */
+/* These functions overwrite the whole fault, set errno and return false, so
+ * that a failed check can return their result. The text must not contain
+ * untrusted bytes. */
 bool region_breaks(struct region_fault *fault, enum region_rule rule,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -131,8 +132,8 @@ bool region_fails(struct region_fault *fault, int error, const char *text);
 bool region_exceeds(struct region_fault *fault, int error, const char *what,
                     uint64_t bytes, uint64_t most);
 
-/* Add the name of the table or field at fault, and return false. name may be
- * NULL. */
+/* Add the table or field at fault, by its name or, if the name is NULL or
+ * invalid, by its number. Return false. */
 bool region_blame_table(struct region_fault *fault, const char *name,
                         uint32_t number);
 bool region_blame_field(struct region_fault *fault, const char *name,

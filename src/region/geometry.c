@@ -2,6 +2,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "directory.h"
@@ -9,7 +10,8 @@
 /* Twice the largest stride that the library chooses. */
 enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS, MAX_LABEL_STRIDE = 512 };
 
-enum { NO_TABLE = UINT16_MAX, PARTS_OF_TABLE = 6, SLOT_PARTS = 2 };
+enum { NO_TABLE = UINT16_MAX };
+enum { DIRECTORY_PARTS = 4, SLOT_PARTS = 2, PARTS_OF_TABLE = 6 };
 
 struct part {
   uint64_t start, end;
@@ -31,26 +33,39 @@ static const char *table_name(const struct region_directory *directory,
   return directory->described[t].name;
 }
 
-/* Adds a part of `count` elements of `size` bytes. */
-static bool add_part(struct parts *parts, enum region_rule rule,
-                     const char *name, uint16_t table, uint64_t offset,
-                     uint64_t count, uint64_t size,
-                     struct region_fault *fault) {
+/* The place of `count` elements of `size` bytes. */
+struct place {
+  const char *name;
+  uint64_t offset, count, size;
+};
+
+static bool add_part(struct parts *parts, enum region_rule rule, uint32_t table,
+                     const struct place *place, struct region_fault *fault) {
   uint64_t bytes, end;
-  if (offset % 8 != 0)
+  if (place->offset % 8 != 0)
+    return region_breaks(
+        fault, rule, "the offset of its %s is %" PRIu64 ", not a multiple of 8",
+        place->name, place->offset);
+  if (place->offset < parts->start ||
+      __builtin_mul_overflow(place->count, place->size, &bytes) ||
+      __builtin_add_overflow(place->offset, bytes, &end) || end > parts->end)
     return region_breaks(fault, rule,
-                         "the offset of its %s is %llu, not a multiple of 8",
-                         name, (unsigned long long)offset);
-  if (offset < parts->start || __builtin_mul_overflow(count, size, &bytes) ||
-      __builtin_add_overflow(offset, bytes, &end) || end > parts->end)
-    return region_breaks(fault, rule,
-                         "its %s, %llu times %llu bytes at %llu, do not lie "
-                         "between %llu and %llu",
-                         name, (unsigned long long)count,
-                         (unsigned long long)size, (unsigned long long)offset,
-                         (unsigned long long)parts->start,
-                         (unsigned long long)parts->end);
-  parts->part[parts->count++] = (struct part){offset, end, name, table};
+                         "its %s, %" PRIu64 " times %" PRIu64
+                         " bytes at %" PRIu64 ", do not lie between %" PRIu64
+                         " and %" PRIu64,
+                         place->name, place->count, place->size, place->offset,
+                         parts->start, parts->end);
+  parts->part[parts->count++] =
+      (struct part){place->offset, end, place->name, (uint16_t)table};
+  return true;
+}
+
+static bool add_parts(struct parts *parts, enum region_rule rule,
+                      uint32_t table, const struct place *places, size_t count,
+                      struct region_fault *fault) {
+  for (size_t i = 0; i < count; i++)
+    if (!add_part(parts, rule, table, &places[i], fault))
+      return false;
   return true;
 }
 
@@ -101,30 +116,31 @@ static bool parts_are_apart(struct parts *parts, enum region_rule rule,
 static bool directory_parts_are_valid(const struct region_header *header,
                                       struct region_fault *fault) {
   static const enum region_rule rule = REGION_RULE_DIRECTORY_PARTS;
-  struct part room[4];
+  struct part room[DIRECTORY_PARTS];
   struct parts parts = {.end = header->directory_size, .part = room};
-  return add_part(&parts, rule, "header", NO_TABLE, 0, 1, header->header_size,
-                  fault) &&
-         add_part(&parts, rule, "table records", NO_TABLE,
-                  header->tables_offset, header->table_count,
-                  header->table_size, fault) &&
-         add_part(&parts, rule, "field records", NO_TABLE,
-                  header->fields_offset, header->field_count,
-                  header->field_size, fault) &&
-         add_part(&parts, rule, "strings", NO_TABLE, header->strings_offset,
-                  header->strings_size, 1, fault) &&
+  const struct place places[] = {
+      {"header", 0, 1, header->header_size},
+      {"table records", header->tables_offset, header->table_count,
+       header->table_size},
+      {"field records", header->fields_offset, header->field_count,
+       header->field_size},
+      {"strings", header->strings_offset, header->strings_size, 1},
+  };
+  return add_parts(&parts, rule, NO_TABLE, places, DIRECTORY_PARTS, fault) &&
          parts_are_apart(&parts, rule, fault);
 }
 
 static bool add_slot_parts(struct parts *parts,
                            const struct region_header *header,
                            struct region_fault *fault) {
-  return add_part(parts, REGION_RULE_SLOT_PARTS, "slot records", NO_TABLE,
-                  header->slots_offset, header->slot_count, header->slot_size,
-                  fault) &&
-         add_part(parts, REGION_RULE_SLOT_PARTS, "slot blocks", NO_TABLE,
-                  header->blocks_offset, header->slot_count,
-                  header->block_stride, fault);
+  const struct place places[SLOT_PARTS] = {
+      {"slot records", header->slots_offset, header->slot_count,
+       header->slot_size},
+      {"slot blocks", header->blocks_offset, header->slot_count,
+       header->block_stride},
+  };
+  return add_parts(parts, REGION_RULE_SLOT_PARTS, NO_TABLE, places, SLOT_PARTS,
+                   fault);
 }
 
 bool region_header_places_are_valid(const struct region_header *header,
@@ -138,9 +154,9 @@ bool region_header_places_are_valid(const struct region_header *header,
   if (header->block_stride % 8 != 0 ||
       header->block_stride < sizeof(struct percore_slot_head))
     return region_breaks(fault, REGION_RULE_SLOT_PARTS,
-                         "its slot blocks are %llu bytes apart; that must be a "
-                         "multiple of 8 and at least %zu",
-                         (unsigned long long)header->block_stride,
+                         "its block stride is %" PRIu64
+                         "; it must be a multiple of 8 and at least %zu",
+                         header->block_stride,
                          sizeof(struct percore_slot_head));
   return add_slot_parts(&parts, header, fault);
 }
@@ -157,13 +173,11 @@ static bool columns_are_valid(const struct region_directory *directory,
     const struct region_field *field =
         &directory->fields[table->first_field + f];
     uint32_t cells =
-        field->kind == PERCORE_HISTOGRAM
-            ? region_histogram_buckets(field->sub_bits, field->max_bits)
-            : 1;
+        region_field_cells(field->kind, field->sub_bits, field->max_bits);
     if (field->column != column || field->cells != cells) {
       region_breaks(fault, REGION_RULE_COLUMNS,
-                    "it has %u columns from column %u on; it must have %u from "
-                    "column %u on",
+                    "it has %u columns, the first of which is %u; it must have "
+                    "%u, the first of which is %u",
                     field->cells, field->column, cells, column);
       return region_blame_field(
           fault, directory->described_fields[table->first_field + f].name, f);
@@ -183,21 +197,21 @@ static bool strides_are_valid(const struct region_table *table,
   if (table->max_rows == 0 || table->max_rows > REGION_MAX_ROWS ||
       ((table->flags & REGION_TABLE_SINGLE) && table->max_rows != 1))
     return region_breaks(fault, REGION_RULE_MAX_ROWS,
-                         "it may have %u rows; that must be 1 to %u, and 1 in "
+                         "its maximum is %u rows; it must be 1 to %u, and 1 in "
                          "a single-row table",
                          table->max_rows, REGION_MAX_ROWS);
   if (table->row_stride % 8 != 0 || table->row_stride < least ||
       table->row_stride > MAX_ROW_STRIDE)
     return region_breaks(fault, REGION_RULE_ROW_STRIDE,
-                         "its rows are %u bytes apart; that must be a multiple "
-                         "of 8 from %u to %u",
+                         "its row stride is %u; it must be a multiple of 8 "
+                         "between %u and %u",
                          table->row_stride, least, MAX_ROW_STRIDE);
   return (table->label_stride % 8 == 0 &&
           table->label_stride >= region_label_size(table) &&
           table->label_stride <= MAX_LABEL_STRIDE) ||
          region_breaks(fault, REGION_RULE_LABEL_STRIDE,
-                       "its labels are %u bytes apart; that must be a multiple "
-                       "of 8 from %u to %u",
+                       "its label stride is %u; it must be a multiple of 8 "
+                       "between %u and %u",
                        table->label_stride, region_label_size(table),
                        MAX_LABEL_STRIDE);
 }
@@ -210,25 +224,18 @@ static bool add_table_parts(struct parts *parts, uint32_t t,
                             struct region_fault *fault) {
   const struct region_table *table = &parts->directory->tables[t];
   uint64_t rows = table->max_rows, bases = 8ull * table->columns;
-  const struct {
-    const char *name;
-    uint64_t offset, count, size;
-    bool optional;
-  } wanted[PARTS_OF_TABLE] = {
-      {"live words", table->live_offset, 1, sizeof(struct region_table_live),
-       false},
-      {"generations", table->generations_offset, rows, 8, false},
-      {"labels", table->labels_offset, rows, table->label_stride, false},
-      {"births", table->birth_offset, rows, bases, true},
-      {"resets", table->reset_offset, rows, bases, true},
-      {"single copies", table->single_offset, rows, table->row_stride, false},
+  const struct place places[PARTS_OF_TABLE] = {
+      {"live words", table->live_offset, 1, sizeof(struct region_table_live)},
+      {"generations", table->generations_offset, rows, 8},
+      {"labels", table->labels_offset, rows, table->label_stride},
+      {"single copies", table->single_offset, rows, table->row_stride},
+      {"births", table->birth_offset, rows, bases},
+      {"resets", table->reset_offset, rows, bases},
   };
-  for (size_t i = 0; i < PARTS_OF_TABLE; i++)
-    if (!(wanted[i].optional && wanted[i].offset == 0) &&
-        !add_part(parts, REGION_RULE_PART_PLACE, wanted[i].name, (uint16_t)t,
-                  wanted[i].offset, wanted[i].count, wanted[i].size, fault))
-      return false;
-  return true;
+  /* Births and resets are optional, but only a table with births has resets. */
+  size_t count =
+      PARTS_OF_TABLE - (table->birth_offset == 0) - (table->reset_offset == 0);
+  return add_parts(parts, REGION_RULE_PART_PLACE, t, places, count, fault);
 }
 
 static bool table_is_valid(struct parts *parts, uint32_t t,
@@ -243,7 +250,7 @@ static bool table_is_valid(struct parts *parts, uint32_t t,
   return add_table_parts(parts, t, fault);
 }
 
-/* room: an array for all parts of the region. */
+/* `room` has space for all parts of the region. */
 static bool region_parts_are_valid(const struct region_directory *directory,
                                    struct part *room,
                                    struct region_fault *fault) {
@@ -270,10 +277,10 @@ static bool block_parts_are_valid(const struct region_directory *directory,
                         .part = room};
   for (uint32_t t = 0; t < directory->table_count; t++) {
     const struct region_table *table = &directory->tables[t];
+    const struct place rows = {"rows in slot blocks", table->slot_offset,
+                               table->max_rows, table->row_stride};
     if (table->storage == PERCORE_PER_CORE &&
-        !add_part(&parts, REGION_RULE_PART_PLACE, "rows in slot blocks",
-                  (uint16_t)t, table->slot_offset, table->max_rows,
-                  table->row_stride, fault))
+        !add_part(&parts, REGION_RULE_PART_PLACE, t, &rows, fault))
       return region_blame_table(fault, table_name(directory, t), t);
   }
   return parts_are_apart(&parts, REGION_RULE_OVERLAP, fault);

@@ -1,21 +1,20 @@
-/* grace.c: decides when the cells of a removed row may count for another
- * object.
+/* grace.c: decides when the cells of a removed row may be reused for another
+ * object: when no worker can still use the row for the old object.
  *
- * That is when no worker can still use the old row. A worker announces this by
- * a quiescent point, which is a plain store: the store may become visible after
- * later loads of the application's tables, so the worker may use a row that was
- * made unreachable in between. Therefore a grace period begins with a full
- * barrier on every thread (membarrier), and only then reads the counters of the
- * slots. A worker has stopped using all rows that it loaded before the barrier
- * when its counter changes; rows that it loads after the barrier are not
- * removed rows.
+ * A worker announces that it has stopped using rows by a quiescent point, which
+ * is a plain store. The store may become visible after later loads of the
+ * application's tables, so the worker may have looked up a row that was made
+ * unreachable before the store became visible. Therefore a grace period begins
+ * with a full barrier on every thread (membarrier), and only then reads the
+ * counters of the slots. When the counter of a worker has changed after that,
+ * the worker has stopped using all rows that it looked up before the barrier.
+ * After the barrier, it cannot look up a row that was removed before.
  *
- * A period serves all rows removed before it began, and several periods can be
+ * A period covers all rows removed before it began. Several periods can be
  * open: a slot whose counter has changed since the last period began has passed
- * all of them. The barrier interrupts every core that runs one of our threads,
- * so removals begin at most one period per millisecond. A call that wants a
- * removed row begins a period if none has begun since the removal.
- */
+ * all of them. The barrier interrupts every core that runs a thread of this
+ * process, so removals begin at most one period per millisecond. A call that
+ * wants a removed row begins a period if none has begun since the removal. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -82,7 +81,7 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
   const struct region_slot *slot = &region->slots[s];
   return slot->tid == 0 ||
          __atomic_load_n(&region_block(region, s)->asleep, __ATOMIC_ACQUIRE) ||
-         region_owner_is_dead(slot);
+         !region_slot_has_owner(slot);
 }
 
 /* Finds the last period that is over. The acquires pair with the releases of
@@ -103,7 +102,8 @@ static void update_over(struct percore_region *region) {
 }
 
 /* ---------------------------------------------------------------------------
- * Removed rows, oldest first
+ * Removed rows: a circular list, oldest first. Element 0 is its head, element
+ * row + 1 belongs to a row. Zeroed memory is an empty list.
  */
 
 int region_removed_init(struct percore_region *region, uint32_t table) {
@@ -111,46 +111,36 @@ int region_removed_init(struct percore_region *region, uint32_t table) {
   if (state->removed != NULL)
     return 0;
   state->removed_size =
-      region->tables[table].max_rows * sizeof(*state->removed);
+      (region->tables[table].max_rows + 1ull) * sizeof(*state->removed);
   state->removed = region_memory_sink(NULL, state->removed_size);
   return state->removed != NULL ? 0 : -1;
 }
 
-void region_remove_later(struct percore_region *region, uint32_t table,
-                         uint32_t row, bool safe_now) {
-  struct table_state *state = &region->state[table];
-  struct removed_row *removed = &state->removed[row];
-  *removed = (struct removed_row){.grace = region->grace.begun + 1};
-  if (safe_now) { /* put it first, so that it does not wait for older rows */
-    removed->grace = 0;
-    removed->newer = state->oldest;
-    if (state->oldest != 0)
-      state->removed[state->oldest - 1].older = row + 1;
-    else
-      state->newest = row + 1;
-    state->oldest = row + 1;
-    return;
-  }
-  removed->older = state->newest;
-  if (state->newest != 0)
-    state->removed[state->newest - 1].newer = row + 1;
-  else
-    state->oldest = row + 1;
-  state->newest = row + 1;
-  if (clock_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= MIN_PERIOD_NS)
-    begin_period(region);
+static void insert_after(struct removed_row *list, uint32_t older,
+                         uint32_t element) {
+  list[element].older = older;
+  list[element].newer = list[older].newer;
+  list[list[older].newer].older = element;
+  list[older].newer = element;
 }
 
-static void take(struct table_state *state, uint32_t row) {
-  struct removed_row *removed = &state->removed[row];
-  if (removed->older != 0)
-    state->removed[removed->older - 1].newer = removed->newer;
-  else
-    state->oldest = removed->newer;
-  if (removed->newer != 0)
-    state->removed[removed->newer - 1].older = removed->older;
-  else
-    state->newest = removed->older;
+static void take(struct removed_row *list, uint32_t element) {
+  list[list[element].older].newer = list[element].newer;
+  list[list[element].newer].older = list[element].older;
+}
+
+void region_remove_later(struct percore_region *region, uint32_t table,
+                         uint32_t row, bool safe_now) {
+  struct removed_row *list = region->state[table].removed;
+  if (safe_now) { /* put it first, so that it does not wait for older rows */
+    list[row + 1].grace = 0;
+    insert_after(list, 0, row + 1);
+    return;
+  }
+  list[row + 1].grace = region->grace.begun + 1;
+  insert_after(list, list[0].older, row + 1);
+  if (clock_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= MIN_PERIOD_NS)
+    begin_period(region);
 }
 
 static bool is_safe(struct percore_region *region, uint64_t period) {
@@ -163,26 +153,20 @@ static bool is_safe(struct percore_region *region, uint64_t period) {
   return period <= grace->over;
 }
 
-bool region_has_removed(const struct percore_region *region, uint32_t table) {
-  return region->state[table].oldest != 0;
+int region_take_this_removed(struct percore_region *region, uint32_t table,
+                             uint32_t row) {
+  struct removed_row *list = region->state[table].removed;
+  if (!is_safe(region, list[row + 1].grace))
+    return region_failed(EAGAIN);
+  take(list, row + 1);
+  return 0;
 }
 
-bool region_take_removed(struct percore_region *region, uint32_t table,
-                         uint32_t *row) {
-  struct table_state *state = &region->state[table];
-  if (state->oldest == 0 ||
-      !is_safe(region, state->removed[state->oldest - 1].grace))
-    return false;
-  *row = state->oldest - 1;
-  take(state, *row);
-  return true;
-}
-
-bool region_take_this_removed(struct percore_region *region, uint32_t table,
-                              uint32_t row) {
-  struct table_state *state = &region->state[table];
-  if (!is_safe(region, state->removed[row].grace))
-    return false;
-  take(state, row);
-  return true;
+int region_take_removed(struct percore_region *region, uint32_t table,
+                        uint32_t *row) {
+  const struct removed_row *list = region->state[table].removed;
+  if (list == NULL || list[0].newer == 0)
+    return region_failed(ENOSPC);
+  *row = list[0].newer - 1;
+  return region_take_this_removed(region, table, *row);
 }

@@ -1,8 +1,10 @@
 /* handles.c: makes the handles of the update paths. If a handle cannot be made,
- * it points to cells that nobody reads: the spare space of slot blocks, or
+ * it points to cells that no reader sees: the spare space of slot blocks, or
  * memory that all failed handles share. Its stride is 0, so all its rows are
  * the same. */
 #include "percore_config.h"
+
+#include <errno.h>
 
 #include "writer.h"
 
@@ -23,30 +25,38 @@ struct percore_region region_sink = {
     .is_sink = true,
     .memfd = -1,
     .block_stride = offsetof(struct sink, sequence),
-    .sink_block = (unsigned char *)&sink,
+    .sink_block = &sink.head,
+};
+
+/* Sets of storages. */
+enum {
+  PER_CORE = 1 << PERCORE_PER_CORE,
+  OWNED = 1 << PERCORE_OWNED,
+  SHARED = 1 << PERCORE_SHARED
 };
 
 /* Finds a table by the application's number. Returns NULL with errno if the
- * table does not exist. The pointer stays valid, because tables never change.
- */
-static const struct region_table *find_table(struct percore_region *region,
-                                             uint32_t table) {
-  if (!region_lock(region))
+ * table does not exist or has another storage. The pointer stays valid, because
+ * tables never change. */
+static const struct region_table *
+find_table(struct percore_region *region, uint32_t table, unsigned storages) {
+  if (!region_lock_table(region, &table))
     return NULL;
-  bool found = region_user_table(region, &table);
   region_unlock(region);
-  return found ? &region->tables[table] : NULL;
+  const struct region_table *found = &region->tables[table];
+  if ((storages & (1u << found->storage)) != 0)
+    return found;
+  errno = EINVAL;
+  return NULL;
 }
 
 int percore_core_table(struct percore_region *region, uint32_t table,
                        percore_core_table_t *handle) {
-  const struct region_table *record = find_table(region, table);
+  const struct region_table *record = find_table(region, table, PER_CORE);
   handle->offset = region->block_stride - REGION_SPARE_SIZE;
   handle->stride = 0;
   if (record == NULL)
     return -1;
-  if (record->storage != PERCORE_PER_CORE)
-    return region_failed(EINVAL);
   handle->offset = record->slot_offset;
   handle->stride = record->row_stride;
   return 0;
@@ -54,14 +64,12 @@ int percore_core_table(struct percore_region *region, uint32_t table,
 
 int percore_owned_table(struct percore_region *region, uint32_t table,
                         percore_owned_table_t *handle) {
-  const struct region_table *record = find_table(region, table);
+  const struct region_table *record = find_table(region, table, OWNED);
   *handle =
       (percore_owned_table_t){.rows = (unsigned char *)sink.cells,
                               .sequences = (unsigned char *)sink.sequence};
   if (record == NULL)
     return -1;
-  if (record->storage != PERCORE_OWNED)
-    return region_failed(EINVAL);
   handle->rows = (unsigned char *)region_single(region, record, 0);
   handle->stride = record->row_stride;
   if (record->flags & REGION_TABLE_CONSISTENT) {
@@ -73,12 +81,11 @@ int percore_owned_table(struct percore_region *region, uint32_t table,
 
 int percore_shared_table(struct percore_region *region, uint32_t table,
                          percore_shared_table_t *handle) {
-  const struct region_table *record = find_table(region, table);
+  const struct region_table *record =
+      find_table(region, table, PER_CORE | SHARED);
   *handle = (percore_shared_table_t){.rows = (unsigned char *)sink.cells};
   if (record == NULL)
     return -1;
-  if (record->storage == PERCORE_OWNED)
-    return region_failed(EINVAL);
   handle->rows = (unsigned char *)region_single(region, record, 0);
   handle->stride = record->row_stride;
   return 0;
@@ -86,7 +93,8 @@ int percore_shared_table(struct percore_region *region, uint32_t table,
 
 int percore_histogram(struct percore_region *region, uint32_t table,
                       uint32_t field, percore_histogram_t *handle) {
-  const struct region_table *record = find_table(region, table);
+  const struct region_table *record =
+      find_table(region, table, PER_CORE | OWNED | SHARED);
   *handle = (percore_histogram_t){.buckets = 1};
   if (record == NULL)
     return -1;

@@ -1,8 +1,9 @@
-/* layout.c: computes the place of every part of a region from the description
+/* layout.c: computes the offset of every part of a region from the description
  * of its tables. */
 #include "percore_config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +37,8 @@ static const struct percore_table core_table = {
     .field_count = REGION_CORE_COLUMNS,
 };
 
-/* Allocates offsets one after another, from the front. Remembers overflow, so
- * that callers need to check for it only once, at the end. */
+/* Assigns offsets one after another. Remembers an overflow, so that callers
+ * need to check for it only once, at the end. */
 struct places {
   uint64_t next;
   bool overflow;
@@ -60,27 +61,14 @@ static uint64_t place(struct places *places, uint64_t count, uint64_t size,
   return start;
 }
 
-/* NULL becomes the empty string at the start of the string pool. */
-static uint32_t add_string(struct region_plan *plan, const char *string) {
+/* Returns the offset of a string in the pool. The pool begins with the empty
+ * string, which also stands for NULL. */
+static uint32_t add_string(FILE *pool, const char *string) {
   if (string == NULL || string[0] == '\0')
     return 0;
-  uint32_t at = (uint32_t)plan->header.strings_size;
-  size_t size = strlen(string) + 1;
-  memcpy(plan->strings + at, string, size);
-  plan->header.strings_size += size;
+  uint32_t at = (uint32_t)ftell(pool);
+  fwrite(string, strlen(string) + 1, 1, pool);
   return at;
-}
-
-static size_t string_size(const char *string) {
-  return string != NULL ? strnlen(string, REGION_MAX_STRINGS) + 1 : 1;
-}
-
-static size_t strings_of_field(const struct percore_field *field) {
-  size_t size = string_size(field->name) + string_size(field->unit) +
-                string_size(field->help);
-  for (uint32_t i = 0; i < field->state_count; i++)
-    size += string_size(field->states[i]);
-  return size;
 }
 
 /* ---------------------------------------------------------------------------
@@ -88,11 +76,12 @@ static size_t strings_of_field(const struct percore_field *field) {
  */
 
 static void describe_field(struct region_plan *plan,
-                           const struct percore_field *field, uint32_t column) {
+                           const struct percore_field *field, uint32_t column,
+                           FILE *pool) {
   struct region_field *record = &plan->fields[plan->header.field_count++];
-  record->name = add_string(plan, field->name);
-  record->unit = add_string(plan, field->unit);
-  record->help = add_string(plan, field->help);
+  record->name = add_string(pool, field->name);
+  record->unit = add_string(pool, field->unit);
+  record->help = add_string(pool, field->help);
   record->kind = field->kind;
   record->aggregation =
       field->kind == PERCORE_STATE ? PERCORE_NONE : field->aggregation;
@@ -100,30 +89,28 @@ static void describe_field(struct region_plan *plan,
   record->sub_bits = field->sub_bits;
   record->max_bits = field->max_bits;
   record->cells =
-      field->kind == PERCORE_HISTOGRAM
-          ? region_histogram_buckets(field->sub_bits, field->max_bits)
-          : 1;
+      region_field_cells(field->kind, field->sub_bits, field->max_bits);
   record->state_count = field->state_count;
   for (uint32_t i = 0; i < field->state_count; i++) {
-    uint32_t at = add_string(plan, field->states[i]);
+    uint32_t at = add_string(pool, field->states[i]);
     if (i == 0)
       record->states = at;
   }
 }
 
 static void describe_table(struct region_plan *plan,
-                           const struct percore_table *table) {
+                           const struct percore_table *table, FILE *pool) {
   struct region_table *record = &plan->tables[plan->header.table_count++];
   bool consistent = (table->flags & PERCORE_CONSISTENT) != 0;
-  record->name = add_string(plan, table->name);
-  record->help = add_string(plan, table->help);
+  record->name = add_string(pool, table->name);
+  record->help = add_string(pool, table->help);
   record->storage = table->storage;
   record->flags = (consistent ? REGION_TABLE_CONSISTENT : 0) |
                   (table->max_rows == 0 ? REGION_TABLE_SINGLE : 0);
   record->first_field = plan->header.field_count;
   record->field_count = table->field_count;
   for (uint32_t f = 0; f < table->field_count; f++) {
-    describe_field(plan, &table->fields[f], record->columns);
+    describe_field(plan, &table->fields[f], record->columns, pool);
     record->columns += plan->fields[plan->header.field_count - 1].cells;
   }
   record->row_stride =
@@ -166,12 +153,6 @@ static void place_table(struct places *places, struct region_table *table,
       place_part(places, table, rows + 1, table->row_stride, row_align, page);
 }
 
-static void place_in_block(struct places *block, struct region_table *table,
-                           uint64_t page) {
-  table->slot_offset = place_part(block, table, (uint64_t)table->max_rows + 1,
-                                  table->row_stride, 64, page);
-}
-
 static bool place_all(struct region_plan *plan,
                       const struct percore_table *tables, uint64_t page,
                       struct region_fault *fault) {
@@ -193,7 +174,9 @@ static bool place_all(struct region_plan *plan,
     if (t == 0)
       table->slot_offset = REGION_CORE_ROW_OFFSET;
     else if (table->storage == PERCORE_PER_CORE)
-      place_in_block(&block, table, page);
+      table->slot_offset =
+          place_part(&block, table, (uint64_t)table->max_rows + 1,
+                     table->row_stride, 64, page);
   }
   place(&block, 1, REGION_SPARE_SIZE, 64);
   uint64_t align = block.next >= REGION_LARGE_PART ? REGION_HUGE_PAGE : page;
@@ -206,29 +189,34 @@ static bool place_all(struct region_plan *plan,
              : true;
 }
 
-static bool allocate(struct region_plan *plan, const char *name,
-                     const struct percore_table *tables, uint32_t table_count,
-                     const struct percore_options *options,
-                     struct region_fault *fault) {
-  size_t strings = 1 + string_size(name) + string_size(options->instance);
-  size_t fields = 0;
-  for (uint32_t t = 0; t <= table_count; t++) {
-    const struct percore_table *table = t == 0 ? &core_table : &tables[t - 1];
-    strings += string_size(table->name) + string_size(table->help);
-    for (uint32_t f = 0; f < table->field_count; f++)
-      strings += strings_of_field(&table->fields[f]);
-    fields += table->field_count;
-  }
-  if (strings > REGION_MAX_STRINGS)
-    return region_breaks(fault, REGION_RULE_STRING_SUM,
-                         "all strings together are longer than %u bytes",
-                         REGION_MAX_STRINGS);
+static bool describe_all(struct region_plan *plan, const char *name,
+                         const struct percore_table *tables,
+                         uint32_t table_count,
+                         const struct percore_options *options,
+                         struct region_fault *fault) {
+  size_t fields = REGION_CORE_COLUMNS, size = 0;
+  for (uint32_t t = 0; t < table_count; t++)
+    fields += tables[t].field_count;
   plan->tables = calloc(table_count + 1, sizeof(*plan->tables));
   plan->fields = calloc(fields, sizeof(*plan->fields));
-  plan->strings = calloc(1, strings);
-  plan->header.strings_size = 1;
-  return (plan->tables && plan->fields && plan->strings) ||
-         region_fails(fault, ENOMEM, "");
+  FILE *pool = open_memstream(&plan->strings, &size);
+  if (pool == NULL)
+    return region_fails(fault, ENOMEM, "");
+  bool whole = plan->tables != NULL && plan->fields != NULL;
+  fputc('\0', pool);
+  plan->header.name = add_string(pool, name);
+  plan->header.instance = add_string(pool, options->instance);
+  for (uint32_t t = 0; t <= table_count && whole; t++)
+    describe_table(plan, t == 0 ? &core_table : &tables[t - 1], pool);
+  whole &= ferror(pool) == 0;
+  whole &= fclose(pool) == 0;
+  if (!whole)
+    return region_fails(fault, ENOMEM, "");
+  plan->header.strings_size = size;
+  return size <= REGION_MAX_STRINGS ||
+         region_breaks(fault, REGION_RULE_STRING_SUM,
+                       "all strings together are longer than %u bytes",
+                       REGION_MAX_STRINGS);
 }
 
 static bool options_are_valid(const struct percore_options *options,
@@ -249,7 +237,7 @@ static bool make(struct region_plan *plan, const char *name,
                  uint64_t page_size, struct region_fault *fault) {
   if (!region_schema_is_valid(name, tables, table_count, fault) ||
       !options_are_valid(options, cores, fault) ||
-      !allocate(plan, name, tables, table_count, options, fault))
+      !describe_all(plan, name, tables, table_count, options, fault))
     return false;
   struct region_header *header = &plan->header;
   memcpy(header->magic, REGION_MAGIC, sizeof(header->magic));
@@ -262,18 +250,13 @@ static bool make(struct region_plan *plan, const char *name,
   header->slot_size = sizeof(struct region_slot);
   header->word_size = sizeof(uint64_t);
   header->page_size = page_size;
-  header->name = add_string(plan, name);
-  header->instance = add_string(plan, options->instance);
   header->core_count = cores;
   header->slot_count = cores + options->extra_slots;
-  describe_table(plan, &core_table);
-  for (uint32_t t = 0; t < table_count; t++)
-    describe_table(plan, &tables[t]);
   return place_all(plan, tables, page_size, fault);
 }
 
-/* For a reader, a broken rule is EPROTO. For an application that breaks it, the
- * error is a wrong argument. */
+/* A broken rule is EPROTO to a reader, but a wrong argument to the application
+ * that described the region. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,

@@ -8,14 +8,13 @@
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
  * returns a pointer) with errno. A function that takes a struct region_fault
  * also stores the errno and the reason there (fault.h); those that only check
- * something return a bool, which is false on a fault. In other functions whose
- * names contain "is_" or "has_", false is an answer, not an error.
+ * something return a bool, which is false on a fault. If the name of another
+ * function contains "is_" or "has_", its result false is not an error.
  *
  * percore-region(7) specifies the same bytes; change both together. All numbers
  * are in the producer's byte order, and all offsets count from the start of the
  * region. Records may grow at their end in later minor versions, so readers
- * step by the sizes in the header.
- */
+ * step by the sizes in the header. */
 #ifndef PERCORE_REGION_LAYOUT_H
 #define PERCORE_REGION_LAYOUT_H
 
@@ -45,11 +44,12 @@ static inline int region_failed(int error) {
 #define REGION_MAX_ROWS (1u << 31)    /* per table */
 #define REGION_MAX_SLOTS 16384u
 #define REGION_MAX_STATES 256u /* per field */
-/* The maximum length of collectd's name: percore_host_<region>_<table>_<field>.
- */
+/* The maximum length of the plugin name in collectd:
+ * percore_host_<region>_<table>_<field>. */
 #define REGION_MAX_PLUGIN_NAME 120u
 #define REGION_MAX_INSTANCE 63u
 
+/* Immutable, except for the members marked "live". */
 struct region_header {
   char magic[8];
   uint32_t byte_order;
@@ -60,7 +60,7 @@ struct region_header {
   uint32_t field_size;
   uint32_t slot_size;
   uint64_t region_size;
-  /* Size of header, tables, fields and strings, which are immutable. */
+  /* Size of the header, tables, fields and strings together. */
   uint64_t directory_size;
   uint8_t region_id[16]; /* random, set by percore_create */
   int32_t pid;           /* in the producer's pid namespace */
@@ -108,9 +108,12 @@ struct region_table {
   uint32_t label_stride;       /* distance from label to label, in bytes */
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
-  /* One word per row and column; 0: all births are 0 and no row is reused. */
+  /* Births: the values that readers subtract from a row's cells, as they were
+   * when the row was added. One word per row and column; 0: all births are 0
+   * and no row is reused. */
   uint64_t birth_offset;
-  /* The same for resets; 0: the resets equal the births. */
+  /* Resets: the cells' values when the row was last reset or added; 0: the
+   * resets equal the births. */
   uint64_t reset_offset;
   /* Rows of OWNED and SHARED tables; the shared block of PER_CORE tables. */
   uint64_t single_offset;
@@ -137,9 +140,10 @@ struct region_field {
 };
 _Static_assert(sizeof(struct region_field) == 64, "");
 
-/* Has its own cache line, so that adding rows does not slow updates down. */
+/* The words of a table that change when rows are added. They have a cache line
+ * of their own, so that adding rows does not slow updates down. */
 struct region_table_live {
-  uint64_t rows_in_use; /* rows from this number on were never used */
+  uint64_t rows_in_use; /* one more than the highest row ever used */
   uint64_t adds_refused;
   uint64_t reserved[6];
 };
@@ -268,6 +272,11 @@ bool region_field_texts_are_valid(const struct percore_field *field,
 /* Returns the number of buckets of a histogram; 0 if its shape is invalid. */
 uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
 
+/* Returns how many cells a field has in each row; 0 for a histogram of invalid
+ * shape. */
+uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
+                            uint32_t max_bits);
+
 /* Returns the distance in bytes between rows of this many columns; a row of up
  * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
@@ -278,7 +287,8 @@ uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 int region_path(char *path, size_t size, const char *dir, const char *name,
                 const char *instance, const char *suffix);
 
-/* A region as people write it: "gtpu" or "gtpu@east". */
+/* The name of a region and instance as users write it: "gtpu" or "gtpu@east".
+ */
 struct region_label {
   char region[REGION_MAX_PLUGIN_NAME + 1];
   char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
@@ -287,11 +297,11 @@ static inline const char *
 region_label_instance(const struct region_label *label) {
   return label->instance[0] != '\0' ? label->instance : NULL;
 }
-/* Splits `length` bytes of text. False if they are not a valid label. */
+/* Splits a label of `length` bytes. Returns false if it is not valid. */
 bool region_label_split(struct region_label *label, const char *text,
                         size_t length);
-/* The length of the label in the name of a socket's file ("gtpu@east.sock"); 0
- * if the file is not called like a socket. */
+/* Returns the length of the label in the file name of a socket
+ * ("gtpu@east.sock"); 0 if the name does not end in ".sock". */
 size_t region_label_length(const char *file);
 
 /* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */
@@ -308,7 +318,7 @@ struct region_plan {
   char *strings;
 };
 
-/* Checks the description and assigns a place to every part. page_size is that
+/* Checks the description and assigns an offset to every part. page_size is that
  * of the memory. Inserts `core` before the application's tables and fields.
  * Returns 0, or -1 with a fault (EINVAL, ENAMETOOLONG, ENOMEM). Call
  * region_plan_free in either case. */

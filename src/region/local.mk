@@ -1,6 +1,6 @@
-# libpercore: the regions of this room and the loads of cycles/ in one library.
-# The headers check at link time that they match the library; what is built
-# here always does.
+# libpercore: regions (this folder) and loads of cores (cycles/) in one library.
+# A program that includes percore.h links only with a library of the same ABI.
+# The sources of percore need no such check.
 AM_CPPFLAGS += -DPERCORE_BUILDING
 include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 
@@ -45,7 +45,7 @@ libregion_la_SOURCES = \
 	src/region/worker.c src/region/worker.h \
 	src/region/writer.c src/region/writer.h
 
-# nodelete: a thread of ours and a fork handler may outlive a dlclose.
+# nodelete: a thread and a fork handler of the library may outlive a dlclose.
 lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libregion.la libcycles.la -lm
@@ -55,8 +55,8 @@ libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
 libpercore_la_DEPENDENCIES = libregion.la libcycles.la src/libpercore.map
 EXTRA_DIST += src/libpercore.map
 
-# The archive is one object in which only percore_* is global: a program that
-# links it may have functions of its own by any other name.
+# The archive is one object in which only percore_* is global, so that a program
+# that links it can use all other names for its own functions.
 staticlibdir = $(libdir)
 staticlib_DATA = libpercore.a
 CLEANFILES += libpercore.a libpercore-all.o

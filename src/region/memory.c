@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/mempolicy.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,21 @@
 
 const char *region_memory_root = "";
 
-/* Returns false if the file cannot be read. */
-static bool read_file(const char *path, char *text, size_t size) {
+enum { TEXT_SIZE = 8192 };
+
+/* Reads a file below region_memory_root. Returns false if it cannot be read. */
+static __attribute__((format(printf, 2, 3))) bool
+read_file(char text[TEXT_SIZE], const char *format, ...) {
+  char path[4096];
+  va_list arguments;
+  int root = snprintf(path, sizeof(path), "%s", region_memory_root);
+  va_start(arguments, format);
+  vsnprintf(path + root, sizeof(path) - (size_t)root, format, arguments);
+  va_end(arguments);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return false;
-  ssize_t length = read(fd, text, size - 1);
+  ssize_t length = read(fd, text, TEXT_SIZE - 1);
   close(fd);
   if (length < 0)
     return false;
@@ -37,52 +47,54 @@ static bool read_file(const char *path, char *text, size_t size) {
 /* Finds the number after a key that begins a line. */
 static bool number_of(const char *text, const char *key, uint64_t *number) {
   size_t length = strlen(key);
-  for (const char *line = text; line != NULL && *line != '\0';) {
-    if (strncmp(line, key, length) == 0)
-      return sscanf(line + length, "%" SCNu64, number) == 1;
+  const char *line = text;
+  while (strncmp(line, key, length) != 0) {
     line = strchr(line, '\n');
-    if (line != NULL)
-      line++;
+    if (line == NULL)
+      return false;
+    line++;
   }
-  return false;
+  return sscanf(line + length, "%" SCNu64, number) == 1;
 }
 
 /* ---------------------------------------------------------------------------
  * Room
  */
 
-/* The names of a control group's files, by version. */
+enum { PAGE_CACHE_LISTS = 2 };
+
+/* The names of a control group's files, and of the lines in memory.stat that
+ * count page cache, by version. */
 struct cgroup_files {
-  const char *mount, *limit, *usage, *inactive_file, *active_file;
+  const char *mount, *limit, *usage, *page_cache[PAGE_CACHE_LISTS];
 };
 
 static const struct cgroup_files cgroup_v1 = {
-    "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-    "total_inactive_file ", "total_active_file "};
-static const struct cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max",
-                                              "memory.current",
-                                              "inactive_file ", "active_file "};
+    "/sys/fs/cgroup/memory",
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    {"total_inactive_file ", "total_active_file "}};
+static const struct cgroup_files cgroup_v2 = {
+    "/sys/fs/cgroup",
+    "memory.max",
+    "memory.current",
+    {"inactive_file ", "active_file "}};
 
 static uint64_t room_in_cgroup(const struct cgroup_files *files,
                                const char *group) {
-  char path[4096], text[8192];
+  char text[TEXT_SIZE];
   uint64_t limit, used, part;
-  snprintf(path, sizeof(path), "%s%s%s/%s", region_memory_root, files->mount,
-           group, files->limit);
-  if (!read_file(path, text, sizeof(text)) || !number_of(text, "", &limit))
+  if (!read_file(text, "%s%s/%s", files->mount, group, files->limit) ||
+      !number_of(text, "", &limit))
     return UINT64_MAX; /* the group does not exist, or its limit is "max" */
-  snprintf(path, sizeof(path), "%s%s%s/%s", region_memory_root, files->mount,
-           group, files->usage);
-  if (!read_file(path, text, sizeof(text)) || !number_of(text, "", &used))
+  if (!read_file(text, "%s%s/%s", files->mount, group, files->usage) ||
+      !number_of(text, "", &used))
     return UINT64_MAX;
-  snprintf(path, sizeof(path), "%s%s%s/memory.stat", region_memory_root,
-           files->mount, group);
-  if (read_file(path, text, sizeof(text))) {
-    if (number_of(text, files->inactive_file, &part))
+  if (!read_file(text, "%s%s/memory.stat", files->mount, group))
+    text[0] = '\0';
+  for (int i = 0; i < PAGE_CACHE_LISTS; i++)
+    if (number_of(text, files->page_cache[i], &part))
       used -= part < used ? part : used;
-    if (number_of(text, files->active_file, &part))
-      used -= part < used ? part : used;
-  }
   return limit > used ? limit - used : 0;
 }
 
@@ -99,32 +111,28 @@ static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
   }
 }
 
-/* Parses a line of /proc/self/cgroup: "number:controllers:path". */
+/* Takes a line of /proc/self/cgroup: "number:controllers:path". */
 static uint64_t room_of_line(char *line) {
-  char *controllers = strchr(line, ':');
-  char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-  if (group == NULL)
+  (void)strsep(&line, ":");
+  const char *controllers = strsep(&line, ":");
+  if (line == NULL)
     return UINT64_MAX;
-  *group++ = '\0';
-  controllers++;
-  if (strcmp(group, "/") == 0)
-    *group = '\0';
+  if (strcmp(line, "/") == 0)
+    line[0] = '\0';
   if (controllers[0] == '\0')
-    return room_on_path(&cgroup_v2, group);
+    return room_on_path(&cgroup_v2, line);
   if (strcmp(controllers, "memory") == 0)
-    return room_on_path(&cgroup_v1, group);
+    return room_on_path(&cgroup_v1, line);
   return UINT64_MAX;
 }
 
 uint64_t region_memory_room(void) {
-  char path[4096], text[8192];
+  char text[TEXT_SIZE];
   uint64_t room = UINT64_MAX, kilobytes;
-  snprintf(path, sizeof(path), "%s/proc/meminfo", region_memory_root);
-  if (read_file(path, text, sizeof(text)) &&
+  if (read_file(text, "/proc/meminfo") &&
       number_of(text, "MemAvailable:", &kilobytes))
     room = kilobytes * 1024;
-  snprintf(path, sizeof(path), "%s/proc/self/cgroup", region_memory_root);
-  if (!read_file(path, text, sizeof(text)))
+  if (!read_file(text, "/proc/self/cgroup"))
     return room;
   char *state = NULL;
   for (char *line = strtok_r(text, "\n", &state); line != NULL;
@@ -191,9 +199,9 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                           __ATOMIC_RELAXED);
 }
 
-/* Checks the room first, because fallocate(2) fails only if hugetlb pages are
- * missing. If a control group exceeds its limit, the kernel kills the process
- * instead. */
+/* Checks the free memory first, because fallocate(2) fails only if hugetlb
+ * pages are missing. If a control group exceeds its limit, the kernel kills the
+ * process instead. */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
                           uint64_t length, uint64_t page_size) {
   uint64_t start = offset / page_size * page_size;
@@ -251,10 +259,8 @@ void region_memory_prefer(void *start, uint64_t length, int core) {
 }
 
 uint32_t region_possible_cores(void) {
-  char path[4096], text[8192];
-  snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/possible",
-           region_memory_root);
-  if (read_file(path, text, sizeof(text))) {
+  char text[TEXT_SIZE];
+  if (read_file(text, "/sys/devices/system/cpu/possible")) {
     /* Finds the last number in "0", "0-7" or "0-3,8-11". */
     size_t end = strcspn(text, "\n"), start = end;
     while (start > 0 && text[start - 1] >= '0' && text[start - 1] <= '9')

@@ -9,11 +9,11 @@
 /* Prepended to paths in /proc and /sys; "" except in tests. */
 extern const char *region_memory_root;
 
-/* Returns how many bytes can be allocated now without reaching a limit: the
- * minimum of MemAvailable and, for every control group above this process (v1
- * and v2), its limit minus its usage without page cache. Returns UINT64_MAX if
- * nothing is known. This is no guarantee, because other processes allocate
- * memory, too. */
+/* Returns how many bytes can be allocated now without reaching a limit:
+ * MemAvailable or, if less, what the control groups above this process (v1 and
+ * v2) allow, which is the limit of a group minus its usage without page cache.
+ * Returns UINT64_MAX if no limit is known. This is no guarantee, because other
+ * processes allocate memory, too. */
 uint64_t region_memory_room(void);
 
 /* In bytes. A large part of a region begins at a multiple of REGION_HUGE_PAGE,
@@ -27,7 +27,7 @@ uint64_t region_memory_room(void);
  * mapping, and only then allows access. Returns NULL with errno on failure. */
 void *region_memory_map(int fd, uint64_t size, int protection);
 
-/* Maps private memory for a sink, whose pages are allocated when they are
+/* Maps private memory for a sink; its pages are allocated when they are
  * written. If `at` is not NULL, replaces the mapping there. Returns NULL with
  * errno on failure. */
 void *region_memory_sink(void *at, uint64_t size);
@@ -45,10 +45,10 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
  * table spend their time on TLB misses: with 1e6 rows of 4 counters and
  * percore_prefetch, an update took 10 to 30 cycles in small pages and 0 to 2 in
  * huge pages (make bench). But making a huge page takes some milliseconds,
- * during which users of its memory wait. The kernel also waits for every core
- * to flush its page lists, which interrupts polling threads but may never
- * happen on a core with a busy SCHED_FIFO thread. So this is only called where
- * blocking is allowed. */
+ * during which threads that use its memory wait. The kernel also waits for
+ * every core to flush its page lists, which interrupts polling threads but may
+ * never happen on a core with a busy SCHED_FIFO thread. So this is only called
+ * where blocking is allowed. */
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length);
 

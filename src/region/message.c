@@ -6,8 +6,9 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 union control {
   struct cmsghdr header;
@@ -64,19 +65,17 @@ int region_message_receive(int socket, struct region_message *message,
                            struct region_passed *passed) {
   ssize_t size =
       region_packet_receive(socket, message, sizeof(*message), passed);
-  if (size < 0 ||
-      (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
-       message->version == REGION_MESSAGE_VERSION &&
-       message->length == sizeof(*message)))
-    return size < 0 ? -1 : 0;
-  errno = size == 0 ? ECONNRESET : EPROTO;
-  return -1;
+  if (size < 0)
+    return -1;
+  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
+      message->version == REGION_MESSAGE_VERSION &&
+      message->length == sizeof(*message))
+    return 0;
+  return region_failed(size == 0 ? ECONNRESET : EPROTO);
 }
 
 int64_t region_now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+  return (int64_t)(clock_now_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 int region_message_await(int socket, int64_t until_ms,

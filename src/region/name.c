@@ -54,7 +54,7 @@ static int open_lock(const char *path) {
 }
 
 /* A process that gives up the name removes the lock file, so the lock may be on
- * a file that is no longer at the path: then try again. */
+ * a file that is no longer at the path. If so, tries again. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
     name->lock = open_lock(name->lock_path);
@@ -73,8 +73,8 @@ static int take_lock(struct region_name *name) {
   return region_failed(EADDRINUSE);
 }
 
-/* Sets the mode before listen(2), because the directory's group may connect
- * from then on. */
+/* Sets the mode before listen(2), because the directory's group may connect as
+ * soon as the socket listens. */
 static int bind_and_listen(struct region_name *name, int fd) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct stat file;
@@ -110,20 +110,12 @@ static int make_listener(struct region_name *name) {
 
 int region_name_take(struct region_name *name, const char *region,
                      const struct percore_options *options) {
-  name->lock = name->listener = -1;
   if (region_path(name->lock_path, REGION_PATH_SIZE, options->runtime_dir,
                   region, options->instance, "lock") != 0 ||
       region_path(name->socket_path, REGION_PATH_SIZE, options->runtime_dir,
                   region, options->instance, "sock") != 0)
     return -1;
-  if (take_lock(name) != 0)
-    return -1;
-  if (make_listener(name) == 0)
-    return 0;
-  int saved = errno;
-  region_name_release(name);
-  errno = saved;
-  return -1;
+  return take_lock(name) == 0 ? make_listener(name) : -1;
 }
 
 bool region_name_is_found(const struct region_name *name) {

@@ -18,8 +18,9 @@ struct region_name {
   ino_t inode;
 };
 
-/* Claims the name and listens. Returns 0, or -1 with errno (EADDRINUSE: another
- * process has the name) and without leaving any file behind. */
+/* Claims the name and listens. lock and listener must be -1. Returns 0, or -1
+ * with errno (EADDRINUSE: another process has the name); call
+ * region_name_release in either case. */
 int region_name_take(struct region_name *name, const char *region,
                      const struct percore_options *options);
 

@@ -9,25 +9,21 @@
  * of schedulers are longer than that. */
 #include "percore_config.h"
 
-#include <time.h>
-
 #include "writer.h"
 
-/* A tsc may precede last_tsc by this many long rounds (1 s) before the clock
- * counts as restarted. */
+#include "base/clock.h"
+
+/* If a tsc precedes last_tsc by more than MAX_ROUNDS_BACK long rounds (1 s),
+ * the clock has restarted. */
 enum { LONG_ROUND_NS = 100000, MAX_ROUNDS_BACK = 10000 };
 
-static void add(uint64_t *cell, uint64_t n) {
-  __atomic_store_n(cell, *cell + n, __ATOMIC_RELAXED);
-}
-
-uint64_t region_poll_absence(struct percore_slot_head *head,
-                             const struct region_clocks *now, uint64_t hz) {
+uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
+                             uint64_t cpu_ns, uint64_t hz) {
   uint64_t awake =
-      now->tsc - head->checked_tsc - (head->sleep_cycles - head->checked_sleep);
-  double ran = (double)(now->cpu_ns - head->checked_cpu_ns) * 1e-9 * (double)hz;
-  head->checked_tsc = now->tsc;
-  head->checked_cpu_ns = now->cpu_ns;
+      tsc - head->checked_tsc - (head->sleep_cycles - head->checked_sleep);
+  double ran = (double)(cpu_ns - head->checked_cpu_ns) * 1e-9 * (double)hz;
+  head->checked_tsc = tsc;
+  head->checked_cpu_ns = cpu_ns;
   head->checked_sleep = head->sleep_cycles;
   return (double)awake > ran ? (uint64_t)((double)awake - ran) : 0;
 }
@@ -38,18 +34,19 @@ static uint64_t advance_to(struct percore_slot_head *head, uint64_t tsc) {
   if ((int64_t)elapsed < 0 && back <= MAX_ROUNDS_BACK * head->long_round)
     return 0; /* the caller read the clock before it slept */
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  return (int64_t)elapsed < 0 ? 0 : elapsed; /* negative after a suspend */
+  /* The clock goes back when it restarts, as after a suspend. */
+  return (int64_t)elapsed < 0 ? 0 : elapsed;
 }
 
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence) {
   uint64_t elapsed = advance_to(head, tsc);
   uint64_t ran = absence < elapsed ? elapsed - absence : 0;
-  add(&head->total_cycles, elapsed);
-  add(&head->busy_cycles, n > 0 ? ran : 0);
-  add(&head->polls, 1);
-  add(&head->empty_polls, n == 0);
-  add(&head->items, n);
+  percore_own_add_(&head->total_cycles, elapsed);
+  percore_own_add_(&head->busy_cycles, n > 0 ? ran : 0);
+  percore_own_add_(&head->polls, 1);
+  percore_own_add_(&head->empty_polls, n == 0);
+  percore_own_add_(&head->items, n);
   percore_quiescent((percore_slot_t){head});
 }
 
@@ -64,15 +61,13 @@ static uint64_t check_cpu(struct percore_slot_head *head, uint64_t tsc) {
     head->long_round = UINT64_MAX;
     return 0;
   }
-  struct region_clocks now = {.tsc = tsc,
-                              .cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u +
-                                        (uint64_t)cpu.tv_nsec};
-  return region_poll_absence(head, &now, region_tsc_hz());
+  uint64_t cpu_ns = (uint64_t)cpu.tv_sec * NS_PER_S + (uint64_t)cpu.tv_nsec;
+  return region_poll_absence(head, tsc, cpu_ns, region_tsc_hz());
 }
 
 void region_poll_begin(struct percore_slot_head *head) {
   uint64_t tsc = percore_tsc();
-  head->long_round = region_tsc_hz() / (1000000000u / LONG_ROUND_NS);
+  head->long_round = region_tsc_hz() / (NS_PER_S / LONG_ROUND_NS);
   (void)check_cpu(head, tsc);
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
 }

@@ -6,13 +6,7 @@
 #include "memory.h"
 #include "writer.h"
 
-/* A part of a region with one element per row. */
-struct array {
-  uint64_t offset;
-  uint64_t stride; /* in bytes */
-};
-
-static int provide(struct percore_region *region, uint64_t offset,
+int region_provide(struct percore_region *region, uint64_t offset,
                    uint64_t length) {
   if (length == 0)
     return 0;
@@ -20,11 +14,10 @@ static int provide(struct percore_region *region, uint64_t offset,
                                region->page_size);
 }
 
-static int provide_elements(struct percore_region *region,
-                            const struct array *array, uint32_t from,
-                            uint32_t to) {
-  return provide(region, array->offset + from * array->stride,
-                 (to - from) * array->stride);
+static int make_huge(struct percore_region *region, uint64_t offset,
+                     uint64_t length) {
+  region_memory_make_huge(region->map, offset, length);
+  return 0;
 }
 
 /* True if all memory was allocated when the region was created. */
@@ -32,75 +25,51 @@ static bool is_huge(const struct percore_region *region) {
   return region->page_size > 65536;
 }
 
-static struct array rows_in_slot(const struct percore_region *region,
-                                 uint32_t slot,
-                                 const struct region_table *table) {
-  uint64_t block =
-      region->header->blocks_offset + slot * region->header->block_stride;
-  return (struct array){block + table->slot_offset, table->row_stride};
-}
-
-static bool has_rows_in_slot(const struct percore_region *region, uint32_t slot,
-                             const struct region_table *table) {
-  return table->storage == PERCORE_PER_CORE &&
-         region_state(region->slots[slot].generation) != REGION_FREE;
-}
-
-enum { SHARED_ARRAYS = 5 };
-
-/* Lists the arrays outside the slot blocks. Returns their number. */
-static size_t shared_arrays(const struct region_table *table,
-                            struct array *arrays) {
-  uint64_t bases = 8ull * table->columns;
-  size_t count = 0;
-  arrays[count++] = (struct array){table->generations_offset, 8};
-  arrays[count++] = (struct array){table->labels_offset, table->label_stride};
-  arrays[count++] = (struct array){table->single_offset, table->row_stride};
-  arrays[count++] = (struct array){table->birth_offset, bases};
-  if (table->reset_offset != 0)
-    arrays[count++] = (struct array){table->reset_offset, bases};
-  return count;
+/* Calls a function with the place of rows `from` to `to` - 1 in each array of a
+ * table: the arrays outside the slot blocks, and the array in each slot block
+ * that was ever used. Returns -1 as soon as the function fails. */
+static int for_each_array(struct percore_region *region,
+                          const struct region_table *table, uint32_t from,
+                          uint32_t to,
+                          int (*call)(struct percore_region *region,
+                                      uint64_t offset, uint64_t length)) {
+  uint64_t bases = 8ull * table->columns, rows = to - from;
+  const struct {
+    uint64_t offset, stride;
+  } arrays[] = {
+      {table->generations_offset, 8},
+      {table->labels_offset, table->label_stride},
+      {table->single_offset, table->row_stride},
+      {table->birth_offset, bases},
+      {table->reset_offset, table->reset_offset != 0 ? bases : 0},
+  };
+  for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+    if (call(region, arrays[i].offset + from * arrays[i].stride,
+             rows * arrays[i].stride) != 0)
+      return -1;
+  if (table->storage != PERCORE_PER_CORE)
+    return 0;
+  uint64_t in_block = table->slot_offset + from * (uint64_t)table->row_stride;
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    if (region_state(region->slots[s].generation) != REGION_FREE &&
+        call(region, region_block_offset(region, s) + in_block,
+             rows * table->row_stride) != 0)
+      return -1;
+  return 0;
 }
 
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {
   if (is_huge(region))
     return 0;
-  uint64_t block =
-      region->header->blocks_offset + slot * region->header->block_stride;
-  if (provide(region, block, sizeof(struct percore_slot_head)) != 0)
+  uint64_t block = region_block_offset(region, slot);
+  if (region_provide(region, block, sizeof(struct percore_slot_head)) != 0)
     return -1;
   for (uint32_t t = 1; t < region->table_count; t++) {
-    struct array rows = rows_in_slot(region, slot, &region->tables[t]);
-    if (region->tables[t].storage == PERCORE_PER_CORE &&
-        provide_elements(region, &rows, 0, region->state[t].rows_reserved) != 0)
-      return -1;
-  }
-  return 0;
-}
-
-static int provide_shared_parts(struct percore_region *region,
-                                const struct region_table *table, uint32_t from,
-                                uint32_t to) {
-  struct array arrays[SHARED_ARRAYS];
-  size_t count = shared_arrays(table, arrays);
-  if (from == 0 && provide(region, table->live_offset,
-                           sizeof(struct region_table_live)) != 0)
-    return -1;
-  for (size_t i = 0; i < count; i++)
-    if (provide_elements(region, &arrays[i], from, to) != 0)
-      return -1;
-  return 0;
-}
-
-static int provide_rows(struct percore_region *region,
-                        const struct region_table *table, uint32_t from,
-                        uint32_t to) {
-  if (provide_shared_parts(region, table, from, to) != 0)
-    return -1;
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
-    struct array rows = rows_in_slot(region, s, table);
-    if (has_rows_in_slot(region, s, table) &&
-        provide_elements(region, &rows, from, to) != 0)
+    const struct region_table *table = &region->tables[t];
+    uint64_t rows = region->state[t].rows_reserved;
+    if (table->storage == PERCORE_PER_CORE &&
+        region_provide(region, block + table->slot_offset,
+                       rows * table->row_stride) != 0)
       return -1;
   }
   return 0;
@@ -116,46 +85,31 @@ int region_provide_rows(struct percore_region *region, uint32_t t,
   uint64_t to = ((uint64_t)rows + step - 1) / step * step;
   if (to > table->max_rows)
     to = table->max_rows;
-  if (!is_huge(region) &&
-      provide_rows(region, table, state->rows_reserved, (uint32_t)to) != 0)
+  if (!is_huge(region) && for_each_array(region, table, state->rows_reserved,
+                                         (uint32_t)to, region_provide) != 0)
     return -1;
   state->rows_reserved = (uint32_t)to;
   return 0;
 }
 
-static void make_huge(struct percore_region *region,
-                      const struct region_table *table, uint32_t rows) {
-  struct array arrays[SHARED_ARRAYS];
-  size_t count = shared_arrays(table, arrays);
-  for (size_t i = 0; i < count; i++)
-    region_memory_make_huge(region->map, arrays[i].offset,
-                            rows * arrays[i].stride);
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
-    struct array in_slot = rows_in_slot(region, s, table);
-    if (has_rows_in_slot(region, s, table))
-      region_memory_make_huge(region->map, in_slot.offset,
-                              rows * in_slot.stride);
-  }
-}
-
 static int reserve(struct percore_region *region, uint32_t t, uint32_t rows) {
+  const struct region_table *table = &region->tables[t];
   uint32_t before = region->state[t].rows_reserved;
+  if (rows > table->max_rows)
+    return region_failed(EINVAL);
   if (region_provide_rows(region, t, rows) != 0)
     return -1;
   uint32_t now = region->state[t].rows_reserved;
   if (now > before && !is_huge(region))
-    make_huge(region, &region->tables[t], now);
+    (void)for_each_array(region, table, 0, now, make_huge);
   return 0;
 }
 
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows) {
-  if (!region_lock(region))
+  if (!region_lock_table(region, &table))
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &table))
-    rc = rows <= region->tables[table].max_rows ? reserve(region, table, rows)
-                                                : region_failed(EINVAL);
+  int rc = reserve(region, table, rows);
   region_unlock(region);
   return rc;
 }

@@ -1,4 +1,5 @@
-/* reset.c: makes counters and histograms show 0 by changing their bases. */
+/* reset.c: makes counters and histograms show 0 by changing their bases, the
+ * values that readers subtract. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -10,8 +11,8 @@ static bool is_reset(const struct region_field *field) {
   return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
 }
 
-/* Waits for a worker that was preempted inside a section. Otherwise, if the
- * bases of packets and bytes were of different moments, their shown values
+/* Waits for a worker that was preempted inside a section. If the bases of
+ * packets and bytes were taken at different moments, the values shown for them
  * would never match again. The row is not CHANGING meanwhile, so readers do not
  * have to wait. */
 static bool sum_patiently(const struct percore_region *region,
@@ -38,36 +39,31 @@ static int reset_row(struct percore_region *region,
   uint64_t *reset = region_base(region, table, table->reset_offset, row);
   if (!sum_patiently(region, table, row, sums))
     return region_failed(EAGAIN);
-  uint64_t changing = region_changed(*generation, REGION_CHANGING);
-  __atomic_store_n(generation, changing, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  region_begin_change(generation, region_changed(*generation, REGION_CHANGING));
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct region_field *field = &region->fields[table->first_field + f];
     for (uint32_t c = 0; is_reset(field) && c < field->cells; c++)
       __atomic_store_n(&reset[field->column + c], sums[field->column + c],
                        __ATOMIC_RELAXED);
   }
-  __atomic_store_n(generation, region_changed(changing, REGION_LIVE),
-                   __ATOMIC_RELEASE);
+  region_end_change(generation, REGION_LIVE);
   return 0;
 }
 
 static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
   const struct region_table *table = &region->tables[t];
-  uint64_t rows = region_live(region, table)->rows_in_use;
   if (table->reset_offset == 0)
     return region_failed(ENOTSUP);
-  if (row == PERCORE_ALL_ROWS) {
-    int rc = 0;
-    for (uint32_t r = 0; r < rows && rc == 0; r++)
-      if (region_state(*region_generation(region, table, r)) == REGION_LIVE)
-        rc = reset_row(region, table, r);
-    return rc;
-  }
-  if (row >= rows ||
-      region_state(*region_generation(region, table, row)) != REGION_LIVE)
-    return region_failed(ENOENT);
-  return reset_row(region, table, row);
+  if (row != PERCORE_ALL_ROWS)
+    return region_row_is_live(region, table, row)
+               ? reset_row(region, table, row)
+               : region_failed(ENOENT);
+  int rc = 0;
+  uint64_t rows = region_live(region, table)->rows_in_use;
+  for (uint32_t r = 0; r < rows && rc == 0; r++)
+    if (region_row_is_live(region, table, r))
+      rc = reset_row(region, table, r);
+  return rc;
 }
 
 static int reset_tables(struct percore_region *region, uint32_t table,

@@ -34,9 +34,9 @@ static bool pad_name(const struct region_table *table, const char *name,
 /* ---------------------------------------------------------------------------
  * Making a row live
  *
- * No thread updates the row yet: it was never used, or no worker uses it any
- * more as the previous object. During all of this, its generation word says
- * CHANGING.
+ * No thread updates the row yet: either it was never used, or no worker uses it
+ * for the previous object any more. The state in its generation word is
+ * CHANGING until the row is live.
  */
 
 static void store(uint64_t *word, uint64_t value) {
@@ -78,16 +78,12 @@ static void begin_row(struct percore_region *region,
   uint64_t *generation = region_generation(region, table, row);
   uint64_t *label = region_label(region, table, row);
   struct region_table_live *live = region_live(region, table);
-  uint64_t changing = region_succeeded(*generation, REGION_CHANGING);
-  store(generation, changing);
-  /* Pairs with the reader's acquire fence before its second load. */
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  region_begin_change(generation,
+                      region_succeeded(*generation, REGION_CHANGING));
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     store(&label[w], name->words[w]);
   begin_cells(region, table, row);
-  /* Pairs with the reader's acquire of the word. */
-  __atomic_store_n(generation, region_changed(changing, REGION_LIVE),
-                   __ATOMIC_RELEASE);
+  region_end_change(generation, REGION_LIVE);
   if (live->rows_in_use <= row)
     __atomic_store_n(&live->rows_in_use, (uint64_t)row + 1, __ATOMIC_RELEASE);
 }
@@ -114,9 +110,7 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
     *row = state->next_unused++;
     return 0;
   }
-  if (region_take_removed(region, t, row))
-    return 0;
-  return region_failed(region_has_removed(region, t) ? EAGAIN : ENOSPC);
+  return region_take_removed(region, t, row);
 }
 
 static int add_named(struct percore_region *region, uint32_t t,
@@ -143,23 +137,20 @@ static int add_named(struct percore_region *region, uint32_t t,
 static int row_add(struct percore_region *region, uint32_t t, const char *name,
                    uint64_t key, uint32_t *row) {
   *row = 0; /* if the handle is a sink, every row is the same */
-  if (!region_lock(region))
+  if (!region_lock_table(region, &t))
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &t)) {
-    struct padded_name padded;
-    *row = region->tables[t].max_rows; /* the sink of the table */
-    if (pad_name(&region->tables[t], name, key, &padded))
-      rc = add_named(region, t, &padded, row);
-  }
+  struct padded_name padded;
+  *row = region->tables[t].max_rows; /* the sink of the table */
+  int rc = pad_name(&region->tables[t], name, key, &padded)
+               ? add_named(region, t, &padded, row)
+               : -1;
   region_unlock(region);
   return rc;
 }
 
 int percore_row_add(struct percore_region *region, uint32_t table,
                     const char *name, uint32_t *row) {
-  static const char no_name[] = "";
-  return row_add(region, table, name != NULL ? name : no_name, 0, row);
+  return row_add(region, table, name != NULL ? name : "", 0, row);
 }
 
 int percore_row_add_key(struct percore_region *region, uint32_t table,
@@ -178,8 +169,8 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
   case REGION_FREE:
     break;
   case REGION_GONE:
-    if (!region_take_this_removed(region, t, row))
-      return region_failed(EAGAIN);
+    if (region_take_this_removed(region, t, row) != 0)
+      return -1;
     break;
   default:
     return region_failed(EEXIST);
@@ -190,13 +181,12 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key) {
-  if (!region_lock(region))
+  if (!region_lock_table(region, &table))
     return -1;
-  int rc = -1;
   struct padded_name padded;
-  if (region_user_table(region, &table) &&
-      pad_name(&region->tables[table], name, key, &padded))
-    rc = add_at(region, table, row, &padded);
+  int rc = pad_name(&region->tables[table], name, key, &padded)
+               ? add_at(region, table, row, &padded)
+               : -1;
   region_unlock(region);
   return rc;
 }
@@ -222,15 +212,12 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
   if ((table->flags & REGION_TABLE_SINGLE) ||
       has_levels_per_core(region, table))
     return region_failed(ENOTSUP);
-  uint64_t *generation = region_generation(region, table, row);
-  if (row >= region_live(region, table)->rows_in_use ||
-      region_state(*generation) != REGION_LIVE)
+  if (!region_row_is_live(region, table, row))
     return region_failed(ENOENT);
   if (region_removed_init(region, t) != 0)
     return -1;
   row_index_remove(&region->state[t].names, row);
-  __atomic_store_n(generation, region_changed(*generation, REGION_GONE),
-                   __ATOMIC_RELEASE);
+  region_end_change(region_generation(region, table, row), REGION_GONE);
   region_remove_later(region, t, row,
                       (flags & PERCORE_NO_UPDATE_IN_FLIGHT) != 0);
   return 0;
@@ -238,11 +225,9 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
 
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags) {
-  if (!region_lock(region))
+  if (!region_lock_table(region, &table))
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &table))
-    rc = remove_row(region, table, row, flags);
+  int rc = remove_row(region, table, row, flags);
   region_unlock(region);
   return rc;
 }

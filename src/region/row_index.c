@@ -1,6 +1,5 @@
 #include "percore_config.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,19 +55,16 @@ static void put(struct row_index *index, uint32_t row) {
 }
 
 int row_index_reserve(struct row_index *index) {
-  uint32_t size = index->cells != NULL ? index->mask + 1 : 0;
+  size_t size = index->cells != NULL ? (size_t)index->mask + 1 : 0;
   if (index->count < size / 2)
     return 0;
   struct row_index larger = *index;
-  uint32_t larger_size = size != 0 ? size * 2 : 64;
+  size_t larger_size = size != 0 ? size * 2 : 64;
   larger.cells = calloc(larger_size, sizeof(*larger.cells));
-  if (larger_size == 0 || larger.cells == NULL) {
-    free(larger.cells);
-    errno = ENOMEM;
+  if (larger.cells == NULL)
     return -1;
-  }
-  larger.mask = larger_size - 1;
-  for (uint32_t i = 0; i < size; i++)
+  larger.mask = (uint32_t)(larger_size - 1);
+  for (size_t i = 0; i < size; i++)
     if (index->cells[i] != 0)
       put(&larger, index->cells[i] - 1);
   free(index->cells);

@@ -1,4 +1,5 @@
-/* rules.c: names, shapes and paths, for producers and readers. */
+/* rules.c: checks names and shapes, and makes paths, for producers and readers.
+ */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -9,27 +10,21 @@
 #include "base/utf8.h"
 #include "layout.h"
 
-static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
 
 bool region_name_is_valid(const char *name, bool underscores) {
-  if (name == NULL || !is_lower(name[0]))
+  if (name == NULL || name[0] < 'a' || name[0] > 'z')
     return false;
-  for (const char *c = name; *c != '\0'; c++)
-    if (!is_lower(*c) && !is_digit(*c) && !(underscores && *c == '_'))
-      return false;
-  return strlen(name) <= REGION_MAX_PLUGIN_NAME;
+  size_t length = strspn(name, underscores ? LOWER DIGITS "_" : LOWER DIGITS);
+  return name[length] == '\0' && length <= REGION_MAX_PLUGIN_NAME;
 }
 
 bool region_instance_is_valid(const char *instance) {
-  size_t length = strlen(instance);
-  if (length == 0 || length > REGION_MAX_INSTANCE || instance[0] == '.')
-    return false;
-  for (const char *c = instance; *c != '\0'; c++)
-    if (!is_lower(*c) && !is_digit(*c) && !(*c >= 'A' && *c <= 'Z') &&
-        strchr("-_.", *c) == NULL)
-      return false;
-  return true;
+  size_t length = strspn(instance, LOWER UPPER DIGITS "-_.");
+  return instance[length] == '\0' && length > 0 &&
+         length <= REGION_MAX_INSTANCE && instance[0] != '.';
 }
 
 bool region_text_is_valid(const char *text) {
@@ -40,6 +35,13 @@ uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits) {
   if (sub_bits > 8 || max_bits <= sub_bits || max_bits > 64)
     return 0;
   return (max_bits - sub_bits + 1) << sub_bits;
+}
+
+uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
+                            uint32_t max_bits) {
+  return kind == PERCORE_HISTOGRAM
+             ? region_histogram_buckets(sub_bits, max_bits)
+             : 1;
 }
 
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align) {

@@ -1,5 +1,5 @@
-/* schema.c: the rules for descriptions of tables. percore_create checks the
- * application's description, readers check what a producer wrote. */
+/* schema.c: checks descriptions of tables. percore_create checks the
+ * description of an application, and a reader checks that of a producer. */
 #include "percore_config.h"
 
 #include <stdlib.h>
@@ -65,14 +65,21 @@ bool region_field_texts_are_valid(const struct percore_field *field,
                        "characters");
 }
 
+/* Checks that the value of an enumeration is known. */
+static bool is_known(unsigned value, unsigned most, enum region_rule rule,
+                     const char *what, struct region_fault *fault) {
+  return value <= most ||
+         region_breaks(fault, rule, "its %s is %u; %ss are 0 to %u", what,
+                       value, what, most);
+}
+
 static bool field_is_valid(const struct percore_field *field,
                            struct region_fault *fault) {
   if (!region_field_texts_are_valid(field, fault))
     return false;
-  if ((unsigned)field->kind > PERCORE_HISTOGRAM)
-    return region_breaks(fault, REGION_RULE_KIND,
-                         "its kind is %u; kinds are 0 to %u",
-                         (unsigned)field->kind, PERCORE_HISTOGRAM);
+  if (!is_known(field->kind, PERCORE_HISTOGRAM, REGION_RULE_KIND, "kind",
+                fault))
+    return false;
   if ((unsigned)field->aggregation > PERCORE_NONE ||
       (field->aggregation != PERCORE_SUM && field->kind != PERCORE_LEVEL))
     return region_breaks(fault, REGION_RULE_AGGREGATION,
@@ -86,8 +93,8 @@ static int by_name(const void *left, const void *right) {
   return strcmp((*a)->name, (*b)->name);
 }
 
-/* Sorts the names, because a hostile region with 16 tables of 1024 fields could
- * otherwise keep a reader busy. */
+/* Sorts the names, because comparing all pairs of a hostile region's names, in
+ * 16 tables of 1024 fields each, would keep a reader busy. */
 static bool field_names_differ(const struct percore_table *table,
                                struct region_fault *fault) {
   const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];
@@ -100,12 +107,6 @@ static bool field_names_differ(const struct percore_table *table,
       return region_blame_field(fault, sorted[f]->name, f);
     }
   return true;
-}
-
-static uint32_t cells_of(const struct percore_field *field) {
-  return field->kind == PERCORE_HISTOGRAM
-             ? region_histogram_buckets(field->sub_bits, field->max_bits)
-             : 1;
 }
 
 static bool fields_are_valid(const struct percore_table *table,
@@ -126,7 +127,8 @@ static bool fields_are_valid(const struct percore_table *table,
                     "it follows a histogram; histograms must come last");
       return region_blame_field(fault, field->name, f);
     }
-    columns += cells_of(field);
+    columns +=
+        region_field_cells(field->kind, field->sub_bits, field->max_bits);
   }
   if (columns > PERCORE_MAX_COLUMNS)
     return region_breaks(fault, REGION_RULE_COLUMNS,
@@ -163,14 +165,11 @@ static bool table_is_valid(const struct percore_table *table,
   if (!region_text_is_valid(table->help))
     return region_breaks(fault, REGION_RULE_TEXT,
                          "its help must be UTF-8 without control characters");
-  if ((unsigned)table->storage > PERCORE_SHARED)
-    return region_breaks(fault, REGION_RULE_STORAGE,
-                         "its storage is %u; storages are 0 to %u",
-                         (unsigned)table->storage, PERCORE_SHARED);
-  if ((unsigned)table->key > PERCORE_KEY_MAC)
-    return region_breaks(fault, REGION_RULE_KEY,
-                         "its key format is %u; key formats are 0 to %u",
-                         (unsigned)table->key, PERCORE_KEY_MAC);
+  if (!is_known(table->storage, PERCORE_SHARED, REGION_RULE_STORAGE, "storage",
+                fault) ||
+      !is_known(table->key, PERCORE_KEY_MAC, REGION_RULE_KEY, "key format",
+                fault))
+    return false;
   if ((table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_RESET)) != 0)
     return region_breaks(fault, REGION_RULE_CONSISTENT,
                          "an unknown flag is set");

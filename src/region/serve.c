@@ -52,7 +52,7 @@ static int watch(struct server *server, int fd) {
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* -1 if unknown. */
+/* Returns -1 if the user is unknown. */
 static uid_t peer_uid(int fd) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
@@ -87,8 +87,8 @@ static struct connection *make_place(struct server *server) {
   return victim;
 }
 
-/* Sends HELLO. This fails for a reader that only checks which process listens;
- * such a reader must not evict another. */
+/* Sends HELLO. This fails if the peer only wanted to know which process listens
+ * and receives nothing; such a peer must not evict a reader. */
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
@@ -96,8 +96,8 @@ static bool greet(struct percore_region *region, int fd) {
          watch(region->server, fd) == 0;
 }
 
-/* Call with the region locked, so that a fork finds every connection in its
- * place. Returns false if no descriptor or memory was available: the listener
+/* Call with the region locked, so that a fork finds every connection in the
+ * array. Returns false if no descriptor or memory was available. The listener
  * then stays readable, so the caller must pause. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
@@ -120,38 +120,37 @@ static bool accept_one(struct percore_region *region) {
   return true;
 }
 
-static bool may_reset(int fd) {
-  uid_t uid = peer_uid(fd);
-  return uid == 0 || uid == geteuid();
-}
-
-/* Returns 0 or the errno of the answer. */
-static int answer_reset(struct percore_region *region, int fd,
+/* Only root and the producer's own user may reset. Returns 0 or the errno of
+ * the answer. */
+static int answer_reset(struct percore_region *region,
+                        const struct connection *from,
                         const struct region_message *request) {
-  if (!may_reset(fd))
+  if (from->uid != 0 && from->uid != geteuid())
     return EPERM;
   return region_reset(region, request->table, request->row) == 0 ? 0 : errno;
 }
 
 /* Returns false if the connection must be closed. */
-static bool handle_message(struct percore_region *region, int fd) {
+static bool handle_message(struct percore_region *region,
+                           const struct connection *from) {
   struct region_message message;
-  ssize_t size = recv(fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
+  ssize_t size =
+      recv(from->fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0)
     return errno == EAGAIN || errno == EINTR;
   if (size != sizeof(message) || message.magic != REGION_MESSAGE_MAGIC)
     return false;
   int error = ENOSYS; /* for message types of later versions */
   if (message.type == REGION_RESET)
-    error = answer_reset(region, fd, &message);
+    error = answer_reset(region, from, &message);
   message.type = error == 0 ? message.type : REGION_ERROR;
   message.argument = (uint64_t)error;
-  return region_message_send(fd, &message, NULL, 0);
+  return region_message_send(from->fd, &message, NULL, 0);
 }
 
-/* The directory may have been cleaned up or recreated. Does not check on every
- * call, because an application may call percore_serve in each round of its
- * loop. */
+/* Recreates the socket if it was removed, perhaps with its directory. Does not
+ * check on every call, because an application may call percore_serve in each
+ * round of its loop. */
 static void keep_socket(struct percore_region *region) {
   struct server *server = region->server;
   int64_t now_ms = region_now_ms();
@@ -176,22 +175,16 @@ static bool serve_turn(struct percore_region *region, int timeout) {
   int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
-    if (fd == server->stop)
-      continue;
-    if (fd == server->name.listener) {
-      if (region_lock(region)) {
-        go_on = accept_one(region);
-        region_unlock(region);
-      }
-      continue;
+    if (fd == server->name.listener && region_lock(region)) {
+      go_on = accept_one(region);
+      region_unlock(region);
     }
     for (int c = 0; c < MAX_CONNECTIONS; c++)
-      if (server->connections[c].fd == fd) {
-        bool keep = handle_message(region, fd);
-        if (!keep && region_lock(region)) {
-          region_close_fd(&server->connections[c].fd);
-          region_unlock(region);
-        }
+      if (server->connections[c].fd == fd &&
+          !handle_message(region, &server->connections[c]) &&
+          region_lock(region)) {
+        region_close_fd(&server->connections[c].fd);
+        region_unlock(region);
       }
   }
   return go_on;
@@ -255,8 +248,9 @@ static int start_thread(struct percore_region *region,
   return region_failed(error);
 }
 
-/* The affinity with which the process was started. The thread that creates a
- * region may later be pinned to a core reserved for other work. */
+/* The affinity with which the process was started. It is not taken from the
+ * thread that creates a region, which may be pinned to a core reserved for
+ * other work. */
 static cpu_set_t process_cpus;
 
 static __attribute__((constructor)) void remember_process_cpus(void) {
@@ -264,8 +258,8 @@ static __attribute__((constructor)) void remember_process_cpus(void) {
     memset(&process_cpus, 0xff, sizeof(process_cpus));
 }
 
-/* Removes the core that a slot counts for, and the core to which the slot's
- * thread is pinned, which may be a different core. */
+/* Removes from the set the core that a slot counts for, and the core to which
+ * the slot's thread is pinned, which may be another core. */
 static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
   cpu_set_t own, taken;
   if (slot->core < CPU_SETSIZE)
@@ -277,15 +271,15 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
   CPU_XOR(cpus, cpus, &taken);
 }
 
-/* Allows every core of the process that belongs to no attached slot, or all of
- * its cores if no core is left. */
+/* Lets the serving thread run on every core of the process that belongs to no
+ * attached slot; on all of its cores if there is no such core. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
-  if (server == NULL || !server->has_thread || server->chosen_cpus)
+  if (server == NULL || server->chosen_cpus)
     return;
   pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
   if (tid == 0)
-    return; /* the thread calls this when it starts */
+    return; /* there is no thread, or it calls this when it starts */
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0)
@@ -314,6 +308,7 @@ static void close_server(struct server *server) {
 }
 
 static void free_server(struct server *server) {
+  region_name_release(&server->name);
   close_server(server);
   pthread_mutex_destroy(&server->turn);
   free(server);
@@ -339,7 +334,6 @@ int region_server_start(struct percore_region *region, const char *name,
        start_thread(region, options) == 0))
     return 0;
   int saved = errno;
-  region_name_release(&server->name);
   free_server(server);
   region->server = NULL;
   errno = saved;
@@ -356,7 +350,6 @@ void region_server_stop(struct percore_region *region) {
       ;
     pthread_join(server->thread, NULL);
   }
-  region_name_release(&server->name);
   free_server(server);
   region->server = NULL;
 }
@@ -366,7 +359,7 @@ void region_server_abandon(struct percore_region *region) {
   if (server == NULL)
     return;
   close_server(server);
-  /* Leaked, because a forked child must not call free(). */
+  /* The server is leaked, because a forked child must not call free(). */
   region->server = NULL;
 }
 

@@ -15,24 +15,22 @@
 
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
-static bool can_be_taken(const struct region_slot *slot) {
-  return slot->tid == 0 || region_owner_is_dead(slot);
-}
-
+/* Finds an extra slot that already counts for the core, or else the first that
+ * was never used. */
 static bool find_extra_slot(const struct percore_region *region, int core,
                             uint32_t *found) {
   const struct region_header *header = region->header;
-  for (uint32_t s = header->core_count; s < header->slot_count; s++)
-    if (region->slots[s].core == core && can_be_taken(&region->slots[s])) {
+  *found = header->slot_count;
+  for (uint32_t s = header->core_count; s < header->slot_count; s++) {
+    const struct region_slot *slot = &region->slots[s];
+    if (slot->core == core && !region_slot_has_owner(slot)) {
       *found = s;
       return true;
     }
-  for (uint32_t s = header->core_count; s < header->slot_count; s++)
-    if (region_state(region->slots[s].generation) == REGION_FREE) {
+    if (region_state(slot->generation) == REGION_FREE && s < *found)
       *found = s;
-      return true;
-    }
-  return false;
+  }
+  return *found < header->slot_count;
 }
 
 /* Finds the core's own slot, or an extra slot that counts for the same core or
@@ -43,7 +41,7 @@ static bool find_slot(const struct percore_region *region, int core,
                       bool may_run, uint32_t *found) {
   if (!may_run && find_extra_slot(region, core, found))
     return true;
-  if (!can_be_taken(&region->slots[core]))
+  if (region_slot_has_owner(&region->slots[core]))
     return find_extra_slot(region, core, found);
   *found = (uint32_t)core;
   return true;
@@ -94,17 +92,15 @@ static void begin_block(struct percore_slot_head *head) {
 static void take_slot(struct percore_region *region, uint32_t s, int core,
                       const char *name) {
   struct region_slot *slot = &region->slots[s];
-  uint64_t changing = region_succeeded(slot->generation, REGION_CHANGING);
-  __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  region_begin_change(&slot->generation,
+                      region_succeeded(slot->generation, REGION_CHANGING));
   __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
   name_slot(slot, name);
   begin_block(region_block(region, s));
-  __atomic_store_n(&slot->generation, region_changed(changing, REGION_LIVE),
-                   __ATOMIC_RELEASE);
+  region_end_change(&slot->generation, REGION_LIVE);
 }
 
 static int attach(struct percore_region *region, const char *name, int core,
@@ -135,27 +131,25 @@ static __thread struct {
 
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot) {
-  slot->head = (struct percore_slot_head *)(void *)region->sink_block;
+  slot->head = region->sink_block;
   if (!region_lock(region))
     return -1;
   uint32_t found;
   int rc = attach(region, name, core == -1 ? sched_getcpu() : core, &found);
-  if (rc == 0)
-    slot->head = region_block(region, found);
-  else
-    __atomic_store_n(&region->header->attach_refused,
-                     region->header->attach_refused + 1, __ATOMIC_RELAXED);
   if (rc == 0) {
+    slot->head = region_block(region, found);
     last_attached.region = region;
     last_attached.head = slot->head;
     region_server_avoid_slots(region);
+  } else {
+    __atomic_store_n(&region->header->attach_refused,
+                     region->header->attach_refused + 1, __ATOMIC_RELAXED);
   }
   region_unlock(region);
   return rc;
 }
 
-/* Needs no lock, because a thread's slots are changed only by the thread
- * itself. */
+/* Needs no lock, because only the thread itself changes its slots. */
 static struct percore_slot_head *own_slot(const struct percore_region *region) {
   int32_t tid = own_tid();
   for (uint32_t s = 0; s < region->header->slot_count; s++)
@@ -169,12 +163,10 @@ percore_slot_t percore_this_slot(const struct percore_region *region) {
   if (last_attached.region == region)
     return slot;
   slot.head = region->header != NULL ? own_slot(region) : NULL;
-  if (slot.head != NULL) {
-    last_attached.region = region;
-    last_attached.head = slot.head;
-  } else {
-    slot.head = (struct percore_slot_head *)(void *)region->sink_block;
-  }
+  if (slot.head == NULL)
+    return (percore_slot_t){region->sink_block};
+  last_attached.region = region;
+  last_attached.head = slot.head;
   return slot;
 }
 
@@ -193,12 +185,10 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
   percore_quiescent(handle);
   if (last_attached.head == handle.head)
     region_forget_slot();
-  uint64_t changing = region_changed(slot->generation, REGION_CHANGING);
-  __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  region_begin_change(&slot->generation,
+                      region_changed(slot->generation, REGION_CHANGING));
   __atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->generation, region_changed(changing, REGION_GONE),
-                   __ATOMIC_RELEASE);
+  region_end_change(&slot->generation, REGION_GONE);
   region_server_avoid_slots(region);
   return 0;
 }

@@ -82,14 +82,6 @@ struct percore_region *region_make_sink(const char *name,
  * Status
  */
 
-static void count_slots(const struct percore_region *region,
-                        struct percore_region_status *status) {
-  status->slots = region->header->slot_count;
-  for (uint32_t s = 0; s < status->slots; s++)
-    status->slots_attached +=
-        region->slots[s].tid != 0 && !region_owner_is_dead(&region->slots[s]);
-}
-
 static uint64_t count_refused_adds(const struct percore_region *region) {
   uint64_t refused = 0;
   for (uint32_t t = 0; t < region->table_count; t++)
@@ -108,9 +100,10 @@ static struct percore_region_status status_of(struct percore_region *region) {
   struct percore_region_status status = {
       .served = 1,
       .readers = region_server_readers(region),
+      .slots = region->header->slot_count,
+      .slots_attached = region_attached_slots(region),
       .attaches_refused = region->header->attach_refused,
       .adds_refused = count_refused_adds(region)};
-  count_slots(region, &status);
   region_unlock(region);
   return status;
 }

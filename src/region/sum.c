@@ -31,11 +31,6 @@ static bool add_consistently(const uint64_t *sequence, const uint64_t *cells,
   return false;
 }
 
-/* True if the owner of an open section will never end it. */
-static bool is_abandoned(const struct region_slot *slot) {
-  return slot->tid == 0 || region_owner_is_dead(slot);
-}
-
 bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums) {
@@ -58,7 +53,7 @@ bool region_sum_row(const struct percore_region *region,
     if (!add_consistently(&head->sequence,
                           (const uint64_t *)(const void *)cells, table->columns,
                           sums))
-      whole &= is_abandoned(&region->slots[s]);
+      whole &= !region_slot_has_owner(&region->slots[s]);
   }
   return whole;
 }

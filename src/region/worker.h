@@ -1,4 +1,5 @@
-/* worker.h: judges a polling thread by its row of the table `core`. */
+/* worker.h: tells whether a polling thread makes progress, from its row of the
+ * table `core`. */
 #ifndef PERCORE_REGION_WORKER_H
 #define PERCORE_REGION_WORKER_H
 
@@ -27,10 +28,10 @@ struct region_pulse {
 bool region_worker_polls(const struct region_slot_view *slot,
                          const uint64_t *cells);
 
-/* Returns how long, at a time of CLOCK_MONOTONIC, a polling thread has neither
- * polled nor slept, because it is busy with one round, hangs, or waits for its
- * core. Returns 0 for threads that do not poll. `cells` is the slot's row of
- * the table `core`. */
+/* Returns how long a polling thread has neither polled nor slept, because one
+ * round takes long, the thread hangs, or it waits for its core. Returns 0 for
+ * threads that do not poll. `cells` is the slot's row of the table `core`;
+ * now_ns is of CLOCK_MONOTONIC. */
 uint64_t region_worker_still_ns(struct region_pulse *pulse,
                                 const struct region_slot_view *slot,
                                 const uint64_t *cells, uint64_t now_ns);

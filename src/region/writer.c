@@ -1,5 +1,6 @@
-/* writer.c: what every file of the writer needs: the lock, clocks, and whether
- * the owner of a slot is alive. Calls no other file of the writer. */
+/* writer.c: the parts that the other files of the writer share: the lock, the
+ * owners of slots, and the frequency of percore_tsc. Calls no other file of the
+ * writer. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -26,17 +27,28 @@ void region_unlock(struct percore_region *region) {
   pthread_mutex_unlock(&region->mutex);
 }
 
-bool region_user_table(const struct percore_region *region, uint32_t *table) {
-  if (*table >= region->table_count - 1) {
-    errno = EINVAL;
+bool region_lock_table(struct percore_region *region, uint32_t *table) {
+  if (!region_lock(region))
     return false;
+  if (*table < region->table_count - 1) {
+    ++*table;
+    return true;
   }
-  (*table)++;
-  return true;
+  region_unlock(region);
+  errno = EINVAL;
+  return false;
 }
 
-bool region_owner_is_dead(const struct region_slot *slot) {
-  return syscall(SYS_tgkill, getpid(), slot->tid, 0) != 0 && errno == ESRCH;
+bool region_slot_has_owner(const struct region_slot *slot) {
+  return slot->tid != 0 &&
+         (syscall(SYS_tgkill, getpid(), slot->tid, 0) == 0 || errno != ESRCH);
+}
+
+uint32_t region_attached_slots(const struct percore_region *region) {
+  uint32_t attached = 0;
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    attached += region_slot_has_owner(&region->slots[s]);
+  return attached;
 }
 
 /* ---------------------------------------------------------------------------

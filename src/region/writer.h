@@ -2,9 +2,11 @@
  * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
  * status and create.
  *
+ * A sink is memory that no reader sees. Handles of failed calls, and regions
+ * that could not be created, write to a sink.
+ *
  * The region's mutex guards every member that is not marked as fixed after
- * create. It does not guard cells, which their owners may write at any time.
- */
+ * create. It does not guard cells, which their owners may write at any time. */
 #ifndef PERCORE_REGION_WRITER_H
 #define PERCORE_REGION_WRITER_H
 
@@ -16,10 +18,10 @@
 #include "fault.h"
 #include "row_index.h"
 
-/* An element of a table's list of removed rows. */
+/* An element of a table's list of removed rows (grace.c). */
 struct removed_row {
-  uint32_t older, newer; /* row + 1; 0 at the ends of the list */
-  /* The grace period after which it can be reused; 0: at once. */
+  uint32_t older, newer; /* indices of the neighbours */
+  /* The grace period after which the row can be reused; 0: at once. */
   uint64_t grace;
 };
 
@@ -27,9 +29,9 @@ struct table_state {
   struct row_index names; /* live rows that were added by name */
   uint32_t rows_reserved;
   uint32_t next_unused; /* rows below this have been used or added by number */
-  struct removed_row *removed; /* max_rows elements, mapped when first needed */
+  /* max_rows + 1 elements, mapped when first needed. */
+  struct removed_row *removed;
   size_t removed_size;
-  uint32_t oldest, newest; /* ends of the list of removed rows; row + 1 */
 };
 
 struct grace_slot {
@@ -37,10 +39,10 @@ struct grace_slot {
   uint64_t passed; /* last period that is over for this slot */
 };
 
-/* Grace periods, numbered from 1. Each begins with a full barrier on every
- * thread, after which the quiescent counter of every slot is read. A period is
- * over when, for each slot, the counter has changed or the owner sleeps or has
- * ended. */
+/* Grace periods (see grace.c), numbered from 1. Each begins with a full barrier
+ * on every thread; then the quiescent counter of every slot is read. A period
+ * is over when, for each slot, the counter has changed or the owner sleeps or
+ * has ended. */
 struct grace {
   /* Numbers of the last period that began, and of the last that is over. */
   uint64_t begun, over;
@@ -59,7 +61,7 @@ struct percore_region {
   int memfd;
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores; /* cores are numbered by the application */
+  bool numbers_cores;                   /* the application numbers the cores */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
@@ -67,7 +69,7 @@ struct percore_region {
   struct region_slot *slots;
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
-  unsigned char *sink_block; /* a slot block of private memory */
+  struct percore_slot_head *sink_block; /* a slot block of private memory */
   struct server *server;
   /* Guarded by the mutex. */
   /* This process is a child of the producer, so the memory is a sink. */
@@ -83,52 +85,79 @@ struct percore_region {
  * Where the parts of a region lie
  */
 
+static inline void *region_at(const struct percore_region *region,
+                              uint64_t offset) {
+  return region->map + offset;
+}
+
+static inline uint64_t region_block_offset(const struct percore_region *region,
+                                           uint32_t slot) {
+  return region->header->blocks_offset + slot * region->header->block_stride;
+}
+
 static inline struct percore_slot_head *
 region_block(const struct percore_region *region, uint32_t slot) {
-  return (struct percore_slot_head *)(void *)(region->map +
-                                              region->header->blocks_offset +
-                                              slot *
-                                                  region->header->block_stride);
+  return region_at(region, region_block_offset(region, slot));
 }
 
 static inline uint64_t *region_generation(const struct percore_region *region,
                                           const struct region_table *table,
                                           uint32_t row) {
-  return (uint64_t *)(void *)(region->map + table->generations_offset) + row;
+  return region_at(region, table->generations_offset + 8ull * row);
 }
 
 static inline uint64_t *region_label(const struct percore_region *region,
                                      const struct region_table *table,
                                      uint32_t row) {
-  return (uint64_t *)(void *)(region->map + table->labels_offset +
-                              (uint64_t)row * table->label_stride);
+  return region_at(region,
+                   table->labels_offset + (uint64_t)row * table->label_stride);
 }
 
 static inline struct region_table_live *
 region_live(const struct percore_region *region,
             const struct region_table *table) {
-  return (struct region_table_live *)(void *)(region->map + table->live_offset);
+  return region_at(region, table->live_offset);
 }
 
 static inline uint64_t *region_base(const struct percore_region *region,
                                     const struct region_table *table,
                                     uint64_t offset, uint32_t row) {
-  return (uint64_t *)(void *)(region->map + offset) +
-         (uint64_t)row * table->columns;
+  return region_at(region, offset + 8ull * row * table->columns);
 }
 
 /* The cells of the single copy, past the row's sequence counter. */
 static inline uint64_t *region_single(const struct percore_region *region,
                                       const struct region_table *table,
                                       uint32_t row) {
-  unsigned char *start =
-      region->map + table->single_offset + (uint64_t)row * table->row_stride;
-  return (uint64_t *)(void *)start +
-         ((table->flags & REGION_TABLE_CONSISTENT) != 0);
+  uint64_t sequence = (table->flags & REGION_TABLE_CONSISTENT) != 0 ? 8 : 0;
+  return region_at(region, table->single_offset +
+                               (uint64_t)row * table->row_stride + sequence);
 }
 
-/* The files of the writer. Each may call functions of the files listed before
- * it. */
+/* Begin and end a change of a row or slot by its generation word. The fence
+ * pairs with the reader's acquire fence before its second load of the word, the
+ * release with its first load, which is an acquire. */
+static inline void region_begin_change(uint64_t *generation,
+                                       uint64_t changing) {
+  __atomic_store_n(generation, changing, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void region_end_change(uint64_t *generation,
+                                     enum region_state state) {
+  __atomic_store_n(generation, region_changed(*generation, state),
+                   __ATOMIC_RELEASE);
+}
+
+static inline bool region_row_is_live(const struct percore_region *region,
+                                      const struct region_table *table,
+                                      uint32_t row) {
+  return row < region_live(region, table)->rows_in_use &&
+         region_state(*region_generation(region, table, row)) == REGION_LIVE;
+}
+
+/* The files of the writer. Each file may call functions of the files listed
+ * before it. */
 
 /* writer.c */
 
@@ -137,31 +166,37 @@ static inline uint64_t *region_single(const struct percore_region *region,
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Converts the number of a table from the application's to the directory's,
- * where `core` is 0. Returns false with EINVAL if the table does not exist. */
-bool region_user_table(const struct percore_region *region, uint32_t *table);
+/* Like region_lock, but also converts the number of a table from the
+ * application's to the directory's, where `core` is 0. Returns false with
+ * EINVAL if the table does not exist. */
+bool region_lock_table(struct percore_region *region, uint32_t *table);
 
-/* True if the thread that owns a slot has ended. */
-bool region_owner_is_dead(const struct region_slot *slot);
+/* True if a thread is attached to the slot and has not ended. */
+bool region_slot_has_owner(const struct region_slot *slot);
+
+/* Returns how many slots have an owner. */
+uint32_t region_attached_slots(const struct percore_region *region);
 
 /* Returns the ticks of percore_tsc per second, which the first call measures.
  */
 uint64_t region_tsc_hz(void);
 
-/* handles.c: a region whose memory nobody reads. */
+/* handles.c: a region that is a sink. */
 extern struct percore_region region_sink;
 
-/* provide.c: allocate memory, for the rows of one slot that are reserved
- * already, or for rows 0 to rows - 1 in every used slot and the shared parts.
- * Return 0, or -1 with ENOMEM. */
+/* provide.c: allocate memory: of a range of the region, of the rows of one slot
+ * that are reserved already, or of rows 0 to rows - 1 in every used slot and
+ * outside the slots. Return 0, or -1 with ENOMEM. */
+int region_provide(struct percore_region *region, uint64_t offset,
+                   uint64_t length);
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot);
 int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
 
 /* sum.c: sums the cells of a row over the single copy and every slot ever used,
- * under the sequence counters as a reader does. Returns false if a running
- * thread stayed inside a section; the cells may then be of different moments.
- */
+ * and checks the sequence counters as a reader does. Returns false if a running
+ * thread stayed inside a section; the sums may then include only some of its
+ * updates. */
 bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums);
@@ -178,17 +213,13 @@ int region_removed_init(struct percore_region *region, uint32_t table);
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);
 
-bool region_has_removed(const struct percore_region *region, uint32_t table);
-
-/* Takes the oldest removed row. Returns false if no row was removed or the
- * oldest is not safe to reuse yet. */
-bool region_take_removed(struct percore_region *region, uint32_t table,
-                         uint32_t *row);
-
-/* Takes a given removed row. Returns false if the row is not safe to reuse yet.
+/* Take the oldest removed row, or a given removed row. Return 0, or -1 with
+ * ENOSPC (no removed row is left) or EAGAIN (the row is not safe to reuse yet).
  */
-bool region_take_this_removed(struct percore_region *region, uint32_t table,
-                              uint32_t row);
+int region_take_removed(struct percore_region *region, uint32_t table,
+                        uint32_t *row);
+int region_take_this_removed(struct percore_region *region, uint32_t table,
+                             uint32_t row);
 
 /* row.c: makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
@@ -215,17 +246,14 @@ void region_server_avoid_slots(struct percore_region *region);
 
 /* poll.c */
 
-/* Begins accounting for the time of a slot's thread. */
+/* Begins to account for the time of a slot's thread. */
 void region_poll_begin(struct percore_slot_head *head);
 
-struct region_clocks {
-  uint64_t tsc, cpu_ns; /* of one thread at one moment */
-};
-
-/* Returns for how many ticks since the last check the thread was awake but not
- * on its CPU. */
-uint64_t region_poll_absence(struct percore_slot_head *head,
-                             const struct region_clocks *now, uint64_t hz);
+/* Returns for how many ticks (hz per second) since the last check the thread
+ * was awake but not on its CPU. tsc and cpu_ns, the thread's CPU time, are
+ * those of this check. */
+uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
+                             uint64_t cpu_ns, uint64_t hz);
 
 /* Accounts for a round that ended at tsc with n items and during which the
  * thread was off its CPU for `absence` ticks. */
@@ -241,9 +269,9 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* create.c: returns a descriptor of this process's region with that name and
- * instance (NULL: none), for the caller to close. Returns -1 with ENOENT, or
- * with EALREADY if the region has the id known_id. */
+/* create.c: returns a new descriptor of this process's region with that name
+ * and instance (NULL: none), which the caller closes. Returns -1 with ENOENT,
+ * or with EALREADY if the region has the id known_id. */
 int region_own_memory(const char *name, const char *instance,
                       const unsigned char *known_id, uint64_t *size);
 

@@ -6,13 +6,12 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* CPU time of this thread, so that the time of other tasks does not count. */
 static inline uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static inline int bench_compare(const void *a, const void *b) {

@@ -1,6 +1,6 @@
-"""What tells of a core that receives packets in softirq: collectd's cpu plugin,
-source idle, and source bpf, side by side. Needs root and two cores; another
-core than the last one sends."""
+"""Compares the loads that collectd's cpu plugin and the sources idle and bpf show
+for a core that receives packets in softirq. Needs root and two cores. The last
+core receives, and another core sends."""
 
 import json
 import os
@@ -25,7 +25,7 @@ CPU_PLUGIN = """<Plugin cpu>
 
 
 def load_process(source, core):
-    """percore load: one table, the first that covers a whole interval."""
+    """Starts percore load, which prints the first table of a whole interval."""
     return subprocess.Popen(
         [f"{BUILD}/percore", "load", "--source", source, "--cores", str(core),
          "--interval", str(SECONDS), "--count", "1", "--json"],
@@ -41,7 +41,7 @@ def load_of(process, source):
 
 
 def measure(network, rate, core):
-    """The rate reached, then percent by each."""
+    """Returns the rate reached, and the load in percent by each method."""
     with network.flood(rate, 3 * SECONDS) as flood, \
             Collectd(percore=None, plugins=["cpu"], extra=CPU_PLUGIN) as daemon:
         daemon.start()

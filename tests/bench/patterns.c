@@ -1,11 +1,11 @@
 /* The cost of the usual patterns of fast-path statistics, with four counters
- * per packet, measured in one run: with other work for each packet, packets
- * only, and packets only, in two workers that count in the same rows. SHARED,
- * PER_CORE and sections are percore's; the other patterns are implemented
- * below.
+ * per packet. Each pattern is measured in three ways: with other work for each
+ * packet; with packets only; and with packets only, in two workers that count
+ * in the same rows. SHARED, PER_CORE and sections are percore's; the other
+ * patterns are implemented below.
  *
- * A figure is the median, over blocks, of the time that a pattern takes beyond
- * the preceding block without counters. */
+ * A figure is a median over blocks of packets. From the time of each block, the
+ * time of the preceding block without counters is subtracted. */
 #include "percore_config.h"
 
 #include <math.h>
@@ -56,9 +56,9 @@ struct worker {
 
 /* ---------------------------------------------------------------------------
  * The work of a packet: about 1000 cycles at two to three instructions per
- * cycle. Work that filled every port of the core would vary by 20 %. There is
- * no loop, because the prediction of its end would vary, too; and the function
- * is not inline, so that it is compiled in the same way for each pattern.
+ * cycle. The time of work that fills every execution port of the core would
+ * vary by 20 %. There is no loop, because the prediction of its end would vary,
+ * too. The function is not inline, so that every pattern runs the same code.
  */
 
 #define STEP                                                                   \
@@ -172,7 +172,7 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
               each(per_core_section, "per core, sequence counter")             \
                   each(per_core_lock, "per core, lock")
 
-/* Counts in two runs: packets only, and packets with other work. */
+/* Defines a block of packets only, and a block of packets with other work. */
 #define BLOCKS_OF(pattern, title)                                              \
   static                                                                       \
       __attribute__((noinline)) void tight_##pattern(struct worker *worker) {  \
@@ -180,7 +180,7 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
       pattern(worker, p % ROWS, 64 + (p & 1023));                              \
   }                                                                            \
   static                                                                       \
-      __attribute__((noinline)) void beside_##pattern(struct worker *worker) { \
+      __attribute__((noinline)) void worked_##pattern(struct worker *worker) { \
     for (uint32_t p = 0; p < PACKETS; p++) {                                   \
       other_work(worker->work);                                                \
       pattern(worker, p % ROWS, 64 + (worker->work[1] & 1023));                \
@@ -188,8 +188,8 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
   }
 PATTERNS(BLOCKS_OF)
 
-#define ENTRY(pattern, title) {title, {tight_##pattern, beside_##pattern}},
-enum { TIGHT, BESIDE, WAYS };
+#define ENTRY(pattern, title) {title, {tight_##pattern, worked_##pattern}},
+enum { TIGHT, WITH_WORK, WAYS };
 static const struct {
   const char *title;
   void (*block[WAYS])(struct worker *worker);
@@ -202,11 +202,12 @@ enum { SHARED_PLAIN = 1 };
  */
 
 enum { CORE_TABLE, SHARED_TABLE };
+static char dir[] = "/tmp/percore-bench-XXXXXX";
 static struct percore_region *region;
 static uint64_t arrived;
 
-/* Spins until all workers are here, so that they continue at the same moment.
- */
+/* Spins until all workers have called this, so that they continue at the same
+ * moment. */
 static void meet(struct worker *worker) {
   worker->met += (uint64_t)worker->of;
   __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
@@ -216,15 +217,11 @@ static void meet(struct worker *worker) {
       sched_yield();
 }
 
-static uint64_t wall_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+static uint64_t wall_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* Returns whether all workers ran at the same time for most of the block: a
- * worker that waited for its core would not disturb the other workers. All
- * workers get the same answer. */
+/* Returns true if all workers ran at the same time for most of the block; a
+ * worker that waits for its core does not disturb the others. Every worker gets
+ * the same result. */
 static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
   static uint64_t begins[WORKERS], ends[WORKERS];
   begins[worker->core] = begin;
@@ -255,7 +252,7 @@ static double time_block(struct worker *worker, int pattern, bool *alike) {
   return ns;
 }
 
-/* Returns the number of blocks with counters that were run. */
+/* Returns how many blocks with counters were run. */
 static uint64_t measure_pattern(struct worker *worker, int pattern) {
   static _Thread_local double extra[BLOCKS], without[BLOCKS];
   size_t count = 0;
@@ -291,7 +288,7 @@ struct result {
   double lost;         /* percent of the counts */
 };
 
-/* Returns means over the workers. */
+/* Returns the means over the workers. */
 static struct result measure(int workers, int way, double cycle) {
   static struct worker all[WORKERS];
   struct result result = {0};
@@ -335,7 +332,7 @@ static bool create_region(void) {
                         .row_name_size = 24,
                         .row_align = 128},
   };
-  char dir[] = "/tmp/percore-bench-XXXXXX", path[64], name[16];
+  char name[16];
   struct percore_options options = {.size = sizeof(options),
                                     .runtime_dir = mkdtemp(dir)};
   bool made = percore_create(&region, "bench", tables, 2, &options) == 0;
@@ -344,11 +341,6 @@ static bool create_region(void) {
     made = percore_row_add(region, CORE_TABLE, name, &added) == 0 &&
            percore_row_add(region, SHARED_TABLE, name, &added) == 0;
   }
-  for (int i = 0; i < 2; i++) { /* the region has no readers */
-    snprintf(path, sizeof(path), "%s/bench.%s", dir, i == 0 ? "lock" : "sock");
-    unlink(path);
-  }
-  rmdir(dir);
   return made;
 }
 
@@ -361,11 +353,12 @@ int main(void) {
     return 1;
   }
   tight = measure(1, TIGHT, cycle);
-  one = measure(1, BESIDE, cycle);
+  one = measure(1, WITH_WORK, cycle);
   if (pair)
     two = measure(WORKERS, TIGHT, cycle);
-  printf("cycles a counter, four a packet: beside %.0f cycles of other work; "
-         "packet after\npacket; and so in two workers on common rows\n",
+  printf("cycles per counter, with four counters per packet: with %.0f cycles "
+         "of other work;\nwith packets only; with packets only, in two workers "
+         "on the same rows\n",
          one.packet);
   for (int p = FIRST; p < COUNT; p++) {
     printf("%-28s %8.2f %8.2f", patterns[p].title, one.extra[p],
@@ -377,5 +370,6 @@ int main(void) {
     printf("\n");
   }
   percore_destroy(region);
+  rmdir(dir);
   return 0;
 }

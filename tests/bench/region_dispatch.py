@@ -52,7 +52,7 @@ class Daemon(Collectd):
         return time.clock_gettime(~self.process.pid << 3 | 2)
 
     def count_values(self):
-        """The number of values dispatched so far."""
+        """Returns the number of values dispatched so far."""
         seen = len(COUNTED.findall(self.log()))
         self.process.send_signal(signal.SIGUSR1)
         self.wait_for(lambda: len(COUNTED.findall(self.log())) > seen, 5,
@@ -81,7 +81,8 @@ def start_both(stack):
 
 
 def measure(daemons):
-    """For each daemon: CPU microseconds per value, values per interval."""
+    """Returns for each daemon the CPU microseconds per value and the values per
+    interval."""
     time.sleep(SKIPPED)
     sleep_to(0.05)
     values = [-daemon.count_values() for daemon in daemons]

@@ -2,8 +2,8 @@
  *
  * 1e7 cells are read in tiles as the plugin does (totals only, as for sums and
  * rates): OWNED rows with four and with sixteen counters, and PER_CORE rows
- * with sixteen counters in sixteen slots. The writer adds to random rows, alone
- * and beside a reader that reads everything ten times a second. */
+ * with sixteen counters in sixteen slots. A writer adds to random rows, alone
+ * and while a reader reads everything ten times a second. */
 #include "percore_config.h"
 
 #include <pthread.h>
@@ -39,7 +39,7 @@ static uint64_t sum_of(const uint64_t *cells, uint32_t count, bool prefetch) {
   return a + b + c + d;
 }
 
-/* Reads all rows once. Returns ns. */
+/* Reads all rows once. Returns the nanoseconds that this took. */
 static double read_all(struct region_reader *reader, struct region_tile *tile) {
   uint64_t start = now_ns();
   for (uint32_t row = 0; tile->rows > 0 || row == 0; row += tile->rows)
@@ -74,10 +74,9 @@ static void *write_rows(void *argument) {
   return NULL;
 }
 
-static double write_beside(struct region_reader *reader,
-                           struct region_tile *tile,
-                           percore_owned_table_t table, uint32_t rows,
-                           bool read) {
+static double time_writes(struct region_reader *reader,
+                          struct region_tile *tile, percore_owned_table_t table,
+                          uint32_t rows, bool read) {
   static struct writing writing;
   struct timespec pause = {.tv_nsec = 100000000};
   pthread_t thread;
@@ -94,7 +93,8 @@ static double write_beside(struct region_reader *reader,
   return median(writing.ns, BLOCKS);
 }
 
-/* The lower bound: loads and sums every cell, in order. */
+/* Loads and sums every cell in order, as a lower bound for a reader. Returns
+ * nanoseconds. */
 static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride,
                        bool prefetch) {
   uint64_t start = now_ns(), sum = 0;
@@ -116,10 +116,11 @@ static void print_reads(struct region_reader *reader, struct region_tile *tile,
   }
   double tiles = median(ns, PASSES) / CELLS;
   double loads = median(bare, PASSES) / CELLS;
-  printf("1e7 cells, %s: first pass %.2f ns a cell, then %.2f; a bare loop of "
-         "loads and adds %.2f (ratio %.2f), the same with prefetch %.2f\n",
-         what, first / CELLS, tiles, loads, tiles / loads,
-         median(ahead, PASSES) / CELLS);
+  printf(
+      "1e7 cells, %s: first pass %.2f ns per cell, then %.2f; a bare loop of "
+      "loads and adds %.2f (ratio %.2f), the same with prefetch %.2f\n",
+      what, first / CELLS, tiles, loads, tiles / loads,
+      median(ahead, PASSES) / CELLS);
 }
 
 static void print_writes(struct region_reader *reader, struct region_tile *tile,
@@ -130,12 +131,12 @@ static void print_writes(struct region_reader *reader, struct region_tile *tile,
     return;
   }
   for (int i = 0; i < 5; i++) {
-    double alone = write_beside(reader, tile, table, rows, false);
-    double beside = write_beside(reader, tile, table, rows, true);
-    ratios[i] = beside / alone;
-    printf("writer on random rows: %.1f ns an add alone, %.1f beside 10 reads "
-           "a second (ratio %.3f)\n",
-           alone, beside, ratios[i]);
+    double alone = time_writes(reader, tile, table, rows, false);
+    double with_reads = time_writes(reader, tile, table, rows, true);
+    ratios[i] = with_reads / alone;
+    printf("writer on random rows: %.1f ns per add alone, %.1f with 10 reads "
+           "per second (ratio %.3f)\n",
+           alone, with_reads, ratios[i]);
   }
   printf("median ratio %.3f\n", median(ratios, 5));
 }
@@ -241,13 +242,11 @@ static int run_per_core(const char *dir) {
 }
 
 int main(void) {
-  char dir[] = "/tmp/percore-bench-XXXXXX", path[64];
+  char dir[] = "/tmp/percore-bench-XXXXXX";
   if (mkdtemp(dir) == NULL)
     return 1;
   pin(0);
   int rc = run_owned(dir, 4) | run_owned(dir, COLUMNS) | run_per_core(dir);
-  snprintf(path, sizeof(path), "%s/bench.lock", dir);
-  unlink(path);
   rmdir(dir);
   return rc;
 }

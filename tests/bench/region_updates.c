@@ -202,7 +202,7 @@ static void measure(struct bench *bench, const variant *variants, int count,
   static double times[4][BLOCKS];
   for (int block = 0; block < BLOCKS; block++)
     for (int v = 0; v < count; v++) {
-      /* other rows each time, so that they are not in the cache */
+      /* Other rows each time, so that they are not in the cache. */
       if (bench->order != NULL)
         for (uint32_t p = 0; p < PACKETS + AHEAD; p++)
           bench->order[p] = (bench->order[p] * 1103515245u + 12345u) % FLOWS;
@@ -250,7 +250,7 @@ static void print_tight(struct percore_region *region, int workers,
     pthread_join(threads[i], NULL);
     const double *m = tights[i].medians;
     printf("%d worker(s), core %d: by hand %.2f cycles, percore_add %.2f "
-           "(ratio %.3f), in sections of 4 %.2f (+%.2f a counter)\n",
+           "(ratio %.3f), in sections of 4 %.2f (+%.2f per counter)\n",
            workers, i, m[0] / cycle, m[1] / cycle, m[1] / m[0], m[2] / cycle,
            (m[2] - m[1]) / cycle);
   }
@@ -284,17 +284,18 @@ static void print_flows(struct percore_region *region, uint32_t table,
     bench.order[p] = (uint32_t)(x % FLOWS);
   }
   measure(&bench, variants, 3, PACKETS, medians);
-  printf("1e6 OWNED rows of 4 in %s pages, random, beside %.0f cycles a "
-         "packet: %.1f cycles an update, with prefetch %.1f\n",
-         pages, medians[0] / cycle, (medians[1] - medians[0]) / cycle / 4,
-         (medians[2] - medians[0]) / cycle / 4);
+  printf(
+      "1e6 OWNED rows of 4 in %s pages, random, with %.0f cycles "
+      "of other work per packet: %.1f cycles per update, with prefetch %.1f\n",
+      pages, medians[0] / cycle, (medians[1] - medians[0]) / cycle / 4,
+      (medians[2] - medians[0]) / cycle / 4);
   free(bench.order);
 }
 
 int main(void) {
   struct percore_region *region;
   struct percore_options options = {.size = sizeof(options)};
-  char dir[] = "/tmp/percore-bench-XXXXXX", path[64];
+  char dir[] = "/tmp/percore-bench-XXXXXX";
   options.runtime_dir = mkdtemp(dir);
   if (percore_create(&region, "bench", tables, TABLES, &options) != 0) {
     perror("percore_create");
@@ -310,8 +311,6 @@ int main(void) {
   print_flows(region, RESERVED, "huge", cycle);
   print_flows(region, ADDED, "small", cycle);
   percore_destroy(region);
-  snprintf(path, sizeof(path), "%s/bench.lock", dir);
-  unlink(path);
   rmdir(dir);
   return 0;
 }

@@ -1,5 +1,6 @@
-/* Fuzz target: BTF. Whatever a file claims about its sections, only bytes of
- * the file are read, and a name is found only where the file has it. */
+/* Fuzz target: BTF. Whatever the file claims about its sections, only bytes of
+ * the file are read, and a name is reported as found only if the file contains
+ * it. */
 #include "cycles/btf.h"
 
 #include <errno.h>
@@ -12,8 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const names[] = {"idle_stealtime", "rq", ""};
   bool found[3];
-  char *btf = malloc(size > 0 ? size : 1); /* ASan watches its end */
-  memcpy(btf, data, size);
+  const char *btf = (const char *)data;
   int status = btf_search(btf, size, names, found, 3);
   if (status != 0 && status != -EINVAL)
     abort();
@@ -21,6 +21,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (found[i] && (status != 0 ||
                      memmem(btf, size, names[i], strlen(names[i]) + 1) == NULL))
       abort();
-  free(btf);
   return 0;
 }

@@ -1,4 +1,4 @@
-/* Fuzz target: lists of cores, as sysfs and people write them. An accepted list
+/* Fuzz target: lists of cores, as in sysfs and in options. An accepted list
  * must survive a round trip, whole and truncated. */
 #include "cycles/core_set.h"
 

@@ -1,5 +1,5 @@
-/* Fuzz target: the files of an idle driver. Pieces: name, time and usage of
- * each state in turn. */
+/* Fuzz target: the files of an idle driver. Pieces: the name, time and usage of
+ * the first state, then those of the next state, and so on. */
 #include "cycles/cpuidle.h"
 
 #include "pieces.h"

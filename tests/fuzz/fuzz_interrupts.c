@@ -1,5 +1,6 @@
-/* Fuzz target: /proc/softirqs and /proc/interrupts. Where a core has a column,
- * so has each core before it, and the list fits and holds known names only. */
+/* Fuzz target: /proc/softirqs and /proc/interrupts. If a core has a column,
+ * every core before it has a column, too. The list of interrupts fits into its
+ * buffer and contains only known names. */
 #include "cycles/interrupts.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Fuzz target: type information of BPF maps.
  *
- * The input is a struct head, types and strings; the header of a BTF file is
- * added, so that inputs get past libbpf's checks of it. Whatever the types say,
- * only bytes of the key and of the value are read, names of fields and rows are
- * valid, and a refusal has a reason. */
+ * The input is a struct head, types and strings. The target adds the header of
+ * a BTF file, so that libbpf accepts it. Whatever the types say, only bytes of
+ * the key and of the value are read, names of fields and rows are valid, and a
+ * refusal has a reason. */
 #include <linux/btf.h>
 #include <stdio.h>
 #include <stdlib.h>

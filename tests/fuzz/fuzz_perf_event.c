@@ -11,7 +11,7 @@ static ssize_t read_piece(void *context, const char *path, char *buffer,
                           size_t size) {
   static const char folder[] = "/sys/bus/event_source/devices/";
   if (strncmp(path, folder, strlen(folder)) != 0 || strstr(path, "/../"))
-    abort(); /* led astray */
+    abort(); /* the name must not lead out of the folder */
   int piece = strstr(path, "/events/") ? 2 : strstr(path, "/format/") ? 3 : 1;
   return pieces_read(context, piece, buffer, size);
 }

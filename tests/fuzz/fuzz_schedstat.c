@@ -1,5 +1,5 @@
-/* Fuzz target: /proc/schedstat. It is accepted if and only if a core has a
- * row. */
+/* Fuzz target: /proc/schedstat. A text is accepted if and only if it has a row
+ * for a core. */
 #include "cycles/schedstat.h"
 
 #include <errno.h>

@@ -35,12 +35,12 @@ static inline void pieces_cut(struct pieces *pieces, const uint8_t *data,
   }
 }
 
-/* NULL if the input has no such piece: the file is missing. */
+/* Returns NULL if the input has no such piece; the file is then missing. */
 static inline const char *pieces_get(const struct pieces *pieces, int number) {
   return number < pieces->len ? pieces->piece[number] : NULL;
 }
 
-/* The same, with the interface of machine.read_file. */
+/* Does the same with the interface of machine.read_file. */
 static inline ssize_t pieces_read(const struct pieces *pieces, int number,
                                   char *buffer, size_t size) {
   const char *text = pieces_get(pieces, number);

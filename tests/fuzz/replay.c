@@ -1,6 +1,6 @@
-/* Runs a fuzz target on its seed corpus without a fuzzer: each seed, each
- * prefix of it, and copies of it with one byte changed. tests/fuzz/run searches
- * for new inputs. */
+/* Runs a fuzz target on its seed corpus without a fuzzer: on each seed, on
+ * prefixes of it, and on copies of it with one byte changed. tests/fuzz/run
+ * searches for new inputs. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdint.h>
@@ -59,9 +59,9 @@ int main(void) {
   }
   closedir(directory);
   if (seeds == 0) {
-    printf("not ok - there is no seed in %s\n", FUZZ_CORPUS);
+    printf("not ok - %s contains no seeds\n", FUZZ_CORPUS);
     return 1;
   }
-  printf("ok - %u inputs made from %u seeds do no harm\n", inputs, seeds);
+  printf("ok - no failure with %u inputs from %u seeds\n", inputs, seeds);
   return 0;
 }

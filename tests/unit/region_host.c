@@ -205,7 +205,7 @@ void assert_count(const char *plugin, const char *instance, const char *row,
 
 void assert_none(const char *plugin, const char *instance, const char *row) {
   if (find(plugin, instance, row) != NULL)
-    fail_msg("there is %s-%s/%s", plugin, instance, row);
+    fail_msg("unexpected %s-%s/%s", plugin, instance, row);
 }
 
 double gauge(const char *plugin, const char *instance, const char *row) {

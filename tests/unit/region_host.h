@@ -1,5 +1,6 @@
-/* region_host.h: a host with regions. Producers run in this process and are
- * served between two rounds of the watch. The test controls the clock. */
+/* region_host.h: a host with regions, for tests of the plugin. The producers
+ * run in this process and are served between two rounds of the watch. The test
+ * controls the clock. */
 #ifndef PERCORE_REGION_HOST_H
 #define PERCORE_REGION_HOST_H
 
@@ -20,7 +21,8 @@ extern size_t host_memory_max;          /* MaxMemory; 0: the default */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern size_t host_room; /* limit on values of regions; 0: MaxValues */
 extern bool host_memory_may_be_short; /* if false, a shortage is an error */
-/* Number of the last snapshot that was dispatched; at first, all are. */
+/* Number of the last snapshot that was dispatched; initially all are
+ * dispatched. */
 extern uint64_t host_dispatched;
 extern uint64_t host_before_it; /* see struct region_outlet */
 extern uint64_t began_ns;       /* start of the watch, CLOCK_BOOTTIME */
@@ -39,7 +41,8 @@ void play_round(uint64_t after_ns);
 /* Starts the watch and plays a round of a second. */
 void begin_watch(const char *lines);
 
-/* A round that begins at the same time as the previous round. */
+/* Plays a round that begins at the same CLOCK_BOOTTIME as the previous round.
+ */
 void play_round_begun_before(uint64_t after_ns);
 
 struct percore_region *create(unsigned place, const char *instance,
@@ -47,10 +50,10 @@ struct percore_region *create(unsigned place, const char *instance,
 struct percore_region *create_usual(unsigned place, const char *instance);
 void end_producer(unsigned place);
 
-/* Ends the connections as if the process had died. The name stays in use. */
+/* Ends the connections as if the producer had died, but leaves its files. */
 void abandon_producer(unsigned place);
 
-/* Returns the row of this name; adds it if necessary. */
+/* Returns the row with this name, and adds the row if necessary. */
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name);
 

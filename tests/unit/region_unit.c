@@ -126,6 +126,56 @@ struct percore_region *unit_create(enum percore_serving serving) {
   return region;
 }
 
+int unit_set_up(void **state) {
+  *state = unit_create(PERCORE_SERVE_THREAD);
+  return 0;
+}
+
+void unit_end(struct percore_region *region) {
+  while (percore_detach(region, percore_this_slot(region)) == 0)
+    ;
+  assert_return_code(percore_destroy(region), errno);
+}
+
+int unit_tear_down(void **state) {
+  unit_end(*state);
+  return 0;
+}
+
+percore_slot_t unit_attach(struct percore_region *region, int core) {
+  percore_slot_t slot;
+  assert_return_code(percore_attach(region, "unit", core, &slot), errno);
+  return slot;
+}
+
+percore_core_table_t unit_core_table(struct percore_region *region,
+                                     uint32_t table) {
+  percore_core_table_t handle;
+  assert_return_code(percore_core_table(region, table, &handle), errno);
+  return handle;
+}
+
+percore_shared_table_t unit_shared_table(struct percore_region *region,
+                                         uint32_t table) {
+  percore_shared_table_t handle;
+  assert_return_code(percore_shared_table(region, table, &handle), errno);
+  return handle;
+}
+
+uint32_t unit_row(struct percore_region *region, uint32_t table,
+                  const char *name) {
+  uint32_t row;
+  assert_return_code(percore_row_add(region, table, name, &row), errno);
+  return row;
+}
+
+uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
+                         uint64_t key) {
+  uint32_t row;
+  assert_return_code(percore_row_add_key(region, table, key, &row), errno);
+  return row;
+}
+
 struct region_reader *unit_connect(void) {
   struct region_reader_options options = {.hello_wait_ms = 5000};
   struct region_reader *reader;
@@ -149,6 +199,14 @@ void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
   assert_int_equal(region_state(tile.generations[0]), REGION_LIVE);
   memcpy(values, tile.totals, tile.columns * sizeof(*values));
   region_tile_free(&tile);
+}
+
+uint64_t unit_read(uint32_t table, uint32_t row, uint32_t column) {
+  uint64_t values[64];
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, table, row, values);
+  region_reader_close(reader);
+  return values[column];
 }
 
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,

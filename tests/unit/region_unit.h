@@ -3,6 +3,7 @@
 #ifndef PERCORE_REGION_UNIT_H
 #define PERCORE_REGION_UNIT_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,14 @@
 #include "percore.h"
 #include "region/connection.h"
 #include "region/reader.h"
+
+/* Asserts that a call returns -1 with this errno. */
+#define assert_fails(call, error)                                              \
+  do {                                                                         \
+    errno = 0;                                                                 \
+    assert_int_equal(call, -1);                                                \
+    assert_int_equal(errno, error);                                            \
+  } while (0)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -32,17 +41,38 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* Returns false where receivers (region/receiver.h) cannot be started:
- * qemu-user refuses a clone(2) without an exit signal with EINVAL. */
+/* Returns false if receivers (region/receiver.h) cannot be started: under
+ * qemu-user, a clone(2) without an exit signal fails with EINVAL. */
 bool unit_has_receivers(void);
 
-/* A test by itself, or the first line of a test: skips where receivers cannot
- * be started. */
+/* Skips the test if receivers cannot be started. Is a test itself, or the first
+ * call of one. */
 void unit_need_receivers(void **state);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
  */
 struct percore_region *unit_create(enum percore_serving serving);
+
+/* Detaches the slots of this thread and destroys the region. */
+void unit_end(struct percore_region *region);
+
+/* Create and end such a region, served by a thread, as set-up and tear-down of
+ * a test whose state is the region. */
+int unit_set_up(void **state);
+int unit_tear_down(void **state);
+#define REGION_TEST(test)                                                      \
+  cmocka_unit_test_setup_teardown(test, unit_set_up, unit_tear_down)
+
+/* Make a slot, handles and rows, and assert success. */
+percore_slot_t unit_attach(struct percore_region *region, int core);
+percore_core_table_t unit_core_table(struct percore_region *region,
+                                     uint32_t table);
+percore_shared_table_t unit_shared_table(struct percore_region *region,
+                                         uint32_t table);
+uint32_t unit_row(struct percore_region *region, uint32_t table,
+                  const char *name);
+uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
+                         uint64_t key);
 
 /* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);
@@ -55,6 +85,9 @@ void unit_await_end(const struct region_connection *connection);
 /* Reads the raw totals of a row, and asserts that the row is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
+
+/* Returns the raw total of one column, through a reader of its own. */
+uint64_t unit_read(uint32_t table, uint32_t row, uint32_t column);
 
 /* Returns the value that tools show for a column. */
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,

@@ -109,11 +109,11 @@ a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
   if (!two_cores(&here, &elsewhere))
     skip();
   struct percore_region *region = create(NULL, &(struct percore_options){0});
-  percore_slot_t early, late;
   pin(here);
   FILE *file = begin_to_listen();
+  percore_slot_t early;
   assert_return_code(percore_attach(region, "early", elsewhere, &early), errno);
-  assert_return_code(percore_attach(region, "too", elsewhere, &late), errno);
+  percore_slot_t late = unit_attach(region, elsewhere);
   end_listening(file);
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "thread 'early' attaches for core"));
@@ -130,9 +130,7 @@ a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
   assert_int_equal(labelled, 3); /* one slot was given back */
   percore_close(reader);
-  assert_return_code(percore_detach(region, early), errno);
-  assert_return_code(percore_detach(region, late), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void
@@ -152,9 +150,7 @@ without_extra_slots_such_a_thread_gets_the_cores_slot(void **state) {
   end_listening(file);
   assert_string_equal(said, "");
   assert_ptr_equal(slots[1].head, region_block(region, (uint32_t)elsewhere));
-  for (int i = 0; i < 2; i++)
-    assert_return_code(percore_detach(region, slots[i]), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 /* ---------------------------------------------------------------------------
@@ -178,9 +174,8 @@ static void a_callback_finds_the_slot_that_its_thread_attached(void **state) {
       create(NULL, &(struct percore_options){.cores = 2});
   struct percore_region *second =
       create(NULL, &(struct percore_options){.cores = 2, .instance = "2"});
-  percore_slot_t in_first, in_second;
-  assert_return_code(percore_attach(first, "a", 0, &in_first), errno);
-  assert_return_code(percore_attach(second, "a", 0, &in_second), errno);
+  percore_slot_t in_first = unit_attach(first, 0);
+  percore_slot_t in_second = unit_attach(second, 0);
   for (int i = 0; i < 2; i++) {
     assert_ptr_equal(percore_this_slot(first).head, in_first.head);
     assert_ptr_equal(percore_this_slot(second).head, in_second.head);
@@ -197,17 +192,15 @@ static void a_thread_without_a_slot_gets_a_sink(void **state) {
   (void)state;
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
-  percore_slot_t slot;
   struct callback callback = {.region = region};
   pthread_t thread;
-  assert_return_code(percore_attach(region, "a", 0, &slot), errno);
+  (void)unit_attach(region, 0);
   pthread_create(&thread, NULL, call_back, &callback);
   pthread_join(thread, NULL);
   assert_ptr_equal(callback.got.head, region->sink_block);
   assert_ptr_equal(percore_this_slot(&region_sink).head,
                    region_sink.sink_block);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 /* ---------------------------------------------------------------------------
@@ -219,16 +212,14 @@ static void a_producer_reads_its_own_region_without_serving_it(void **state) {
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2,
                                              .serving = PERCORE_SERVE_POLLED});
-  percore_slot_t slot;
   uint64_t values[6];
-  assert_return_code(percore_attach(region, "a", 1, &slot), errno);
+  percore_slot_t slot = unit_attach(region, 1);
   percore_poll_at(slot, slot.head->last_tsc + 10, 7);
   read_own(0, 1, values, 6);
   assert_int_equal(values[0], 10);
   assert_int_equal(values[5], 7);
   assert_int_equal(status_of(region).readers, 0);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_reader_in_the_producer_follows_the_next_region(void **state) {
@@ -242,8 +233,7 @@ static void a_reader_in_the_producer_follows_the_next_region(void **state) {
   assert_int_equal(percore_refresh(reader), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
   assert_return_code(percore_destroy(region), errno);
-  assert_int_equal(percore_refresh(reader), -1);
-  assert_int_equal(errno, ENOENT);
+  assert_fails(percore_refresh(reader), ENOENT);
   assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
   assert_string_not_equal(percore_reader_error(reader), "");
   region = create(NULL, &options);
@@ -267,11 +257,9 @@ a_reader_sees_each_slot_the_shared_block_and_the_minimum(void **state) {
   struct percore_region *region =
       create(&levels, &(struct percore_options){.cores = 2});
   percore_slot_t slots[2];
-  percore_core_table_t table;
-  percore_shared_table_t shared;
   uint64_t values[3];
-  assert_return_code(percore_core_table(region, 0, &table), errno);
-  assert_return_code(percore_shared_table(region, 0, &shared), errno);
+  percore_core_table_t table = unit_core_table(region, 0);
+  percore_shared_table_t shared = unit_shared_table(region, 0);
   for (int s = 0; s < 2; s++) {
     assert_return_code(percore_attach(region, "a", s, &slots[s]), errno);
     percore_core_row_t row = percore_core_row(slots[s], table, 0);
@@ -306,11 +294,9 @@ static void a_key_can_be_a_mac_address(void **state) {
   struct percore_region *region =
       create(&stations, &(struct percore_options){.cores = 2});
   struct percore_reader *reader;
-  uint32_t row;
   uint64_t value;
   char name[32];
-  assert_return_code(percore_row_add_key(region, 0, 0x02000000000a, &row),
-                     errno);
+  uint32_t row = unit_row_of_key(region, 0, 0x02000000000a);
   assert_return_code(percore_open(&reader, "author", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
   assert_return_code(percore_read_row(reader, 1, row, PERCORE_TOTAL, name,
@@ -369,8 +355,7 @@ static void a_sink_prints_its_reason_once(void **state) {
   struct percore_region *region;
   FILE *file = begin_to_listen();
   for (int tries = 0; tries < 20; tries++) {
-    assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
-    assert_int_equal(errno, ENOENT);
+    assert_fails(percore_create(&region, "author", NULL, 0, &options), ENOENT);
   }
   end_listening(file);
   assert_int_equal(lines_said(), 1);
@@ -455,8 +440,7 @@ static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
   (void)state;
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
-  percore_slot_t slot;
-  assert_return_code(percore_attach(region, "a", 0, &slot), errno);
+  percore_slot_t slot = unit_attach(region, 0);
   pid_t child = fork();
   if (child == 0) {
     struct percore_region_status status = {.size = sizeof(status)};
@@ -470,8 +454,7 @@ static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
   int left;
   assert_int_equal(waitpid(child, &left, 0), child);
   assert_int_equal(left, 0);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_status_of_an_older_size_is_filled_up_to_its_size(void **state) {
@@ -479,8 +462,7 @@ static void a_status_of_an_older_size_is_filled_up_to_its_size(void **state) {
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
   struct percore_region_status status = {.size = sizeof(status) + 1};
-  assert_int_equal(percore_status(region, &status), -1);
-  assert_int_equal(errno, EINVAL);
+  assert_fails(percore_status(region, &status), EINVAL);
   status = (struct percore_region_status){
       .size = offsetof(struct percore_region_status, readers), .slots = 77};
   assert_return_code(percore_status(region, &status), errno);

@@ -1,5 +1,5 @@
-/* Tests that rows can be reused while workers still use the old rows: every
- * count must be counted for the right row. */
+/* Tests the reuse of rows while workers may still use the removed rows: every
+ * count must go to the object for which it was counted. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -202,9 +202,8 @@ static void a_waiting_row_does_not_hold_up_a_later_row(void **state) {
   remove_port(&pair, 1);
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.b);
-  assert_true(is_added(
-      /* Both workers have passed a quiescent point since the removal. */
-      &pair, 0));
+  /* Both workers have passed a quiescent point since the first removal. */
+  assert_true(is_added(&pair, 0));
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.a);
   assert_true(is_added(&pair, 1));

@@ -22,54 +22,38 @@
 #include "region/view.h"
 #include "region/writer.h"
 #include "region_unit.h"
+#include "temp_tree.h"
 
 static void each_storage_counts_in_its_own_way(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
+  struct percore_region *region = *state;
   percore_owned_table_t sessions;
-  percore_shared_table_t slow, shared_ports;
-  uint32_t port, session, request;
-  uint64_t values[64];
-  assert_return_code(percore_attach(region, "worker", 1, &slot), 0);
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  percore_slot_t slot = unit_attach(region, 1);
+  percore_core_table_t ports = unit_core_table(region, PORT);
   assert_return_code(percore_owned_table(region, SESSION, &sessions), 0);
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_shared_table(region, PORT, &shared_ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_row_add_key(region, SESSION, 7, &session), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &request), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  percore_shared_table_t shared_ports = unit_shared_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  uint32_t session = unit_row_of_key(region, SESSION, 7);
+  uint32_t request = unit_row(region, SLOW, "cli");
   percore_add(percore_core_row(slot, ports, port), PACKETS, 3);
   percore_shared_add(percore_shared_row(shared_ports, port), PACKETS, 2);
   percore_add(percore_owned_row(sessions, session), BYTES, 100);
   percore_shared_add(percore_shared_row(slow, request), 0, 5);
   percore_shared_set(percore_shared_row(slow, request), 1, 1);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, PORT, port, values);
-  assert_int_equal(values[PACKETS], 5);
-  unit_totals(reader, SESSION, session, values);
-  assert_int_equal(values[PACKETS], 0);
-  assert_int_equal(values[BYTES], 100);
-  unit_totals(reader, SLOW, request, values);
-  assert_int_equal(values[0], 5);
-  assert_int_equal(values[1], 1);
-  region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(unit_read(PORT, port, PACKETS), 5);
+  assert_int_equal(unit_read(SESSION, session, PACKETS), 0);
+  assert_int_equal(unit_read(SESSION, session, BYTES), 100);
+  assert_int_equal(unit_read(SLOW, request, 0), 5);
+  assert_int_equal(unit_read(SLOW, request, 1), 1);
 }
 
 static void
 a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t in, out;
-  percore_core_table_t ports;
-  uint32_t port;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_attach(region, "in", 0, &in), 0);
-  assert_return_code(percore_attach(region, "out", 2, &out), 0);
+  struct percore_region *region = *state;
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_slot_t in = unit_attach(region, 0);
+  percore_slot_t out = unit_attach(region, 2);
   percore_gauge_add(percore_core_row(in, ports, port), DEPTH, 10);
   percore_gauge_add(percore_core_row(out, ports, port), DEPTH, -4);
   struct region_reader *reader = unit_connect();
@@ -77,42 +61,26 @@ a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   assert_return_code(percore_detach(region, out), 0);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, in), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_maximum_level_is_that_of_all_used_slots(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t one, two;
-  percore_core_table_t globals;
-  uint64_t values[2];
-  assert_return_code(percore_core_table(region, GLOBALS, &globals), 0);
-  assert_return_code(percore_attach(region, "one", 0, &one), 0);
-  assert_return_code(percore_attach(region, "two", 3, &two), 0);
+  struct percore_region *region = *state;
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
+  percore_slot_t one = unit_attach(region, 0);
+  percore_slot_t two = unit_attach(region, 3);
   percore_set(percore_core_row(one, globals, 0), 1, 9);
   percore_set(percore_core_row(two, globals, 0), 1, 4);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, GLOBALS, 0, values);
-  assert_int_equal(values[1], 9);
-  region_reader_close(reader);
-  assert_return_code(percore_detach(region, one), 0);
-  assert_return_code(percore_detach(region, two), 0);
-  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(unit_read(GLOBALS, 0, 1), 9);
 }
 
 static void a_histogram_counts_each_value_once(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
+  struct percore_region *region = *state;
   percore_histogram_t latency;
-  uint32_t port;
   uint64_t values[64] = {0}, sum = 0;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
   assert_return_code(percore_histogram(region, PORT, LATENCY, &latency), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_slot_t slot = unit_attach(region, 0);
   for (uint64_t value = 0; value < 5000; value++)
     percore_hist_add(percore_core_row(slot, ports, port), latency, value);
   struct region_reader *reader = unit_connect();
@@ -121,8 +89,6 @@ static void a_histogram_counts_each_value_once(void **state) {
     sum += values[LATENCY_COLUMN + b];
   assert_int_equal(sum, 5000);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -130,8 +96,7 @@ static void a_histogram_counts_each_value_once(void **state) {
  */
 
 static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = *state;
   percore_slot_t slots[4];
   assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
   assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
@@ -144,9 +109,7 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   assert_string_equal(view.name, "b");
   /* Both extra slots are in use, so the fourth slot is a sink and counts as
    * refused. */
-  errno = 0;
-  assert_int_equal(percore_attach(region, "d", 1, &slots[3]), -1);
-  assert_int_equal(errno, ENOSPC);
+  assert_fails(percore_attach(region, "d", 1, &slots[3]), ENOSPC);
   percore_poll(slots[3], 1);
   assert_int_equal(region_reader_attach_refused(reader), 1);
   /* An extra slot keeps its core: no thread of another core gets the slot. */
@@ -158,9 +121,6 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   region_reader_slot(reader, 5, &view);
   assert_string_equal(view.name, "g");
   region_reader_close(reader);
-  for (int i = 0; i < 3; i++)
-    assert_return_code(percore_detach(region, slots[i]), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 struct doomed {
@@ -209,18 +169,14 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[0], 13);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  unit_end(region);
 }
 
 static void a_region_with_attached_threads_is_not_destroyed(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  errno = 0;
-  assert_int_equal(percore_destroy(region), -1);
-  assert_int_equal(errno, EBUSY);
+  percore_slot_t slot = unit_attach(region, 0);
+  assert_fails(percore_destroy(region), EBUSY);
   assert_return_code(percore_detach(region, slot), 0);
   assert_int_equal(percore_detach(region, slot), -1);
   assert_return_code(percore_destroy(region), 0);
@@ -230,147 +186,115 @@ static void a_region_with_attached_threads_is_not_destroyed(void **state) {
  * Rows
  */
 
+/* Fills the table `port` with eth0, eth1, ... */
+static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
+  for (int i = 0; i < PORT_ROWS; i++) {
+    char name[8];
+    snprintf(name, sizeof(name), "eth%d", i);
+    rows[i] = unit_row(region, PORT, name);
+  }
+}
+
 static void a_live_name_is_not_added_twice(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  uint32_t row, again;
-  assert_return_code(percore_row_add(region, PORT, "eth0", &row), 0);
-  errno = 0;
-  assert_int_equal(percore_row_add(region, PORT, "eth0", &again), -1);
-  assert_int_equal(errno, EEXIST);
+  struct percore_region *region = *state;
+  uint32_t row = unit_row(region, PORT, "eth0"), again;
+  assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
   assert_int_equal(again, row);
   assert_return_code(percore_row_remove(region, PORT, row, 0), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &again), 0);
-  assert_return_code(percore_destroy(region), 0);
+  (void)unit_row(region, PORT, "eth0");
 }
 
 static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
+  struct percore_region *region = *state;
   uint32_t rows[PORT_ROWS], row;
-  char name[8];
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  for (int i = 0; i < PORT_ROWS; i++) {
-    snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(region, PORT, name, &rows[i]), 0);
-  }
-  errno = 0;
-  assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
-  assert_int_equal(errno, ENOSPC);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 0);
+  add_ports(region, rows);
+  assert_fails(percore_row_add(region, PORT, "eth9", &row), ENOSPC);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 7);
   assert_return_code(percore_row_remove(region, PORT, rows[1], 0), 0);
   /* The worker still uses eth1 and counts for it. */
-  assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_row_add(region, PORT, "eth9", &row), EAGAIN);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
   percore_quiescent(slot);
-  assert_return_code(percore_row_add(region, PORT, "eth9", &row), 0);
+  row = unit_row(region, PORT, "eth9");
   assert_int_equal(row, rows[1]);
   percore_add(percore_core_row(slot, ports, row), PACKETS, 1);
   struct region_reader *reader = unit_connect();
   assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 1);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void
 an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = *state;
   struct percore_region_status status = {.size = sizeof(status)};
-  percore_slot_t slot;
   uint32_t row, rows[2];
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  percore_slot_t slot = unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
-  assert_int_equal(percore_row_add_key(region, FLOW, 3, &row), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 0);
   percore_quiescent(slot);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
-  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
-  assert_int_equal(errno, ENOSPC);
+  row = unit_row_of_key(region, FLOW, 3);
+  assert_fails(percore_row_add_key(region, FLOW, 4, &row), ENOSPC);
   assert_return_code(percore_status(region, &status), 0);
   assert_int_equal(status.adds_refused, 1);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_sleeping_worker_holds_up_no_row(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  uint32_t row, rows[2];
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  struct percore_region *region = *state;
+  uint32_t rows[2];
+  percore_slot_t slot = unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   percore_sleep(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  uint32_t row = unit_row_of_key(region, FLOW, 3);
   percore_wake(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
-  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_row_add_key(region, FLOW, 4, &row), EAGAIN);
   assert_return_code(percore_detach(region, slot), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  uint32_t rows[2], row;
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  struct percore_region *region = *state;
+  uint32_t rows[2];
+  (void)unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_return_code(
       percore_row_remove(region, FLOW, rows[1], PERCORE_NO_UPDATE_IN_FLIGHT),
       0);
-  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  uint32_t row = unit_row_of_key(region, FLOW, 3);
   assert_int_equal(row, rows[1]);
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void the_oldest_removed_row_is_used_first(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  uint32_t rows[PORT_ROWS], row;
-  char name[8];
-  for (int i = 0; i < PORT_ROWS; i++) {
-    snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(region, PORT, name, &rows[i]), 0);
-  }
+  struct percore_region *region = *state;
+  uint32_t rows[PORT_ROWS];
+  add_ports(region, rows);
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
     assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
   /* The row in the middle is added by number. */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
-  assert_return_code(percore_row_add(region, PORT, "first", &row), 0);
+  uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
   assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
   assert_int_equal(row, rows[3]);
-  assert_int_equal(percore_row_add(region, PORT, "third", &row), -1);
-  assert_int_equal(errno, ENOSPC);
-  assert_return_code(percore_destroy(region), 0);
+  assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
 }
 
 static void a_live_row_number_is_not_added_twice(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = *state;
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
-  assert_int_equal(percore_row_add_at(region, FLOW, 1, NULL, 6), -1);
-  assert_int_equal(errno, EEXIST);
-  assert_return_code(percore_destroy(region), 0);
+  assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);
 }
 
 /* Tables of every storage, with and without PERCORE_NO_RESET. */
@@ -425,17 +349,15 @@ static void count_churn(struct percore_region *region, uint32_t t,
 static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
   (void)s;
   struct percore_region *region;
-  percore_slot_t slot;
   uint64_t values[CHURN_COLUMNS];
-  uint32_t row;
   assert_return_code(percore_create(&region, "unit", churn_tables,
                                     COUNT_OF(churn_tables), NULL),
                      errno);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), errno);
+  percore_slot_t slot = unit_attach(region, 0);
   struct region_reader *reader = unit_connect();
   for (uint32_t t = 0; t < COUNT_OF(churn_tables); t++) {
     bool resets = (churn_tables[t].flags & PERCORE_NO_RESET) == 0;
-    assert_return_code(percore_row_add_key(region, t, 1, &row), errno);
+    uint32_t row = unit_row_of_key(region, t, 1);
     count_churn(region, t, slot, 5);
     assert_return_code(
         percore_row_remove(region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
@@ -455,26 +377,17 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
     assert_int_equal(unit_shown(reader, t, row, CHURN_DEPTH), 2);
   }
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  unit_end(region);
 }
 
 static void a_state_begins_at_zero_with_its_row(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
-  uint64_t values[2];
-  uint32_t row;
-  assert_return_code(percore_shared_table(region, SLOW, &slow), errno);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), errno);
+  struct percore_region *region = *state;
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_set(percore_shared_row(slow, row), 1, 1);
   assert_return_code(percore_row_remove(region, SLOW, row, 0), errno);
   assert_return_code(percore_row_add_at(region, SLOW, row, "gui", 0), errno);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, SLOW, row, values);
-  assert_int_equal(values[1], 0);
-  region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
+  assert_int_equal(unit_read(SLOW, row, 1), 0);
 }
 
 static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
@@ -484,36 +397,22 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   static const struct percore_table tables[] = {
       {.name = "queue", .fields = fields, .field_count = 2, .max_rows = 2}};
   struct percore_region *region;
-  percore_slot_t slot;
-  percore_core_table_t queues;
-  uint32_t row;
-  uint64_t values[2];
   assert_return_code(percore_create(&region, "unit", tables, 1, NULL), errno);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), errno);
-  assert_return_code(percore_core_table(region, 0, &queues), errno);
-  assert_return_code(percore_row_add_key(region, 0, 1, &row), errno);
+  percore_slot_t slot = unit_attach(region, 0);
+  percore_core_table_t queues = unit_core_table(region, 0);
+  uint32_t row = unit_row_of_key(region, 0, 1);
   percore_set(percore_core_row(slot, queues, row), 1, 9);
-  errno = 0;
-  assert_int_equal(percore_row_remove(region, 0, row, 0), -1);
-  assert_int_equal(errno, ENOTSUP);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, 0, row, values);
-  assert_int_equal(values[1], 9);
-  region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), errno);
-  assert_return_code(percore_destroy(region), errno);
+  assert_fails(percore_row_remove(region, 0, row, 0), ENOTSUP);
+  assert_int_equal(unit_read(0, row, 1), 9);
+  unit_end(region);
 }
 
 static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  uint32_t port;
+  struct percore_region *region = *state;
   uint64_t values[64];
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_row_t row = percore_core_row(slot, ports, port);
   percore_add(row, PACKETS, 40);
   percore_gauge_add(row, DEPTH, 3);
@@ -525,17 +424,13 @@ static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
   unit_totals(reader, PORT, port, values);
   assert_int_equal(values[PACKETS], 42);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static void a_reader_can_reset_a_row_and_everything(void **state) {
   unit_need_receivers(state);
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t ports;
-  uint32_t port;
-  assert_return_code(percore_shared_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_shared_table_t ports = unit_shared_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
   percore_shared_row_t row = percore_shared_row(ports, port);
   percore_shared_add(row, PACKETS, 42);
   struct region_reader *reader = unit_connect();
@@ -554,22 +449,16 @@ static void a_reader_can_reset_a_row_and_everything(void **state) {
 }
 
 static void a_reset_inside_a_section_changes_nothing(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  uint32_t port;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  struct percore_region *region = *state;
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_row_t row = percore_core_row(slot, ports, port);
   percore_add(row, PACKETS, 1);
   percore_add(row, BYTES, 64);
   percore_begin(slot);
   percore_add(row, PACKETS, 1); /* the bytes have not been added yet */
-  errno = 0;
-  assert_int_equal(percore_reset(region, PORT, port), -1);
-  assert_int_equal(errno, EAGAIN);
+  assert_fails(percore_reset(region, PORT, port), EAGAIN);
   percore_add(row, BYTES, 64);
   percore_end(slot);
   struct region_reader *reader = unit_connect();
@@ -578,8 +467,6 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   assert_int_equal(unit_shown(reader, PORT, port, BYTES), 0);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -599,8 +486,7 @@ static void use_sinks(struct percore_region *region) {
   assert_int_equal(percore_owned_table(region, SESSION, &owned), -1);
   assert_int_equal(percore_shared_table(region, SLOW, &shared), -1);
   assert_int_equal(percore_histogram(region, PORT, LATENCY, &histogram), -1);
-  assert_int_equal(percore_row_add(region, PORT, "eth0", &row), -1);
-  assert_int_equal(errno, ENODEV);
+  assert_fails(percore_row_add(region, PORT, "eth0", &row), ENODEV);
   percore_begin(slot);
   percore_add(percore_core_row(slot, core, row), PERCORE_MAX_COLUMNS - 1, 1);
   percore_hist_add(percore_core_row(slot, core, row), histogram, 5);
@@ -635,10 +521,8 @@ static void
 the_second_region_of_a_name_gets_eaddrinuse_and_a_sink(void **state) {
   (void)state;
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
-  errno = 0;
-  assert_int_equal(percore_create(&second, "unit", unit_tables, TABLES, NULL),
-                   -1);
-  assert_int_equal(errno, EADDRINUSE);
+  assert_fails(percore_create(&second, "unit", unit_tables, TABLES, NULL),
+               EADDRINUSE);
   use_sinks(second);
   struct percore_options options = {.size = sizeof(options), .instance = "1"};
   assert_return_code(
@@ -648,17 +532,14 @@ the_second_region_of_a_name_gets_eaddrinuse_and_a_sink(void **state) {
 }
 
 static void a_missing_row_or_table_is_a_sink(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_slot_t slot;
-  percore_core_table_t ports, wrong;
-  uint32_t port, row;
+  struct percore_region *region = *state;
+  percore_core_table_t wrong;
+  uint32_t row;
   uint64_t values[64], *before;
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_int_equal(percore_row_add(region, PORT, "", &row), -1);
-  assert_int_equal(errno, EINVAL);
+  percore_slot_t slot = unit_attach(region, 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  (void)unit_row(region, PORT, "eth0");
+  assert_fails(percore_row_add(region, PORT, "", &row), EINVAL);
   before = percore_core_row(slot, ports, row).core_cells;
   percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
   assert_int_equal(before[PACKETS], 9);
@@ -673,57 +554,40 @@ static void a_missing_row_or_table_is_a_sink(void **state) {
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[0], 0);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
  * Memory
  */
 
-static char *memory_root;
+static struct temp_tree memory_root;
 
 static void write_meminfo(unsigned long available_kb) {
-  char path[128];
-  snprintf(path, sizeof(path), "%s/proc/meminfo", memory_root);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fprintf(file, "MemTotal: 1000000 kB\nMemAvailable: %lu kB\n", available_kb);
-  fclose(file);
+  char text[64];
+  snprintf(text, sizeof(text), "MemAvailable: %lu kB\n", available_kb);
+  temp_tree_write(&memory_root, "/proc/meminfo", text);
 }
 
 static int make_memory_root(void **state) {
-  static char root[32];
-  char path[64];
   (void)state;
-  strcpy(root, "/tmp/percore-mem-XXXXXX");
-  memory_root = mkdtemp(root);
-  snprintf(path, sizeof(path), "%s/proc", root);
-  if (memory_root == NULL || mkdir(path, 0700) != 0)
-    return -1;
-  region_memory_root = memory_root;
+  temp_tree_make(&memory_root);
+  region_memory_root = memory_root.root;
   return 0;
 }
 
 static int remove_memory_root(void **state) {
-  char path[64];
   (void)state;
   region_memory_root = "";
-  snprintf(path, sizeof(path), "%s/proc/meminfo", memory_root);
-  unlink(path);
-  snprintf(path, sizeof(path), "%s/proc", memory_root);
-  rmdir(path);
-  return rmdir(memory_root);
+  temp_tree_remove(&memory_root);
+  return 0;
 }
 
 static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
   (void)state;
   struct percore_region *region;
   write_meminfo(1);
-  errno = 0;
-  assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
-                   -1);
-  assert_int_equal(errno, ENOMEM);
+  assert_fails(percore_create(&region, "unit", unit_tables, TABLES, NULL),
+               ENOMEM);
   use_sinks(region);
 }
 
@@ -742,20 +606,15 @@ static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   write_meminfo(1000000);
   assert_return_code(percore_create(&region, "big", &table, 1, &options), 0);
   write_meminfo(100);
-  errno = 0;
-  assert_int_equal(percore_reserve(region, 0, 1000000), -1);
-  assert_int_equal(errno, ENOMEM);
-  assert_int_equal(percore_row_add(region, 0, "a", &row), -1);
-  assert_int_equal(errno, ENOMEM);
+  assert_fails(percore_reserve(region, 0, 1000000), ENOMEM);
+  assert_fails(percore_row_add(region, 0, "a", &row), ENOMEM);
   write_meminfo(1);
-  assert_int_equal(percore_attach(region, NULL, 0, &slot), -1);
-  assert_int_equal(errno, ENOMEM);
+  assert_fails(percore_attach(region, NULL, 0, &slot), ENOMEM);
   percore_poll(slot, 1);
   write_meminfo(1000000);
-  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
-  assert_return_code(percore_row_add(region, 0, "a", &row), 0);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  slot = unit_attach(region, 0);
+  (void)unit_row(region, 0, "a");
+  unit_end(region);
 }
 
 static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
@@ -773,16 +632,21 @@ static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
   assert_int_equal(error, EFBIG);
 }
 
-static uint64_t resident_kb(void) {
+/* Returns the number that follows a key in a file of /proc. */
+static unsigned long number_in(const char *path, const char *key) {
   char line[256];
-  uint64_t kb = 0;
-  FILE *file = fopen("/proc/self/status", "r");
+  unsigned long number = 0;
+  FILE *file = fopen(path, "r");
   assert_non_null(file);
   while (fgets(line, sizeof(line), file) != NULL)
-    if (sscanf(line, "RssShmem: %lu", &kb) == 1)
-      break;
+    if (strncmp(line, key, strlen(key)) == 0)
+      number = strtoul(line + strlen(key), NULL, 10);
   fclose(file);
-  return kb;
+  return number;
+}
+
+static unsigned long resident_kb(void) {
+  return number_in("/proc/self/status", "RssShmem:");
 }
 
 static void mlockall_does_not_fill_a_sparse_region(void **state) {
@@ -798,7 +662,7 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
     print_message("skipped: mlockall: %s\n", strerror(errno));
     skip();
   }
-  uint64_t before = resident_kb();
+  unsigned long before = resident_kb();
   int rc = percore_create(&region, "big", &table, 1, NULL);
   munlockall();
   assert_return_code(rc, 0);
@@ -839,22 +703,9 @@ static bool must_ask_for_huge_pages(void) {
 
 enum { MADV_COLLAPSE_ = 25 };
 
-/* True if the kernel makes huge pages of shared memory on request. */
-static bool kernel_makes_huge_pages(void) {
-  int fd = memfd_create("unit", MFD_CLOEXEC);
-  unsigned char *map =
-      region_memory_map(fd, REGION_HUGE_PAGE, PROT_READ | PROT_WRITE);
-  bool made = map != NULL && ftruncate(fd, REGION_HUGE_PAGE) == 0 &&
-              (map[0] = 1) &&
-              madvise(map, REGION_HUGE_PAGE, MADV_COLLAPSE_) == 0;
-  munmap(map, REGION_HUGE_PAGE);
-  close(fd);
-  return made;
-}
-
-/* Returns how many huge pages the kernel makes of some arrays, with one request
- * per array: if free memory is fragmented, the kernel stops at the first
- * failure. */
+/* Returns how many huge pages the kernel makes of some arrays. Makes one
+ * request per array, because the kernel stops at the first failure if free
+ * memory is fragmented. */
 static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   uint64_t length = in_each * REGION_HUGE_PAGE, all = arrays * length;
   int fd = memfd_create("unit", MFD_CLOEXEC);
@@ -872,7 +723,8 @@ static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
 
 static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   (void)state;
-  /* Births and cells, and half as much each for generation words and keys. */
+  /* Of the arrays, births and cells take 8 huge pages each; generation words
+   * and keys take 4 each. */
   enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}};
   struct percore_table table = {.name = "big",
@@ -883,10 +735,9 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
                                 .flags = PERCORE_NO_RESET};
   struct percore_region *region;
   percore_owned_table_t rows;
-  uint64_t values[2];
   assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
   assert_int_equal((uintptr_t)region->map % REGION_HUGE_PAGE, 0);
-  if (!kernel_makes_huge_pages()) {
+  if (huge_pages_of_arrays(1, 1) == 0) {
     percore_destroy(region);
     print_message("skipped: this kernel makes no huge pages of shared memory "
                   "when asked (MADV_COLLAPSE, Linux 6.1)\n");
@@ -901,29 +752,18 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   uint64_t most = ARRAYS * IN_EACH;
   if (pages + SOME < most) {
     most = huge_pages_of_arrays(ARRAYS, IN_EACH);
-    print_message("%d huge pages; the kernel itself now made %d of %d\n",
+    print_message("%d huge pages; on request the kernel now makes %d of %d\n",
                   (int)pages, (int)most, ARRAYS * IN_EACH);
   }
   assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
   assert_return_code(percore_owned_table(region, 0, &rows), errno);
   percore_add(percore_owned_row(rows, 0), 1, 7);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, 0, 0, values);
-  assert_int_equal(values[1], 7);
-  region_reader_close(reader);
+  assert_int_equal(unit_read(0, 0, 1), 7);
   assert_return_code(percore_destroy(region), errno);
 }
 
 static unsigned long free_huge_pages(void) {
-  char line[256];
-  unsigned long pages = 0;
-  FILE *file = fopen("/proc/meminfo", "r");
-  assert_non_null(file);
-  while (fgets(line, sizeof(line), file) != NULL)
-    if (sscanf(line, "HugePages_Free: %lu", &pages) == 1)
-      break;
-  fclose(file);
-  return pages;
+  return number_in("/proc/meminfo", "HugePages_Free:");
 }
 
 static void
@@ -939,25 +779,18 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
     assert_int_equal(errno, ENOMEM);
     use_sinks(region);
     if (pages < 5) {
-      print_message("no huge pages here: only the lack of them was tested\n");
+      print_message(
+          "no huge pages are free here: only the failure was tested\n");
       return;
     }
   }
   assert_return_code(rc, errno);
-  percore_slot_t slot;
-  percore_core_table_t ports;
-  uint32_t port;
-  uint64_t values[64];
-  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_attach(region, NULL, 1, &slot), 0);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  percore_slot_t slot = unit_attach(region, 1);
   percore_add(percore_core_row(slot, ports, port), PACKETS, 8);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, PORT, port, values);
-  assert_int_equal(values[PACKETS], 8);
-  region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(unit_read(PORT, port, PACKETS), 8);
+  unit_end(region);
   assert_int_equal(free_huge_pages(), pages);
 }
 
@@ -1003,8 +836,8 @@ static void of_many_connections_the_oldest_is_dropped(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Connects 40 times as nobody. The last connections stay open until the child
- * ends. */
+/* Connects 40 times as the user nobody. The last connections stay open until
+ * the child ends. */
 static _Noreturn void connect_as_nobody(const char path[108], int done) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);
@@ -1075,7 +908,6 @@ static void a_probe_evicts_no_reader(void **state) {
 
 static void garbage_on_the_socket_ends_that_connection_only(void **state) {
   (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
@@ -1089,34 +921,33 @@ static void garbage_on_the_socket_ends_that_connection_only(void **state) {
   close(fd);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_storage_counts_in_its_own_way),
-      cmocka_unit_test(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
-      cmocka_unit_test(a_maximum_level_is_that_of_all_used_slots),
-      cmocka_unit_test(a_histogram_counts_each_value_once),
-      cmocka_unit_test(two_threads_on_one_core_have_slots_with_its_label),
+      REGION_TEST(each_storage_counts_in_its_own_way),
+      REGION_TEST(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
+      REGION_TEST(a_maximum_level_is_that_of_all_used_slots),
+      REGION_TEST(a_histogram_counts_each_value_once),
+      REGION_TEST(two_threads_on_one_core_have_slots_with_its_label),
       cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
-      cmocka_unit_test(a_live_name_is_not_added_twice),
-      cmocka_unit_test(a_removed_row_is_free_only_after_a_quiescent_point),
-      cmocka_unit_test(an_add_that_only_has_to_wait_is_not_counted_as_refused),
-      cmocka_unit_test(a_sleeping_worker_holds_up_no_row),
-      cmocka_unit_test(the_caller_may_say_that_no_update_is_in_flight),
-      cmocka_unit_test(the_oldest_removed_row_is_used_first),
-      cmocka_unit_test(a_live_row_number_is_not_added_twice),
+      REGION_TEST(a_live_name_is_not_added_twice),
+      REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
+      REGION_TEST(an_add_that_only_has_to_wait_is_not_counted_as_refused),
+      REGION_TEST(a_sleeping_worker_holds_up_no_row),
+      REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
+      REGION_TEST(the_oldest_removed_row_is_used_first),
+      REGION_TEST(a_live_row_number_is_not_added_twice),
       cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
-      cmocka_unit_test(a_state_begins_at_zero_with_its_row),
+      REGION_TEST(a_state_begins_at_zero_with_its_row),
       cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
-      cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
+      REGION_TEST(a_reset_shows_zero_and_leaves_gauges_and_cells),
       cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
-      cmocka_unit_test(a_reset_inside_a_section_changes_nothing),
+      REGION_TEST(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
       cmocka_unit_test(the_second_region_of_a_name_gets_eaddrinuse_and_a_sink),
-      cmocka_unit_test(a_missing_row_or_table_is_a_sink),
+      REGION_TEST(a_missing_row_or_table_is_a_sink),
       cmocka_unit_test_setup_teardown(
           too_little_memory_at_create_is_enomem_and_a_sink, make_memory_root,
           remove_memory_root),
@@ -1132,7 +963,7 @@ int main(void) {
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(a_user_with_many_connections_loses_its_own),
       cmocka_unit_test(a_probe_evicts_no_reader),
-      cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),
+      REGION_TEST(garbage_on_the_socket_ends_that_connection_only),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

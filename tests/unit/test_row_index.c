@@ -21,7 +21,7 @@ static void rows_are_found_by_name_until_they_are_removed(void **state) {
   row_index_init(&index, names, sizeof(names[0]), sizeof(names[0]));
   bool live[ROWS] = {false};
   unsigned seed = 3;
-  /* Adds and removes names whose hashes collide, in random order. */
+  /* Adds and removes rows in random order. The hashes of many names collide. */
   for (int step = 0; step < 40000; step++) {
     uint32_t row = (uint32_t)rand_r(&seed) % ROWS, found;
     if (live[row]) {
