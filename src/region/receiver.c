@@ -53,6 +53,22 @@ static int keep_only(int fd) {
   return 0;
 }
 
+/* Forks a process that runs `run` with one end of a new socket, and stores the
+ * other end. Returns the pid, or -1 with errno. */
+static pid_t start_process(void (*run)(int), int *socket) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  pid_t pid = fork_unseen();
+  if (pid == 0)
+    run(keep_only(ends[1]));
+  region_close_fd(&ends[1]);
+  *socket = ends[0];
+  if (pid < 0)
+    region_close_fd(socket);
+  return pid;
+}
+
 /* ---------------------------------------------------------------------------
  * The receiver: starts receptions, holds nothing that producers sent
  */
@@ -119,22 +135,13 @@ static struct process *start_reception(struct receiver *receiver,
                                        const struct region_request *request,
                                        int *socket,
                                        enum region_offence *offence) {
-  int ends[2];
   struct process *place = find_place(receiver, request, offence);
   if (place == NULL)
     return NULL;
+  pid_t pid = start_process(region_reception_run, socket);
   *offence = REGION_TOO_MANY;
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+  if (pid < 0)
     return NULL;
-  pid_t pid = fork_unseen();
-  if (pid == 0)
-    region_reception_run(keep_only(ends[1]));
-  close(ends[1]);
-  *socket = ends[0];
-  if (pid < 0) {
-    region_close_fd(socket);
-    return NULL;
-  }
   *place = (struct process){.pid = pid, .request = *request};
   return place;
 }
@@ -219,7 +226,7 @@ static bool has_descriptors(void) {
 
 static _Noreturn void serve(int control) {
   static struct receiver receiver = {.shared_socket = -1};
-  receiver.control = keep_only(control);
+  receiver.control = control;
   prctl(PR_SET_NAME, "percore-receive");
   receiver.may_share = has_descriptors();
   for (;;) {
@@ -248,26 +255,15 @@ struct region_receiver *region_receiver_new(void) {
 }
 
 int region_receiver_start(struct region_receiver *receiver) {
-  int ends[2];
   sigset_t all, before;
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t pid = fork_unseen();
-  if (pid == 0)
-    serve(ends[1]);
-  int saved = errno;
+  pid_t pid = start_process(serve, &receiver->control);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  close(ends[1]);
-  errno = saved;
-  if (pid < 0) {
-    region_close_fd(&ends[0]);
+  if (pid < 0)
     return -1;
-  }
   receiver->pid = pid;
   receiver->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-  receiver->control = ends[0];
   return 0;
 }
 
