@@ -28,20 +28,16 @@ struct region_directory {
   size_t strings_left; /* how many bytes of strings parsing may still use */
 };
 
-/* Returns how many bytes region_directory_parse needs, given a copy of the
- * header; 0 with a fault if the header is invalid. region_size is the size of
- * the region's memory. */
-size_t region_directory_size(const struct region_header *header,
-                             uint64_t region_size, uint64_t max_size,
-                             struct region_fault *fault);
+/* Checks a copy of the header. If it is valid, region_directory_parse needs
+ * directory_size bytes. region_size is the size of the region's memory. */
+bool region_header_is_valid(const struct region_header *header,
+                            uint64_t region_size, struct region_fault *fault);
 
 /* Parses a private copy of `size` bytes. Returns 0, or -1 with a fault and
- * nothing to free: EPROTO with the rule that the region breaks, EFBIG (larger
- * than max_size) or ENOMEM. */
+ * nothing to free: EPROTO with the rule that the region breaks, or ENOMEM. */
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
-                           uint64_t region_size, uint64_t max_size,
-                           struct region_fault *fault);
+                           uint64_t region_size, struct region_fault *fault);
 
 void region_directory_free(struct region_directory *directory);
 

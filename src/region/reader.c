@@ -84,19 +84,6 @@ void region_reader_close(struct region_reader *reader) {
  * Producers come and go
  */
 
-static void say_fault(struct region_reader *reader) {
-  char why[REGION_FAULT_LINE];
-  const struct region_fault *fault = &reader->fault;
-  region_fault_text(fault, why);
-  snprintf(reader->text, sizeof(reader->text), "%s: %s%s", reader->path,
-           fault->text[0] != '\0' ? "refused: " : "", why);
-}
-
-static void fail(struct region_reader *reader, int error, const char *text) {
-  region_fails(&reader->fault, error, text);
-  say_fault(reader);
-}
-
 static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
@@ -139,7 +126,6 @@ static void take_connection(struct region_reader *reader) {
   reader->uid = reader->connection.uid;
   reader->left = false;
   reader->fault = (struct region_fault){0};
-  reader->text[0] = '\0';
 }
 
 /* Replaces the region that is gone. First gives back its share of the
@@ -148,7 +134,6 @@ static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
   if (!open_handed(reader, &view)) {
-    say_fault(reader);
     region_view_take_back(&reader->view, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
@@ -171,7 +156,7 @@ static enum region_event leave(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   reader->left = true;
   reader->ended = has_ended(&reader->view);
-  fail(reader, ECONNRESET, "");
+  region_fails(&reader->fault, ECONNRESET, "");
   return REGION_WENT;
 }
 
@@ -185,11 +170,12 @@ int region_reader_connect(struct region_reader *reader) {
                    : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (status != 0) {
-    fail(reader, errno, "");
+    region_fails(&reader->fault, errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
     region_connection_close(coming);
-    fail(reader, EACCES, "its producer runs as a user that is not allowed");
+    region_fails(&reader->fault, EACCES,
+                 "its producer runs as a user that is not allowed");
   } else {
     return 0;
   }
@@ -221,7 +207,6 @@ static bool await_hello(struct region_reader *reader) {
     region_fails(&reader->fault, ETIMEDOUT, "");
   else
     region_connection_close(coming);
-  say_fault(reader);
   return false;
 }
 
@@ -295,7 +280,14 @@ int region_reader_errno(const struct region_reader *reader) {
   return reader->fault.error;
 }
 
-const char *region_reader_error(const struct region_reader *reader) {
+const char *region_reader_error(struct region_reader *reader) {
+  const struct region_fault *fault = &reader->fault;
+  char why[REGION_FAULT_LINE];
+  if (fault->error == 0)
+    return "";
+  region_fault_text(fault, why);
+  snprintf(reader->text, sizeof(reader->text), "%s: %s%s", reader->path,
+           fault->text[0] != '\0' ? "refused: " : "", why);
   return reader->text;
 }
 
@@ -349,17 +341,11 @@ uint64_t region_reader_attach_refused(const struct region_reader *reader) {
       &reader->view, offsetof(struct region_header, attach_refused)));
 }
 
-/* Returns the live words of a table; NULL if they have no memory. */
 static const struct region_table_live *live_of(struct region_reader *reader,
                                                uint32_t t) {
-  struct region_view *view = &reader->view;
-  if (!has_view(reader) || t >= view->directory.table_count)
+  if (!has_view(reader) || t >= reader->view.directory.table_count)
     return NULL;
-  uint64_t offset = view->directory.tables[t].live_offset;
-  uint64_t size = sizeof(struct region_table_live);
-  if (region_view_data(view, offset, size, &view->known[t].live) < size)
-    return NULL;
-  return (const void *)(view->map + offset);
+  return region_view_live(&reader->view, t);
 }
 
 uint64_t region_reader_adds_refused(struct region_reader *reader,

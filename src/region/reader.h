@@ -103,7 +103,7 @@ enum region_presence region_reader_presence(const struct region_reader *reader);
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
-const char *region_reader_error(const struct region_reader *reader);
+const char *region_reader_error(struct region_reader *reader);
 
 /* Returns the path of the socket. */
 const char *region_reader_path(const struct region_reader *reader);

@@ -95,7 +95,7 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   const struct region_table *table = &view->directory.tables[t];
   const struct region_field *fields =
       &view->directory.fields[table->first_field];
-  if (view->all_sums[t]) {
+  if (view->known[t].all_sums) {
     for (uint32_t c = 0; c < table->columns; c++)
       into[c] += values[c];
     return;
@@ -118,7 +118,7 @@ static void combine_rows(const struct region_view *view, uint32_t t,
                          uint64_t *into, const uint64_t *values, uint32_t count,
                          bool first) {
   uint32_t columns = view->directory.tables[t].columns;
-  if (view->all_sums[t]) {
+  if (view->known[t].all_sums) {
     for (size_t c = 0; c < (size_t)count * columns; c++)
       into[c] += values[c];
     return;
@@ -215,9 +215,9 @@ static void add_group(const struct region_view *view, struct region_tile *tile,
   const struct region_table *table = &view->directory.tables[tile->table];
   uint32_t columns = tile->columns;
   uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
-  bool together = view->all_sums[tile->table] && columns <= CELLS_AT_ONCE &&
-                  !(tile->want & REGION_WANT_CORES) &&
-                  table->row_stride == 8 * columns;
+  bool together =
+      view->known[tile->table].all_sums && columns <= CELLS_AT_ONCE &&
+      !(tile->want & REGION_WANT_CORES) && table->row_stride == 8 * columns;
   for (uint32_t i = 0; i < group->rows; i += rows_at_once) {
     uint32_t rows = MIN(rows_at_once, group->rows - i);
     size_t cell = (size_t)(at + i) * columns;
@@ -284,10 +284,8 @@ static void read_base(struct region_view *view, struct region_tile *tile,
   uint64_t row_size = 8ull * tile->columns;
   if (offset == 0)
     return;
-  uint64_t data = region_view_data(view, offset,
-                                   ((uint64_t)first + count) * row_size, known);
-  uint64_t rows = data / row_size;
-  size_t known_rows = rows > first ? MIN(rows - first, count) : 0;
+  size_t known_rows =
+      region_view_rows(view, offset, row_size, first, count, known);
   into += (size_t)at * tile->columns;
   region_load_cells(region_view_words(view, offset + first * row_size),
                     known_rows * tile->columns,
@@ -354,7 +352,7 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
       &reader->view.directory.tables[tile->table];
   const uint64_t *word =
       region_view_generations(&reader->view, tile->table) + tile->first_row + i;
-  for (int k = 0; k<REGION_TRIES && * tries> 0; k++, --*tries) {
+  for (int k = 0; *tries > 0 && k < REGION_TRIES; k++, --*tries) {
     uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;

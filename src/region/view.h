@@ -7,11 +7,14 @@
 #include "directory.h"
 #include "reader.h"
 
-/* How many bytes of a part are known to have memory. Loading from a hole would
- * allocate memory, charged to the reader. A sealed region never gets new holes,
- * so these numbers only grow. */
+/* What the reader knows about a table. */
 struct region_known {
+  /* How many bytes of each part are known to have memory. Loading from a hole
+   * would allocate memory, charged to the reader. A sealed region never gets
+   * new holes, so these numbers only grow. */
   uint64_t live, generations, labels, births, resets, single;
+  uint32_t checked_columns; /* columns that are read under a sequence counter */
+  bool all_sums;            /* the table has no levels and no states */
 };
 
 struct region_view {
@@ -20,12 +23,9 @@ struct region_view {
   uint64_t size;
   bool huge; /* mapping it filled all holes */
   struct region_directory directory;
-  struct region_known *known; /* indexed by table */
-  uint64_t *slot_known;       /* indexed by slot and table */
-  uint64_t slots_known;       /* for the array of slot records */
-  /* Per table: how many columns are read under a sequence counter. */
-  uint32_t *checked_columns;
-  bool *all_sums; /* per table: it has no levels and no states */
+  struct region_known *known;         /* indexed by table */
+  uint64_t *slot_known;               /* indexed by slot and table */
+  uint64_t slots_known;               /* for the array of slot records */
   struct region_allowance *allowance; /* NULL if memory is not limited */
   size_t bytes;                       /* bytes taken from the allowance */
 };
@@ -47,6 +47,17 @@ void region_view_take_back(struct region_view *view, size_t bytes);
  */
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);
+
+/* Returns how many of the rows first to first + count - 1 of an array come
+ * before the first hole. `known` is what is known about the array. */
+uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
+                          uint64_t stride, uint32_t first, uint32_t count,
+                          uint64_t *known);
+
+/* Returns how many of the first `rows` generation words come before the first
+ * hole. */
+uint32_t region_view_generation_rows(struct region_view *view, uint32_t table,
+                                     uint32_t rows);
 
 static inline const uint64_t *region_view_words(const struct region_view *view,
                                                 uint64_t offset) {
@@ -73,6 +84,27 @@ static inline uint64_t region_load_acquire(const uint64_t *word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* Returns the live words of a table, or NULL if they have no memory. */
+const struct region_table_live *region_view_live(struct region_view *view,
+                                                 uint32_t table);
+
+/* Loads the label of a row, and issues an acquire fence, so that the caller can
+ * load the generation word again afterwards. Returns false, and fills in zeros,
+ * if the label has no memory. */
+enum { REGION_LABEL_WORDS = REGION_ROW_NAME_SIZE / 8 };
+bool region_view_label(struct region_view *view, uint32_t table, uint32_t row,
+                       uint64_t words[REGION_LABEL_WORDS]);
+
+/* Returns the record of a slot, or NULL if it has no memory because the slot
+ * was never used. */
+const struct region_slot *region_view_slot(struct region_view *view,
+                                           uint32_t slot);
+
+/* Copies the record of a slot. Returns false if it was changing at every
+ * attempt; the copy may then mix two owners. */
+bool region_view_copy_slot(const struct region_slot *slot,
+                           struct region_slot *copy);
+
 struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
@@ -88,7 +120,7 @@ struct region_reader {
   pid_t pid;
   uid_t uid;
   struct region_fault fault;
-  char text[REGION_FAULT_LINE + 128]; /* path and fault in one line */
+  char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };
 
 /* reader_rows.c: returns how many of the rows in use have generation words that

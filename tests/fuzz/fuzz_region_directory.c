@@ -100,8 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   /* Memory of exactly this size, so that ASan detects reads beyond it. */
   uint8_t *copy = malloc(size);
   memcpy(copy, data, size);
-  if (region_directory_parse(&directory, copy, size, region_size, MAX_SIZE,
-                             &fault) == 0) {
+  if (region_directory_parse(&directory, copy, size, region_size, &fault) ==
+      0) {
     region_directory_free(&directory);
     read_region(data, size, region_size);
   } else {

@@ -49,7 +49,7 @@ static int parse(const struct bytes *bytes, size_t size) {
   assert_non_null(copy);
   memcpy(copy, bytes->start, size);
   int rc = region_directory_parse(&directory, copy, size, bytes->region_size,
-                                  MAX_SIZE, &fault);
+                                  &fault);
   free(copy);
   if (rc == 0)
     region_directory_free(&directory);
@@ -58,14 +58,26 @@ static int parse(const struct bytes *bytes, size_t size) {
   return rc;
 }
 
+/* Asserts that the bytes break the rule, and returns the fault. */
+static struct region_fault fault_of(const struct bytes *bytes,
+                                    enum region_rule rule) {
+  struct region_directory directory;
+  struct region_fault fault;
+  assert_int_equal(region_directory_parse(&directory, bytes->start, bytes->size,
+                                          bytes->region_size, &fault),
+                   -1);
+  assert_int_equal(fault.rule, rule);
+  assert_int_equal(fault.error, EPROTO);
+  return fault;
+}
+
 static void a_directory_yields_the_producers_description(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
-                                            bytes.region_size, MAX_SIZE,
-                                            &fault),
+                                            bytes.region_size, &fault),
                      0);
   assert_string_equal(directory.name, "unit");
   assert_string_equal(directory.instance, "a");
@@ -200,7 +212,7 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
     plan.fields[first + (uint32_t)shared - 1].help = plan.fields[first].help;
     region_plan_write(&plan, copy);
     int rc = region_directory_parse(&directory, copy, size,
-                                    plan.header.region_size, MAX_SIZE, &fault);
+                                    plan.header.region_size, &fault);
     if (rc == 0)
       region_directory_free(&directory);
     else
@@ -253,16 +265,10 @@ static struct region_table *table_of(const struct bytes *bytes, uint32_t t) {
 }
 
 static void assert_overlap(const struct bytes *bytes, const char *line) {
-  struct region_directory directory;
-  struct region_fault fault;
+  struct region_fault fault = fault_of(bytes, REGION_RULE_OVERLAP);
   char text[REGION_FAULT_LINE];
-  assert_int_equal(region_directory_parse(&directory, bytes->start, bytes->size,
-                                          bytes->region_size, MAX_SIZE, &fault),
-                   -1);
   region_fault_text(&fault, text);
   assert_string_equal(text, line);
-  assert_int_equal(fault.rule, REGION_RULE_OVERLAP);
-  assert_int_equal(fault.error, EPROTO);
 }
 
 /* All tables claim the rows of the first table, so that together they claim
@@ -295,11 +301,7 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
   assert_int_equal(parse(&bytes, bytes.size), 0);
   for (uint32_t t = 2; t <= OVER; t++)
     table_of(&bytes, t)->single_offset = plan.tables[1].single_offset;
-  struct region_directory directory;
-  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
-                                          bytes.region_size, MAX_SIZE, &fault),
-                   -1);
-  assert_int_equal(fault.rule, REGION_RULE_OVERLAP);
+  fault = fault_of(&bytes, REGION_RULE_OVERLAP);
   assert_string_not_equal(fault.table, "");
   assert_non_null(strstr(fault.text, "single copies of table t"));
   region_plan_free(&plan);
@@ -367,13 +369,8 @@ static void tables_that_share_their_fields_are_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_table *session = table_of(&bytes, SESSION + 1);
-  struct region_directory directory;
-  struct region_fault fault;
   session->first_field = table_of(&bytes, PORT + 1)->first_field;
-  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
-                                          bytes.region_size, MAX_SIZE, &fault),
-                   -1);
-  assert_int_equal(fault.rule, REGION_RULE_TABLE_FIELDS);
+  struct region_fault fault = fault_of(&bytes, REGION_RULE_TABLE_FIELDS);
   assert_string_equal(fault.table, "session");
   free(bytes.start);
 }
@@ -382,39 +379,18 @@ static void a_broken_field_is_blamed_by_table_and_name(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_header header;
-  struct region_directory directory;
-  struct region_fault fault;
   memcpy(&header, bytes.start, sizeof(header));
   struct region_field *fields = (void *)(bytes.start + header.fields_offset);
   uint32_t first = table_of(&bytes, PORT + 1)->first_field;
   fields[first + DEPTH].kind = 77;
-  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
-                                          bytes.region_size, MAX_SIZE, &fault),
-                   -1);
-  assert_int_equal(fault.rule, REGION_RULE_KIND);
+  struct region_fault fault = fault_of(&bytes, REGION_RULE_KIND);
   assert_string_equal(fault.table, "port");
   assert_string_equal(fault.field, "depth");
-  fields[first + DEPTH].name =
-      UINT32_MAX; /* the field no longer has a valid name */
-  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
-                                          bytes.region_size, MAX_SIZE, &fault),
-                   -1);
-  assert_int_equal(fault.rule, REGION_RULE_STRING_PLACE);
+  /* The field no longer has a valid name. */
+  fields[first + DEPTH].name = UINT32_MAX;
+  fault = fault_of(&bytes, REGION_RULE_STRING_PLACE);
   assert_string_equal(fault.table, "port");
   assert_int_equal(fault.field[0], '#');
-  free(bytes.start);
-}
-
-static void a_region_larger_than_allowed_is_refused(void **state) {
-  (void)state;
-  struct bytes bytes = make_directory();
-  struct region_directory directory;
-  struct region_fault fault;
-  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
-                                          bytes.region_size,
-                                          bytes.region_size - 1, &fault),
-                   -1);
-  assert_int_equal(fault.error, EFBIG);
   free(bytes.start);
 }
 
@@ -428,6 +404,19 @@ static int memory_with(const struct bytes *bytes) {
   assert_return_code(ftruncate(fd, (off_t)bytes->region_size), errno);
   assert_int_equal(pwrite(fd, bytes->start, bytes->size, 0), bytes->size);
   return fd;
+}
+
+static void a_region_larger_than_allowed_is_refused(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_view view;
+  struct region_fault fault;
+  assert_int_equal(region_view_open(&view, memory_with(&bytes),
+                                    bytes.region_size, bytes.region_size - 1,
+                                    NULL, &fault),
+                   -1);
+  assert_int_equal(fault.error, EFBIG);
+  free(bytes.start);
 }
 
 /* Turns a table into a table without births, as another producer may write it.
@@ -536,8 +525,7 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
-                                            bytes.region_size, MAX_SIZE,
-                                            &fault),
+                                            bytes.region_size, &fault),
                      0);
   uint64_t rows = PORT_ROWS;
   assert_int_equal(
