@@ -151,6 +151,6 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   if (table->row_name_size == 0)
     write_key(table->key, words[0], name);
   else
-    memcpy(name, words, table->row_name_size); /* words end with a NUL */
+    memcpy(name, words, sizeof(words)); /* zeros follow the label */
   return true;
 }

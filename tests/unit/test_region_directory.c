@@ -419,6 +419,30 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
   free(bytes.start);
 }
 
+static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  const struct region_table *port = table_of(&bytes, PORT + 1);
+  struct region_fault fault;
+  struct region_reader reader = {.producer = 1};
+  const uint64_t rows = 1, generation = region_succeeded(0, REGION_LIVE);
+  static const char label[] = "123456789012345678901234";
+  char name[REGION_ROW_NAME_SIZE];
+  int fd = memory_with(&bytes);
+  assert_int_equal(pwrite(fd, &rows, 8, (off_t)port->live_offset), 8);
+  assert_int_equal(pwrite(fd, &generation, 8, (off_t)port->generations_offset),
+                   8);
+  assert_int_equal(pwrite(fd, label, 24, (off_t)port->labels_offset), 24);
+  assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
+                                      MAX_SIZE, NULL, &fault),
+                     0);
+  memset(name, 'x', sizeof(name));
+  assert_true(region_reader_row_name(&reader, PORT + 1, 0, generation, name));
+  assert_memory_equal(name, label, sizeof(label));
+  region_view_close(&reader.view);
+  free(bytes.start);
+}
+
 /* Turns a table into a table without births, as another producer may write it.
  */
 static void a_row_reused_without_births_is_skipped(void **state) {
@@ -576,8 +600,9 @@ static void a_reader_survives_garbage_in_every_byte(void **state) {
       region_tile_read(&reader, &tile, 0);
       for (uint32_t i = 0; i < tile.rows; i++) {
         char name[REGION_ROW_NAME_SIZE];
+        memset(name, 'x', sizeof(name));
         region_reader_row_name(&reader, t, i, tile.generations[i], name);
-        assert_non_null(memchr(name, '\0', sizeof(name)));
+        assert_in_range(strnlen(name, sizeof(name)), 0, 120);
       }
       region_tile_free(&tile);
     }
@@ -601,6 +626,7 @@ int main(void) {
       cmocka_unit_test(tables_that_share_their_fields_are_refused),
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
+      cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),
       cmocka_unit_test(holes_in_huge_pages_are_filled_before_they_are_read),
       cmocka_unit_test(resets_without_births_are_refused),
