@@ -113,26 +113,19 @@ static bool parse_directory(struct region_view *view,
   return rc == 0;
 }
 
-static uint32_t count_checked(const struct region_directory *directory,
-                              const struct region_table *table) {
-  uint32_t columns = 0;
+static void examine_table(const struct region_directory *directory,
+                          const struct region_table *table,
+                          struct region_known *known) {
+  bool small = true;
+  known->all_sums = true;
   for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t cells = directory->fields[table->first_field + f].cells;
-    if (cells > MAX_CHECKED_CELLS)
-      break;
-    columns += cells;
+    const struct region_field *field =
+        &directory->fields[table->first_field + f];
+    small &= field->cells <= MAX_CHECKED_CELLS;
+    known->checked_columns += small ? field->cells : 0;
+    known->all_sums &=
+        field->kind != PERCORE_LEVEL && field->kind != PERCORE_STATE;
   }
-  return columns;
-}
-
-static bool has_only_sums(const struct region_directory *directory,
-                          const struct region_table *table) {
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t kind = directory->fields[table->first_field + f].kind;
-    if (kind == PERCORE_LEVEL || kind == PERCORE_STATE)
-      return false;
-  }
-  return true;
 }
 
 static bool make_room(struct region_view *view, struct region_fault *fault) {
@@ -145,11 +138,8 @@ static bool make_room(struct region_view *view, struct region_fault *fault) {
              sizeof(*view->slot_known));
   if (!view->known || !view->slot_known)
     return region_fails(fault, ENOMEM, "there is too little memory to read it");
-  for (uint32_t t = 0; t < directory->table_count; t++) {
-    const struct region_table *table = &directory->tables[t];
-    view->known[t].checked_columns = count_checked(directory, table);
-    view->known[t].all_sums = has_only_sums(directory, table);
-  }
+  for (uint32_t t = 0; t < directory->table_count; t++)
+    examine_table(directory, &directory->tables[t], &view->known[t]);
   return true;
 }
 
