@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "view.h"
 
-/* How often, in total, to wait for words in state CHANGING. */
+/* How many times, in total, to wait for the producer, and for how long. */
 enum { WAITS = 200, WAIT_NS = 1000000 };
 
 struct state {
@@ -18,20 +18,21 @@ struct state {
   struct region_view *view;
   const struct region_directory *directory;
   int waits_left;
-  /* How often each rule was broken since the last report, among the slots or in
-   * one table. */
+  /* For each rule: how many slots, rows or cells have broken it since the last
+   * report, and the fault of the first. */
   uint64_t count[REGION_RULE_COUNT];
   struct region_fault first[REGION_RULE_COUNT];
 };
 
-/* Counts a broken rule and describes the first case. */
+/* Counts that a rule is broken, and describes the first case. */
 #define FOUND(state, rule, ...)                                                \
   do {                                                                         \
     if ((state)->count[rule]++ == 0)                                           \
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports the rules found broken since the last call; t is the table, or -1. */
+/* Reports the rules that were found broken since the last call, in table t or,
+ * if t is -1, in the header and the slots. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -45,7 +46,8 @@ static void report(struct state *state, int64_t t) {
   }
 }
 
-/* Waits for the producer. Returns false if no waits are left. */
+/* Gives the producer time to finish a change. Returns false if it has already
+ * had too much time. */
 static bool wait_a_little(struct state *state) {
   struct timespec pause = {.tv_nsec = WAIT_NS};
   if (state->waits_left == 0)
@@ -92,7 +94,8 @@ static void check_start(struct state *state) {
  * Slots
  */
 
-/* Readers ignore counts in a slot that was never used. */
+/* The head of a free slot's block must be 0, because readers ignore counts in
+ * free slots. */
 static void check_free_slot(struct state *state, uint32_t s) {
   enum { WORDS = sizeof(struct percore_slot_head) / sizeof(uint64_t) };
   uint64_t block = region_view_block(state->view, s), known = 0;
@@ -171,8 +174,8 @@ static bool is_single(const struct region_table *table) {
   return (table->flags & REGION_TABLE_SINGLE) != 0;
 }
 
-/* True if rows must not be removed, because their levels would stay in the
- * slots. */
+/* True if rows of the table must not be removed, because the slots would keep
+ * their levels. */
 static bool keeps_rows(const struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
   return table->storage == PERCORE_PER_CORE && !is_single(table) &&
@@ -313,7 +316,8 @@ static void check_rows(struct state *state, uint32_t t) {
  * Values
  */
 
-/* True if value is lower than base, where counters wrap at 2^64. */
+/* True if a counter's value is lower than its base. Counters wrap at 2^64, so a
+ * value that is lower by more than 2^63 has wrapped. */
 static bool is_behind(uint64_t value, uint64_t base) {
   return base != 0 && value - base > INT64_MAX;
 }

@@ -84,8 +84,8 @@ static bool counts_are_valid(const struct region_header *header,
 }
 
 /* ---------------------------------------------------------------------------
- * Records are converted back to the application's description; afterwards the
- * rules of schema.c check its kinds and storages
+ * Converting records back to the application's description, whose kinds and
+ * storages schema.c then checks
  */
 
 /* A producer writes a string once per use, so all uses together are no longer
@@ -149,7 +149,7 @@ static bool take_field(struct region_directory *directory, uint32_t f,
   return take_states(directory, field, states, fault);
 }
 
-/* Blames a field record and its table. */
+/* Adds the names of a field and of its table to the fault. Returns false. */
 static bool blame_record(const struct region_directory *directory, uint32_t f,
                          struct region_fault *fault) {
   region_blame_field(fault, directory->described_fields[f].name, f);
@@ -197,7 +197,7 @@ static bool take_table(struct region_directory *directory, uint32_t t,
       table->first_field > directory->field_count ||
       table->field_count > directory->field_count - table->first_field)
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
-                         "it has %u fields from record %u on; they must lie "
+                         "its %u fields begin at record %u; they must lie "
                          "between record %u, where the previous table ends, "
                          "and %u",
                          table->field_count, table->first_field, *next_field,

@@ -1,9 +1,9 @@
 /* directory.h: parses and checks the immutable part of a region.
  *
  * A producer may be hostile, so the reader checks a private copy of the
- * directory once. In a directory that passes the check, every part lies inside
- * the region and overlaps no other part, every string is terminated, and every
- * name and shape is valid. Live words (rows in use, generations, labels) can
+ * directory once. If the directory passes the check, every part lies inside the
+ * region and overlaps no other part, every string is terminated, and every name
+ * and shape is valid. Live words (rows in use, generations, labels) can
  * change at any time, so readers check them at each use.
  */
 #ifndef PERCORE_REGION_DIRECTORY_H
@@ -25,7 +25,7 @@ struct region_directory {
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
-  size_t strings_left; /* how many bytes of strings parsing may still use */
+  size_t strings_left; /* how many bytes the remaining strings may have */
 };
 
 /* Checks a copy of the header. If it is valid, region_directory_parse needs

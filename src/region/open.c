@@ -12,7 +12,7 @@
 struct percore_reader {
   struct region_label label;
   bool own;                         /* the region belongs to this process */
-  struct region_receiver *receiver; /* idle while the reader has a region */
+  struct region_receiver *receiver; /* not running while the region is open */
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
   uint64_t producer;       /* the producer that the tile belongs to */
@@ -50,8 +50,8 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-/* Reads a region of this process without its socket, because the calling thread
- * may be the thread that serves it. */
+/* Refreshes a region of this process without its socket, because the calling
+ * thread may be the thread that serves the socket. */
 static enum region_event refresh(struct percore_reader *reader) {
   static const unsigned char no_id[16];
   const struct region_directory *directory =

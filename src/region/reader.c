@@ -202,7 +202,7 @@ static bool await_hello(struct region_reader *reader) {
                                            wait_ms, &reader->fault);
   if (status == 0)
     return true;
-  /* Keep the connection, as HELLO may still come. */
+  /* Keep the connection, because HELLO may still arrive. */
   if (reader->fault.error == EAGAIN)
     region_fails(&reader->fault, ETIMEDOUT, "");
   else
@@ -211,7 +211,7 @@ static bool await_hello(struct region_reader *reader) {
 }
 
 /* True if the reader has reconnected to the same region, whose counts must not
- * be counted again. */
+ * be added a second time. */
 static bool is_same_region(const struct region_reader *reader) {
   const struct region_header *header = &reader->view.directory.header;
   uint8_t id[sizeof(header->region_id)];
@@ -222,9 +222,9 @@ static bool is_same_region(const struct region_reader *reader) {
 }
 
 /* True if an error of connecting means that no process serves the region. Other
- * errors come from a producer with too many connections, or from limits of this
- * process. */
-static bool is_nobody_there(int error) {
+ * errors mean that the producer has too many connections, or that this process
+ * has reached a limit. */
+static bool means_no_producer(int error) {
   return error == ENOENT || error == ECONNREFUSED || error == ENOTSOCK ||
          error == EACCES || error == EPROTO;
 }
@@ -236,8 +236,8 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
   if (alive && region_connection_is_open(&reader->connection))
     return REGION_AS_BEFORE;
   if (!await_hello(reader))
-    return alive && is_nobody_there(reader->fault.error) ? leave(reader)
-                                                         : REGION_AS_BEFORE;
+    return alive && means_no_producer(reader->fault.error) ? leave(reader)
+                                                           : REGION_AS_BEFORE;
   if (is_same_region(reader)) {
     region_close_fd(&reader->coming.memfd);
     take_connection(reader);

@@ -1,4 +1,4 @@
-/* reader_rows.c: finds the slots and the names of rows of a region. */
+/* reader_rows.c: reads slots, counts rows, and reads the names of rows. */
 #include "percore_config.h"
 
 #include <stdio.h>
@@ -28,8 +28,8 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* Returns NULL if no thread ever attached, because the record and the head of
- * the block may have no memory. */
+/* Returns NULL if no thread ever attached to the slot, because its record and
+ * the head of its block may then have no memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
@@ -46,9 +46,9 @@ static const struct region_slot *find_slot(struct region_reader *reader,
   return slot;
 }
 
-/* The slot of a core counts for the core with the slot's number. The label of
- * an extra slot is untrusted data: it counts only if the region has such a
- * core. */
+/* Returns the core that a slot counts for. Each of the first slots belongs to
+ * the core with the same number. Other slots have a label, which is untrusted
+ * data: returns -1 if the region has no such core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;

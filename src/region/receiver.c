@@ -27,10 +27,11 @@ enum {
   EXIT_MS = 100
 };
 
-/* Like fork(2), but the host gets no SIGCHLD, its waitpid(-1) does not see the
- * child, and the call waits for no lock that another thread may hold. The child
- * may only call async-signal-safe functions. The order of clone's arguments
- * depends on the architecture, but does not matter because all are zero. */
+/* Like fork(2), but the host (the process that uses this library) gets no
+ * SIGCHLD, its waitpid(-1) does not see the child, and the call does not wait
+ * for locks that other threads hold. The child may only call async-signal-safe
+ * functions. The order of clone's arguments depends on the architecture, but
+ * does not matter because all are zero. */
 static pid_t fork_unseen(void) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
@@ -47,7 +48,7 @@ static int keep_only(int fd) {
 #endif
   for (int i = 1; i < MAX_FD && !closed; i++)
     close(i);
-  /* Messages of libc must not go to a socket that later gets number 1 or 2. */
+  /* Otherwise, messages of libc could go to a socket with number 1 or 2. */
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   return 0;
@@ -70,19 +71,19 @@ static pid_t start_process(void (*run)(int), int *socket) {
 }
 
 /* ---------------------------------------------------------------------------
- * The receiver: starts receptions, holds nothing that producers sent
+ * The receiver: starts receptions, and holds nothing that producers sent
  */
 
 struct process {
   pid_t pid;                     /* 0: unused */
-  struct region_request request; /* the shared reception has no user */
+  struct region_request request; /* uid -1: any user (the shared reception) */
 };
 
 struct receiver {
   int control;            /* socket to the reader */
   bool may_share;         /* users without an offence share a reception */
-  struct process *shared; /* or NULL; may already have been reaped */
-  int shared_socket;      /* or -1 */
+  struct process *shared; /* may already have been reaped; NULL: none */
+  int shared_socket;      /* -1: none */
   size_t offences;
   uid_t offenders[MAX_OFFENDERS];
   struct process processes[MAX_PROCESSES];
@@ -95,7 +96,8 @@ static bool is_offender(const struct receiver *receiver, uid_t uid) {
   return false;
 }
 
-/* Returns true if processes other than the shared reception are left. */
+/* Reaps processes that have exited. Returns true if processes other than the
+ * shared reception are left. */
 static bool reap(struct receiver *receiver) {
   bool any = false;
   pid_t pid;
@@ -110,7 +112,7 @@ static bool reap(struct receiver *receiver) {
 }
 
 /* Returns a place for another process, or NULL with an offence if there are too
- * many. No user may take more places than are left for the others. */
+ * many processes. No user may take more places than are left for others. */
 static struct process *find_place(struct receiver *receiver,
                                   const struct region_request *request,
                                   enum region_offence *offence) {
@@ -175,8 +177,8 @@ static void share(struct receiver *receiver,
     region_answer_offence(reader, offence);
 }
 
-/* Handles the end of the shared reception. Unless somebody killed it, it has
- * sent back the request whose producer it refused. */
+/* Handles the end of the shared reception. Unless the reception was killed, it
+ * has sent back the request whose producer it refused. */
 static void note_end_of_shared(struct receiver *receiver) {
   struct region_request refused;
   struct region_passed passed;
@@ -210,8 +212,8 @@ static void serve_one(struct receiver *receiver) {
 }
 
 /* Raises the limit on descriptors to what a shared reception needs. If a
- * message has more descriptors than fit, the kernel closes them in recvmsg(2),
- * which might block (SO_LINGER). */
+ * message has more descriptors than the limit permits, the kernel closes the
+ * rest in recvmsg(2), which might block (SO_LINGER). */
 static bool has_descriptors(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -324,10 +326,10 @@ static int ask(struct region_receiver *receiver,
   return ends[0];
 }
 
-/* Sends the request, unless an earlier call left its socket, and waits for the
- * answer. Returns 0, or -1 with a fault. EAGAIN means that no answer has come
- * yet, or that the reception has exited because of another connection; in the
- * latter case the next call asks again. */
+/* Waits for the answer to a request. Sends the request first, unless an earlier
+ * call has stored its socket. Returns 0, or -1 with a fault. EAGAIN means that
+ * no answer has come yet, or that the reception has exited because of another
+ * connection; in the latter case the next call asks again. */
 static int await_answer(struct region_receiver *receiver,
                         const struct region_request *request, int *socket,
                         int wait_ms, struct region_message *answer,
@@ -363,8 +365,8 @@ static void copy_path(struct region_request *request, const char *path) {
   memcpy(request->path, path, strnlen(path, sizeof(request->path) - 1));
 }
 
-/* Takes over the memory and the connection. The connection's producer may be a
- * successor of the producer that was probed. */
+/* Takes over the memory and the connection. Its producer may have replaced the
+ * producer that was probed. */
 static int conclude(struct region_connection *connection,
                     const struct region_message *answer,
                     struct region_passed *passed, struct region_fault *fault) {

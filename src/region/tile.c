@@ -11,8 +11,8 @@
 #include "reader.h"
 #include "view.h"
 
-/* Limits in bytes. A region may claim 16384 cores and 4096 columns; the single
- * cores of such rows are not read. */
+/* Limits in bytes. A region may claim 16384 cores and 4096 columns; the values
+ * per core of such rows are not read. */
 enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
 
 /* Returns how many rows of all cores a tile may hold, at most `capacity`; 0 if
@@ -78,7 +78,7 @@ void region_tile_free(struct region_tile *tile) {
 }
 
 /* ---------------------------------------------------------------------------
- * Rows over all copies
+ * Combining the copies of rows
  */
 
 /* If `first`, so_far is the value of the shared block, which only a sum
@@ -113,7 +113,7 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   }
 }
 
-/* Combines levels of consecutive rows. */
+/* Combines consecutive rows. */
 static void combine_rows(const struct region_view *view, uint32_t t,
                          uint64_t *into, const uint64_t *values, uint32_t count,
                          bool first) {
@@ -127,10 +127,11 @@ static void combine_rows(const struct region_view *view, uint32_t t,
     combine(view, t, into, values, first);
 }
 
-/* How many cells of a slot to load at once: few, because a busy worker updates
- * every 100 ns, and then they must be loaded again row by row. And how many
- * slots to sum in registers: one slot after another, through memory, a cell of
- * 16 slots takes 0.73 ns instead of 0.52 ns. */
+/* CELLS_AT_ONCE: how many cells of a slot to load at once. The number is small
+ * because a busy worker updates cells every 100 ns, and after an update they
+ * must be loaded again row by row. SLOTS_AT_ONCE: how many slots to sum in
+ * registers. Adding one slot after another to memory takes 0.73 ns instead of
+ * 0.52 ns per cell of 16 slots. */
 enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
 
 /* In cells: a cache line, and 1 KiB. */
@@ -146,9 +147,9 @@ struct group {
 };
 
 /* Sums consecutive cells of each copy, a cache line at a time: 0.66 ns per cell
- * with this prefetch, 0.73 ns with prefetch_ahead, and 0.82 ns without (16
- * slots). Returns false if a writer was inside a section meanwhile; the sums
- * are then useless. */
+ * with this prefetch, 0.73 ns with the prefetch of copy.c, and 0.82 ns without
+ * a prefetch (16 slots). Returns false if a writer was inside a section
+ * meanwhile; the sums are then useless. */
 static bool sum_copies(const struct group *group, size_t offset, size_t cells,
                        uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
@@ -186,8 +187,8 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
   return true;
 }
 
-/* Adds one slot after another, after a writer was found inside a section, and
- * if values per core or unsummed columns are needed. */
+/* Adds one slot after another. This is slower than sum_copies, but works for
+ * every table, and while writers are inside sections. */
 static void add_each(const struct region_view *view, struct region_tile *tile,
                      const struct group *group, uint32_t i, uint32_t rows,
                      uint32_t at, bool first) {
@@ -206,9 +207,9 @@ static void add_each(const struct region_view *view, struct region_tile *tile,
   }
 }
 
-/* Adds the rows of a group to the tile from its row `at` on. Sums the slots
- * together until a writer is found inside a section, because that writer will
- * soon be in the next section. */
+/* Adds the rows of a group to the tile, starting at its row `at`. Stops summing
+ * the slots together when a writer is found inside a section, because that
+ * writer will soon be inside its next section. */
 static void add_group(const struct region_view *view, struct region_tile *tile,
                       struct group *group, uint32_t at, bool first) {
   uint64_t sums[CELLS_AT_ONCE];
@@ -231,7 +232,9 @@ static void add_group(const struct region_view *view, struct region_tile *tile,
   group->count = 0;
 }
 
-/* Reads rows first to first + count - 1 into the tile from its row `at` on. */
+/* Reads rows first to first + count - 1 into the tile, starting at its row
+ * `at`.
+ */
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count, uint32_t at) {
   struct region_view *view = &reader->view;
@@ -334,8 +337,8 @@ static bool is_object(const struct region_table *table, uint64_t generation) {
 }
 
 /* How many copies of rows to read again for one tile, in addition to the
- * attempts for one row. Otherwise a producer that keeps changing all rows could
- * delay a reader for minutes. */
+ * attempts for one row. Without this limit, a producer that keeps changing all
+ * rows could delay a reader for minutes. */
 enum { COPIES_AGAIN = 8192 };
 
 static uint32_t limit_tries(const struct region_reader *reader,

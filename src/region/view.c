@@ -37,7 +37,7 @@ uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
   return rows > first ? (uint32_t)(rows - first) : 0;
 }
 
-/* False if huge pages have holes. SEEK_DATA would not find them. */
+/* False if the huge pages have holes, which SEEK_DATA would not find. */
 static bool has_all_pages(const struct region_view *view) {
   struct stat status;
   return fstat(view->memfd, &status) == 0 &&
@@ -46,7 +46,7 @@ static bool has_all_pages(const struct region_view *view) {
 
 /* A load from a hole in huge pages takes a page from a pool, and kills the
  * process if the pool is empty. MAP_POPULATE fills holes without that risk, but
- * does not report failure. MADV_POPULATE_READ would, from Linux 5.14 on. */
+ * does not report failure. MADV_POPULATE_READ does, but needs Linux 5.14. */
 static bool fill_huge_pages(struct region_view *view,
                             struct region_fault *fault) {
   struct statfs status;
@@ -74,14 +74,14 @@ static bool take(struct region_view *view, size_t bytes,
   return true;
 }
 
-/* Returns how much memory a region's claims take in addition to its directory:
- * it may claim 16384 slots and 256 tables, and 8096 fields with the same 256
- * states. */
+/* Returns how much memory the reader must allocate in addition to the
+ * directory. Even a small region may claim 16384 slots, 256 tables, and 8096
+ * fields that share 256 state names. */
 static size_t size_of_claims(const struct region_directory *directory) {
-  enum { FOLLOWED_SLOT = 64 }; /* for callers that track each slot */
+  enum { TRACKED_SLOT = 64 }; /* for callers that keep a record of each slot */
   const struct region_header *header = &directory->header;
   size_t size = (size_t)header->slot_count *
-                (header->table_count * sizeof(uint64_t) + FOLLOWED_SLOT);
+                (header->table_count * sizeof(uint64_t) + TRACKED_SLOT);
   for (uint32_t f = 0; f < header->field_count; f++)
     size += directory->fields[f].state_count * sizeof(const char *);
   return size;

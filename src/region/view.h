@@ -1,5 +1,5 @@
-/* view.h: a mapped region, and what is known about which of its parts have
- * memory. Private to the reader's files. */
+/* view.h: a mapped region, and which of its parts are known to have memory.
+ * Private to the files that read regions. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
@@ -21,7 +21,8 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* mapping it filled all holes */
+  bool
+      huge; /* it has huge pages, all of which were filled when it was mapped */
   struct region_directory directory;
   struct region_known *known;         /* indexed by table */
   uint64_t *slot_known;               /* indexed by slot and table */
@@ -31,15 +32,17 @@ struct region_view {
 };
 
 /* Maps a region and parses its directory. Takes over the descriptor in every
- * case. Returns 0, or -1 with a fault: those of region_directory_parse, or
- * ENOMEM if the allowance is exhausted. */
+ * case. Returns 0, or -1 with a fault of region_directory_parse, EFBIG (larger
+ * than max_size), or ENOMEM (the allowance is exhausted). */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Returns a view's bytes to the allowance until they are taken back, so that
- * another view can replace the first. Take nothing else in between. */
+/* Gives a view's bytes back to the allowance, so that another view that may
+ * replace this view can take them. If this view is kept,
+ * region_view_take_back takes them again. Nothing else may take from the
+ * allowance in between. */
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
@@ -109,8 +112,9 @@ struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
   char path[108];
-  struct region_connection connection; /* connection to the view's producer */
-  struct region_connection coming; /* connection whose region is not open yet */
+  struct region_connection connection; /* to the producer of the view */
+  struct region_connection coming;     /* to a producer of a region that is not
+                                          open yet */
   /* The listening user; -1 if nobody listens or the user is unknown. */
   uid_t listener;
   struct region_view view;
@@ -123,11 +127,11 @@ struct region_reader {
   char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };
 
-/* reader_rows.c: returns how many of the rows in use have generation words that
- * are not in a hole. */
+/* In reader_rows.c: returns how many of the rows in use come before the first
+ * hole in the generation words. */
 uint32_t region_rows_with_generations(struct region_reader *reader, uint32_t t);
 
-/* How often to try again if something changes while it is read. */
+/* How many times to read data that changes while they are read. */
 enum { REGION_TRIES = 8 };
 
 #endif
