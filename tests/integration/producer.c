@@ -3,15 +3,15 @@
  *   producer REGION[@INSTANCE] SCHEMA [polled]
  *
  * Commands are read from standard input, one per line; each is answered by a
- * line. Tables are numbered as in the schema, and a row has the number that
- * `row` answered. Core -1 means a table with a single copy.
+ * line. Tables are numbered as in the schema, and `row` answers with the number
+ * of the row. Core -1 means a table with a single copy.
  *
  *   core CORE                          attach a slot for the core
  *   row TABLE HEX                      add the row with this name
  *   remove TABLE ROW
  *   rows TABLE FIRST COUNT             add rows s<FIRST> ...
- *   keys TABLE FIRST COUNT             the same with keys from FIRST on
- *   places TABLE FIRST COUNT           the same at these numbers
+ *   keys TABLE FIRST COUNT             add rows with the keys FIRST ...
+ *   places TABLE FIRST COUNT           add rows with the numbers FIRST ...
  *   adds TABLE FIRST COUNT COLUMN N    add to COUNT rows of a single copy
  *   add TABLE ROW COLUMN N CORE        add to a counter or gauge
  *   set TABLE ROW COLUMN N CORE        set a level
@@ -20,8 +20,8 @@
  *                                      each
  *   sleep CORE | wake CORE
  *   reset                              reset all tables
- *   tally FILE                         a file of 64 words for what runners are
- *                                      about to count
+ *   tally FILE                         write to this file of 64 words what
+ *                                      runners are about to count
  *   run CORE SLEEP_US                  start a thread that counts one packet
  *                                      per round forever
  *   begin CORE                         begin a section and never end it

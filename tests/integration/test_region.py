@@ -9,7 +9,7 @@ import time
 from harness import (Collectd, Skip, check, is_root, least_of_tries,
                      online_cores, run_all, say)
 from producers import (BYTES, DEPTH, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
-                       ROUNDS, SESSION, TIME, Impostor, Producer, RuntimeDir,
+                       SESSION, TIME, Impostor, Producer, RuntimeDir,
                        hello, memory_of)
 
 REGIONS = "percore_host-self/gauge-regions"
@@ -29,8 +29,8 @@ def wait_for_number(collectd, identifier, number, seconds=30):
 
 
 def wait_until_read(collectd, regions=1):
-    """Waits until the region is read. Later counts are in the values; counts from
-    before collectd's start are not."""
+    """Waits until the region is read. Values include what is counted later, but not
+    what was counted before collectd's start."""
     wait_for_number(collectd, REGIONS, regions)
 
 
@@ -55,7 +55,7 @@ def sum_of(collectd, prefix):
 
 
 def told(collectd, text):
-    """Returns how often percore itself logged this text."""
+    """Returns how often percore has logged this text."""
     return sum(line.startswith("percore: ") and text in line
                for line in collectd.log().splitlines())
 
@@ -72,9 +72,9 @@ def check_never_back(collectd, identifier):
 
 
 def names_and_values():
-    """Every kind of value has its name, type and number per core and for the
-    host: counters are derive, gauges and levels gauge, histograms percentiles
-    of the interval, cycles nanoseconds"""
+    """Every kind of value has the right name, type and number, per core and for the
+    host: counters are derive, gauges and levels are gauge, histograms are percentiles
+    of the interval, and cycles are in nanoseconds"""
     with RuntimeDir(), Producer("gtpu") as producer:
         producer.do("core 0", "core 1")
         row = producer.add_row(PORT, "eth0")
@@ -117,8 +117,8 @@ def names_and_values():
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
-                # If an interval ended in between, the second interval has its own
-                # percentiles.
+                # If an interval ended between the two commands, the second interval has
+                # other percentiles.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
@@ -220,8 +220,8 @@ def hostile_row_names():
         collectd.wait_for_reads(3)
         said = collectd.log().count('be called "eth_0"')
         check(said == 1, f"said {said} times: {collectd.log()}")
-        # If the region was read in between, the first row was alone; as soon as eth1 is
-        # read, both rows are there.
+        # If the region was read between the two additions, only the first of the two
+        # rows existed. Both rows exist once eth1 has been read.
         both = collectd.of(host("packets", "eth1"))[0].time
         for value in list(collectd.values):
             check(value.time <= both or not value.identifier.endswith("eth_0"),
@@ -245,7 +245,7 @@ def top_and_other():
                 n = 1000 if number // 2 == turn // 8 else 10
                 total += n if number < 4 else 0
                 producer.do(f"add {SESSION} {row} {BYTES} {n} -1")
-            # Collectd reads all counts in one interval, before the next turn.
+            # Before the next turn, wait until collectd has read all counts.
             collectd.wait_for(lambda: sum_of(collectd, all_bytes) == total, 30,
                               f"{total} bytes")
         collectd.wait_for_reads(2)
@@ -311,8 +311,8 @@ def instances_summed_and_apart():
 
 
 def instances_of_two_schemas():
-    """If a later instance's table has other fields, it is left out of the sum,
-    with one message, until the first instance has ended"""
+    """If a table of a later instance has other fields, the table is left out of the
+    sum, with one message, until the first instance has ended"""
     with RuntimeDir(), Producer("gtpu@b") as first, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
@@ -358,7 +358,7 @@ def reader_first_producer_later():
         collectd.wait_for_reads(1)
         seen = len(collectd.of(packets))
         collectd.wait_for_reads(4)
-        check(len(collectd.of(packets)) == seen, "values of a producer gone")
+        check(len(collectd.of(packets)) == seen, "values of a producer that is gone")
         check(collectd.of(packets)[-1].value == 12, "more than was counted")
         with Producer("gtpu") as producer:
             producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
@@ -369,7 +369,7 @@ def reader_first_producer_later():
         check(told(collectd, "gtpu is back") == 1, collectd.log())
         with Producer("gtpu") as producer:
             collectd.wait_for(lambda: told(collectd, "gtpu is back") == 2, 30,
-                              "the third one")
+                              "the third producer")
             producer.do("end")
             collectd.wait_for(lambda: told(collectd, "gtpu has ended"), 30,
                               "the clean end")
@@ -393,7 +393,7 @@ def reset_changes_no_rate():
         after = [value.time - removed for value
                  in collectd.of(host("packets", "eth0"))
                  if value.time > removed + 0.001]
-        check(len(after) <= 1, f"a row that was removed goes on: {after}")
+        check(len(after) <= 1, f"a removed row still has values: {after}")
         row = producer.add_row(PORT, "eth0")
         producer.do(f"add {PORT} {row} {PACKETS} 2 0")
         wait_for_number(collectd, host("packets", "eth0"), 10)
@@ -435,14 +435,15 @@ def silent_and_stale():
 
 
 def say_how_it_ended(collectd):
-    """Returns how long percore took to stop, in milliseconds."""
+    """Prints and returns how long percore took to stop, in milliseconds."""
     taken_ms = 1e3 * collectd.own_shutdown()
     say(f"percore ended in {taken_ms:.1f} ms")
     return taken_ms
 
 
 def other_users():
-    """AllowUser refuses producers of other users and accepts its own"""
+    """With AllowUser, producers of other users are refused, and producers of that user
+    are read"""
     if not is_root():
         raise Skip("needs root, to start a producer as another user")
     nobody = pwd.getpwnam("nobody").pw_uid
@@ -521,8 +522,9 @@ def garbage_on_the_socket():
 
 
 def max_values():
-    """Beyond MaxValues rows are dropped first: loads of cores and of the host remain,
-    one message is logged, and values_dropped counts the dropped values"""
+    """If there are more values than MaxValues, rows are dropped first: loads of cores
+    and of the host remain, one message is logged, and values_dropped counts the dropped
+    values"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0", f"rows {SESSION} 0 3000")
         with Collectd("MaxValues 500", 0.5).start() as collectd:

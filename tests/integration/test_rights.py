@@ -35,7 +35,7 @@ class Place(RuntimeDir):
 
 
 def settings(path):
-    """The [Service] section of a drop-in: a list of values for each key."""
+    """Returns the [Service] section of a drop-in: a list of values for each key."""
     found = {}
     with open(path, encoding="ascii") as file:
         for line in file:
@@ -46,7 +46,8 @@ def settings(path):
 
 
 def command_for(*paths, user=0):
-    """A command that precedes collectd and applies these drop-ins as systemd would."""
+    """Returns a command that runs collectd with the rights that systemd would give it
+    by these drop-ins."""
     given = {}
     for path in paths:
         for key, values in settings(path).items():
@@ -68,8 +69,8 @@ def command_for(*paths, user=0):
 
 
 def limits(value):
-    """Returns the soft and the hard limit. Root in a container may be unable to raise
-    the hard limit."""
+    """Returns the soft and the hard limit on descriptors. Root in a container may be
+    unable to raise the hard limit."""
     soft, hard = map(int, value.split(":"))
     highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if highest != resource.RLIM_INFINITY:
@@ -146,8 +147,8 @@ def drop_in():
 
 
 def drop_in_without_root():
-    """As an unprivileged user, collectd has CAP_PERFMON and CAP_BPF and no other
-    capability, and reads the region of another user in the group"""
+    """An unprivileged collectd has CAP_PERFMON, CAP_BPF and no other capability, and
+    reads the region of another user in the group"""
     def look(collectd):
         check(capabilities_of(collectd, "Eff") ==
               1 << CAP_PERFMON | 1 << CAP_BPF,
@@ -192,7 +193,7 @@ def outside_the_group():
 
 
 def outside_the_directory():
-    """Outside the group of a directory that others may not list, collectd logs once
+    """Outside the group of a directory that others cannot list, collectd logs once
     which group it needs"""
     check_group_named(0o2770)
 

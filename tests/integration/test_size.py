@@ -1,5 +1,5 @@
-"""A simulated host with 256 cores: tests parsing, arithmetic and naming, and
-measures their cost."""
+"""A simulated host with 256 cores. Tests parsing, arithmetic and naming, and measures
+their cost."""
 
 import re
 
@@ -61,8 +61,8 @@ def samples_are_cheap_and_values_few():
 
 
 def max_values_holds():
-    """Beyond MaxValues the loads of the cores remain, values_dropped counts the dropped
-    values, and one message is logged"""
+    """If there are more values than MaxValues, the loads of the cores remain,
+    values_dropped counts the dropped values, and one message is logged"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         options = f'SysRoot "{root.path}"\nMaxValues 300'

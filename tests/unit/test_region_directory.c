@@ -130,7 +130,7 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  /* Without this check, the test would pass even if nothing was refused. */
+  /* Otherwise, the test would also pass if the parser refused nothing. */
   assert_true(refused > bytes.size);
   free(bytes.start);
 }
@@ -181,8 +181,8 @@ static void a_wrong_header_is_refused(void **state) {
   free(bytes.start);
 }
 
-/* Checking thousands of fields whose help is the whole pool would take minutes.
- */
+/* If thousands of fields could share a help as long as the pool, checking them
+ * would take minutes. */
 static void strings_that_share_their_bytes_are_refused(void **state) {
   (void)state;
   enum { HELP = 1 << 20, FIELDS = 6 };
@@ -364,7 +364,7 @@ static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
   free(bytes.start);
 }
 
-/* Comparing 256 tables with the same 1024 fields would take seconds. */
+/* If 256 tables could share 1024 fields, checking them would take seconds. */
 static void tables_that_share_their_fields_are_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -443,8 +443,8 @@ static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
   free(bytes.start);
 }
 
-/* Turns a table into a table without births, as another producer may write it.
- */
+/* Removes the births of a table, because producers other than the library may
+ * write a table without births. */
 static void a_row_reused_without_births_is_skipped(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
