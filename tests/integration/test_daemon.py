@@ -39,13 +39,14 @@ def degraded_until_a_source_turns_up():
     with SysRoot(2) as root, \
             Collectd(f'SysRoot "{root.path}"').start() as collectd:
         collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
-                          "the complaint")
+                          "a message about the missing source")
         time.sleep(3)
-        check(not collectd.of("percore-0/percent-busy"), "a load without a source")
+        check(not collectd.of("percore-0/percent-busy"),
+              "there is a load without a source")
         root.write_machine()
         collectd.wait_for_value("percore-0/percent-busy", 30)
         said = collectd.log().count("no source of load")
-        check(said == 1, f"said {said} times: {collectd.log()}")
+        check(said == 1, f"logged {said} times: {collectd.log()}")
         failed = collectd.log().count("read-function of plugin `percore' failed")
         check(failed <= 1, f"{failed} reads failed: {collectd.log()}")
 
@@ -228,7 +229,7 @@ def daemonised():
 def without_root():
     """As user nobody, without any privilege, every core has a load"""
     if not is_root():
-        raise Skip("these tests do not run as root, so the other tests prove it")
+        raise Skip("this process is not root, so all other tests run without privileges")
     if shutil.which("setpriv") is None:
         raise Skip("setpriv is missing: apt-get install util-linux")
     with Collectd() as collectd:
@@ -278,7 +279,7 @@ def notified_once():
             loads = len(collectd.of("percore-7/percent-busy"))
             collectd.wait_for_reads(2)
             check(len(collectd.of("percore-7/percent-busy")) == loads,
-                  "loads without a source")
+                  "there are loads without a source")
             root.write_stat({core: 0 for core in range(8)})
             collectd.wait_for(lambda: collectd.log().count("Notification") > 1,
                               10, "the second notification")

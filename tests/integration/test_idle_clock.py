@@ -180,7 +180,7 @@ def test_softirq():
     need_clock()
     core = online_cores()[-1]
     if harness.CPUACCT is None:
-        raise Skip("the kernel does not tell what tasks took (cpuacct)")
+        raise Skip("the kernel does not report the CPU time of tasks (cpuacct)")
     for _ in range(TRIES):
         with SoftirqBurner(core, 1000, 300) as burner:
             begin, end, unhalted = clock_seconds(core)
@@ -194,7 +194,7 @@ def test_softirq():
             continue
         check(unhalted <= spun + fires * PER_FIRE_S + tasks + LOG_STEP_S, said)
         return
-    raise Skip("others use the core for more than "
+    raise Skip("other tasks use the core for more than "
                f"{100 * TASKS_MAX:.0f} % of the time")
 
 

@@ -105,7 +105,7 @@ def a_table_without_fields_leaves_the_others_alone():
             region = os.stat(runtime.socket("test")).st_ino
             collectd.wait_for_reads(4)
             check(os.stat(runtime.socket("test")).st_ino == region,
-                  "the region was made anew")
+                  "the region was created again")
 
 
 def an_array_may_grow_when_it_is_loaded_anew():

@@ -106,12 +106,12 @@ def names_and_values():
             nanoseconds = collectd.of(cycles)[-1].value
             check(5e7 < nanoseconds < 1e9, f"1e9 cycles are {nanoseconds} ns")
             check(not identifiers_of(collectd, "percore_gtpu_session"),
-                  "a table with one copy per core")
+                  "a table with a single copy is reported per core")
             check(not identifiers_of(collectd, "percore_host_gtpu_core"),
-                  "the table core without a poll")
+                  "the table core is reported before any poll")
             check(not identifiers_of(collectd,
                                      "percore_host_gtpu_port_latency"),
-                  "percentiles of nothing")
+                  "percentiles are reported before any count")
             producer.do(f"hist {PORT} {row} {LATENCY} 8 90 0",
                         f"hist {PORT} {row} {LATENCY} 100 10 1")
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
@@ -172,7 +172,7 @@ def few_rows_per_core():
         with Collectd(options, FAST).start() as collectd:
             collectd.wait_for_value(REGIONS, count=3)
             check(not identifiers_of(collectd, "percore_host_gtpu"),
-                  "a region that is not configured")
+                  "a region is read that is not configured")
             check("region other is not served" in collectd.log(),
                   collectd.log())
 
@@ -219,7 +219,7 @@ def hostile_row_names():
         collectd.wait_for_value(host("packets", "eth1"))
         collectd.wait_for_reads(3)
         said = collectd.log().count('be called "eth_0"')
-        check(said == 1, f"said {said} times: {collectd.log()}")
+        check(said == 1, f"logged {said} times: {collectd.log()}")
         # If the region was read between the two additions, only the first of the two
         # rows existed. Both rows exist once eth1 has been read.
         both = collectd.of(host("packets", "eth1"))[0].time
@@ -267,7 +267,8 @@ def top_and_other():
         for value in collectd.values:
             if "session_bytes" in value.identifier:
                 times.setdefault(value.time, []).append(value.identifier)
-        check(all(len(each) <= 3 for each in times.values()), "more than two")
+        check(all(len(each) <= 3 for each in times.values()),
+              "more than two rows are shown")
 
 
 # ---------------------------------------------------------------------------
@@ -343,7 +344,7 @@ def reader_first_producer_later():
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
-        check(not collectd.of(REGIONS), "regions without a region")
+        check(not collectd.of(REGIONS), "regions are counted, but there is none")
         with Producer("gtpu") as producer:
             producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
                         f"add {PORT} 0 {PACKETS} 5 0")
@@ -359,7 +360,7 @@ def reader_first_producer_later():
         seen = len(collectd.of(packets))
         collectd.wait_for_reads(4)
         check(len(collectd.of(packets)) == seen, "values of a producer that is gone")
-        check(collectd.of(packets)[-1].value == 12, "more than was counted")
+        check(collectd.of(packets)[-1].value == 12, "the values exceed what was counted")
         with Producer("gtpu") as producer:
             producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
                         f"add {PORT} 0 {PACKETS} 1 0")
@@ -453,9 +454,9 @@ def other_users():
         producer.do("core 0", f"row {PORT} {b'eth0'.hex()}")
         with Collectd(refuses, FAST).start() as collectd:
             collectd.wait_for_value(REGIONS, count=5)
-            check(not identifiers_of(collectd, "percore_host_gtpu"), "read")
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "it is read")
             said = collectd.log().count("a user that is not allowed")
-            check(said == 1, f"said {said} times: {collectd.log()}")
+            check(said == 1, f"logged {said} times: {collectd.log()}")
         with Collectd(allows, FAST).start() as collectd:
             wait_until_read(collectd)
             producer.do(f"add {PORT} 0 {PACKETS} 5 0")
@@ -475,9 +476,9 @@ def max_region_size():
             wait_for_number(collectd, host("packets", "eth0", region="small"),
                             5)
             collectd.wait_for_value(REGIONS, count=5)
-            check(not identifiers_of(collectd, "percore_host_gtpu"), "read")
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "it is read")
             said = collectd.log().count("region gtpu is not read")
-            check(said == 1, f"said {said} times: {collectd.log()}")
+            check(said == 1, f"logged {said} times: {collectd.log()}")
 
 
 def run_beside_garbage():
@@ -508,7 +509,7 @@ def run_beside_garbage():
         log = collectd.log()
         for name in impostors:
             said = log.count(f"region {name} is not read")
-            check(said == 1, f"{name}: said {said} times: {log}")
+            check(said == 1, f"{name}: logged {said} times: {log}")
         for impostor in open_ones:
             impostor.close()
         return say_how_it_ended(collectd)
@@ -531,7 +532,7 @@ def max_values():
             dropped = "percore_host-self/derive-values_dropped"
             collectd.wait_for(lambda: len(collectd.of(dropped)) > 5
                               and collectd.of(dropped)[-1].value > 0, 30,
-                              "values that were dropped")
+                              "a dropped value")
             collectd.stop()
             last = collectd.of(dropped)[-2].time
             count = sum(value.time == last for value in collectd.values)
@@ -542,7 +543,7 @@ def max_values():
             check_never_back(collectd, dropped)
             check(collectd.of(REGIONS), "percore's own values are gone")
             said = collectd.log().count("MaxValues 500 leaves room")
-            check(said == 1, f"said {said} times")
+            check(said == 1, f"logged {said} times")
 
 
 def count_until_shown(collectd, producer, command, identifier):
@@ -610,12 +611,12 @@ def memory_is_bounded():
             # If an interval begins meanwhile, ten other rows are shown in the next
             # interval.
             collectd.wait_for(lambda: sum_of(collectd, packets) == 2 * rows, 60,
-                              "all that was counted")
+                              "the arrival of all counts")
             rest = collectd.of(other)[-1].value
             check(rest >= 2 * (rows - 30), f"only {rest} are in `other`")
             producer.do(f"adds {SESSION} {rows - 1} 1 {PACKETS} 1000")
             wait_for_number(collectd, other, rest + 1000)
-            check(not collectd.of(host("packets", last, "session")), "shown")
+            check(not collectd.of(host("packets", last, "session")), "the row is shown")
             taken = collectd.of(MEMORY)[-1].value
             anonymous = anonymous_memory(collectd)
             say(f"{taken / MEBIBYTE:.1f} MiB of 8 for rows, "

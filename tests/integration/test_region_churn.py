@@ -166,7 +166,7 @@ class Nat:
                 self.logs[name].end()
                 self.do(name, producer, "stop")
                 say(f"{name}: {producer.reuses() / seconds:.0f} rows reused a "
-                    f"second, {producer.refused()} of them not at once")
+                    f"second, {producer.refused()} of them after a retry")
             for fault in faults_of_counts(collectd, {
                     name: [each] for name, each in self.producers.items()}):
                 self.faults[fault.split()[0].rstrip(":")].append(fault)
@@ -312,7 +312,7 @@ def cut_by_max_values():
                 times.append(value.time)
             known.add(value.identifier)
         most = max(times.count(when) for when in set(times))
-        say(f"{most} values in an interval at most")
+        say(f"at most {most} values in an interval")
         if most > 600:
             faults.append(f"{most} values in an interval")
         check_none(faults)

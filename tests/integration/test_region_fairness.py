@@ -45,7 +45,7 @@ class Hostile(Child):
              "hostile_producer.py", runtime.path, "model", ",".join(names),
              *(f"{name}={number}" for name, number in options.items())],
             stdout=subprocess.PIPE, text=True)
-        check(self.stdout.readline() == "ok\n", "no hostile regions")
+        check(self.stdout.readline() == "ok\n", "the hostile regions are not served")
 
 
 def empty_intervals(collectd, identifier, begin, end):
@@ -104,7 +104,7 @@ def read_fairly(names, **options):
                 if line.startswith("percore: ") and
                 any(f" {name} " in line or f" {name}:" in line
                     for name in names)]
-        say(f"{resident:.0f} MiB resident, {len(said)} lines of log, the last: "
+        say(f"{resident:.0f} MiB resident, {len(said)} lines in the log, the last: "
             f"{said[-1:]}")
         # For each region, one line may say that it needs memory or is refused, and one
         # line that it is gone.

@@ -256,7 +256,7 @@ def hostile_regions():
                         "fakee.sock: refused: table port: single copies "
                         "overlap single copies of table globals"):
             check(collectd.log().count(refused) == 1,
-                  f"not once {refused}: {collectd.log()}")
+                  f"not logged once: {refused}: {collectd.log()}")
         check(collectd.stop() < 1, "collectd did not stop in time")
         for fake in fakes:
             fake.close()
@@ -307,7 +307,7 @@ def sixty_of_64_are_silent():
         check_good(collectd, 20)
         collectd.wait_for(lambda: collectd.of(SILENT)[-1].value == 60, 10,
                           "60 silent regions")
-        check(collectd.of(REGIONS)[-1].value == 1, "more than one is read")
+        check(collectd.of(REGIONS)[-1].value == 1, "more than one region is read")
         check("region link" not in collectd.log(), collectd.log())
         check("too many" not in collectd.log(), collectd.log())
         check(collectd.stop() < 1, "collectd did not stop in time")
@@ -377,7 +377,7 @@ def one_user_leaves_room_for_others():
             Child([sys.executable, "-c", CROWD, runtime.path], text=True,
                   stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd, \
             Collectd(interval=INTERVAL) as collectd:
-        check(crowd.stdout.readline() == "ok\n", "no crowd")
+        check(crowd.stdout.readline() == "ok\n", "the crowd did not start")
         collectd.start()
         collectd.wait_for(lambda: collectd.of(SILENT) and
                           collectd.of(SILENT)[-1].value > 100, 30, "the crowd")
@@ -386,7 +386,7 @@ def one_user_leaves_room_for_others():
             check_good(collectd, 10)
             silent = collectd.of(SILENT)[-1].value
             log = collectd.log()
-            check(silent == 128, f"{silent} of the crowd have a place")
+            check(silent == 128, f"{silent} regions of one user have a place")
             check(log.count("user 65534 already uses its share") == 1, log)
             check(collectd.stop() < 1, "collectd did not stop in time")
 
@@ -408,7 +408,7 @@ def serve_dead_file(runtime, name, directory):
                      "dead_files.py", runtime.socket(name), directory],
                     stdout=subprocess.PIPE, text=True)
     said = process.stdout.readline().strip()
-    check(said != "", "no file system")
+    check(said != "", "dead_files.py printed nothing")
     if said != "ok":
         process.wait()
         raise Skip(f"this machine does not permit the mount: {said}")
@@ -439,7 +439,7 @@ def a_file_system_that_does_not_answer():
         check(len(stuck) == 2, f"{len(stuck)} processes wait")
         with Producer("late"):
             collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
-                              "a region that comes later")
+                              "a region that appeared later")
         check(collectd.stop() < 1, "collectd did not stop in time")
         check(not is_running(receiver), "the receiver still runs")
         check(all(map(is_running, stuck)), "the processes no longer wait")

@@ -35,7 +35,7 @@ def check_counts(collectd, region, instances, lives, unread=0):
             if end - begin - collectd.lateness.of_clock(begin, end)
             > 5 * INTERVAL]
     least = sum(packets - RUNNERS for packets in seen) - unread
-    check(seen, "no life was long enough to be seen")
+    check(seen, "no producer ran long enough to be read")
     for field, per_packet in (("packets", 1), ("bytes", 100)):
         identifier = f"percore_host_{region}_port_{field}-all/derive-eth0"
         values = collectd.of(identifier)

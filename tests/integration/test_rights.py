@@ -55,7 +55,8 @@ def command_for(*paths, user=0):
     soft, hard = limits(given.pop("LimitNOFILE")[-1])
     command = ["prlimit", f"--nofile={soft}:{hard}",
                "setpriv", f"--reuid={user}", f"--regid={user}"]
-    check(given.pop("SupplementaryGroups") == ["percore"], "another group")
+    check(given.pop("SupplementaryGroups") == ["percore"],
+          "the supplementary group is not percore")
     command.append(f"--groups={GROUP.gr_gid}")
     ambient = capabilities(given.pop("AmbientCapabilities"))
     command += [f"--inh-caps={ambient}", f"--ambient-caps={ambient}"]
@@ -122,7 +123,7 @@ def check_values_arrive(before, user=0, look=lambda collectd: None):
             collectd.wait_for(
                 lambda: any(value.value == 17 for value
                             in collectd.of(PACKETS_ETH0)),
-                30, "what the producer counted")
+                30, "the value that the producer counted")
             look(collectd)
 
 
@@ -136,8 +137,8 @@ def drop_in():
     def look(collectd):
         with open("/proc/self/status", encoding="ascii") as file:
             ours = int(re.search(r"CapBnd:\s*(\w+)", file.read())[1], 16)
-        check(capabilities_of(collectd, "Bnd") == ours, "the bounding set")
-        check(capabilities_of(collectd, "Eff") == ours, "the effective set")
+        check(capabilities_of(collectd, "Bnd") == ours, "the bounding set differs")
+        check(capabilities_of(collectd, "Eff") == ours, "the effective set differs")
         with open(f"/proc/{collectd.process.pid}/limits",
                   encoding="ascii") as file:
             limit = re.search(r"Max open files\s+(\d+)\s+(\d+)", file.read())
@@ -163,9 +164,9 @@ def stripped():
     def look(collectd):
         effective = capabilities_of(collectd, "Eff")
         check(has(effective, CAP_PERFMON), "CAP_PERFMON is missing")
-        check(not has(effective, CAP_DAC_OVERRIDE), "root's rights are left")
+        check(not has(effective, CAP_DAC_OVERRIDE), "root's capabilities are left")
         check(not has(capabilities_of(collectd, "Bnd"), CAP_NET_RAW),
-              "the bounding set is as before")
+              "the bounding set has not changed")
     check_values_arrive(command_for(DROP_IN, STRIPPED), look=look)
 
 

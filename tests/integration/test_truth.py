@@ -10,8 +10,8 @@ the hog runs, the columns hold at most 13 % of the time, so 1 % of other work
 becomes 8 %. That comparison needs a quiet core.
 
 A hypervisor may pause a core without reporting steal. The burner then ends late and is
-busy when a tick comes, as its log shows, and the measurement is repeated. If every try was
-disturbed, the test is skipped."""
+busy when a tick comes, as its log shows, and the measurement is repeated. If every try
+was disturbed, the test is skipped."""
 
 import os
 import threading

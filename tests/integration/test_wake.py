@@ -188,7 +188,7 @@ def check_idles(measure_core, may_be_blind=False):
         check(abs(seen - usage) <= USAGE_SHARE * usage + USAGE_EDGE, said)
         judged += usage >= IDLES_MIN
     if judged == 0:
-        raise Skip("no core was idle often enough to judge")
+        raise Skip("no core was idle often enough to compare")
 
 
 def test_idle_states_are_counted_as_by_cpuidle():
@@ -270,10 +270,12 @@ def test_medians_are_compared_in_noise():
         return [medians_agree(median) for _ in range(200)]
 
     for spread in (0.01, 0.1, 0.3, 1):
-        check(False not in verdicts(1, spread), f"failed by noise of {spread}")
+        check(False not in verdicts(1, spread), f"noise of {spread} makes it fail")
     for factor in (0.6, 1.4):
-        check(set(verdicts(factor, 0.01)) == {False}, f"{factor} not seen")
-        check(False in verdicts(factor, 0.1), f"{factor} never seen in noise")
+        check(set(verdicts(factor, 0.01)) == {False},
+              f"a factor of {factor} was not found")
+        check(False in verdicts(factor, 0.1),
+              f"a factor of {factor} was never found in noise")
 
 
 def test_killed():
@@ -410,7 +412,7 @@ def test_convert_a_file():
         check(0 < read["datapoints"] < 1000, str(read))
         check(metric_of(read, "SilentTime")["min_us"] > 2000, str(read))
         with open(other("info.yml"), encoding="utf-8") as info:
-            check("cpu:" not in info.read(), "a core that is not known")
+            check("cpu:" not in info.read(), "the core is named, but not known")
 
 
 def test_compare():
@@ -470,7 +472,7 @@ def test_bad_files():
         check(done.returncode == 1 and "format_version 2.0 is unknown" in done.stderr,
               done.stderr)
         check(run("wake", "--from", good, "--unit", "us").returncode == 0,
-              "refused with its unit")
+              "the file is refused although --unit is given")
 
 
 def test_options_that_do_nothing():
