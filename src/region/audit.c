@@ -24,7 +24,7 @@ struct state {
   struct region_fault first[REGION_RULE_COUNT];
 };
 
-/* Counts that a rule is broken, and describes the first case. */
+/* Counts a breach of a rule, and describes the first breach. */
 #define FOUND(state, rule, ...)                                                \
   do {                                                                         \
     if ((state)->count[rule]++ == 0)                                           \

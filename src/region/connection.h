@@ -77,8 +77,8 @@ enum region_offence region_check_hello(int status,
                                        const struct region_message *message,
                                        const struct region_passed *passed);
 
-/* Shuts down the receiving direction of the socket. Returns true if the queue
- * holds nothing that would have to be received or closed. */
+/* Shuts down the receiving direction of the socket. Returns true if no message,
+ * which might carry descriptors, is left in its queue. */
 bool region_socket_is_empty(int socket);
 
 /* Takes over the memory that came with a valid HELLO. Returns false with a

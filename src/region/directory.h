@@ -42,7 +42,7 @@ int region_directory_parse(struct region_directory *directory,
 void region_directory_free(struct region_directory *directory);
 
 /* ---------------------------------------------------------------------------
- * geometry.c, for directory.c
+ * Functions of geometry.c that only directory.c calls
  */
 
 /* Checks that the header, records and strings lie in the directory, and that

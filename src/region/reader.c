@@ -103,8 +103,8 @@ static bool name_is_valid(const struct region_reader *reader,
 
 /* Opens the region that was received. Returns false with the reader's fault if
  * the region is refused. */
-static bool open_handed(struct region_reader *reader,
-                        struct region_view *view) {
+static bool open_received(struct region_reader *reader,
+                          struct region_view *view) {
   struct region_connection *coming = &reader->coming;
   int memfd = coming->memfd;
   coming->memfd = -1;
@@ -133,7 +133,7 @@ static void take_connection(struct region_reader *reader) {
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
-  if (!open_handed(reader, &view)) {
+  if (!open_received(reader, &view)) {
     region_view_take_back(&reader->view, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
@@ -147,15 +147,16 @@ static enum region_event take_region(struct region_reader *reader) {
   return REGION_CAME;
 }
 
-static bool has_ended(const struct region_view *view) {
-  return region_load(region_view_words(
-             view, offsetof(struct region_header, ended))) != 0;
+/* Returns the header in the region, whose live words may change. */
+static const struct region_header *
+live_header(const struct region_reader *reader) {
+  return (const void *)reader->view.map;
 }
 
 static enum region_event leave(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   reader->left = true;
-  reader->ended = has_ended(&reader->view);
+  reader->ended = region_load(&live_header(reader)->ended) != 0;
   region_fails(&reader->fault, ECONNRESET, "");
   return REGION_WENT;
 }
@@ -335,10 +336,8 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
 }
 
 uint64_t region_reader_attach_refused(const struct region_reader *reader) {
-  if (!has_view(reader))
-    return 0;
-  return region_load(region_view_words(
-      &reader->view, offsetof(struct region_header, attach_refused)));
+  return has_view(reader) ? region_load(&live_header(reader)->attach_refused)
+                          : 0;
 }
 
 static const struct region_table_live *live_of(struct region_reader *reader,

@@ -148,7 +148,7 @@ static struct process *start_reception(struct receiver *receiver,
   return place;
 }
 
-/* Serves a request with its own reception. */
+/* Starts a reception that serves only this request. */
 static void isolate(struct receiver *receiver,
                     const struct region_request *request, int reader) {
   enum region_offence offence;
@@ -161,8 +161,9 @@ static void isolate(struct receiver *receiver,
   close(socket);
 }
 
-/* The reception does not get the request if it has just exited or its queue is
- * full. The reader then sees the end of its socket and asks again. */
+/* Passes a request to the shared reception. If the reception has just exited,
+ * or its queue is full, the reader sees the end of its socket and asks again.
+ */
 static void share(struct receiver *receiver,
                   const struct region_request *request, int reader) {
   static const struct region_request of_no_user = {.uid = (uid_t)-1};

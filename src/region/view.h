@@ -1,5 +1,6 @@
-/* view.h: a mapped region, and which of its parts are known to have memory.
- * Private to the files that read regions. */
+/* view.h: a mapped region, and which of its parts are known to have memory. The
+ * other parts may be holes, which were never written. Private to the files that
+ * read regions. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
@@ -21,12 +22,12 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool
-      huge; /* it has huge pages, all of which were filled when it was mapped */
+  bool huge; /* it has huge pages, which were all filled when it was mapped */
   struct region_directory directory;
-  struct region_known *known;         /* indexed by table */
-  uint64_t *slot_known;               /* indexed by slot and table */
-  uint64_t slots_known;               /* for the array of slot records */
+  struct region_known *known; /* indexed by table */
+  /* How many bytes of the rows in each slot, indexed by slot and table, and of
+   * the slot records are known to have memory. */
+  uint64_t *slot_known, slots_known;
   struct region_allowance *allowance; /* NULL if memory is not limited */
   size_t bytes;                       /* bytes taken from the allowance */
 };
@@ -52,7 +53,8 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);
 
 /* Returns how many of the rows first to first + count - 1 of an array come
- * before the first hole. `known` is what is known about the array. */
+ * before the first hole. *known is how many bytes of the array are known to
+ * have memory. */
 uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
                           uint64_t stride, uint32_t first, uint32_t count,
                           uint64_t *known);
@@ -115,7 +117,7 @@ struct region_reader {
   struct region_connection connection; /* to the producer of the view */
   struct region_connection coming;     /* to a producer of a region that is not
                                           open yet */
-  /* The listening user; -1 if nobody listens or the user is unknown. */
+  /* The listening user; -1 if no process listens or the user is unknown. */
   uid_t listener;
   struct region_view view;
   bool left;         /* the view's producer is gone */
@@ -131,7 +133,7 @@ struct region_reader {
  * hole in the generation words. */
 uint32_t region_rows_with_generations(struct region_reader *reader, uint32_t t);
 
-/* How many times to read data that changes while they are read. */
+/* How many attempts to make if data changes while it is being read. */
 enum { REGION_TRIES = 8 };
 
 #endif

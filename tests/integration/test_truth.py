@@ -138,8 +138,7 @@ class Bench:
         cores = online_cores()
         if len(cores) < 2:
             self.broken = False
-            raise Skip("one core for the burner and another for all else are "
-                       "needed")
+            raise Skip("needs two cores, one of them for the burner")
         self.core = self.quietest(cores)
         os.sched_setaffinity(0, set(cores) - {self.core})
         self.collectd = Collectd(

@@ -213,7 +213,7 @@ def quiet_median(core, method):
         say(f"core {core}, {method}: {metric['median_us']:.2f} us")
         return metric["median_us"]
     say(f"core {core}, {method}: busy at {100 * busy:.0f} % of the events, "
-        "not judged")
+        "not compared")
     return None
 
 
