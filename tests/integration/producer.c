@@ -88,65 +88,36 @@ static const struct percore_field session_fields[] = {
     .max_rows = most, .row_name_size = 120                                     \
   }
 
-static const struct percore_table schema_1[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    SESSION(1000),
-};
-
-static const struct percore_table schema_2[] = {
-    GLOBALS,
-    PORT(port_fields_2, 4),
-    SESSION(1000),
-};
-
-static const struct percore_table schema_many[] = {
-    GLOBALS,
-    PORT(port_fields, 100),
-    SESSION(30000),
-};
-
-static const struct percore_table schema_million[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    SESSION(1000000),
-};
-
-/* As many rows as a region may have. Memory is allocated as rows are added. */
-static const struct percore_table schema_keys[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    {.name = "session",
-     .storage = PERCORE_OWNED,
-     FIELDS(session_fields),
-     .max_rows = 20000000,
-     .key = PERCORE_KEY_IPV4},
-};
-
-/* As many rows as fit into the 4 GiB that readers allow by default. */
-static const struct percore_table schema_huge[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    {.name = "session",
-     .storage = PERCORE_OWNED,
-     .fields = session_fields,
-     .field_count = 1,
-     .max_rows = 130000000,
-     .key = PERCORE_KEY_IPV4,
-     .flags = PERCORE_NO_RESET},
-};
+enum { TABLES = 3 };
 
 static const struct {
   const char *name;
-  const struct percore_table *tables;
-  uint32_t len;
+  struct percore_table tables[TABLES];
 } schemas[] = {
-    {"1", schema_1, COUNT_OF(schema_1)},
-    {"2", schema_2, COUNT_OF(schema_2)},
-    {"many", schema_many, COUNT_OF(schema_many)},
-    {"million", schema_million, COUNT_OF(schema_million)},
-    {"keys", schema_keys, COUNT_OF(schema_keys)},
-    {"huge", schema_huge, COUNT_OF(schema_huge)},
+    {"1", {GLOBALS, PORT(port_fields, 4), SESSION(1000)}},
+    {"2", {GLOBALS, PORT(port_fields_2, 4), SESSION(1000)}},
+    {"many", {GLOBALS, PORT(port_fields, 100), SESSION(30000)}},
+    {"million", {GLOBALS, PORT(port_fields, 4), SESSION(1000000)}},
+    /* Room for many rows. Their memory is allocated when they are added. */
+    {"keys",
+     {GLOBALS,
+      PORT(port_fields, 4),
+      {.name = "session",
+       .storage = PERCORE_OWNED,
+       FIELDS(session_fields),
+       .max_rows = 20000000,
+       .key = PERCORE_KEY_IPV4}}},
+    /* As many rows as fit into the 4 GiB that readers allow by default. */
+    {"huge",
+     {GLOBALS,
+      PORT(port_fields, 4),
+      {.name = "session",
+       .storage = PERCORE_OWNED,
+       .fields = session_fields,
+       .field_count = 1,
+       .max_rows = 130000000,
+       .key = PERCORE_KEY_IPV4,
+       .flags = PERCORE_NO_RESET}}},
 };
 
 static struct percore_region *region;
@@ -432,7 +403,7 @@ static int create(char *name, const char *schema, int polled) {
   for (size_t i = 0; i < COUNT_OF(schemas); i++)
     if (strcmp(schemas[i].name, schema) == 0) {
       tables = schemas[i].tables;
-      return percore_create(&region, name, tables, schemas[i].len, &options);
+      return percore_create(&region, name, tables, TABLES, &options);
     }
   errno = EINVAL;
   return -1;

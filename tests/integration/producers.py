@@ -17,6 +17,7 @@ from harness import BUILD, check
 GLOBALS, PORT, SESSION = range(3)  # tables of every schema
 PACKETS, BYTES, DEPTH, LATENCY = range(4)  # fields of `port` in schema 1
 ROUNDS, QUEUE, TIME = range(3)  # fields of `globals`
+ETH0 = f"row {PORT} {b'eth0'.hex()}"  # the command that adds the row eth0
 SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
          0x10)  # F_SEAL_FUTURE_WRITE
 

@@ -8,7 +8,7 @@ import time
 
 from harness import (Collectd, Skip, check, is_root, least_of_tries,
                      online_cores, run_all, say)
-from producers import (BYTES, DEPTH, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
+from producers import (BYTES, DEPTH, ETH0, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
                        SESSION, TIME, Impostor, Producer, RuntimeDir,
                        hello, memory_of)
 
@@ -282,7 +282,7 @@ def instances_summed_and_apart():
     with RuntimeDir(), Producer("gtpu@east") as east, \
             Producer("gtpu@west") as west:
         for producer in (east, west):
-            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+            producer.do("core 0", ETH0)
         with Collectd(interval=FAST).start() as summed, \
                 Collectd(apart, FAST).start() as told_apart:
             wait_until_read(summed, 2)
@@ -303,8 +303,7 @@ def instances_summed_and_apart():
             east.do(f"add {PORT} 0 {PACKETS} 1 0")
             wait_for_number(summed, host("packets", "eth0"), 1124)
             with Producer("gtpu@west") as again:
-                again.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                         f"add {PORT} 0 {PACKETS} 5 0")
+                again.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
                 wait_for_number(summed, host("packets", "eth0"), 1129)
                 wait_for_number(told_apart, host(
                     "packets", "eth0", where="all@west"), 1028)
@@ -317,12 +316,10 @@ def instances_of_two_schemas():
     with RuntimeDir(), Producer("gtpu@b") as first, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
-        first.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                 f"add {PORT} 0 {PACKETS} 100 0")
+        first.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 100 0")
         wait_for_number(collectd, host("packets", "eth0"), 100)
         with Producer("gtpu@a", "2") as second:
-            second.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                      f"add {PORT} 0 2 23 0")
+            second.do("core 0", ETH0, f"add {PORT} 0 2 23 0")
             wait_for_number(collectd, REGIONS, 2)
             collectd.wait_for_reads(3)
             check(told(collectd, "its fields differ") == 1, collectd.log())
@@ -346,8 +343,7 @@ def reader_first_producer_later():
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
         check(not collectd.of(REGIONS), "regions are counted, but there is none")
         with Producer("gtpu") as producer:
-            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                        f"add {PORT} 0 {PACKETS} 5 0")
+            producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
             begin = time.monotonic()
             wait_for_number(collectd, packets, 5)
             say(f"values after {time.monotonic() - begin:.2f} s, with an "
@@ -360,10 +356,9 @@ def reader_first_producer_later():
         seen = len(collectd.of(packets))
         collectd.wait_for_reads(4)
         check(len(collectd.of(packets)) == seen, "values of a producer that is gone")
-        check(collectd.of(packets)[-1].value == 12, "the values exceed what was counted")
+        check(collectd.of(packets)[-1].value == 12, "the last value is wrong")
         with Producer("gtpu") as producer:
-            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                        f"add {PORT} 0 {PACKETS} 1 0")
+            producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 1 0")
             wait_for_number(collectd, packets, 13)
         collectd.wait_for(lambda: told(collectd, "gtpu is gone") == 2, 30,
                           "the second end")
@@ -382,8 +377,7 @@ def reset_changes_no_rate():
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                    f"add {PORT} 0 {PACKETS} 5 0")
+        producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
         wait_for_number(collectd, host("packets", "eth0"), 5)
         producer.do("reset", f"add {PORT} 0 {PACKETS} 3 0")
         wait_for_number(collectd, host("packets", "eth0"), 8)
@@ -412,8 +406,7 @@ def silent_and_stale():
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
         # First one of the two workers is stuck, and then both are.
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "poll 0 1 1",
-                    "run 1 1000")
+        producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
         wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
         producer.signal(signal.SIGSTOP)
@@ -451,7 +444,7 @@ def other_users():
     refuses = '<Region "gtpu">\nAllowUser "root"\n</Region>'
     allows = f'<Region "gtpu">\nAllowUser "{nobody}"\n</Region>'
     with RuntimeDir(), Producer("gtpu", user=nobody) as producer:
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        producer.do("core 0", ETH0)
         with Collectd(refuses, FAST).start() as collectd:
             collectd.wait_for_value(REGIONS, count=5)
             check(not identifiers_of(collectd, "percore_host_gtpu"), "it is read")
@@ -469,7 +462,7 @@ def max_region_size():
     options = ('<Region "gtpu">\nMaxRegionSize 65536\n</Region>\n'
                '<Region "small">\n</Region>')
     with RuntimeDir(), Producer("gtpu", "many"), Producer("small") as small:
-        small.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        small.do("core 0", ETH0)
         with Collectd(options, FAST).start() as collectd:
             wait_until_read(collectd)
             small.do(f"add {PORT} 0 {PACKETS} 5 0")
@@ -499,7 +492,7 @@ def run_beside_garbage():
             file.write("no socket")
         open_ones = [Impostor(runtime.socket(name), *answer)
                      for name, answer in impostors.items()]
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        producer.do("core 0", ETH0, "run 0 1000")
         collectd.start()
         packets = host("packets", "eth0", region="good")
         collectd.wait_for_value(packets, 20, count=15)
@@ -603,7 +596,7 @@ def memory_is_bounded():
     with RuntimeDir(), Producer("gtpu", "keys") as producer, \
             Producer("small") as neighbour:
         producer.do(f"keys {SESSION} 0 {rows}")
-        neighbour.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        neighbour.do("core 0", ETH0, "run 0 1000")
         with Collectd(f"MaxMemory {8 * MEBIBYTE}\n{regions}",
                       0.5).start() as collectd:
             collectd.wait_for_value(other, 60)

@@ -10,7 +10,7 @@ import time
 
 from churn import LONG, Churner
 from harness import Child, Collectd, check, run_all, say, take_precedence
-from producers import PORT, Producer, RuntimeDir
+from producers import ETH0, Producer, RuntimeDir
 
 INTERVAL = 0.5
 BESIDE_S = 30 if LONG else 3
@@ -88,7 +88,7 @@ def read_fairly(names, **options):
                     packets=20000) as large, \
             Churner(runtime, "model", rows=4, live=1), \
             Collectd(OPTIONS, INTERVAL) as collectd:
-        good.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        good.do("core 0", ETH0, "run 0 1000")
         large.do("run")
         collectd.start()
         collectd.wait_for_value(GOOD)

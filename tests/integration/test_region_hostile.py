@@ -17,7 +17,7 @@ import time
 
 from harness import (BUILD, Child, Collectd, Skip, check, is_root, is_running,
                      run_all, say)
-from producers import (PORT, SEALS, Impostor, Producer, RuntimeDir, Server,
+from producers import (ETH0, SEALS, Impostor, Producer, RuntimeDir, Server,
                        hello, memory_of)
 
 INTERVAL = 0.2
@@ -212,7 +212,7 @@ def check_good(collectd, count):
 
 def start_good():
     producer = Producer("good")
-    producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+    producer.do("core 0", ETH0, "run 0 1000")
     return producer
 
 
@@ -223,7 +223,7 @@ def hostile_regions():
     chance = random.Random(1)
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:
-        model.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 100")
+        model.do("core 0", ETH0, "run 0 100")
         regions = {"foreign": Region(region_of(runtime, "good"))}
         for number, change in enumerate(CHANGES):
             name = f"fake{chr(ord('a') + number)}"
@@ -267,7 +267,7 @@ def hostile_servers():
     send slowly or send nothing cause no delay, and no descriptor leaks"""
     with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
             Collectd(interval=INTERVAL) as collectd:
-        model.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        model.do("core 0", ETH0)
         content = region_of(runtime, "serv")
         open_ones = []
         for name, treat in servers(None, 0).items():

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import Collectd, check, run_all, say
-from producers import PORT, Producer, RuntimeDir, Tally
+from producers import ETH0, Producer, RuntimeDir, Tally
 
 INTERVAL = 0.1
 KILLS = 400  # over all instances of all regions, which run at the same time
@@ -67,7 +67,7 @@ def finish(collectd):
 
 
 def start_packets(producer, tally):
-    producer.do(f"tally {tally.path}", f"row {PORT} {b'eth0'.hex()}",
+    producer.do(f"tally {tally.path}", ETH0,
                 *(f"run {core} {SLEEP_US}" for core in range(RUNNERS)))
 
 
