@@ -103,7 +103,8 @@ enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno
  * (0 if nothing is wrong), and as one line with the path of the socket ("" if
- * nothing is wrong). The line is valid until the next call. */
+ * nothing is wrong). The line is valid until region_reader_error is called
+ * again. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
