@@ -36,8 +36,8 @@ int unit_remove_runtime_dir(void **state);
  * qemu-user refuses a clone(2) without an exit signal with EINVAL. */
 bool unit_has_receivers(void);
 
-/* Skips the test where receivers cannot be started. Can itself be used as a
- * test. */
+/* A test by itself, or the first line of a test: skips where receivers cannot
+ * be started. */
 void unit_need_receivers(void **state);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
