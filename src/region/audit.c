@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "view.h"
 
-/* How often, in total, to wait for words in state CHANGING. */
+/* How many times, in total, to wait for the producer, and for how long. */
 enum { WAITS = 200, WAIT_NS = 1000000 };
 
 struct state {
@@ -18,20 +18,21 @@ struct state {
   struct region_view *view;
   const struct region_directory *directory;
   int waits_left;
-  /* How often each rule was broken since the last report, among the slots or in
-   * one table. */
+  /* For each rule: how many slots, rows or cells have broken it since the last
+   * report, and the fault of the first. */
   uint64_t count[REGION_RULE_COUNT];
   struct region_fault first[REGION_RULE_COUNT];
 };
 
-/* Counts a broken rule and describes the first case. */
+/* Counts a breach of a rule, and describes the first breach. */
 #define FOUND(state, rule, ...)                                                \
   do {                                                                         \
     if ((state)->count[rule]++ == 0)                                           \
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports the rules found broken since the last call; t is the table, or -1. */
+/* Reports the rules that were found broken since the last call, in table t or,
+ * if t is -1, in the header and the slots. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -45,15 +46,22 @@ static void report(struct state *state, int64_t t) {
   }
 }
 
+/* Gives the producer time to finish a change. Returns false if it has already
+ * had too much time. */
+static bool wait_a_little(struct state *state) {
+  struct timespec pause = {.tv_nsec = WAIT_NS};
+  if (state->waits_left == 0)
+    return false;
+  state->waits_left--;
+  nanosleep(&pause, NULL);
+  return true;
+}
+
 static bool stays_changing(struct state *state, const uint64_t *word) {
   uint64_t before = region_load(word);
-  while (region_state(region_load(word)) == REGION_CHANGING &&
-         region_load(word) == before) {
-    struct timespec pause = {.tv_nsec = WAIT_NS};
-    if (state->waits_left-- <= 0)
+  while (region_state(before) == REGION_CHANGING && region_load(word) == before)
+    if (!wait_a_little(state))
       return true;
-    nanosleep(&pause, NULL);
-  }
   return false;
 }
 
@@ -86,40 +94,8 @@ static void check_start(struct state *state) {
  * Slots
  */
 
-/* Returns NULL if the record has no memory, because the slot was never used. */
-static const struct region_slot *slot_at(struct state *state, uint32_t s) {
-  const struct region_header *header = &state->directory->header;
-  uint64_t end = ((uint64_t)s + 1) * header->slot_size;
-  if (region_view_data(state->view, header->slots_offset, end,
-                       &state->view->slots_known) < end)
-    return NULL;
-  return (const void *)(state->view->map + header->slots_offset + end -
-                        header->slot_size);
-}
-
-/* Copies the record of one owner. Returns false if it was changing at every
- * attempt. */
-static bool copy_slot(const struct region_slot *slot,
-                      struct region_slot *copy) {
-  enum { WORDS = sizeof(*slot) / sizeof(uint64_t) };
-  const uint64_t *from = (const void *)slot;
-  uint64_t words[WORDS];
-  for (int i = 0; i < REGION_TRIES; i++) {
-    uint64_t before = region_load_acquire(&slot->generation);
-    for (int w = 0; w < WORDS; w++)
-      words[w] = region_load(&from[w]);
-    /* Pairs with the release fence that begins a change. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (region_state(before) == REGION_CHANGING ||
-        region_load(&slot->generation) != before)
-      continue;
-    memcpy(copy, words, sizeof(*copy));
-    return true;
-  }
-  return false;
-}
-
-/* Readers ignore counts in a slot that was never used. */
+/* The head of a free slot's block must be 0, because readers ignore counts in
+ * free slots. */
 static void check_free_slot(struct state *state, uint32_t s) {
   enum { WORDS = sizeof(struct percore_slot_head) / sizeof(uint64_t) };
   uint64_t block = region_view_block(state->view, s), known = 0;
@@ -167,13 +143,13 @@ static void check_owner(struct state *state, uint32_t s,
 }
 
 static void check_slot(struct state *state, uint32_t s) {
-  const struct region_slot *slot = slot_at(state, s);
+  const struct region_slot *slot = region_view_slot(state->view, s);
   struct region_slot copy;
   if (slot == NULL) {
     check_free_slot(state, s);
     return;
   }
-  if (!copy_slot(slot, &copy)) {
+  if (!region_view_copy_slot(slot, &copy)) {
     if (stays_changing(state, &slot->generation))
       FOUND(state, REGION_RULE_SLOT_STATE,
             "slot %u stays in state 1 (changing)", s);
@@ -198,18 +174,12 @@ static bool is_single(const struct region_table *table) {
   return (table->flags & REGION_TABLE_SINGLE) != 0;
 }
 
-/* True if rows must not be removed, because their levels would stay in the
- * slots. */
-static bool keeps_rows(const struct state *state,
-                       const struct region_table *table) {
-  if (table->storage != PERCORE_PER_CORE || is_single(table))
-    return false;
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t kind = state->directory->fields[table->first_field + f].kind;
-    if (kind == PERCORE_LEVEL || kind == PERCORE_STATE)
-      return true;
-  }
-  return false;
+/* True if rows of the table must not be removed, because the slots would keep
+ * their levels. */
+static bool keeps_rows(const struct state *state, uint32_t t) {
+  const struct region_table *table = &state->directory->tables[t];
+  return table->storage == PERCORE_PER_CORE && !is_single(table) &&
+         !state->view->known[t].all_sums;
 }
 
 static void check_key(struct state *state, const struct region_table *table,
@@ -245,16 +215,8 @@ static void check_name(struct state *state, const struct region_table *table,
 static void check_label(struct state *state, uint32_t t, uint32_t row,
                         const uint64_t *generation, uint64_t before) {
   const struct region_table *table = &state->directory->tables[t];
-  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* zeros, like a hole */
-  uint64_t end = ((uint64_t)row + 1) * table->label_stride;
-  const uint64_t *label = region_view_words(
-      state->view, table->labels_offset + end - table->label_stride);
-  if (region_view_data(state->view, table->labels_offset, end,
-                       &state->view->known[t].labels) == end)
-    for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
-      words[w] = region_load(&label[w]);
-  /* Pairs with the release fence after the word became CHANGING. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  uint64_t words[REGION_LABEL_WORDS];
+  (void)region_view_label(state->view, t, row, words);
   if (region_load(generation) != before)
     return;
   if (table->row_name_size == 0)
@@ -276,7 +238,7 @@ static void check_object(struct state *state, uint32_t t, uint32_t row,
           "row %u has incarnation %u; in a table without births no row may be "
           "reused",
           row, incarnation);
-  if (keeps_rows(state, table) && (gone || incarnation > 1))
+  if (keeps_rows(state, t) && (gone || incarnation > 1))
     FOUND(state, REGION_RULE_ROW_REMOVED,
           "row %u was removed; rows of a PER_CORE table with levels or states "
           "must not be removed",
@@ -309,33 +271,16 @@ static void check_row(struct state *state, uint32_t t, uint32_t row,
   }
 }
 
-/* Returns how many rows have generation words that are not in a hole. */
-static uint32_t rows_with_generations(struct state *state, uint32_t t) {
-  const struct region_table *table = &state->directory->tables[t];
-  return (uint32_t)(region_view_data(state->view, table->generations_offset,
-                                     8ull * table->max_rows,
-                                     &state->view->known[t].generations) /
-                    8);
-}
-
 static uint64_t rows_in_use(struct state *state, uint32_t t) {
-  const struct region_table *table = &state->directory->tables[t];
-  uint64_t size = sizeof(struct region_table_live);
-  if (region_view_data(state->view, table->live_offset, size,
-                       &state->view->known[t].live) < size)
-    return 0;
-  return region_load_acquire(
-      region_view_words(state->view, table->live_offset));
+  const struct region_table_live *live = region_view_live(state->view, t);
+  return live != NULL ? region_load_acquire(&live->rows_in_use) : 0;
 }
 
 /* A row becomes live a moment before `rows in use` includes it. */
 static bool stays_beyond(struct state *state, uint32_t t, uint32_t row) {
-  while (rows_in_use(state, t) <= row) {
-    struct timespec pause = {.tv_nsec = WAIT_NS};
-    if (state->waits_left-- <= 0)
+  while (rows_in_use(state, t) <= row)
+    if (!wait_a_little(state))
       return true;
-    nanosleep(&pause, NULL);
-  }
   return false;
 }
 
@@ -343,7 +288,7 @@ static void check_rows(struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
   const uint64_t *generations = region_view_generations(state->view, t);
   uint64_t in_use = rows_in_use(state, t);
-  uint32_t rows = rows_with_generations(state, t);
+  uint32_t rows = region_view_generation_rows(state->view, t, table->max_rows);
   if (in_use > table->max_rows)
     FOUND(state, REGION_RULE_ROWS_IN_USE,
           "%llu rows are in use; there may be at most %u",
@@ -371,7 +316,8 @@ static void check_rows(struct state *state, uint32_t t) {
  * Values
  */
 
-/* True if value is lower than base, where counters wrap at 2^64. */
+/* True if a counter's value is lower than its base. Counters wrap at 2^64, so a
+ * value that is lower by more than 2^63 has wrapped. */
 static bool is_behind(uint64_t value, uint64_t base) {
   return base != 0 && value - base > INT64_MAX;
 }

@@ -1,5 +1,5 @@
-/* audit.h: checks whether live words follow the rules of percore-region(7), as
- * a service to authors of producers.
+/* audit.h: checks whether live words follow the rules of percore-region(7), to
+ * help authors of producers.
  *
  * Readers do not trust live words. If a live word breaks a rule, they neither
  * refuse the region nor report the word: they skip the row or slot, or show
@@ -13,13 +13,13 @@
 
 struct region_audit {
   /* Called once for each table and rule that `count` slots, rows or cells
-   * break; `fault` describes the first of them. REGION_NO_RULE means that
-   * memory was too short to check the table's values. */
+   * break; `fault` describes the first of them. REGION_NO_RULE means that there
+   * was too little memory to check the table's values. */
   void (*report)(void *context, const struct region_fault *fault,
                  uint64_t count);
   void *context;
-  /* The producer may be running, so wait for words in state CHANGING to change.
-   */
+  /* The producer may be running, so wait until words in state CHANGING have
+   * changed. */
   bool running;
 };
 

@@ -18,8 +18,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* With these seals, nobody can truncate the memory, punch holes in it, or write
- * to it through a descriptor while it is mapped here. */
+/* With these seals, no process can truncate the memory, punch holes in it, or
+ * write to it through a descriptor while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
 };
@@ -51,10 +51,10 @@ void region_connection_learn_peer(struct region_connection *connection) {
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
-/* Opens the socket itself and does not follow a link: a user with write access
- * to the directory could otherwise lead root to a path whose lookup blocks,
- * such as an automounter. For the same reason, it asks nothing of a file
- * system that is mounted there. */
+/* Opens the file of a socket without following a symbolic link. Otherwise, a
+ * user with write access to the directory could make root look up a path that
+ * blocks, such as an automounter's. For the same reason, statx must not
+ * query the file system of the file. */
 static int find_socket(const char *path) {
   struct statx status;
   int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -109,7 +109,8 @@ int region_connection_probe(struct region_connection *connection,
 }
 
 bool region_connection_is_open(const struct region_connection *connection) {
-  /* When the other side closes, both directions are shut down. */
+  /* POLLHUP means that both directions are shut down, as they are after the
+   * peer has closed its socket. */
   struct pollfd end = {.fd = connection->socket};
   return connection->socket >= 0 &&
          (poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0);
@@ -165,7 +166,7 @@ bool region_is_sealed(int fd) {
   return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-enum region_offence region_judge_hello(int status,
+enum region_offence region_check_hello(int status,
                                        const struct region_message *message,
                                        const struct region_passed *passed) {
   if (status != 0)
@@ -217,7 +218,7 @@ int region_connection_hello(struct region_connection *connection, int wait_ms,
     region_fails(fault, errno, "");
     return -1;
   }
-  enum region_offence offence = region_judge_hello(status, &message, &passed);
+  enum region_offence offence = region_check_hello(status, &message, &passed);
   if (offence == REGION_NO_OFFENCE &&
       !region_socket_is_empty(connection->socket))
     offence = REGION_SENDS_MORE;

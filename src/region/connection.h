@@ -50,7 +50,8 @@ bool region_connection_is_open(const struct region_connection *connection);
 bool region_connection_lost_process(const struct region_connection *connection);
 
 /* ---------------------------------------------------------------------------
- * Offences of producers, as one process reports them to another
+ * Offences: reasons for refusing what a producer sends, numbered so that one
+ * process can report them to another
  */
 
 enum region_offence {
@@ -70,14 +71,14 @@ int region_offend(enum region_offence offence, struct region_fault *fault);
 /* True if a descriptor is memory that has every seal of a region. */
 bool region_is_sealed(int fd);
 
-/* Judges a message that should be HELLO and the descriptors that came with it.
+/* Checks a message that should be HELLO, and the descriptors that came with it.
  * status is the result of region_message_receive. */
-enum region_offence region_judge_hello(int status,
+enum region_offence region_check_hello(int status,
                                        const struct region_message *message,
                                        const struct region_passed *passed);
 
-/* Shuts down the receiving direction of the socket. Returns true if the queue
- * holds nothing that would have to be received or closed. */
+/* Shuts down the receiving direction of the socket. Returns true if no message,
+ * which might carry descriptors, is left in its queue. */
 bool region_socket_is_empty(int socket);
 
 /* Takes over the memory that came with a valid HELLO. Returns false with a

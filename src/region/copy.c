@@ -61,22 +61,25 @@ static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
   return false;
 }
 
+static struct region_copy copy_at(const struct region_view *view,
+                                  const struct region_table *table,
+                                  uint64_t offset, uint32_t first,
+                                  uint32_t in_use) {
+  uint64_t stride = table->row_stride;
+  return (struct region_copy){
+      .rows = view->map + offset + first * stride,
+      .end = region_view_words(view, offset + in_use * stride)};
+}
+
 struct region_copy region_copy_single(struct region_view *view, uint32_t t,
                                       uint32_t first, uint32_t count,
                                       uint32_t in_use) {
   const struct region_table *table = &view->directory.tables[t];
-  uint64_t data = region_view_data(
-      view, table->single_offset, ((uint64_t)first + count) * table->row_stride,
-      &view->known[t].single);
-  uint64_t rows = data / table->row_stride;
-  return (struct region_copy){
-      .rows = view->map + table->single_offset +
-              (uint64_t)first * table->row_stride,
-      .end = region_view_words(view, table->single_offset +
-                                         (uint64_t)in_use * table->row_stride),
-      .count = rows <= first          ? 0
-               : rows - first < count ? (uint32_t)(rows - first)
-                                      : count};
+  uint64_t offset = table->single_offset;
+  struct region_copy copy = copy_at(view, table, offset, first, in_use);
+  copy.count = region_view_rows(view, offset, table->row_stride, first, count,
+                                &view->known[t].single);
+  return copy;
 }
 
 struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
@@ -84,22 +87,15 @@ struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
                                     uint32_t in_use) {
   const struct region_table *table = &view->directory.tables[t];
   uint64_t block = region_view_block(view, s);
-  uint64_t length = ((uint64_t)first + count) * table->row_stride;
+  uint64_t offset = block + table->slot_offset;
   uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
+  struct region_copy copy = copy_at(view, table, offset, first, in_use);
+  copy.sequence = region_view_words(view, block);
   /* The row of `core` is in the head of the block, which has memory. */
-  uint64_t rows = t == 0 ? 1
-                         : region_view_data(view, block + table->slot_offset,
-                                            length, known) /
-                               table->row_stride;
-  return (struct region_copy){
-      .rows = view->map + block + table->slot_offset +
-              (uint64_t)first * table->row_stride,
-      .end = region_view_words(view, block + table->slot_offset +
-                                         (uint64_t)in_use * table->row_stride),
-      .sequence = region_view_words(view, block),
-      .count = rows <= first          ? 0
-               : rows - first < count ? (uint32_t)(rows - first)
-                                      : count};
+  copy.count = t == 0 ? count
+                      : region_view_rows(view, offset, table->row_stride, first,
+                                         count, known);
+  return copy;
 }
 
 bool region_copy_load_row(const struct region_view *view, uint32_t t,
@@ -109,7 +105,7 @@ bool region_copy_load_row(const struct region_view *view, uint32_t t,
   const uint64_t *words =
       (const void *)(copy->rows + (uint64_t)i * table->row_stride);
   const uint64_t *sequence = copy->sequence;
-  uint32_t checked = view->checked_columns[t];
+  uint32_t checked = view->known[t].checked_columns;
   bool whole = true;
   if (sequence == NULL && (table->flags & REGION_TABLE_CONSISTENT))
     sequence = words++;

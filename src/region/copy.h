@@ -13,8 +13,8 @@ struct region_copy {
   uint32_t count; /* rows that have memory; rows after them are 0 */
 };
 
-/* Return the copy of rows first to first + count - 1. Rows up to in_use will be
- * read soon. */
+/* Return the copy of rows first to first + count - 1. The caller will soon read
+ * all rows up to in_use, so they may be prefetched. */
 struct region_copy region_copy_single(struct region_view *view, uint32_t t,
                                       uint32_t first, uint32_t count,
                                       uint32_t in_use);

@@ -19,8 +19,7 @@ static bool record_size_is_valid(uint32_t size, size_t least) {
 }
 
 static bool sizes_are_valid(const struct region_header *header,
-                            uint64_t region_size, uint64_t max_size,
-                            struct region_fault *fault) {
+                            uint64_t region_size, struct region_fault *fault) {
   if (!record_size_is_valid(header->header_size, sizeof(*header)) ||
       !record_size_is_valid(header->table_size, sizeof(struct region_table)) ||
       !record_size_is_valid(header->field_size, sizeof(struct region_field)) ||
@@ -37,8 +36,6 @@ static bool sizes_are_valid(const struct region_header *header,
                          "its header says %llu bytes, but its memory has %llu",
                          (unsigned long long)header->region_size,
                          (unsigned long long)region_size);
-  if (region_size > max_size)
-    return region_exceeds(fault, EFBIG, "it has", region_size, max_size);
   if (header->directory_size < header->header_size ||
       header->directory_size > region_size ||
       header->directory_size > MAX_DIRECTORY)
@@ -50,9 +47,8 @@ static bool sizes_are_valid(const struct region_header *header,
   return true;
 }
 
-static bool header_is_valid(const struct region_header *header,
-                            uint64_t region_size, uint64_t max_size,
-                            struct region_fault *fault) {
+bool region_header_is_valid(const struct region_header *header,
+                            uint64_t region_size, struct region_fault *fault) {
   if (memcmp(header->magic, REGION_MAGIC, sizeof(header->magic)) != 0)
     return region_breaks(fault, REGION_RULE_MAGIC,
                          "bad magic: not a percore region");
@@ -65,15 +61,7 @@ static bool header_is_valid(const struct region_header *header,
         fault, REGION_RULE_VERSION,
         "its format has major version %u; this reader needs %u", header->major,
         REGION_MAJOR);
-  return sizes_are_valid(header, region_size, max_size, fault);
-}
-
-size_t region_directory_size(const struct region_header *header,
-                             uint64_t region_size, uint64_t max_size,
-                             struct region_fault *fault) {
-  return header_is_valid(header, region_size, max_size, fault)
-             ? header->directory_size
-             : 0;
+  return sizes_are_valid(header, region_size, fault);
 }
 
 static bool counts_are_valid(const struct region_header *header,
@@ -96,8 +84,8 @@ static bool counts_are_valid(const struct region_header *header,
 }
 
 /* ---------------------------------------------------------------------------
- * Records are converted back to the application's description; afterwards the
- * rules of schema.c check its kinds and storages
+ * Converting records back to the application's description, whose kinds and
+ * storages schema.c then checks
  */
 
 /* A producer writes a string once per use, so all uses together are no longer
@@ -161,7 +149,7 @@ static bool take_field(struct region_directory *directory, uint32_t f,
   return take_states(directory, field, states, fault);
 }
 
-/* Blames a field record and its table. */
+/* Adds the names of a field and of its table to the fault. Returns false. */
 static bool blame_record(const struct region_directory *directory, uint32_t f,
                          struct region_fault *fault) {
   region_blame_field(fault, directory->described_fields[f].name, f);
@@ -209,7 +197,7 @@ static bool take_table(struct region_directory *directory, uint32_t t,
       table->first_field > directory->field_count ||
       table->field_count > directory->field_count - table->first_field)
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
-                         "it has %u fields from record %u on; they must lie "
+                         "its %u fields begin at record %u; they must lie "
                          "between record %u, where the previous table ends, "
                          "and %u",
                          table->field_count, table->first_field, *next_field,
@@ -345,8 +333,7 @@ static bool parse(struct region_directory *directory, const unsigned char *copy,
 
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
-                           uint64_t region_size, uint64_t max_size,
-                           struct region_fault *fault) {
+                           uint64_t region_size, struct region_fault *fault) {
   *directory = (struct region_directory){0};
   *fault = (struct region_fault){0};
   if (size < sizeof(directory->header)) {
@@ -355,7 +342,7 @@ int region_directory_parse(struct region_directory *directory,
     return -1;
   }
   memcpy(&directory->header, copy, sizeof(directory->header));
-  if (!header_is_valid(&directory->header, region_size, max_size, fault))
+  if (!region_header_is_valid(&directory->header, region_size, fault))
     return -1;
   if (directory->header.directory_size > size) {
     region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,

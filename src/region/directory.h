@@ -1,9 +1,9 @@
 /* directory.h: parses and checks the immutable part of a region.
  *
  * A producer may be hostile, so the reader checks a private copy of the
- * directory once. In a directory that passes the check, every part lies inside
- * the region and overlaps no other part, every string is terminated, and every
- * name and shape is valid. Live words (rows in use, generations, labels) can
+ * directory once. If the directory passes the check, every part lies inside the
+ * region and overlaps no other part, every string is terminated, and every name
+ * and shape is valid. Live words (rows in use, generations, labels) can
  * change at any time, so readers check them at each use.
  */
 #ifndef PERCORE_REGION_DIRECTORY_H
@@ -25,28 +25,24 @@ struct region_directory {
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
-  size_t strings_left; /* how many bytes of strings parsing may still use */
+  size_t strings_left; /* how many bytes the remaining strings may have */
 };
 
-/* Returns how many bytes region_directory_parse needs, given a copy of the
- * header; 0 with a fault if the header is invalid. region_size is the size of
- * the region's memory. */
-size_t region_directory_size(const struct region_header *header,
-                             uint64_t region_size, uint64_t max_size,
-                             struct region_fault *fault);
+/* Checks a copy of the header. If it is valid, region_directory_parse needs
+ * directory_size bytes. region_size is the size of the region's memory. */
+bool region_header_is_valid(const struct region_header *header,
+                            uint64_t region_size, struct region_fault *fault);
 
 /* Parses a private copy of `size` bytes. Returns 0, or -1 with a fault and
- * nothing to free: EPROTO with the rule that the region breaks, EFBIG (larger
- * than max_size) or ENOMEM. */
+ * nothing to free: EPROTO with the rule that the region breaks, or ENOMEM. */
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
-                           uint64_t region_size, uint64_t max_size,
-                           struct region_fault *fault);
+                           uint64_t region_size, struct region_fault *fault);
 
 void region_directory_free(struct region_directory *directory);
 
 /* ---------------------------------------------------------------------------
- * geometry.c, for directory.c
+ * Functions of geometry.c that only directory.c calls
  */
 
 /* Checks that the header, records and strings lie in the directory, and that

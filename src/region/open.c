@@ -10,9 +10,9 @@
 #include "writer.h"
 
 struct percore_reader {
-  char *name, *instance;            /* NULL if not given */
+  struct region_label label;
   bool own;                         /* the region belongs to this process */
-  struct region_receiver *receiver; /* idle while the reader has a region */
+  struct region_receiver *receiver; /* not running while the region is open */
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
   uint64_t producer;       /* the producer that the tile belongs to */
@@ -29,18 +29,16 @@ int percore_open(struct percore_reader **opened, const char *region,
   reader->receiver = region_receiver_new();
   struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS,
                                           .receiver = reader->receiver};
-  if (reader->receiver != NULL &&
-      region_reader_open(&reader->reader, region, instance, &options) == 0) {
-    reader->name = strdup(region);
-    reader->instance = instance != NULL ? strdup(instance) : NULL;
-    if (reader->name != NULL &&
-        (instance == NULL || reader->instance != NULL)) {
-      *opened = reader;
-      return 0;
-    }
+  if (reader->receiver == NULL ||
+      region_reader_open(&reader->reader, region, instance, &options) != 0) {
+    percore_close(reader);
+    return -1;
   }
-  percore_close(reader);
-  return -1;
+  /* region_reader_open has checked their lengths. */
+  strcpy(reader->label.region, region);
+  strcpy(reader->label.instance, instance != NULL ? instance : "");
+  *opened = reader;
+  return 0;
 }
 
 void percore_close(struct percore_reader *reader) {
@@ -49,20 +47,18 @@ void percore_close(struct percore_reader *reader) {
   region_tile_free(&reader->tile);
   region_reader_close(reader->reader);
   region_receiver_free(reader->receiver);
-  free(reader->name);
-  free(reader->instance);
   free(reader);
 }
 
-/* Reads a region of this process without its socket, because the calling thread
- * may be the thread that serves it. */
+/* Refreshes a region of this process without its socket, because the calling
+ * thread may be the thread that serves the socket. */
 static enum region_event refresh(struct percore_reader *reader) {
   static const unsigned char no_id[16];
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
   uint64_t size;
   int memfd = region_own_memory(
-      reader->name, reader->instance,
+      reader->label.region, region_label_instance(&reader->label),
       reader->own && directory != NULL ? directory->header.region_id : no_id,
       &size);
   if (memfd >= 0) {

@@ -84,19 +84,6 @@ void region_reader_close(struct region_reader *reader) {
  * Producers come and go
  */
 
-static void say_fault(struct region_reader *reader) {
-  char why[REGION_FAULT_LINE];
-  const struct region_fault *fault = &reader->fault;
-  region_fault_text(fault, why);
-  snprintf(reader->text, sizeof(reader->text), "%s: %s%s", reader->path,
-           fault->text[0] != '\0' ? "refused: " : "", why);
-}
-
-static void fail(struct region_reader *reader, int error, const char *text) {
-  region_fails(&reader->fault, error, text);
-  say_fault(reader);
-}
-
 static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
@@ -116,8 +103,8 @@ static bool name_is_valid(const struct region_reader *reader,
 
 /* Opens the region that was received. Returns false with the reader's fault if
  * the region is refused. */
-static bool open_handed(struct region_reader *reader,
-                        struct region_view *view) {
+static bool open_received(struct region_reader *reader,
+                          struct region_view *view) {
   struct region_connection *coming = &reader->coming;
   int memfd = coming->memfd;
   coming->memfd = -1;
@@ -139,7 +126,6 @@ static void take_connection(struct region_reader *reader) {
   reader->uid = reader->connection.uid;
   reader->left = false;
   reader->fault = (struct region_fault){0};
-  reader->text[0] = '\0';
 }
 
 /* Replaces the region that is gone. First gives back its share of the
@@ -147,8 +133,7 @@ static void take_connection(struct region_reader *reader) {
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
-  if (!open_handed(reader, &view)) {
-    say_fault(reader);
+  if (!open_received(reader, &view)) {
     region_view_take_back(&reader->view, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
@@ -162,16 +147,17 @@ static enum region_event take_region(struct region_reader *reader) {
   return REGION_CAME;
 }
 
-static bool has_ended(const struct region_view *view) {
-  return region_load(region_view_words(
-             view, offsetof(struct region_header, ended))) != 0;
+/* Returns the header in the region, whose live words may change. */
+static const struct region_header *
+live_header(const struct region_reader *reader) {
+  return (const void *)reader->view.map;
 }
 
 static enum region_event leave(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   reader->left = true;
-  reader->ended = has_ended(&reader->view);
-  fail(reader, ECONNRESET, "");
+  reader->ended = region_load(&live_header(reader)->ended) != 0;
+  region_fails(&reader->fault, ECONNRESET, "");
   return REGION_WENT;
 }
 
@@ -185,11 +171,12 @@ int region_reader_connect(struct region_reader *reader) {
                    : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (status != 0) {
-    fail(reader, errno, "");
+    region_fails(&reader->fault, errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
     region_connection_close(coming);
-    fail(reader, EACCES, "its producer runs as a user that is not allowed");
+    region_fails(&reader->fault, EACCES,
+                 "its producer runs as a user that is not allowed");
   } else {
     return 0;
   }
@@ -216,17 +203,16 @@ static bool await_hello(struct region_reader *reader) {
                                            wait_ms, &reader->fault);
   if (status == 0)
     return true;
-  /* Keep the connection, as HELLO may still come. */
+  /* Keep the connection, because HELLO may still arrive. */
   if (reader->fault.error == EAGAIN)
     region_fails(&reader->fault, ETIMEDOUT, "");
   else
     region_connection_close(coming);
-  say_fault(reader);
   return false;
 }
 
 /* True if the reader has reconnected to the same region, whose counts must not
- * be counted again. */
+ * be added a second time. */
 static bool is_same_region(const struct region_reader *reader) {
   const struct region_header *header = &reader->view.directory.header;
   uint8_t id[sizeof(header->region_id)];
@@ -237,9 +223,9 @@ static bool is_same_region(const struct region_reader *reader) {
 }
 
 /* True if an error of connecting means that no process serves the region. Other
- * errors come from a producer with too many connections, or from limits of this
- * process. */
-static bool is_nobody_there(int error) {
+ * errors mean that the producer has too many connections, or that this process
+ * has reached a limit. */
+static bool means_no_producer(int error) {
   return error == ENOENT || error == ECONNREFUSED || error == ENOTSOCK ||
          error == EACCES || error == EPROTO;
 }
@@ -251,8 +237,8 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
   if (alive && region_connection_is_open(&reader->connection))
     return REGION_AS_BEFORE;
   if (!await_hello(reader))
-    return alive && is_nobody_there(reader->fault.error) ? leave(reader)
-                                                         : REGION_AS_BEFORE;
+    return alive && means_no_producer(reader->fault.error) ? leave(reader)
+                                                           : REGION_AS_BEFORE;
   if (is_same_region(reader)) {
     region_close_fd(&reader->coming.memfd);
     take_connection(reader);
@@ -295,7 +281,14 @@ int region_reader_errno(const struct region_reader *reader) {
   return reader->fault.error;
 }
 
-const char *region_reader_error(const struct region_reader *reader) {
+const char *region_reader_error(struct region_reader *reader) {
+  const struct region_fault *fault = &reader->fault;
+  char why[REGION_FAULT_LINE];
+  if (fault->error == 0)
+    return "";
+  region_fault_text(fault, why);
+  snprintf(reader->text, sizeof(reader->text), "%s: %s%s", reader->path,
+           fault->text[0] != '\0' ? "refused: " : "", why);
   return reader->text;
 }
 
@@ -343,23 +336,15 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
 }
 
 uint64_t region_reader_attach_refused(const struct region_reader *reader) {
-  if (!has_view(reader))
-    return 0;
-  return region_load(region_view_words(
-      &reader->view, offsetof(struct region_header, attach_refused)));
+  return has_view(reader) ? region_load(&live_header(reader)->attach_refused)
+                          : 0;
 }
 
-/* Returns the live words of a table; NULL if they have no memory. */
 static const struct region_table_live *live_of(struct region_reader *reader,
                                                uint32_t t) {
-  struct region_view *view = &reader->view;
-  if (!has_view(reader) || t >= view->directory.table_count)
+  if (!has_view(reader) || t >= reader->view.directory.table_count)
     return NULL;
-  uint64_t offset = view->directory.tables[t].live_offset;
-  uint64_t size = sizeof(struct region_table_live);
-  if (region_view_data(view, offset, size, &view->known[t].live) < size)
-    return NULL;
-  return (const void *)(view->map + offset);
+  return region_view_live(&reader->view, t);
 }
 
 uint64_t region_reader_adds_refused(struct region_reader *reader,

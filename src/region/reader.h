@@ -3,14 +3,15 @@
  *   region_reader    one producer's region: connection, directory, liveness
  *   region_tile      cells of some rows of a table, read together
  *
- * A caller that must not lose any count does this in each round:
+ * A caller that must not lose any count does this whenever it reads:
  *
  *   event = region_reader_refresh(reader);
- *   read the tables if there is a region (after REGION_WENT for the last time);
- *   after REGION_WENT, refresh again, and after REGION_CAME read the new region
+ *   if there is a region, read its tables;
+ *   after REGION_WENT, that was the last time: refresh again, and if this
+ *   returns REGION_CAME, read the tables of the new region.
  *
- * One thread at a time per reader. A reader never waits for a producer's
- * threads: every read has a bounded number of tries.
+ * Only one thread at a time may use a reader. A reader never waits for a
+ * producer's threads: every read ends after a limited number of attempts.
  */
 #ifndef PERCORE_REGION_READER_H
 #define PERCORE_REGION_READER_H
@@ -33,9 +34,10 @@ struct region_reader_options {
    * reader receives directly, and a hostile producer can block it forever
    * (receiver.h). */
   struct region_receiver *receiver;
-  /* Children forked later do not inherit the mapping. */
+  /* Processes that are forked later do not inherit the mapping. */
   bool keep_from_children;
-  /* Returns false if regions of this user must not be read. NULL: read all. */
+  /* Returns false if regions of this user must not be read. If NULL, regions of
+   * all users are read. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;
 };
@@ -47,13 +49,13 @@ enum region_event {
 };
 
 enum region_presence {
-  REGION_ABSENT, /* no process serves the region, or it was refused */
+  REGION_ABSENT, /* no process serves the region, or the region was refused */
   REGION_SILENT, /* a process listens but does not answer */
   REGION_ALIVE,
   REGION_LEFT /* the producer is gone; its last values can still be read */
 };
 
-/* Creates a reader, which is not connected yet. Returns 0, or -1 with EINVAL,
+/* Creates a reader that is not connected yet. Returns 0, or -1 with EINVAL,
  * ENAMETOOLONG or ENOMEM. */
 int region_reader_open(struct region_reader **reader, const char *name,
                        const char *instance,
@@ -66,32 +68,33 @@ void region_reader_close(struct region_reader *reader);
 int region_reader_open_file(struct region_reader **reader, int fd,
                             struct region_fault *fault);
 
-/* Makes the reader refuse regions whose directory and claims need more memory
- * than the allowance has left. The allowance must outlive the reader. */
+/* Makes the reader refuse a region if reading it needs more memory than the
+ * allowance has left. The allowance must outlive the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
-/* Connects, unless the reader is already connecting; the next refresh
+/* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
  * ENOTSOCK if no process serves the region. */
 int region_reader_connect(struct region_reader *reader);
 
-/* Returns the user who listened at the last attempt to connect, or -1 if that
- * attempt failed. */
+/* Returns the user whose process listened at the last attempt to connect, or -1
+ * if that attempt failed. */
 uid_t region_reader_listener(const struct region_reader *reader);
 
 /* Checks whether the producer is alive, and connects if the reader is not
  * connected. A producer with too many connections closes some of them, so the
  * end of a connection does not mean that the producer is gone. The producer is
  * gone if its process has ended, nobody listens, or another region answers.
- * Until one of these is known, it counts as alive, and region_reader_errno is
- * the error of reconnecting. */
+ * Until one of these is known, the producer counts as alive, and
+ * region_reader_errno returns the error of the attempt to reconnect. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* For a region of this process, which needs no connection. adopt takes over the
- * descriptor of the region's memory, and returns false if the region is
- * refused; leave tells the reader that the region is gone. Do not call
- * region_reader_refresh in between. */
+/* These two functions are for a region of the calling process, which needs no
+ * connection. region_reader_adopt takes over the descriptor of the region's
+ * memory, and returns false if the region is refused. region_reader_leave tells
+ * the reader that the region is gone. Do not call region_reader_refresh in
+ * between. */
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size);
 void region_reader_leave(struct region_reader *reader);
@@ -99,11 +102,13 @@ void region_reader_leave(struct region_reader *reader);
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno
- * (0 if nothing is wrong), and as one line with the path of the socket. */
+ * (0 if nothing is wrong), and as one line with the path of the socket ("" if
+ * nothing is wrong). The line is valid until region_reader_error is called
+ * again. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
-const char *region_reader_error(const struct region_reader *reader);
+const char *region_reader_error(struct region_reader *reader);
 
 /* Returns the path of the socket. */
 const char *region_reader_path(const struct region_reader *reader);
@@ -113,8 +118,8 @@ const char *region_reader_path(const struct region_reader *reader);
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader);
 
-/* Returns the number of the producer, counted from 1; 0 if the reader has no
- * region. */
+/* Returns the number of the current producer among those that this reader has
+ * read (the first is 1), or 0 if the reader has no region. */
 uint64_t region_reader_producer(const struct region_reader *reader);
 
 /* Return the producer's pid in this pid namespace (0 if not visible), and its
@@ -122,11 +127,11 @@ uint64_t region_reader_producer(const struct region_reader *reader);
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
-/* True if the last producer that left called percore_destroy. */
+/* True if the last producer that left had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 
-/* Asks the producer to reset a row of a table (UINT32_MAX: all rows, all
- * tables). Starts a receiver if the reader has none. Returns 0, or -1 with
+/* Asks the producer to reset a row of a table. UINT32_MAX means all rows or all
+ * tables. Starts a receiver if the reader has none. Returns 0, or -1 with
  * errno, such as EPERM, ETIMEDOUT or ENODEV. */
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms);
@@ -154,10 +159,12 @@ struct region_slot_view {
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* True if a slot was ever used. *core is then the core that the slot counts
- * for, or -1 if the region has no such core. */
+/* True if a slot was ever used. Sets *core to the core that the slot counts
+ * for, or to -1 if the region has no such core. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
+/* Describes a slot. The state is REGION_FREE if the slot was never used, or if
+ * the region does not have its core. */
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
                         struct region_slot_view *view);
 
@@ -165,8 +172,8 @@ void region_reader_slot(struct region_reader *reader, uint32_t slot,
  * Rows
  */
 
-/* Returns the number of rows in use. Rows from this number on were never used.
- */
+/* Returns the number of rows in use: rows with this number or a higher number
+ * were never used. */
 uint32_t region_reader_rows(struct region_reader *reader, uint32_t table);
 
 /* Returns the number of live rows: rows in use that were not removed. Reads the
@@ -175,9 +182,9 @@ uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
 
 #define REGION_ROW_NAME_SIZE 128
 
-/* Copies the name of the row that had this generation word. The name is
- * untrusted bytes, NUL-terminated, and "" in a single-row table. Returns false
- * if the row now belongs to another object. */
+/* Copies the name that the row had when `generation` was its generation word.
+ * The name is untrusted bytes, NUL-terminated, and "" in a single-row table.
+ * Returns false if the row now belongs to another object. */
 bool region_reader_row_name(struct region_reader *reader, uint32_t table,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]);
@@ -205,7 +212,7 @@ struct region_tile {
   uint64_t *generations;
   uint8_t *torn; /* 1: the cells may be of different moments */
   uint64_t *totals, *births, *resets;
-  /* Without the shared block, and without slots that count for no core. */
+  /* The shared block and slots that count for no core are not included. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core was used */
 };
@@ -218,14 +225,14 @@ enum { REGION_TILE_CELLS = 1024, REGION_TILE_CELLS_PER_CORE = 4096 };
 
 /* Allocates a tile, if necessary with a smaller capacity. Returns 0, or -1 with
  * ENODEV, ENOMEM, or EFBIG (cores are wanted, and one row of all cores takes
- * more than 16 MiB). A tile fits one directory: free it when a new producer
- * comes. */
+ * more than 16 MiB). A tile belongs to the reader's current directory: free the
+ * tile after REGION_CAME. */
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);
 void region_tile_free(struct region_tile *tile);
 
-/* Reads rows from first_row on, as many as exist and fit. */
+/* Reads as many rows as exist and fit, starting with first_row. */
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 

@@ -1,4 +1,4 @@
-/* reader_rows.c: finds the slots and the names of rows of a region. */
+/* reader_rows.c: reads slots, counts rows, and reads the names of rows. */
 #include "percore_config.h"
 
 #include <stdio.h>
@@ -18,42 +18,27 @@ uint32_t region_reader_slots(const struct region_reader *reader) {
 
 static void copy_slot(const struct region_slot *slot,
                       struct region_slot_view *view) {
-  for (int i = 0; i < REGION_TRIES; i++) {
-    /* Pairs with the store-release that ends a change; the fence pairs with the
-     * release fence that begins a change. */
-    uint64_t generation = region_load_acquire(&slot->generation);
-    view->state = region_state(generation);
-    view->core = __atomic_load_n(&slot->core, __ATOMIC_RELAXED);
-    view->tid = __atomic_load_n(&slot->tid, __ATOMIC_RELAXED);
-    view->since_boottime_ns = region_load(&slot->since_boottime_ns);
-    for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++) {
-      uint64_t word = region_load(&slot->name[w]);
-      memcpy(view->name + 8 * w, &word, 8);
-    }
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (view->state != REGION_CHANGING &&
-        region_load(&slot->generation) == generation)
-      break;
-  }
+  struct region_slot copy;
+  (void)region_view_copy_slot(slot, &copy);
+  view->state = region_state(copy.generation);
+  view->core = copy.core;
+  view->tid = copy.tid;
+  view->since_boottime_ns = copy.since_boottime_ns;
+  memcpy(view->name, copy.name, sizeof(view->name));
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* Returns NULL if no thread ever attached, because the record and the head of
- * the block may have no memory. */
+/* Returns NULL if no thread ever attached to the slot, because its record and
+ * the head of its block may then have no memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
-  const struct region_header *header = &view->directory.header;
-  uint64_t end = (uint64_t)(s + 1) * header->slot_size;
-  if (s >= region_reader_slots(reader) ||
-      region_view_data(view, header->slots_offset, end, &view->slots_known) <
-          end)
+  if (s >= region_reader_slots(reader))
     return NULL;
-  const struct region_slot *slot =
-      (const void *)(view->map + header->slots_offset + end -
-                     header->slot_size);
+  const struct region_slot *slot = region_view_slot(view, s);
   uint64_t head = sizeof(struct percore_slot_head);
-  if (region_state(region_load_acquire(&slot->generation)) == REGION_FREE ||
+  if (slot == NULL ||
+      region_state(region_load_acquire(&slot->generation)) == REGION_FREE ||
       region_view_data(view, region_view_block(view, s), head,
                        &view->slot_known[s * view->directory.table_count]) <
           head)
@@ -61,9 +46,9 @@ static const struct region_slot *find_slot(struct region_reader *reader,
   return slot;
 }
 
-/* The slot of a core counts for the core with the slot's number. The label of
- * an extra slot is untrusted data: it counts only if the region has such a
- * core. */
+/* Returns the core that a slot counts for. Each of the first slots belongs to
+ * the core with the same number. Other slots have a label, which is untrusted
+ * data: returns -1 if the region has no such core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;
@@ -109,14 +94,8 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
 
 uint32_t region_rows_with_generations(struct region_reader *reader,
                                       uint32_t t) {
-  struct region_view *view = &reader->view;
   uint32_t in_use = region_reader_rows(reader, t);
-  if (in_use == 0)
-    return 0;
-  uint64_t data =
-      region_view_data(view, view->directory.tables[t].generations_offset,
-                       8ull * in_use, &view->known[t].generations);
-  return data / 8 < in_use ? (uint32_t)(data / 8) : in_use;
+  return in_use > 0 ? region_view_generation_rows(&reader->view, t, in_use) : 0;
 }
 
 uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t t) {
@@ -159,20 +138,10 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
     return false;
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[t];
-  struct region_known *known = &view->known[t];
-  uint64_t end = ((uint64_t)row + 1) * table->label_stride;
-  uint64_t words_end = 8 * ((uint64_t)row + 1);
-  if (region_view_data(view, table->generations_offset, words_end,
-                       &known->generations) < words_end ||
-      region_view_data(view, table->labels_offset, end, &known->labels) < end)
+  uint64_t words[REGION_LABEL_WORDS];
+  if (region_view_generation_rows(view, t, row + 1) <= row ||
+      !region_view_label(view, t, row, words))
     return false;
-  const uint64_t *label =
-      region_view_words(view, table->labels_offset + end - table->label_stride);
-  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
-  for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
-    words[w] = region_load(&label[w]);
-  /* Pairs with the release fence after the word became CHANGING. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   const uint64_t *generation_now = region_view_generations(view, t) + row;
   if (region_incarnation(region_load(generation_now)) !=
       region_incarnation(generation))
@@ -182,6 +151,6 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   if (table->row_name_size == 0)
     write_key(table->key, words[0], name);
   else
-    memcpy(name, words, table->row_name_size); /* words end with a NUL */
+    memcpy(name, words, sizeof(words)); /* zeros follow the label */
   return true;
 }

@@ -27,10 +27,11 @@ enum {
   EXIT_MS = 100
 };
 
-/* Like fork(2), but the host gets no SIGCHLD, its waitpid(-1) does not see the
- * child, and the call waits for no lock that another thread may hold. The child
- * may only call async-signal-safe functions. The order of clone's arguments
- * depends on the architecture, but does not matter because all are zero. */
+/* Like fork(2), but the host (the process that uses this library) gets no
+ * SIGCHLD, its waitpid(-1) does not see the child, and the call does not wait
+ * for locks that other threads hold. The child may only call async-signal-safe
+ * functions. The order of clone's arguments depends on the architecture, but
+ * does not matter because all are zero. */
 static pid_t fork_unseen(void) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
@@ -47,26 +48,42 @@ static int keep_only(int fd) {
 #endif
   for (int i = 1; i < MAX_FD && !closed; i++)
     close(i);
-  /* Messages of libc must not go to a socket that later gets number 1 or 2. */
+  /* Otherwise, messages of libc could go to a socket with number 1 or 2. */
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   return 0;
 }
 
+/* Forks a process that runs `run` with one end of a new socket, and stores the
+ * other end. Returns the pid, or -1 with errno. */
+static pid_t start_process(void (*run)(int), int *socket) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  pid_t pid = fork_unseen();
+  if (pid == 0)
+    run(keep_only(ends[1]));
+  region_close_fd(&ends[1]);
+  *socket = ends[0];
+  if (pid < 0)
+    region_close_fd(socket);
+  return pid;
+}
+
 /* ---------------------------------------------------------------------------
- * The receiver: starts receptions, holds nothing that producers sent
+ * The receiver: starts receptions, and holds nothing that producers sent
  */
 
 struct process {
   pid_t pid;                     /* 0: unused */
-  struct region_request request; /* the shared reception has no user */
+  struct region_request request; /* uid -1: any user (the shared reception) */
 };
 
 struct receiver {
   int control;            /* socket to the reader */
   bool may_share;         /* users without an offence share a reception */
-  struct process *shared; /* or NULL; may already have been reaped */
-  int shared_socket;      /* or -1 */
+  struct process *shared; /* may already have been reaped; NULL: none */
+  int shared_socket;      /* -1: none */
   size_t offences;
   uid_t offenders[MAX_OFFENDERS];
   struct process processes[MAX_PROCESSES];
@@ -79,7 +96,8 @@ static bool is_offender(const struct receiver *receiver, uid_t uid) {
   return false;
 }
 
-/* Returns true if processes other than the shared reception are left. */
+/* Reaps processes that have exited. Returns true if processes other than the
+ * shared reception are left. */
 static bool reap(struct receiver *receiver) {
   bool any = false;
   pid_t pid;
@@ -94,7 +112,7 @@ static bool reap(struct receiver *receiver) {
 }
 
 /* Returns a place for another process, or NULL with an offence if there are too
- * many. No user may take more places than are left for the others. */
+ * many processes. No user may take more places than are left for others. */
 static struct process *find_place(struct receiver *receiver,
                                   const struct region_request *request,
                                   enum region_offence *offence) {
@@ -119,27 +137,18 @@ static struct process *start_reception(struct receiver *receiver,
                                        const struct region_request *request,
                                        int *socket,
                                        enum region_offence *offence) {
-  int ends[2];
   struct process *place = find_place(receiver, request, offence);
   if (place == NULL)
     return NULL;
+  pid_t pid = start_process(region_reception_run, socket);
   *offence = REGION_TOO_MANY;
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+  if (pid < 0)
     return NULL;
-  pid_t pid = fork_unseen();
-  if (pid == 0)
-    region_reception_run(keep_only(ends[1]));
-  close(ends[1]);
-  *socket = ends[0];
-  if (pid < 0) {
-    region_close_fd(socket);
-    return NULL;
-  }
   *place = (struct process){.pid = pid, .request = *request};
   return place;
 }
 
-/* Serves a request with its own reception. */
+/* Starts a reception that serves only this request. */
 static void isolate(struct receiver *receiver,
                     const struct region_request *request, int reader) {
   enum region_offence offence;
@@ -152,8 +161,9 @@ static void isolate(struct receiver *receiver,
   close(socket);
 }
 
-/* The reception does not get the request if it has just exited or its queue is
- * full. The reader then sees the end of its socket and asks again. */
+/* Passes a request to the shared reception. If the reception has just exited,
+ * or its queue is full, the reader sees the end of its socket and asks again.
+ */
 static void share(struct receiver *receiver,
                   const struct region_request *request, int reader) {
   static const struct region_request of_no_user = {.uid = (uid_t)-1};
@@ -168,8 +178,8 @@ static void share(struct receiver *receiver,
     region_answer_offence(reader, offence);
 }
 
-/* Handles the end of the shared reception. Unless somebody killed it, it has
- * sent back the request whose producer it refused. */
+/* Handles the end of the shared reception. Unless the reception was killed, it
+ * has sent back the request whose producer it refused. */
 static void note_end_of_shared(struct receiver *receiver) {
   struct region_request refused;
   struct region_passed passed;
@@ -203,8 +213,8 @@ static void serve_one(struct receiver *receiver) {
 }
 
 /* Raises the limit on descriptors to what a shared reception needs. If a
- * message has more descriptors than fit, the kernel closes them in recvmsg(2),
- * which might block (SO_LINGER). */
+ * message has more descriptors than the limit permits, the kernel closes the
+ * rest in recvmsg(2), which might block (SO_LINGER). */
 static bool has_descriptors(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -219,7 +229,7 @@ static bool has_descriptors(void) {
 
 static _Noreturn void serve(int control) {
   static struct receiver receiver = {.shared_socket = -1};
-  receiver.control = keep_only(control);
+  receiver.control = control;
   prctl(PR_SET_NAME, "percore-receive");
   receiver.may_share = has_descriptors();
   for (;;) {
@@ -248,26 +258,15 @@ struct region_receiver *region_receiver_new(void) {
 }
 
 int region_receiver_start(struct region_receiver *receiver) {
-  int ends[2];
   sigset_t all, before;
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t pid = fork_unseen();
-  if (pid == 0)
-    serve(ends[1]);
-  int saved = errno;
+  pid_t pid = start_process(serve, &receiver->control);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  close(ends[1]);
-  errno = saved;
-  if (pid < 0) {
-    region_close_fd(&ends[0]);
+  if (pid < 0)
     return -1;
-  }
   receiver->pid = pid;
   receiver->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-  receiver->control = ends[0];
   return 0;
 }
 
@@ -328,10 +327,10 @@ static int ask(struct region_receiver *receiver,
   return ends[0];
 }
 
-/* Sends the request, unless an earlier call left its socket, and waits for the
- * answer. Returns 0, or -1 with a fault. EAGAIN means that no answer has come
- * yet, or that the reception has exited because of another connection; in the
- * latter case the next call asks again. */
+/* Waits for the answer to a request. Sends the request first, unless an earlier
+ * call has stored its socket. Returns 0, or -1 with a fault. EAGAIN means that
+ * no answer has come yet, or that the reception has exited because of another
+ * connection; in the latter case the next call asks again. */
 static int await_answer(struct region_receiver *receiver,
                         const struct region_request *request, int *socket,
                         int wait_ms, struct region_message *answer,
@@ -367,8 +366,8 @@ static void copy_path(struct region_request *request, const char *path) {
   memcpy(request->path, path, strnlen(path, sizeof(request->path) - 1));
 }
 
-/* Takes over the memory and the connection. The connection's producer may be a
- * successor of the producer that was probed. */
+/* Takes over the memory and the connection. Its producer may have replaced the
+ * producer that was probed. */
 static int conclude(struct region_connection *connection,
                     const struct region_message *answer,
                     struct region_passed *passed, struct region_fault *fault) {

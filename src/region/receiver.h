@@ -1,24 +1,25 @@
-/* receiver.h: receives what producers send in separate processes, so that the
- * reader cannot be blocked.
+/* receiver.h: lets separate processes receive what producers send, so that
+ * producers cannot block the reader.
  *
  * Closing a received descriptor can block forever: a FUSE server may never
  * answer FLUSH. No signal ends that wait, and the process cannot exit either.
  * So the reader first finds out which process listens, through a connection
- * that can receive nothing. Then a reception connects, receives HELLO, and
- * forwards two descriptors: memory that is a sealed memfd, which is safe to
- * close, and the connection, after shutting down its receiving direction.
+ * that can receive nothing. Then another process, called a reception, connects,
+ * receives HELLO, and forwards two descriptors: memory that is a sealed memfd,
+ * which is safe to close, and the connection, after shutting down its receiving
+ * direction.
  *
  *   reader --- receiver        forked while the reader is small; holds nothing
  *      |          \            that a producer sent
  *      +------- reception      one process for all pending connections
  *
  * A reception never closes a descriptor that it refuses. Instead it shuts its
- * connections down and exits, and nobody waits for its exit. Readers that get
- * no answer ask again, which starts a new reception. From then on, each
- * connection to the user whose producer was refused gets its own reception, and
- * the number of these is limited.
+ * connections down and exits, and no process waits for its exit. Readers that
+ * get no answer ask again, which starts a new reception. After a producer was
+ * refused, each connection to a producer of the same user gets its own
+ * reception, and the number of these receptions is limited.
  *
- * One thread at a time.
+ * Only one thread at a time may use a receiver.
  */
 #ifndef PERCORE_REGION_RECEIVER_H
 #define PERCORE_REGION_RECEIVER_H
@@ -27,9 +28,9 @@
 
 struct region_receiver;
 
-/* Returns NULL with ENOMEM. The process is forked by the first function that
- * needs it. waitpid(-1) does not see the process, and its end causes no
- * SIGCHLD. */
+/* Returns a receiver, or NULL with ENOMEM. Its process is forked by the first
+ * function that needs it. waitpid(-1) does not see the process, and its end
+ * causes no SIGCHLD. */
 struct region_receiver *region_receiver_new(void);
 
 /* Forks the process now. Returns 0, or -1 with errno. */
@@ -42,9 +43,9 @@ void region_receiver_rest(struct region_receiver *receiver);
 void region_receiver_free(struct region_receiver *receiver);
 
 /* Like region_connection_hello, but lets a reception receive. path is the path
- * that was probed. Blocks in fork(2) only if somebody has killed the process.
- * Can also fail with EBUSY and EUSERS (too many processes wait, or one of them
- * cannot exit) and the errors of connect(2). */
+ * that was probed. Forks the process if it is not running, for example because
+ * it was killed. Can also fail with EBUSY (processes that refused descriptors
+ * cannot exit), EUSERS (too many processes), and the errors of connect(2). */
 int region_receiver_hello(struct region_receiver *receiver,
                           struct region_connection *connection,
                           const char *path, int wait_ms,

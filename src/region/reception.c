@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* How long to wait before connecting again if a producer's queue is full. */
+/* How long to wait before connecting again to a producer whose queue of
+ * connections is full. */
 enum { AGAIN_MS = 100 };
 
 void region_answer_error(int reader, int error) {
@@ -113,7 +114,7 @@ static void take_hello(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Ignores answers without a request. */
+/* Ignores answers to other requests. */
 static void take_answer(struct reception *reception, struct pending *one,
                         struct region_message *answer) {
   if (answer->request != one->request.question.request)
@@ -142,7 +143,7 @@ static void receive(struct reception *reception, struct pending *one) {
   }
   enum region_offence offence =
       one->asked ? REGION_SENDS_MORE
-                 : region_judge_hello(status, &message, &passed);
+                 : region_check_hello(status, &message, &passed);
   if (offence == REGION_NO_OFFENCE)
     take_hello(reception, one, &message, passed.fds[0]);
   else if (passed.count > 0)

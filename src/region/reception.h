@@ -5,14 +5,14 @@
 
 #include "connection.h"
 
-/* A request is sent over a stream socket, because its queue holds more requests
- * than those of other sockets. A socket for the answer is passed with it. The
+/* A request is sent over a stream socket, because the queues of other sockets
+ * hold fewer requests. A socket for the answer is passed with the request. The
  * answer is HELLO with the memory and the connection, or the producer's answer
  * to a reset, or REGION_ERROR with an errno or an offence. */
 struct region_request {
   uid_t uid; /* the user who listens */
   char path[108];
-  /* Question to send after HELLO; type 0: none. */
+  /* The question to send after HELLO; type 0 means no question. */
   struct region_message question;
 };
 
@@ -33,8 +33,8 @@ enum {
 };
 
 /* Serves requests from the socket until the socket has ended and no connection
- * is pending, or until something must be refused; it then sends the refused
- * request back. */
+ * is pending. If something must be refused, sends the request back and exits.
+ */
 _Noreturn void region_reception_run(int socket);
 
 #endif

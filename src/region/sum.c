@@ -5,8 +5,8 @@
 
 #include "writer.h"
 
-/* A worker that was preempted inside a section may keep the section open for a
- * long time. */
+/* How many times to try to read outside a section. A worker that was preempted
+ * inside a section may keep it open for a long time. */
 enum { TRIES = 64 };
 
 static void add_cells(const uint64_t *cells, uint32_t columns, uint64_t *sums) {

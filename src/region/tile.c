@@ -11,8 +11,8 @@
 #include "reader.h"
 #include "view.h"
 
-/* Limits in bytes. A region may claim 16384 cores and 4096 columns; the single
- * cores of such rows are not read. */
+/* Limits in bytes. A region may claim 16384 cores and 4096 columns; the values
+ * per core of such rows are not read. */
 enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
 
 /* Returns how many rows of all cores a tile may hold, at most `capacity`; 0 if
@@ -78,7 +78,7 @@ void region_tile_free(struct region_tile *tile) {
 }
 
 /* ---------------------------------------------------------------------------
- * Rows over all copies
+ * Combining the copies of rows
  */
 
 /* If `first`, so_far is the value of the shared block, which only a sum
@@ -95,7 +95,7 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   const struct region_table *table = &view->directory.tables[t];
   const struct region_field *fields =
       &view->directory.fields[table->first_field];
-  if (view->all_sums[t]) {
+  if (view->known[t].all_sums) {
     for (uint32_t c = 0; c < table->columns; c++)
       into[c] += values[c];
     return;
@@ -113,12 +113,12 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   }
 }
 
-/* Combines levels of consecutive rows. */
+/* Combines consecutive rows. */
 static void combine_rows(const struct region_view *view, uint32_t t,
                          uint64_t *into, const uint64_t *values, uint32_t count,
                          bool first) {
   uint32_t columns = view->directory.tables[t].columns;
-  if (view->all_sums[t]) {
+  if (view->known[t].all_sums) {
     for (size_t c = 0; c < (size_t)count * columns; c++)
       into[c] += values[c];
     return;
@@ -127,10 +127,11 @@ static void combine_rows(const struct region_view *view, uint32_t t,
     combine(view, t, into, values, first);
 }
 
-/* How many cells of a slot to load at once: few, because a busy worker updates
- * every 100 ns, and then they must be loaded again row by row. And how many
- * slots to sum in registers: one slot after another, through memory, a cell of
- * 16 slots takes 0.73 ns instead of 0.52 ns. */
+/* CELLS_AT_ONCE: how many cells of a slot to load at once. The number is small
+ * because a busy worker updates cells every 100 ns, and after an update they
+ * must be loaded again row by row. SLOTS_AT_ONCE: how many slots to sum in
+ * registers. Adding one slot after another to memory takes 0.73 ns instead of
+ * 0.52 ns per cell of 16 slots. */
 enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
 
 /* In cells: a cache line, and 1 KiB. */
@@ -146,9 +147,9 @@ struct group {
 };
 
 /* Sums consecutive cells of each copy, a cache line at a time: 0.66 ns per cell
- * with this prefetch, 0.73 ns with prefetch_ahead, and 0.82 ns without (16
- * slots). Returns false if a writer was inside a section meanwhile; the sums
- * are then useless. */
+ * with this prefetch, 0.73 ns with the prefetch of copy.c, and 0.82 ns without
+ * a prefetch (16 slots). Returns false if a writer was inside a section
+ * meanwhile; the sums are then useless. */
 static bool sum_copies(const struct group *group, size_t offset, size_t cells,
                        uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
@@ -186,8 +187,8 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
   return true;
 }
 
-/* Adds one slot after another, after a writer was found inside a section, and
- * if values per core or unsummed columns are needed. */
+/* Adds one slot after another. This is slower than sum_copies, but works for
+ * every table, and while writers are inside sections. */
 static void add_each(const struct region_view *view, struct region_tile *tile,
                      const struct group *group, uint32_t i, uint32_t rows,
                      uint32_t at, bool first) {
@@ -206,18 +207,18 @@ static void add_each(const struct region_view *view, struct region_tile *tile,
   }
 }
 
-/* Adds the rows of a group to the tile from its row `at` on. Sums the slots
- * together until a writer is found inside a section, because that writer will
- * soon be in the next section. */
+/* Adds the rows of a group to the tile, starting at its row `at`. Stops summing
+ * the slots together when a writer is found inside a section, because that
+ * writer will soon be inside its next section. */
 static void add_group(const struct region_view *view, struct region_tile *tile,
                       struct group *group, uint32_t at, bool first) {
   uint64_t sums[CELLS_AT_ONCE];
   const struct region_table *table = &view->directory.tables[tile->table];
   uint32_t columns = tile->columns;
   uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
-  bool together = view->all_sums[tile->table] && columns <= CELLS_AT_ONCE &&
-                  !(tile->want & REGION_WANT_CORES) &&
-                  table->row_stride == 8 * columns;
+  bool together =
+      view->known[tile->table].all_sums && columns <= CELLS_AT_ONCE &&
+      !(tile->want & REGION_WANT_CORES) && table->row_stride == 8 * columns;
   for (uint32_t i = 0; i < group->rows; i += rows_at_once) {
     uint32_t rows = MIN(rows_at_once, group->rows - i);
     size_t cell = (size_t)(at + i) * columns;
@@ -231,7 +232,9 @@ static void add_group(const struct region_view *view, struct region_tile *tile,
   group->count = 0;
 }
 
-/* Reads rows first to first + count - 1 into the tile from its row `at` on. */
+/* Reads rows first to first + count - 1 into the tile, starting at its row
+ * `at`.
+ */
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count, uint32_t at) {
   struct region_view *view = &reader->view;
@@ -284,10 +287,8 @@ static void read_base(struct region_view *view, struct region_tile *tile,
   uint64_t row_size = 8ull * tile->columns;
   if (offset == 0)
     return;
-  uint64_t data = region_view_data(view, offset,
-                                   ((uint64_t)first + count) * row_size, known);
-  uint64_t rows = data / row_size;
-  size_t known_rows = rows > first ? MIN(rows - first, count) : 0;
+  size_t known_rows =
+      region_view_rows(view, offset, row_size, first, count, known);
   into += (size_t)at * tile->columns;
   region_load_cells(region_view_words(view, offset + first * row_size),
                     known_rows * tile->columns,
@@ -336,8 +337,8 @@ static bool is_object(const struct region_table *table, uint64_t generation) {
 }
 
 /* How many copies of rows to read again for one tile, in addition to the
- * attempts for one row. Otherwise a producer that keeps changing all rows could
- * delay a reader for minutes. */
+ * attempts for one row. Without this limit, a producer that keeps changing all
+ * rows could delay a reader for minutes. */
 enum { COPIES_AGAIN = 8192 };
 
 static uint32_t limit_tries(const struct region_reader *reader,
@@ -354,7 +355,7 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
       &reader->view.directory.tables[tile->table];
   const uint64_t *word =
       region_view_generations(&reader->view, tile->table) + tile->first_row + i;
-  for (int k = 0; k<REGION_TRIES && * tries> 0; k++, --*tries) {
+  for (int k = 0; *tries > 0 && k < REGION_TRIES; k++, --*tries) {
     uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;

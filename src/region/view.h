@@ -1,5 +1,6 @@
-/* view.h: a mapped region, and what is known about which of its parts have
- * memory. Private to the reader's files. */
+/* view.h: a mapped region, and which of its parts are known to have memory. The
+ * other parts may be holes, which were never written. Private to the files that
+ * read regions. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
@@ -7,39 +8,42 @@
 #include "directory.h"
 #include "reader.h"
 
-/* How many bytes of a part are known to have memory. Loading from a hole would
- * allocate memory, charged to the reader. A sealed region never gets new holes,
- * so these numbers only grow. */
+/* What the reader knows about a table. */
 struct region_known {
+  /* How many bytes of each part are known to have memory. Loading from a hole
+   * would allocate memory, charged to the reader. A sealed region never gets
+   * new holes, so these numbers only grow. */
   uint64_t live, generations, labels, births, resets, single;
+  uint32_t checked_columns; /* columns that are read under a sequence counter */
+  bool all_sums;            /* the table has no levels and no states */
 };
 
 struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* mapping it filled all holes */
+  bool huge; /* it has huge pages, which were all filled when it was mapped */
   struct region_directory directory;
   struct region_known *known; /* indexed by table */
-  uint64_t *slot_known;       /* indexed by slot and table */
-  uint64_t slots_known;       /* for the array of slot records */
-  /* Per table: how many columns are read under a sequence counter. */
-  uint32_t *checked_columns;
-  bool *all_sums; /* per table: it has no levels and no states */
+  /* How many bytes of the rows in each slot, indexed by slot and table, and of
+   * the slot records are known to have memory. */
+  uint64_t *slot_known, slots_known;
   struct region_allowance *allowance; /* NULL if memory is not limited */
   size_t bytes;                       /* bytes taken from the allowance */
 };
 
 /* Maps a region and parses its directory. Takes over the descriptor in every
- * case. Returns 0, or -1 with a fault: those of region_directory_parse, or
- * ENOMEM if the allowance is exhausted. */
+ * case. Returns 0, or -1 with a fault of region_directory_parse, EFBIG (larger
+ * than max_size), or ENOMEM (the allowance is exhausted). */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Returns a view's bytes to the allowance until they are taken back, so that
- * another view can replace the first. Take nothing else in between. */
+/* Gives a view's bytes back to the allowance, so that another view that may
+ * replace this view can take them. If this view is kept,
+ * region_view_take_back takes them again. Nothing else may take from the
+ * allowance in between. */
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
@@ -47,6 +51,18 @@ void region_view_take_back(struct region_view *view, size_t bytes);
  */
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);
+
+/* Returns how many of the rows first to first + count - 1 of an array come
+ * before the first hole. *known is how many bytes of the array are known to
+ * have memory. */
+uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
+                          uint64_t stride, uint32_t first, uint32_t count,
+                          uint64_t *known);
+
+/* Returns how many of the first `rows` generation words come before the first
+ * hole. */
+uint32_t region_view_generation_rows(struct region_view *view, uint32_t table,
+                                     uint32_t rows);
 
 static inline const uint64_t *region_view_words(const struct region_view *view,
                                                 uint64_t offset) {
@@ -73,13 +89,35 @@ static inline uint64_t region_load_acquire(const uint64_t *word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
+/* Returns the live words of a table, or NULL if they have no memory. */
+const struct region_table_live *region_view_live(struct region_view *view,
+                                                 uint32_t table);
+
+/* Loads the label of a row, and issues an acquire fence, so that the caller can
+ * load the generation word again afterwards. Returns false, and fills in zeros,
+ * if the label has no memory. */
+enum { REGION_LABEL_WORDS = REGION_ROW_NAME_SIZE / 8 };
+bool region_view_label(struct region_view *view, uint32_t table, uint32_t row,
+                       uint64_t words[REGION_LABEL_WORDS]);
+
+/* Returns the record of a slot, or NULL if it has no memory because the slot
+ * was never used. */
+const struct region_slot *region_view_slot(struct region_view *view,
+                                           uint32_t slot);
+
+/* Copies the record of a slot. Returns false if it was changing at every
+ * attempt; the copy may then mix two owners. */
+bool region_view_copy_slot(const struct region_slot *slot,
+                           struct region_slot *copy);
+
 struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
   char path[108];
-  struct region_connection connection; /* connection to the view's producer */
-  struct region_connection coming; /* connection whose region is not open yet */
-  /* The listening user; -1 if nobody listens or the user is unknown. */
+  struct region_connection connection; /* to the producer of the view */
+  struct region_connection coming;     /* to a producer of a region that is not
+                                          open yet */
+  /* The listening user; -1 if no process listens or the user is unknown. */
   uid_t listener;
   struct region_view view;
   bool left;         /* the view's producer is gone */
@@ -88,14 +126,14 @@ struct region_reader {
   pid_t pid;
   uid_t uid;
   struct region_fault fault;
-  char text[REGION_FAULT_LINE + 128]; /* path and fault in one line */
+  char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };
 
-/* reader_rows.c: returns how many of the rows in use have generation words that
- * are not in a hole. */
+/* In reader_rows.c: returns how many of the rows in use come before the first
+ * hole in the generation words. */
 uint32_t region_rows_with_generations(struct region_reader *reader, uint32_t t);
 
-/* How often to try again if something changes while it is read. */
+/* How many attempts to make if data changes while it is being read. */
 enum { REGION_TRIES = 8 };
 
 #endif

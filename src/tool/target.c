@@ -139,7 +139,7 @@ static int say_absent(const char *command, const char *region) {
 }
 
 int target_say_why(const char *command, const char *region,
-                   const struct region_reader *reader) {
+                   struct region_reader *reader) {
   int error = region_reader_errno(reader);
   const char *advice = target_advice(error);
   if (error == ENOENT)

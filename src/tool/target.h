@@ -21,7 +21,7 @@ int target_connect(const char *command, const char *region,
 
 /* Prints why the region is absent. Returns TOOL_FAILURE. */
 int target_say_why(const char *command, const char *region,
-                   const struct region_reader *reader);
+                   struct region_reader *reader);
 
 /* Sets a function to be called before each reading of a region, for regions
  * that this process publishes itself. */

@@ -97,8 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint64_t region_size = claimed_size(data, size);
   if (size == 0)
     return 0;
-  if (region_directory_parse(&directory, data, size, region_size, MAX_SIZE,
-                             &fault) == 0) {
+  if (region_directory_parse(&directory, data, size, region_size, &fault) ==
+      0) {
     region_directory_free(&directory);
     read_region(data, size, region_size);
   } else {

@@ -11,8 +11,8 @@
  *   antihog  busy for 0.3 ms around the end of each tick
  *   wakes    busy for a moment, 500 times per second, never at a tick
  *
- * The burner advances its timers by the delay of recent wake-ups, because a
- * halted guest may take 0.1 ms to wake, which is a large part of some patterns.
+ * The burner sets its timers early, by the delay of recent wake-ups: a halted
+ * guest may take 0.1 ms to wake, which is a large part of some patterns.
  *
  * The log has a line "begin end" for each busy span, in nanoseconds of
  * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
@@ -87,7 +87,7 @@ static bool parse_pattern(struct pattern *pattern, const char *text) {
 }
 
 /* Sets a real-time priority, which keeps other tasks off the core while this
- * thread is busy. This may fail for lack of permission. */
+ * thread is busy. May fail without permission. */
 static bool prepare(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -108,8 +108,8 @@ struct log {
 };
 
 /* Follows the median in small steps, so that a single pause of the machine has
- * little effect. The result is limited to what the patterns sleep before a
- * tick. */
+ * little effect. The result is at most the time that the patterns sleep before
+ * a tick. */
 static int64_t next_lateness(int64_t late_ns, int64_t seen_ns) {
   enum { STEP = 2000, MOST = 120000 };
   late_ns += seen_ns > late_ns ? STEP : -STEP;

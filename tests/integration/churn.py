@@ -16,13 +16,13 @@ PACKET = 100  # bytes
 WORKERS = 64
 WORDS = 8  # words of struct truth for each worker, see churn_producer.c
 STEP_S = 0.005  # between two readings of the truth
-STAMP_S = 0.02  # a snapshot may differ from its stamp by this time,
-ROW_S = 2e-7  # and by this much more for each row of a large table;
-EXACT = 0.001  # rates may differ from the truth by this share in addition
+STAMP_S = 0.02  # how far a snapshot may be from its timestamp
+ROW_S = 2e-7  # how much farther, for each row of its table
+EXACT = 0.001  # the relative error that rates may have in addition
 
 
 class Churner(Producer):
-    """A churn_producer with its options, and what it really counted."""
+    """A churn_producer, its options, and what it has really counted."""
 
     PROGRAM = f"{BUILD}/tests/integration/churn_producer"
 
@@ -39,27 +39,28 @@ class Churner(Producer):
         return struct.unpack_from("=6Qq", self.memory, number * WORDS * 8)
 
     def begun(self, core=None):
-        """Packets that were counted, or were about to be counted when the producer was
-        killed."""
+        """Returns the packets that were counted, or were about to be counted when the
+        producer was killed."""
         return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
 
     def done(self, core=None):
-        """Packets that were certainly counted, by one worker or by all."""
+        """Returns the packets that were certainly counted by one worker (core) or by
+        all workers."""
         return sum(sum(self.worker(w)[2:4]) for w in self.workers(core))
 
     def done_even(self):
-        """Packets of objects with even keys that were certainly counted."""
+        """Returns the packets of objects with even keys that were certainly counted."""
         return sum(self.worker(w)[3] for w in self.workers(None))
 
     def reuses(self):
         return sum(self.worker(w)[4] for w in self.workers(None))
 
     def refused(self):
-        """Rows that could not be added at the first attempt."""
+        """Returns how many rows could not be added at the first attempt."""
         return sum(self.worker(w)[5] for w in self.workers(None))
 
     def held(self):
-        """The sum of `held` over live objects."""
+        """Returns the sum of `held` over all live objects."""
         return sum(self.worker(w)[6] for w in self.workers(None))
 
     def of_key(self, key):
@@ -71,7 +72,7 @@ class Churner(Producer):
 
 
 class TruthLog:
-    """Records every 5 ms, in a thread, what a producer has counted."""
+    """A thread that records every 5 ms what a producer has counted."""
 
     def __init__(self, producer):
         self.producer = producer
@@ -106,19 +107,20 @@ class TruthLog:
 
 
 class Arrived:
-    """The points (time, count) of each row's series of one counter."""
+    """What has arrived of one counter: for each row, a series of points (time,
+    count)."""
 
     def __init__(self, series):
         self.series = series
 
     def total(self):
-        """The growth of all series; a series that drops has restarted at 0."""
+        """Returns the growth of all series. A series that drops has restarted at 0."""
         return sum(points[-1][1] + sum(a for (_, a), (_, b)
                                        in zip(points, points[1:]) if b < a)
                    for points in self.series.values())
 
     def grown(self):
-        """For each time: how much all series grew since their previous
+        """Returns, for each time, how much all series have grown since their previous
         points."""
         grown = {}
         for points in self.series.values():
@@ -127,7 +129,7 @@ class Arrived:
         return grown
 
     def two_point(self):
-        """The sum of the counts that two-point rates represent."""
+        """Returns how many packets the rates between successive points add up to."""
         return sum(self.grown().values())
 
     def times(self):
@@ -135,9 +137,9 @@ class Arrived:
                        for when, _ in points})
 
     def rates_off(self, log, lateness, interval, begin, end):
-        """The relative error of the growth between two times, and the error
-        that is allowed, because snapshots differ a little from their
-        stamps."""
+        """Returns the relative error of the growth between two times, and the largest
+        error that is allowed. Some error is allowed because snapshots are taken a
+        little before or after their timestamps."""
         truth = log.at(end) - log.at(begin)
         got = sum(count for when, count in self.grown().items()
                   if begin < when <= end)
@@ -149,7 +151,7 @@ class Arrived:
 
 
 def arrived(collectd, region, field="packets", where="all"):
-    """The values that collectd's csv plugin has printed."""
+    """Returns the values of a field that collectd's csv plugin has printed."""
     plugin = "percore_host" if where == "all" else "percore"
     prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
     return Arrived({

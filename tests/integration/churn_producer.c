@@ -9,11 +9,13 @@
  *
  *   rows=1000     rows of the table
  *   live=900      objects at a time
- *   workers=1     threads; worker k counts for core k, or in the single copy
+ *   workers=1     number of threads; worker k counts for core k, or in the
+ *                 single copy
  *   reuses=0      objects that all workers together replace per second
  *   packets=0     packets per second in addition to first and last packets
  *   hot=0         this many places of each worker take half of the packets
- *   pool=0        use keys 0 to pool - 1 in turn; 0: never repeat a key
+ *   pool=0        use the keys 0 to pool - 1 again and again; 0: never repeat a
+ *                 key
  *   percore=0     1: the table is PER_CORE, and workers also count in places of
  *                 other workers; 0: it is OWNED
  *   shared=0      1: another thread, without a slot, counts in the copy that a
@@ -98,13 +100,13 @@ static const struct {
     {"tick", &options.tick},       {"seed", &options.seed},
 };
 
-/* What a worker is about to count, and what it has counted, each for packets of
- * odd keys and packets of even keys. */
+/* What a worker is about to count, and what it has counted, separately for
+ * packets of odd keys and packets of even keys. */
 struct truth {
   uint64_t begun[2];
   uint64_t done[2];
   uint64_t reuses;
-  uint64_t refused; /* rows that had to be added again */
+  uint64_t refused; /* rows that could not be added at the first attempt */
   int64_t held;     /* sum of `held` over live objects */
   uint64_t spare;
 };

@@ -1,6 +1,6 @@
-"""A producer that sends, instead of its memory, a file on its own file system,
-which never answers FLUSH: closing the file blocks until the file system ends.
-Needs root to mount it, in a mount namespace of its own.
+"""A producer that does not send memory, but a file on its own file system, which
+never answers FLUSH: closing the file blocks until the file system ends. Needs root,
+because it mounts the file system in a new mount namespace.
 
     dead_files.py SOCKET DIRECTORY
 
@@ -44,7 +44,7 @@ def mount(directory):
 
 
 def attributes(node):
-    """struct fuse_attr of the directory or of its only file."""
+    """Returns struct fuse_attr of the directory or of its only file."""
     mode = stat.S_IFDIR | 0o755 if node == 1 else stat.S_IFREG | 0o666
     return struct.pack("=6Q10I", node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0,
                        0, 4096, 0)

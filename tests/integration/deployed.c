@@ -2,7 +2,7 @@
  * steps, in the order of its arguments:
  *
  *   create              make the region `deployed`
- *   serve-on N          the same, served on core N only
+ *   serve-on N          make the region, and serve it on core N only
  *   attach CORE         take a slot for the core
  *   pin CORE            run on this core only
  *   drop UID GID        drop all supplementary groups, then set group and user

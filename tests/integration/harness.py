@@ -35,7 +35,7 @@ class Results:
         self.passed = self.failed = self.skipped = 0
 
     def run(self, test):
-        """Runs the function. Its docstring is the sentence that it proves."""
+        """Runs a test function. Its docstring is the sentence that it tests."""
         sentence = " ".join(test.__doc__.split()).rstrip(".")
         try:
             test()
@@ -58,7 +58,8 @@ class Results:
 
 
 def clean_up_when_ended():
-    """On SIGTERM, exits normally, so that child processes are ended, too."""
+    """Makes this process exit normally on SIGTERM, so that it ends its child processes,
+    too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
@@ -76,8 +77,8 @@ def run_all(tests):
 
 
 def run_tests(names, what, *programs):
-    """Runs the functions test_... of a module, if these programs were
-    built."""
+    """Runs the functions of a module whose names begin with test_, if these programs
+    were built."""
     for program in programs:
         if not os.path.exists(program):
             print(f"ok - {what} # SKIP {program} was not built")
@@ -160,6 +161,15 @@ def is_root():
     return os.geteuid() == 0
 
 
+def is_running(pid):
+    """True if the process exists and is not a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def wait_until_caught(process, number, seconds=30):
     """Waits until a process has installed a handler for a signal that would otherwise
     end the process."""
@@ -205,9 +215,9 @@ def check_killed_leaves_none(name, command):
 
 
 class Lateness:
-    """Measures how late this machine is, because it is busy or paused: a
-    thread sleeps for 10 ms at a time and records when it slept for much
-    longer. Other processes may be as late."""
+    """Measures delays of this machine, which may be busy or paused: a thread sleeps for
+    10 ms at a time and records when it slept for much longer. Other processes may have
+    been delayed for as long."""
 
     STEP_S = 0.01
     LEAST_S = 0.02  # Python's threads may wait this long for each other
@@ -226,7 +236,7 @@ class Lateness:
             os.sched_setaffinity(0, cores)  # sets the affinity of this thread only
         ended = False
         while not ended:
-            # One more round after the end, so that all earlier delays count.
+            # Sleep once more after the end, so that all earlier delays are recorded.
             ended = self.ended.is_set()
             due = time.monotonic() + self.STEP_S
             time.sleep(self.STEP_S)
@@ -246,14 +256,15 @@ class Lateness:
         self.end()
 
     def within(self, begin, end):
-        """Seconds of delay between two times of time.monotonic()."""
+        """Returns the seconds of delay between two times of time.monotonic()."""
         while self.seen < end and not self.ended.is_set():
             time.sleep(self.STEP_S)
         return sum(max(0.0, min(span[1], end) - max(span[0], begin))
                    for span in self.spans)
 
     def of_clock(self, begin, end):
-        """Seconds of delay between two times of time.time(), the clock of values."""
+        """Returns the seconds of delay between two times of time.time(), the clock of
+        collectd's values."""
         ahead = time.time() - time.monotonic()
         return self.within(begin - ahead, end - ahead)
 
@@ -513,11 +524,8 @@ class Collectd:
         return self.of(identifier)[-1]
 
 
-# Waits until collectd has read percore this many times more.
-
-
 class Burner:
-    """A known load on one core, in the background."""
+    """A process that makes a known load on one core."""
 
     def __init__(self, core, pattern, seconds, directory):
         self.log_file = f"{directory}/burner-{pattern.replace('/', '-')}"
@@ -530,7 +538,7 @@ class Burner:
         self.facts = {}
 
     def own_cpu_ns(self):
-        """The CPU time used so far, including kernel time."""
+        """Returns the CPU time used so far, including kernel time."""
         with open(f"/proc/{self.process.pid}/schedstat",
                   encoding="ascii") as file:
             return int(file.read().split()[0])
@@ -551,7 +559,7 @@ class Burner:
             self.process.wait()
 
     def busy(self, begin_s, end_s):
-        """The share of time for which it was busy, in percent."""
+        """Returns the share of the time for which the burner was busy, in percent."""
         begin, end = int(begin_s * 1e9), int(end_s * 1e9)
         busy = sum(max(0, min(span[1], end) - max(span[0], begin))
                    for span in self.spans)
@@ -563,7 +571,7 @@ class Burner:
 
 
 def find_cpuacct():
-    """The file with the CPU time of tasks on each core, or None."""
+    """Returns the path of the file with the CPU time of tasks on each core, or None."""
     with open("/proc/mounts", encoding="utf8") as file:
         for line in file:
             words = line.split()
@@ -577,7 +585,7 @@ CPUACCT = find_cpuacct()
 
 
 def task_time_ns():
-    """CPU time of tasks on each core since boot; needs CPUACCT."""
+    """Returns the CPU time of tasks on each core since boot. Needs CPUACCT."""
     with open(CPUACCT, encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
 

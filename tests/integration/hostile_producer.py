@@ -3,11 +3,11 @@
 
     hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
 
-MODEL is a region of churn_producer that is served in DIRECTORY. The regions have its
-description, but instead of its table they have `tables` OWNED tables of `rows` live
-rows with `counters` counters. With overlap=1 all tables claim the same memory; with
-overlap=0 each has its own. The cells are a hole except for one word in each `touch`
-bytes (8: no hole). Prints `ok`."""
+MODEL is a region of churn_producer that is served in DIRECTORY. The new regions are
+copies of it, but instead of its table they have `tables` OWNED tables, each with
+`rows` live rows and `counters` counters. With overlap=1 all tables claim the same
+memory; with overlap=0 each table has its own. The cells are a hole except for one word
+in each `touch` bytes (8: no hole). Prints `ok` when it serves the regions."""
 
 import array
 import fcntl
@@ -17,8 +17,8 @@ import struct
 import sys
 import time
 
-from producers import Impostor, RuntimeDir, hello
-from test_region_hostile import SEALS, Region, region_of
+from producers import SEALS, Impostor, RuntimeDir, hello
+from test_region_hostile import Region, region_of
 
 PAGE = 4096
 HEADER = 256
@@ -30,7 +30,7 @@ def aligned(size, unit=PAGE):
 
 
 def changed(record, kind, numbers):
-    """The record with these numbers at these offsets."""
+    """Returns a copy of the record with these numbers at these offsets."""
     record = bytearray(record)
     for offset, number in numbers.items():
         struct.pack_into(f"={kind}", record, offset, number)
@@ -104,7 +104,8 @@ class Forgery:
         return len(self.strings) - len(text) - 1
 
     def moved(self, record, *offsets):
-        """The new offsets of parts of the model, after the larger directory."""
+        """Returns the new offsets of parts of the model, which move because the
+        directory is larger."""
         return {at: struct.unpack_from("=Q", record, at)[0] + self.rest_at -
                 self.model.rest_at for at in offsets}
 

@@ -73,7 +73,7 @@ probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
-# BPF maps of a real XDP program; takes clang, bpftool and root.
+# BPF maps of a real XDP program. The tests need clang, bpftool and root.
 EXTRA_DIST += tests/integration/test_map.py \
 	tests/integration/test_map_bad.py contrib/producers/xdp/load \
 	contrib/producers/xdp/gateway.bpf.c
@@ -82,7 +82,7 @@ TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 LONG_TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 endif
 
-# Wake latency in the plugin; takes root.
+# Wake latency in the plugin. The test needs root.
 EXTRA_DIST += tests/integration/test_wake_plugin.py
 if PLUGIN
 TESTS += tests/integration/test_wake_plugin.py
@@ -100,7 +100,7 @@ LONG_TESTS += tests/integration/test_compare.py \
 	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
 
-# These tests need a core for themselves: they run last, one after the other.
+# These tests need a core of their own, so they run last, one after another.
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
 clock_log = tests/integration/test_idle_clock.log

@@ -3,15 +3,15 @@
  *   producer REGION[@INSTANCE] SCHEMA [polled]
  *
  * Commands are read from standard input, one per line; each is answered by a
- * line. Tables are numbered as in the schema, and a row has the number that
- * `row` answered. Core -1 means a table with a single copy.
+ * line. Tables are numbered as in the schema, and `row` answers with the number
+ * of the row. Core -1 means a table with a single copy.
  *
  *   core CORE                          attach a slot for the core
  *   row TABLE HEX                      add the row with this name
  *   remove TABLE ROW
  *   rows TABLE FIRST COUNT             add rows s<FIRST> ...
- *   keys TABLE FIRST COUNT             the same with keys from FIRST on
- *   places TABLE FIRST COUNT           the same at these numbers
+ *   keys TABLE FIRST COUNT             add rows with the keys FIRST ...
+ *   places TABLE FIRST COUNT           add rows with the numbers FIRST ...
  *   adds TABLE FIRST COUNT COLUMN N    add to COUNT rows of a single copy
  *   add TABLE ROW COLUMN N CORE        add to a counter or gauge
  *   set TABLE ROW COLUMN N CORE        set a level
@@ -20,8 +20,8 @@
  *                                      each
  *   sleep CORE | wake CORE
  *   reset                              reset all tables
- *   tally FILE                         a file of 64 words for what runners are
- *                                      about to count
+ *   tally FILE                         write to this file of 64 words what
+ *                                      runners are about to count
  *   run CORE SLEEP_US                  start a thread that counts one packet
  *                                      per round forever
  *   begin CORE                         begin a section and never end it
@@ -88,65 +88,36 @@ static const struct percore_field session_fields[] = {
     .max_rows = most, .row_name_size = 120                                     \
   }
 
-static const struct percore_table schema_1[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    SESSION(1000),
-};
-
-static const struct percore_table schema_2[] = {
-    GLOBALS,
-    PORT(port_fields_2, 4),
-    SESSION(1000),
-};
-
-static const struct percore_table schema_many[] = {
-    GLOBALS,
-    PORT(port_fields, 100),
-    SESSION(30000),
-};
-
-static const struct percore_table schema_million[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    SESSION(1000000),
-};
-
-/* As many rows as a region may have. Memory is allocated as rows are added. */
-static const struct percore_table schema_keys[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    {.name = "session",
-     .storage = PERCORE_OWNED,
-     FIELDS(session_fields),
-     .max_rows = 20000000,
-     .key = PERCORE_KEY_IPV4},
-};
-
-/* As many rows as fit into the 4 GiB that readers allow by default. */
-static const struct percore_table schema_huge[] = {
-    GLOBALS,
-    PORT(port_fields, 4),
-    {.name = "session",
-     .storage = PERCORE_OWNED,
-     .fields = session_fields,
-     .field_count = 1,
-     .max_rows = 130000000,
-     .key = PERCORE_KEY_IPV4,
-     .flags = PERCORE_NO_RESET},
-};
+enum { TABLES = 3 };
 
 static const struct {
   const char *name;
-  const struct percore_table *tables;
-  uint32_t len;
+  struct percore_table tables[TABLES];
 } schemas[] = {
-    {"1", schema_1, COUNT_OF(schema_1)},
-    {"2", schema_2, COUNT_OF(schema_2)},
-    {"many", schema_many, COUNT_OF(schema_many)},
-    {"million", schema_million, COUNT_OF(schema_million)},
-    {"keys", schema_keys, COUNT_OF(schema_keys)},
-    {"huge", schema_huge, COUNT_OF(schema_huge)},
+    {"1", {GLOBALS, PORT(port_fields, 4), SESSION(1000)}},
+    {"2", {GLOBALS, PORT(port_fields_2, 4), SESSION(1000)}},
+    {"many", {GLOBALS, PORT(port_fields, 100), SESSION(30000)}},
+    {"million", {GLOBALS, PORT(port_fields, 4), SESSION(1000000)}},
+    /* Room for many rows. Their memory is allocated when they are added. */
+    {"keys",
+     {GLOBALS,
+      PORT(port_fields, 4),
+      {.name = "session",
+       .storage = PERCORE_OWNED,
+       FIELDS(session_fields),
+       .max_rows = 20000000,
+       .key = PERCORE_KEY_IPV4}}},
+    /* As many rows as fit into the 4 GiB that readers allow by default. */
+    {"huge",
+     {GLOBALS,
+      PORT(port_fields, 4),
+      {.name = "session",
+       .storage = PERCORE_OWNED,
+       .fields = session_fields,
+       .field_count = 1,
+       .max_rows = 130000000,
+       .key = PERCORE_KEY_IPV4,
+       .flags = PERCORE_NO_RESET}}},
 };
 
 static struct percore_region *region;
@@ -432,7 +403,7 @@ static int create(char *name, const char *schema, int polled) {
   for (size_t i = 0; i < COUNT_OF(schemas); i++)
     if (strcmp(schemas[i].name, schema) == 0) {
       tables = schemas[i].tables;
-      return percore_create(&region, name, tables, schemas[i].len, &options);
+      return percore_create(&region, name, tables, TABLES, &options);
     }
   errno = EINVAL;
   return -1;

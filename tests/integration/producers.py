@@ -17,6 +17,9 @@ from harness import BUILD, check
 GLOBALS, PORT, SESSION = range(3)  # tables of every schema
 PACKETS, BYTES, DEPTH, LATENCY = range(4)  # fields of `port` in schema 1
 ROUNDS, QUEUE, TIME = range(3)  # fields of `globals`
+ETH0 = f"row {PORT} {b'eth0'.hex()}"  # the command that adds the row eth0
+SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
+         0x10)  # F_SEAL_FUTURE_WRITE
 
 
 class RuntimeDir:
@@ -55,7 +58,7 @@ class Producer:
         return line
 
     def do(self, *lines):
-        """Sends commands. Returns the answer to the last."""
+        """Sends commands. Returns the answer to the last command."""
         answer = ""
         for line in lines:
             self.process.stdin.write(f"{line}\n")
@@ -64,7 +67,7 @@ class Producer:
         return answer
 
     def add_row(self, table, name):
-        """Returns the number of the row."""
+        """Adds a row. Returns its number."""
         name = name.encode() if isinstance(name, str) else name
         return int(self.do(f"row {table} {name.hex()}").split()[0])
 
@@ -90,8 +93,8 @@ class Producer:
 
 
 class Tally:
-    """The packets that the threads of a producer were about to count, even if they were
-    killed."""
+    """A file with the packets that the threads of a producer have counted or were about
+    to count. It survives if the producer is killed."""
 
     def __init__(self, path):
         self.path = path
@@ -114,15 +117,13 @@ def memory_of(content, seal):
     fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(fd, content)
     if seal:
-        seals = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
-                 0x10)  # F_SEAL_FUTURE_WRITE
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
     return fd
 
 
 class Server:
-    """Listens as a producer and calls `treat` for each connection, in a
-    thread. Without `treat`, no connection is accepted."""
+    """Listens as a producer, and calls `treat` for each connection in a separate
+    thread. Without `treat`, accepts no connection."""
 
     def __init__(self, path, treat):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -140,10 +141,10 @@ class Server:
             except OSError:
                 return
             self.peers = self.peers[-8:] + [peer]
-            threading.Thread(target=self.bear, args=[peer],
+            threading.Thread(target=self.serve_peer, args=[peer],
                              daemon=True).start()
 
-    def bear(self, peer):
+    def serve_peer(self, peer):
         try:
             self.treat(peer)
         except OSError:
@@ -157,8 +158,8 @@ class Server:
 
 
 class Impostor(Server):
-    """Answers each connection with the same message and descriptor. Accepts
-    none if the message is None."""
+    """Answers each connection with the same message and descriptor. If the message is
+    None, accepts no connection."""
 
     def __init__(self, path, message, fd=None):
         self.message, self.fd = message, fd

@@ -1,4 +1,4 @@
-"""A producer of regions that is written from percore-region(7) alone, as by an
+"""A producer of regions that is written from percore-region(7) alone, like that of an
 author who uses another language. For the tests of percore check."""
 
 import array
@@ -240,8 +240,8 @@ class Region:
         self.bytes[at + 24:at + 64] = b"worker".ljust(40, b"\0")
 
     def begin(self):
-        """Adds a thread on core 0 and another on core 1, and counts in these
-        tables, if the region has them."""
+        """Adds a thread on core 0 and another thread on core 1, and counts in those of
+        these tables that the region has."""
         for slot in range(SLOTS):
             self.set(self.slot(slot) + 12, -1, 4)
         self.take_slot(0, 0)
@@ -267,7 +267,7 @@ class Region:
 
 
 class Served:
-    """Serves a region of these bytes at a path."""
+    """Serves a region with these bytes at a path."""
 
     def __init__(self, path, content, seals=SEALS, hello=None):
         self.fd = os.memfd_create("format",

@@ -71,7 +71,7 @@ class RuntimeDir:
 
 
 class Producer:
-    """Takes commands as lines, and answers each with a line."""
+    """A producer that takes commands as lines, and answers each command with a line."""
 
     def __init__(self, command, environment, **options):
         # pylint: disable=consider-using-with
@@ -90,15 +90,16 @@ class Producer:
         self.process.stdin.flush()
 
     def log(self):
-        """The counts of port 0, and their time."""
+        """Returns the counts of port 0 that the producer has logged, with their
+        times."""
         return [(float(when), int(packets)) for when, packets in
                 (look.split() for look in self.ask("log").split(","))]
 
     def wait_until_counted(self, packets):
-        """On port 0."""
+        """Waits until this many packets have been counted on port 0."""
         end = time.monotonic() + TIMEOUT
         while int(self.ask("port").split()[0]) < packets:
-            check(time.monotonic() < end, f"never {packets} packets")
+            check(time.monotonic() < end, f"port 0 has fewer than {packets} packets")
             time.sleep(0.01)
 
     def end(self):

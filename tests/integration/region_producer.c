@@ -18,7 +18,8 @@
  *   serve          serve for 1 s
  *   stick, go      make the last worker stop polling without percore_sleep, and
  *                  poll again
- *   sleep, wake    the same with percore_sleep and percore_wake
+ *   sleep, wake    make it stop and poll again, with percore_sleep and
+ *                  percore_wake
  *   remove K       remove row K of `session`
  *   add K          add row K of `session`
  */
@@ -147,7 +148,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     percore_hist_add(row, latency, round % 1000);
     atomic_store(&worker->packets, worker->packets + n);
   }
-  /* A round on a simulated clock: sleeping would not count as work. */
+  /* A simulated clock, because time spent asleep would not count as work. */
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
   sleep_ns(200000);
 }

@@ -13,7 +13,8 @@ ADDRESS = "10.98.0.2"
 
 
 class SoftirqBurner:
-    """A timer that spins for this long in each period, and logs the time."""
+    """Runs softirq_burner, whose timer spins for this long in each period, and reads
+    the log that it prints."""
 
     def __init__(self, core, period_us, spin_us):
         program = f"{BUILD}/tests/integration/softirq_burner"
@@ -25,7 +26,8 @@ class SoftirqBurner:
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
         self.core = core
-        self.log = []  # seconds: now, in softirq, of tasks on the core; and how often it fired
+        # Seconds: now, in softirq, of tasks on the core. And how often the timer fired.
+        self.log = []
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
@@ -42,7 +44,7 @@ class SoftirqBurner:
             if self.process.poll() is not None:
                 raise Skip("this kernel does not run the softirq burner: "
                            f"{self.process.stderr.read().strip()}")
-            check(time.monotonic() < end, "the softirq burner says nothing")
+            check(time.monotonic() < end, "the softirq burner prints nothing")
             time.sleep(0.05)
         return self
 

@@ -35,8 +35,8 @@ struct {
   __type(value, struct burner_log);
 } logs SEC(".maps");
 
-/* Kernels before 6.7 cannot pin a timer, and kernels before 6.4 cannot start a
- * timer at a given time; the period is then longer by the timer's own delay. */
+/* Kernels before 6.7 cannot pin a timer. Kernels before 6.4 cannot start a
+ * timer at a given time, so the period is longer by the timer's own delay. */
 static int arm(struct burner *burner) {
   int status = bpf_timer_start(&burner->timer, burner->next_ns,
                                TIMER_ABS | TIMER_CPU_PIN);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore(1) as people and scripts use it."""
+"""percore(1) as people and scripts use it, without regions."""
 
 import os
 import re
@@ -78,7 +78,7 @@ def test_hostile_argument():
 
 def look_at_json():
     """Returns how much earlier or later than planned a snapshot follows the previous
-    one, minus the machine's delays."""
+    snapshot, minus the machine's delays."""
     with Lateness() as lateness:
         got = documents("load", "--json", "--count", "2", "--interval", "0.5")
     check(len(got) == 2, f"{len(got)} documents")
@@ -96,7 +96,7 @@ def look_at_json():
 
 
 def test_json():
-    """percore load --json prints one document per snapshot, with every core"""
+    """percore load --json prints a document for each snapshot, with every core"""
     # Other tasks may delay percore without delaying this process.
     off_s = least_of_tries(0.25, look_at_json)
     check(off_s < 0.25, f"snapshots were early or late by {off_s} s")
@@ -155,8 +155,7 @@ def test_full_disk():
 
 
 def test_terminal():
-    """on a terminal, percore load redraws in place, and restores the terminal at
-    Ctrl-C"""
+    """on a terminal, percore load redraws in place, and Ctrl-C restores the terminal"""
     written, status, _ = on_terminal(LIVE, 4)
     check(status == 0, f"exit {status}")
     check(written.startswith("\033[?1049h\033[?25l"), repr(written[:40]))
@@ -174,7 +173,7 @@ def pages_of(written):
 
 
 def test_resize():
-    """after a terminal is made smaller, the page fits"""
+    """after a terminal becomes smaller, the page fits"""
     written, status, _ = on_terminal(
         LIVE, 4, halfway=lambda terminal: resize(terminal, 6, 30))
     check(status == 0, f"exit {status}")
@@ -184,7 +183,7 @@ def test_resize():
 
 
 def typed(*keys):
-    """Returns a function that types these keys, each after a page."""
+    """Returns a function that types these keys, each after another page."""
     def type_them(terminal):
         for key in keys:
             os.write(terminal, key)
@@ -244,7 +243,7 @@ def test_measured_interval():
     with Lateness() as lateness:
         got = documents("load", "--json", "-n", "1", "-i", "1")[0]
         late = lateness.of_clock(got["time"] - 1, got["time"])
-    check(got["interval_s"] != 1, "not measured")
+    check(got["interval_s"] != 1, "interval_s is not the measured length")
     check(0.98 < got["interval_s"] < 1.05 + late, str(got["interval_s"]))
 
 
@@ -263,7 +262,7 @@ def test_load_of_a_command():
 
 
 def test_command_gets_signals():
-    """SIGTERM to percore ends the command it measures"""
+    """SIGTERM to percore also ends the command that percore measures"""
     with Child([PERCORE, "load", "--", "sh", "-c", "echo up; exec sleep 60"],
                stdout=subprocess.PIPE, text=True,
                stderr=subprocess.PIPE) as process:
@@ -284,7 +283,7 @@ def options_in_help(command):
 
 
 def complete_in_bash(line):
-    """The completions that bash offers at the end of a line."""
+    """Returns the completions that bash offers at the end of a line."""
     script = f"""
         . {SOURCE}/src/tool/completion/percore
         COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} _percore

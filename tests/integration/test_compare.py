@@ -21,7 +21,7 @@ def compare_under_hog(core):
     """Returns the load of a core by each method, the share of time for which the hog
     kept the core busy, and how long the core was stolen or the machine paused."""
     before = stolen_s(core)
-    # If another task runs while the hog sleeps, the tick charges a whole tick to it.
+    # If another task runs while the hog sleeps, a whole tick is charged as busy.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -39,7 +39,8 @@ def compare_under_hog(core):
 
 
 def test_compare_shows_the_hog():
-    """--compare: busy columns miss a tick-evading load that percore shows"""
+    """--compare shows a load that evades the tick: percore sees it, and the busy
+    columns miss it"""
     if not is_root():
         raise Skip("the hog needs root to keep other tasks off its core")
     report = documents("doctor", "--json")[0]
@@ -47,9 +48,9 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # If another task runs while the hog sleeps, the tick charges a whole tick to it. A
-    # measurement is repeated only if the CPU time of tasks shows that other tasks
-    # disturbed it more than that.
+    # If another task runs while the hog sleeps, a whole tick is charged as busy. A
+    # measurement is repeated only if the CPU time of tasks shows that other tasks ran
+    # longer than that.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
         # Time stolen from the hog is not load.
@@ -94,7 +95,7 @@ def test_the_hog_beside_busy_neighbours():
 
 
 def test_compare_footnotes():
-    """--compare: a method that this machine lacks is null with a reason"""
+    """--compare shows null and a reason for a method that this machine lacks"""
     got = documents("load", "--compare", "-j", "-n", "1", "-i", "0.5")[0]
     for method in got["methods"]:
         loads = [core["load"][method["name"]] for core in got["cores"]]

@@ -7,13 +7,13 @@ import shutil
 import signal
 import time
 
-from harness import (Collectd, Lateness, Skip, check, is_root,
+from harness import (Collectd, Lateness, Skip, check, is_root, is_running,
                      least_of_tries, online_cores, run_all, say)
 from sysroot import SysRoot
 
 
 def test_mode_passes():
-    """collectd -T succeeds with the plugin and no option"""
+    """collectd -T succeeds with the plugin and no options"""
     with Collectd() as collectd:
         status = collectd.run("-T")
         check(status == 0, f"exit status {status}: {collectd.log()}")
@@ -34,18 +34,19 @@ def test_mode_fails_without_a_source():
 
 
 def degraded_until_a_source_turns_up():
-    """Without a source the plugin stays in service, logs one message, and has values as
-    soon as a source works"""
+    """Without a source, the plugin stays registered, logs one message, and has values
+    as soon as a source works"""
     with SysRoot(2) as root, \
             Collectd(f'SysRoot "{root.path}"').start() as collectd:
         collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
-                          "the complaint")
+                          "a message about the missing source")
         time.sleep(3)
-        check(not collectd.of("percore-0/percent-busy"), "a load without a source")
+        check(not collectd.of("percore-0/percent-busy"),
+              "there is a load without a source")
         root.write_machine()
         collectd.wait_for_value("percore-0/percent-busy", 30)
         said = collectd.log().count("no source of load")
-        check(said == 1, f"said {said} times: {collectd.log()}")
+        check(said == 1, f"logged {said} times: {collectd.log()}")
         failed = collectd.log().count("read-function of plugin `percore' failed")
         check(failed <= 1, f"{failed} reads failed: {collectd.log()}")
 
@@ -167,17 +168,8 @@ def stops_in_time():
         check(own < 0.1, f"{own * 1e3:.1f} ms for percore alone")
 
 
-def is_running(pid):
-    """Returns whether the process runs. A zombie does not run."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def read_number(path):
-    """The number in a file, or None if the file is not complete yet."""
+    """Returns the number in a file, or None if the file is not complete yet."""
     try:
         with open(path, encoding="ascii") as file:
             line = file.readline()
@@ -187,7 +179,7 @@ def read_number(path):
 
 
 def find_process(argument):
-    """The process that was started with this argument, or None."""
+    """Returns the process that was started with this argument, or None."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path, encoding="utf8", errors="replace") as file:
@@ -214,7 +206,7 @@ def end_daemon(collectd, pid):
 
 
 def daemonised():
-    """As a daemon in the background, collectd also has values of percore, and SIGTERM
+    """In the background as a daemon, collectd also has percore's values, and SIGTERM
     ends it"""
     with Collectd(to_files=True) as collectd:
         pid_file = f"{collectd.directory}/pid"
@@ -235,9 +227,9 @@ def daemonised():
 
 
 def without_root():
-    """Without any privilege, as user nobody, every core has a load"""
+    """As user nobody, without any privilege, every core has a load"""
     if not is_root():
-        raise Skip("these tests do not run as root, so the other tests prove it")
+        raise Skip("this process is not root, so all other tests run without privileges")
     if shutil.which("setpriv") is None:
         raise Skip("setpriv is missing: apt-get install util-linux")
     with Collectd() as collectd:
@@ -253,8 +245,7 @@ def without_root():
 
 
 def sample_configuration():
-    """The sample configuration works as it is and with every option
-    uncommented"""
+    """The sample configuration works as it is, and with every option uncommented"""
     sample = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           "../../contrib/collectd/percore.conf")
     with open(sample, encoding="ascii") as file:
@@ -274,8 +265,8 @@ def sample_configuration():
 
 
 def notified_once():
-    """When cores lose their source and get it back, there is one notification
-    for each change, however many cores it affects, and no load in between"""
+    """When cores lose their source and get it back, there is one notification for each
+    change, however many cores it affects, and no load while they have no source"""
     with SysRoot(8) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
@@ -288,7 +279,7 @@ def notified_once():
             loads = len(collectd.of("percore-7/percent-busy"))
             collectd.wait_for_reads(2)
             check(len(collectd.of("percore-7/percent-busy")) == loads,
-                  "loads without a source")
+                  "there are loads without a source")
             root.write_stat({core: 0 for core in range(8)})
             collectd.wait_for(lambda: collectd.log().count("Notification") > 1,
                               10, "the second notification")
@@ -330,9 +321,9 @@ def core_goes_and_comes():
 
 
 def valgrind(collectd, *options, seconds=None):
-    """Runs collectd under valgrind, until it ends or for this time. Returns the exit
-    status, and those of valgrind's reports that involve percore; collectd has leaks
-    of its own."""
+    """Runs collectd under valgrind until it ends, or for this time. Returns the exit
+    status, and the reports of valgrind that involve percore, because collectd itself
+    leaks memory."""
     report = f"{collectd.directory}/valgrind"
     before = ("valgrind", f"--log-file={report}", "--quiet",
               "--leak-check=full", "--keep-debuginfo=yes",

@@ -52,15 +52,15 @@ class Place:
                      preexec_fn=set_cpus if cpus else None)
 
     def run(self, *steps):
-        """Exit status, output and errors of a producer."""
+        """Returns the exit status, output and errors of a producer."""
         with self.start(*steps) as child:
             out, err = child.communicate(timeout=60)
             return child.returncode, out.split("\n"), err
 
 
 def wait_until(condition, complaint):
-    """Waits, because the serving thread sets its affinity only when it starts to
-    run."""
+    """Waits until a condition holds: the serving thread sets its affinity only when it
+    starts to run."""
     end = time.monotonic() + 20
     while not condition():
         check(time.monotonic() < end, complaint)
@@ -68,8 +68,8 @@ def wait_until(condition, complaint):
 
 
 def serving_cpus(process):
-    """The cores allowed for the serving thread; None if it does not exist
-    yet."""
+    """Returns the cores that are allowed for the serving thread, or None if it does not
+    exist yet."""
     tasks = f"/proc/{process.pid}/task"
     for task in os.listdir(tasks):
         with open(f"{tasks}/{task}/comm", encoding="ascii") as file:
@@ -98,8 +98,8 @@ def two_cores():
 
 
 def test_serving_stays():
-    """the serving thread stays on the cores that the process was started on,
-    even if the thread that made the region is pinned"""
+    """the serving thread stays on the cores on which the process was started, even if
+    the thread that created the region is pinned"""
     first, second = two_cores()
     check_serving(["create"], {first}, {first})
     check_serving(["pin", first, "create"], {first, second}, {first, second})
@@ -165,7 +165,7 @@ def test_acl():
 
 
 def acl_for(uid):
-    """The ACL that setfacl -m u:UID:rwx makes of mode 0770."""
+    """Returns the ACL that setfacl -m u:UID:rwx makes of mode 0770."""
     owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
     entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
                (mask, 7, nobody), (other, 0, nobody))
@@ -183,7 +183,7 @@ def test_primary_group():
 
 def test_dropped_without_a_way():
     """a service that cannot write to the directory continues to count, and prints once
-    why it is not served and which manual page helps"""
+    why no reader can connect and which manual page helps"""
     need_root()
     with Place(0o2770, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
@@ -198,8 +198,8 @@ def test_dropped_without_a_way():
 
 
 def test_chroot():
-    """after chroot(2) into an empty directory threads can attach, count and
-    add rows, and readers can connect"""
+    """after chroot(2) to an empty directory, threads can attach, count and add rows,
+    and readers can connect"""
     need_root()
     with Place() as place, tempfile.TemporaryDirectory() as root:
         with place.start("create", "chroot", root, "attach", -1, "count", "rows",
@@ -216,8 +216,8 @@ def test_chroot():
 
 
 def test_filter():
-    """a thread that attached before it was filtered needs only clock_gettime
-    to count, and to add, reset and remove rows that are reserved"""
+    """a thread that attached before it installs a filter needs only clock_gettime to
+    count, and to add, reset and remove rows that are reserved"""
     with Place() as place:
         code, out, err = place.run("create", "attach", -1, "rows", "filter",
                                    "count", "rows")
@@ -225,7 +225,8 @@ def test_filter():
 
 
 def test_attach_after_filter():
-    """a thread that attaches after its filter is installed is killed, as documented"""
+    """a thread that attaches after it has installed its filter is killed, as
+    documented"""
     with Place() as place:
         code, _, _ = place.run("create", "filter", "attach", -1)
         check(code < 0, f"it ended with {code}")

@@ -13,8 +13,8 @@ IDLE_SHARE = 0.7
 
 
 def reads_late(collectd):
-    """The intervals between collectd's reads, in seconds, from the times of
-    the cpu plugin's values."""
+    """Returns the intervals between collectd's reads, in seconds, from the times of the
+    cpu plugin's values."""
     times = sorted({value.time for value in collectd.values
                     if value.identifier.startswith("cpu-0/")})
     gaps = [b - a for a, b in zip(times, times[1:])]
@@ -22,7 +22,7 @@ def reads_late(collectd):
 
 
 class KnownCounters:
-    """Writes the files of a core whose counters grow at known rates."""
+    """A thread that writes the files of a core whose counters grow at known rates."""
 
     def __init__(self, root):
         self.root = root
@@ -44,13 +44,13 @@ class KnownCounters:
         self.last = written
 
     def lateness(self, time_s):
-        """How late the files were at this time."""
+        """Returns how late the files were at this time."""
         second = int(time_s)
         return max(self.late.get(second - 1, 0), self.late.get(second, 0))
 
     def too_late(self, time_s):
         """Returns true if a load may be missing. If idle time is written late, it may
-        exceed the length of the next window, which then has no load."""
+        exceed the length of the next window, and then this window has no load."""
         return self.lateness(time_s) > 0.03
 
     def run(self):
@@ -73,9 +73,10 @@ JITTER = '<Plugin "after">\nBlockMax {}\n</Plugin>'
 
 
 def rates_of(collectd, counters, identifier):
-    """For each value after the first: the value, its growth per second, and the share
-    of the interval by which the writer and the sampling thread were late at its
-    ends, as they recorded it. The cost of a sample counts as lateness at its end."""
+    """Yields for each value after the first: the value, its growth per second, and the
+    share of the interval by which the writer and the sampling thread were late at both
+    ends, according to their own records. The cost of a sample counts as lateness at its
+    end."""
     late_s = {}
     for name in ("lateness", "sample_cost"):
         for value in collectd.of(f"percore_host-self/duration-{name}"):
@@ -89,8 +90,8 @@ def rates_of(collectd, counters, identifier):
 
 
 def rate_errors(collectd, counters):
-    """The relative errors of collectd's rates of entries of the idle state, and what
-    remains of the errors after lateness is subtracted."""
+    """Returns the relative errors of collectd's rates of entries into the idle state,
+    and how much of them remains after lateness is subtracted."""
     off, excess = [], []
     for _, rate, late in rates_of(collectd, counters,
                                   "percore-0/operations-cstate_C1"):

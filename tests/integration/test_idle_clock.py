@@ -19,12 +19,11 @@ from softirq import SoftirqBurner  # noqa: E402
 NOBODY = "setpriv --reuid 65534 --clear-groups --inh-caps=-all "
 PINS = "/run/percore/bpf"
 WINDOW_S = 4
-# The kernel's work for each run of the burner, which the burner's log does not
-# include.
+# The kernel's work for each run of the timer, which the log does not include.
 PER_FIRE_S = 25e-6
 LOG_STEP_S = 0.01  # the log is interpolated at both ends of the window
-# If tasks use more, the interrupts and steal that come with them exceed the
-# bound.
+# The largest share of the core that tasks may use. If they use more, their interrupts
+# and stolen time exceed the bound.
 TASKS_MAX = 0.05
 TRIES = 4
 
@@ -43,7 +42,7 @@ def need_clock():
 
 
 def apart(script):
-    """Runs a script with its own /run/percore."""
+    """Runs a script that has its own /run/percore."""
     if not is_root():
         raise Skip("a mount namespace needs root")
     script = ("set -e; mount -t tmpfs none /run; mkdir /run/percore; "
@@ -102,7 +101,8 @@ def test_pin_modes():
 
 
 def test_unpinned():
-    """a reader whose clock is unpinned continues with idle, and says so"""
+    """if the clock that a reader uses is unpinned, the reader continues with idle, and
+    prints a message"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n'
                  '"$PERCORE" load --source bpf --count 6 --interval 1 --json '
@@ -148,7 +148,7 @@ def test_untrusted_folder():
 
 
 def test_without_rights():
-    """without rights, the reason names the capabilities and the pin"""
+    """without rights, the reason names the missing capabilities and the pin"""
     need_clock()
     done = apart(NOBODY + '"$PERCORE" load --source bpf --count 1 '
                  '--interval 0.5 --json')
@@ -158,15 +158,15 @@ def test_without_rights():
 
 
 def test_killed():
-    """a process that is killed leaves no program in the kernel"""
+    """a process that is killed leaves no BPF program in the kernel"""
     need_clock()
     harness.check_killed_leaves_none("on_interrupt",
                                      [PERCORE, "load", "--source", "bpf"])
 
 
 def clock_seconds(core):
-    """Returns one window of the load: its begin, its end, and the unhalted
-    seconds within it."""
+    """Returns one window of the load: its begin, its end, and how many seconds of it
+    were unhalted."""
     done = run("load", "--source", "bpf", "--cores", str(core), "--interval",
                str(WINDOW_S), "--count", "1", "--json")
     document = json.loads(done.stdout.splitlines()[-1])
@@ -180,7 +180,7 @@ def test_softirq():
     need_clock()
     core = online_cores()[-1]
     if harness.CPUACCT is None:
-        raise Skip("the kernel does not tell what tasks took (cpuacct)")
+        raise Skip("the kernel does not report the CPU time of tasks (cpuacct)")
     for _ in range(TRIES):
         with SoftirqBurner(core, 1000, 300) as burner:
             begin, end, unhalted = clock_seconds(core)
@@ -194,7 +194,7 @@ def test_softirq():
             continue
         check(unhalted <= spun + fires * PER_FIRE_S + tasks + LOG_STEP_S, said)
         return
-    raise Skip("others use the core for more than "
+    raise Skip("other tasks use the core for more than "
                f"{100 * TASKS_MAX:.0f} % of the time")
 
 

@@ -53,7 +53,7 @@ def test_every_command():
                           ["check", "demo"], ["doctor"],
                           ["soak", "0", "0.2", "--force"]):
             documents = place.documents(*arguments)
-            check(documents, f"{arguments}: nothing")
+            check(documents, f"{arguments}: no document")
             for document in documents:
                 obeys(schema, document)
                 check(document["hostname"] == os.uname().nodename,
@@ -102,7 +102,7 @@ def test_the_schema_refuses():
                    lambda document: document["cores"][0].pop("proof")):
         bad = copy.deepcopy(good)
         change(bad)
-        check(errors_of(schema, bad), "not refused")
+        check(errors_of(schema, bad), "the document was not refused")
 
 
 if __name__ == "__main__":

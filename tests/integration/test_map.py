@@ -26,7 +26,7 @@ FRAME = 100  # bytes
 
 
 # ---------------------------------------------------------------------------
-# A network of our own with an XDP program
+# A private network with an XDP program
 
 
 def run(*command):
@@ -37,7 +37,7 @@ def run(*command):
 
 def need_tools(*tools):
     if not is_root():
-        raise Skip("it takes root to load BPF programs")
+        raise Skip("needs root, to load BPF programs")
     for tool in tools:
         if shutil.which(tool) is None:
             raise Skip(f"{tool} is not installed")
@@ -107,7 +107,7 @@ def name(field, row, table="protocols"):
 
 
 def growth(collectd, identifier):
-    """Returns how much came after the first point."""
+    """Returns how much was counted after the first point."""
     points = collectd.of(identifier)
     return points[-1].value - points[0].value if points else 0
 
@@ -211,7 +211,7 @@ def counts_survive_a_lost_pin():
 
 
 def counts_before_the_start_are_no_rate():
-    """What a map held before collectd was started is not counted"""
+    """What a map contained before collectd was started is not counted"""
     with RuntimeDir(), Gateway() as gateway:
         gateway.send(5000, 80)
         with Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
@@ -225,8 +225,8 @@ def counts_before_the_start_are_no_rate():
 
 
 def names_come_from_the_object_file():
-    """Without CAP_SYS_ADMIN the log says what to do, and the names come from the
-    program's object file"""
+    """Without CAP_SYS_ADMIN, the log says what to do, and the names come from the
+    object file of the program"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         with Collectd(options(gateway), INTERVAL).start(weak) as collectd:
@@ -241,7 +241,7 @@ def names_come_from_the_object_file():
 
 
 def entries_that_are_created_again_count_on():
-    """An entry of a hash map that is deleted and created again continues its counts"""
+    """If an entry of a hash map is deleted and created again, its counts continue"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway), INTERVAL).start() as collectd:
         collectd.wait_for_value(name("rx_packets", "2"))
@@ -259,8 +259,8 @@ def entries_that_are_created_again_count_on():
 
 
 def a_map_that_cannot_be_read_is_said_once():
-    """A path without a map, and a program in place of a map, are each logged once, and
-    other maps are read"""
+    """A path without a map, and a program where a map is expected, are each logged
+    once, and other maps are read"""
     with RuntimeDir(), Gateway() as gateway:
         lines = options(gateway).replace("/*", "/protocols") + \
             f'\n<Map "{gateway.pins}/nothing">\nRegion "gateway"\n</Map>' + \
@@ -276,7 +276,7 @@ def a_map_that_cannot_be_read_is_said_once():
 
 
 def what_is_missing_to_show_a_map_is_said():
-    """percore map says what to do if rights are missing, or the name: of a map"""
+    """If rights are missing, or the prefix name:, percore map says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         for before, word, text in (
@@ -285,7 +285,8 @@ def what_is_missing_to_show_a_map_is_said():
                  "of a pin, or run as root"),
                 (weak, f"{gateway.pins}/flows",
                  "type information: Operation not permitted; run as root"),
-                ([], "name:no_such_map", "no map is called no_such_map; 'percore map list' lists them"),
+                ([], "name:no_such_map",
+                 "no map is called no_such_map; 'percore map list' lists them"),
                 ([], "protocols",
                  "No such file or directory; for a map's name write name:protocols")):
             done = subprocess.run([*before, PERCORE, "map", "dump", word],
@@ -295,8 +296,8 @@ def what_is_missing_to_show_a_map_is_said():
 
 
 def list_leaves_out_percores_own_maps():
-    """percore map list does not show the maps of percore's own BPF programs, and with
-    --json it does"""
+    """percore map list does not show the maps of percore's own BPF programs, unless
+    --json is given"""
     with subprocess.Popen([PERCORE, "wake", "--source", "bpf"],
                           stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as wake:
@@ -391,7 +392,7 @@ def a_third_partys_maps_are_read_by_name():
 
 
 def own_namespaces():
-    """Networks and mounts of this process alone."""
+    """Gives this process its own networks and mounts."""
     libc = ctypes.CDLL(None, use_errno=True)
     if is_root() and (libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 or
                       subprocess.run(["mount", "--make-rprivate", "/"],

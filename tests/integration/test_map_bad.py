@@ -11,7 +11,7 @@ import tempfile
 
 from harness import Collectd, Skip, check, run_all
 from producers import Producer, RuntimeDir
-from test_map import INTERVAL, growth, need_tools, own_namespaces, run
+from test_map import INTERVAL, need_tools, own_namespaces, run
 
 VALUE = 'FieldAt "packets" 0 8'
 TWO = f'{VALUE}\nFieldAt "bytes" 8 8'
@@ -89,8 +89,8 @@ def check_said(collectd, text, times=1):
 
 
 def a_table_without_fields_leaves_the_others_alone():
-    """A map whose only field decreases is left out, and the region of the other
-    maps stays as it is"""
+    """A map whose only field decreases is left out, and the region of the other maps
+    does not change"""
     with RuntimeDir() as runtime, Pins() as pins:
         for pin in ("falls", "counts"):
             pins.create(pin)
@@ -105,11 +105,11 @@ def a_table_without_fields_leaves_the_others_alone():
             region = os.stat(runtime.socket("test")).st_ino
             collectd.wait_for_reads(4)
             check(os.stat(runtime.socket("test")).st_ino == region,
-                  "the region was made anew")
+                  "the region was created again")
 
 
 def an_array_may_grow_when_it_is_loaded_anew():
-    """Another array under the same pin has rows for all of its entries"""
+    """If another array is pinned at the same path, all of its entries have rows"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports", entries=2)
         with started(pins.block("ports", VALUE)) as collectd:
@@ -121,7 +121,7 @@ def an_array_may_grow_when_it_is_loaded_anew():
 
 
 def names_that_are_too_long_are_said_once():
-    """Keys whose names are too long are logged once, not one by one"""
+    """Keys whose names are too long are logged in one message, not one by one"""
     with RuntimeDir(), Pins() as pins:
         pins.create("flows", "hash", key=100, entries=10)
         for key in range(10):
@@ -187,7 +187,7 @@ def a_block_of_its_own_goes_before_a_pattern():
 
 
 def what_is_not_a_map_is_said():
-    """A path that does not lead to a map is reported once, with what it is, and other maps
+    """If a path does not lead to a map, one message says what is there, and other maps
     are read"""
     with RuntimeDir() as runtime, Pins() as pins:
         os.mkdir(f"{pins.directory}/folder")
@@ -227,8 +227,8 @@ def unusual_maps_are_read_or_said():
 
 
 def a_pin_may_become_any_other_map():
-    """Another map under the same pin is read from its first count on, whatever its
-    type is, and also after something that is not a map"""
+    """If another map is pinned at the same path, it is read from its first count,
+    whatever its type, even after something else was pinned there"""
     with RuntimeDir(), Pins() as pins:
         pin = f"{pins.directory}/ports"
         pins.create("ports", "hash")
@@ -261,8 +261,8 @@ def a_pin_may_become_any_other_map():
 
 
 def a_large_map_is_counted_exactly_and_delays_no_other_region():
-    """Every entry of a map of 200000 entries counts, and another region keeps its
-    intervals of a second"""
+    """Every entry of a map of 200000 entries is counted, and another region still has
+    values every second"""
     entries, other = 200000, "percore_host_other_globals_rounds-all/derive-all"
     with RuntimeDir(), Pins() as pins, Producer("other"):
         pins.create("flows", "hash", entries=entries)
@@ -287,7 +287,8 @@ def a_large_map_is_counted_exactly_and_delays_no_other_region():
 
 
 def no_map_is_kept_alive():
-    """A map whose program and pin are gone ends, though collectd read it"""
+    """A map whose program and pin are removed disappears from the kernel, although
+    collectd has read it"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports")
         with started(pins.block("ports", VALUE)) as collectd:
@@ -304,8 +305,8 @@ def no_map_is_kept_alive():
 
 
 def what_is_missing_for_names_is_said():
-    """A map without type information and a machine without libbpf are reported once
-    with advice, and FieldAt needs neither"""
+    """A map without type information, and a machine without libbpf, are each reported
+    once with advice, and FieldAt needs neither"""
     with RuntimeDir(), Pins() as pins:
         for pin in ("bare", "named", "ports"):
             pins.create(pin)
@@ -330,8 +331,8 @@ def what_is_missing_for_names_is_said():
 
 
 def object_files_that_are_none_hold_nothing_up():
-    """A FIFO, a device, a huge file and an empty file in place of an object file are
-    reported once; other maps are read, and collectd ends"""
+    """A FIFO, a device, a huge file and an empty file where an object file is expected
+    are reported once; other maps are read, and collectd can be stopped"""
     with RuntimeDir() as runtime, Pins() as pins:
         os.mkfifo(f"{runtime.path}/fifo")
         for size, file in ((1 << 30, "huge"), (0, "empty")):

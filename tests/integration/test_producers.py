@@ -45,7 +45,7 @@ class Example:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def wait_for(self, start):
-        """Waits for a line that begins like this and returns it."""
+        """Waits for a line that begins with this text, and returns it."""
         for line in self.process.stdout:
             if line.startswith(start):
                 return line
@@ -104,8 +104,8 @@ def need(name, reason):
 
 
 def test_pthread():
-    """the pthread producer publishes a row for each port, with packets and
-    bytes of the same moment, and a worker that sleeps more than it works"""
+    """the pthread producer publishes a row for each port, with packets and bytes
+    counted at the same moment, and a worker that sleeps more than it works"""
     path = need("pthread", "it was not built")
     core = online_cores()[-1]
     with Example(path, str(core)) as example:
@@ -129,8 +129,8 @@ def test_pthread():
 
 
 def test_gateway():
-    """the gateway of the demo uses at most half of a core, and its counts for ports and
-    tunnels agree"""
+    """the gateway of the demo uses at most half of a core, and its counts of ports and
+    of tunnels agree"""
     path = need("gateway", "it was not built")
     with Example(path, str(online_cores()[-1])) as example:
         example.wait_until_alive()
@@ -159,7 +159,7 @@ def test_gateway():
 
 
 def manual_examples():
-    """The command lines of percore(1) for the region of the pthread
+    """Returns the command lines in percore(1) for the region of the pthread
     producer."""
     here = os.path.dirname(os.path.abspath(__file__))
     with open(f"{here}/../../src/tool/percore.pod", encoding="utf8") as file:
@@ -248,8 +248,8 @@ def test_dpdk():
 
 
 class Cable:
-    """Two network namespaces with a veth pair, a0 and b0, without addresses,
-    so that only this test sends."""
+    """Two network namespaces with a veth pair, a0 and b0. The pair has no addresses, so
+    only this test sends packets."""
 
     def __init__(self):
         self.names = [f"percore{os.getpid()}{end}" for end in "ab"]
@@ -287,8 +287,9 @@ class Cable:
         return ["ip", "netns", "exec", self.names[1]]
 
     def send(self, frames):
-        """Sends frames from a0, in a process of that namespace. Sends at most as many
-        frames as fit in the receiver's socket, because the socket might drop others."""
+        """Sends frames from a0, in a process of its namespace. Sends at most as many
+        frames at once as fit in the receiver's socket, because the socket might drop
+        more."""
         check(len(frames) <= 100, f"{len(frames)} at once")
         pid = os.fork()
         if pid == 0:

@@ -8,8 +8,8 @@ import time
 
 from harness import (Collectd, Skip, check, is_root, least_of_tries,
                      online_cores, run_all, say)
-from producers import (BYTES, DEPTH, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
-                       ROUNDS, SESSION, TIME, Impostor, Producer, RuntimeDir,
+from producers import (BYTES, DEPTH, ETH0, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
+                       SESSION, TIME, Impostor, Producer, RuntimeDir,
                        hello, memory_of)
 
 REGIONS = "percore_host-self/gauge-regions"
@@ -29,8 +29,8 @@ def wait_for_number(collectd, identifier, number, seconds=30):
 
 
 def wait_until_read(collectd, regions=1):
-    """Waits until the region is read. Later counts are in the values; counts from
-    before collectd's start are not."""
+    """Waits until the region is read. Values include what is counted later, but not
+    what was counted before collectd's start."""
     wait_for_number(collectd, REGIONS, regions)
 
 
@@ -55,7 +55,7 @@ def sum_of(collectd, prefix):
 
 
 def told(collectd, text):
-    """Returns how often percore itself logged this text."""
+    """Returns how often percore has logged this text."""
     return sum(line.startswith("percore: ") and text in line
                for line in collectd.log().splitlines())
 
@@ -72,9 +72,9 @@ def check_never_back(collectd, identifier):
 
 
 def names_and_values():
-    """Every kind of value has its name, type and number per core and for the
-    host: counters are derive, gauges and levels gauge, histograms percentiles
-    of the interval, cycles nanoseconds"""
+    """Every kind of value has the right name, type and number, per core and for the
+    host: counters are derive, gauges and levels are gauge, histograms are percentiles
+    of the interval, and cycles are in nanoseconds"""
     with RuntimeDir(), Producer("gtpu") as producer:
         producer.do("core 0", "core 1")
         row = producer.add_row(PORT, "eth0")
@@ -106,19 +106,19 @@ def names_and_values():
             nanoseconds = collectd.of(cycles)[-1].value
             check(5e7 < nanoseconds < 1e9, f"1e9 cycles are {nanoseconds} ns")
             check(not identifiers_of(collectd, "percore_gtpu_session"),
-                  "a table with one copy per core")
+                  "a table with a single copy is reported per core")
             check(not identifiers_of(collectd, "percore_host_gtpu_core"),
-                  "the table core without a poll")
+                  "the table core is reported before any poll")
             check(not identifiers_of(collectd,
                                      "percore_host_gtpu_port_latency"),
-                  "percentiles of nothing")
+                  "percentiles are reported before any count")
             producer.do(f"hist {PORT} {row} {LATENCY} 8 90 0",
                         f"hist {PORT} {row} {LATENCY} 100 10 1")
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
-                # If an interval ended in between, the second interval has its own
-                # percentiles.
+                # If an interval ended between the two commands, the second interval has
+                # other percentiles.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
@@ -172,7 +172,7 @@ def few_rows_per_core():
         with Collectd(options, FAST).start() as collectd:
             collectd.wait_for_value(REGIONS, count=3)
             check(not identifiers_of(collectd, "percore_host_gtpu"),
-                  "a region that is not configured")
+                  "a region is read that is not configured")
             check("region other is not served" in collectd.log(),
                   collectd.log())
 
@@ -219,9 +219,9 @@ def hostile_row_names():
         collectd.wait_for_value(host("packets", "eth1"))
         collectd.wait_for_reads(3)
         said = collectd.log().count('be called "eth_0"')
-        check(said == 1, f"said {said} times: {collectd.log()}")
-        # If the region was read in between, the first row was alone; as soon as eth1 is
-        # read, both rows are there.
+        check(said == 1, f"logged {said} times: {collectd.log()}")
+        # If the region was read between the two additions, only the first of the two
+        # rows existed. Both rows exist once eth1 has been read.
         both = collectd.of(host("packets", "eth1"))[0].time
         for value in list(collectd.values):
             check(value.time <= both or not value.identifier.endswith("eth_0"),
@@ -245,7 +245,7 @@ def top_and_other():
                 n = 1000 if number // 2 == turn // 8 else 10
                 total += n if number < 4 else 0
                 producer.do(f"add {SESSION} {row} {BYTES} {n} -1")
-            # Collectd reads all counts in one interval, before the next turn.
+            # Before the next turn, wait until collectd has read all counts.
             collectd.wait_for(lambda: sum_of(collectd, all_bytes) == total, 30,
                               f"{total} bytes")
         collectd.wait_for_reads(2)
@@ -267,7 +267,8 @@ def top_and_other():
         for value in collectd.values:
             if "session_bytes" in value.identifier:
                 times.setdefault(value.time, []).append(value.identifier)
-        check(all(len(each) <= 3 for each in times.values()), "more than two")
+        check(all(len(each) <= 3 for each in times.values()),
+              "more than two rows are shown")
 
 
 # ---------------------------------------------------------------------------
@@ -281,7 +282,7 @@ def instances_summed_and_apart():
     with RuntimeDir(), Producer("gtpu@east") as east, \
             Producer("gtpu@west") as west:
         for producer in (east, west):
-            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+            producer.do("core 0", ETH0)
         with Collectd(interval=FAST).start() as summed, \
                 Collectd(apart, FAST).start() as told_apart:
             wait_until_read(summed, 2)
@@ -302,8 +303,7 @@ def instances_summed_and_apart():
             east.do(f"add {PORT} 0 {PACKETS} 1 0")
             wait_for_number(summed, host("packets", "eth0"), 1124)
             with Producer("gtpu@west") as again:
-                again.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                         f"add {PORT} 0 {PACKETS} 5 0")
+                again.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
                 wait_for_number(summed, host("packets", "eth0"), 1129)
                 wait_for_number(told_apart, host(
                     "packets", "eth0", where="all@west"), 1028)
@@ -311,17 +311,15 @@ def instances_summed_and_apart():
 
 
 def instances_of_two_schemas():
-    """If a later instance's table has other fields, it is left out of the sum,
-    with one message, until the first instance has ended"""
+    """If a table of a later instance has other fields, the table is left out of the
+    sum, with one message, until the first instance has ended"""
     with RuntimeDir(), Producer("gtpu@b") as first, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
-        first.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                 f"add {PORT} 0 {PACKETS} 100 0")
+        first.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 100 0")
         wait_for_number(collectd, host("packets", "eth0"), 100)
         with Producer("gtpu@a", "2") as second:
-            second.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                      f"add {PORT} 0 2 23 0")
+            second.do("core 0", ETH0, f"add {PORT} 0 2 23 0")
             wait_for_number(collectd, REGIONS, 2)
             collectd.wait_for_reads(3)
             check(told(collectd, "its fields differ") == 1, collectd.log())
@@ -343,10 +341,9 @@ def reader_first_producer_later():
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
-        check(not collectd.of(REGIONS), "regions without a region")
+        check(not collectd.of(REGIONS), "regions are counted, but there is none")
         with Producer("gtpu") as producer:
-            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                        f"add {PORT} 0 {PACKETS} 5 0")
+            producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
             begin = time.monotonic()
             wait_for_number(collectd, packets, 5)
             say(f"values after {time.monotonic() - begin:.2f} s, with an "
@@ -358,18 +355,17 @@ def reader_first_producer_later():
         collectd.wait_for_reads(1)
         seen = len(collectd.of(packets))
         collectd.wait_for_reads(4)
-        check(len(collectd.of(packets)) == seen, "values of a producer gone")
-        check(collectd.of(packets)[-1].value == 12, "more than was counted")
+        check(len(collectd.of(packets)) == seen, "values of a producer that is gone")
+        check(collectd.of(packets)[-1].value == 12, "the last value is wrong")
         with Producer("gtpu") as producer:
-            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                        f"add {PORT} 0 {PACKETS} 1 0")
+            producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 1 0")
             wait_for_number(collectd, packets, 13)
         collectd.wait_for(lambda: told(collectd, "gtpu is gone") == 2, 30,
                           "the second end")
         check(told(collectd, "gtpu is back") == 1, collectd.log())
         with Producer("gtpu") as producer:
             collectd.wait_for(lambda: told(collectd, "gtpu is back") == 2, 30,
-                              "the third one")
+                              "the third producer")
             producer.do("end")
             collectd.wait_for(lambda: told(collectd, "gtpu has ended"), 30,
                               "the clean end")
@@ -381,8 +377,7 @@ def reset_changes_no_rate():
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
-                    f"add {PORT} 0 {PACKETS} 5 0")
+        producer.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
         wait_for_number(collectd, host("packets", "eth0"), 5)
         producer.do("reset", f"add {PORT} 0 {PACKETS} 3 0")
         wait_for_number(collectd, host("packets", "eth0"), 8)
@@ -393,7 +388,7 @@ def reset_changes_no_rate():
         after = [value.time - removed for value
                  in collectd.of(host("packets", "eth0"))
                  if value.time > removed + 0.001]
-        check(len(after) <= 1, f"a row that was removed goes on: {after}")
+        check(len(after) <= 1, f"a removed row still has values: {after}")
         row = producer.add_row(PORT, "eth0")
         producer.do(f"add {PORT} {row} {PACKETS} 2 0")
         wait_for_number(collectd, host("packets", "eth0"), 10)
@@ -411,8 +406,7 @@ def silent_and_stale():
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
         # First one of the two workers is stuck, and then both are.
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "poll 0 1 1",
-                    "run 1 1000")
+        producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
         wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
         producer.signal(signal.SIGSTOP)
@@ -435,26 +429,27 @@ def silent_and_stale():
 
 
 def say_how_it_ended(collectd):
-    """Returns how long percore took to stop, in milliseconds."""
+    """Prints and returns how long percore took to stop, in milliseconds."""
     taken_ms = 1e3 * collectd.own_shutdown()
     say(f"percore ended in {taken_ms:.1f} ms")
     return taken_ms
 
 
 def other_users():
-    """AllowUser refuses producers of other users and accepts its own"""
+    """With AllowUser, producers of other users are refused, and producers of that user
+    are read"""
     if not is_root():
         raise Skip("needs root, to start a producer as another user")
     nobody = pwd.getpwnam("nobody").pw_uid
     refuses = '<Region "gtpu">\nAllowUser "root"\n</Region>'
     allows = f'<Region "gtpu">\nAllowUser "{nobody}"\n</Region>'
     with RuntimeDir(), Producer("gtpu", user=nobody) as producer:
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        producer.do("core 0", ETH0)
         with Collectd(refuses, FAST).start() as collectd:
             collectd.wait_for_value(REGIONS, count=5)
-            check(not identifiers_of(collectd, "percore_host_gtpu"), "read")
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "it is read")
             said = collectd.log().count("a user that is not allowed")
-            check(said == 1, f"said {said} times: {collectd.log()}")
+            check(said == 1, f"logged {said} times: {collectd.log()}")
         with Collectd(allows, FAST).start() as collectd:
             wait_until_read(collectd)
             producer.do(f"add {PORT} 0 {PACKETS} 5 0")
@@ -467,16 +462,16 @@ def max_region_size():
     options = ('<Region "gtpu">\nMaxRegionSize 65536\n</Region>\n'
                '<Region "small">\n</Region>')
     with RuntimeDir(), Producer("gtpu", "many"), Producer("small") as small:
-        small.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        small.do("core 0", ETH0)
         with Collectd(options, FAST).start() as collectd:
             wait_until_read(collectd)
             small.do(f"add {PORT} 0 {PACKETS} 5 0")
             wait_for_number(collectd, host("packets", "eth0", region="small"),
                             5)
             collectd.wait_for_value(REGIONS, count=5)
-            check(not identifiers_of(collectd, "percore_host_gtpu"), "read")
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "it is read")
             said = collectd.log().count("region gtpu is not read")
-            check(said == 1, f"said {said} times: {collectd.log()}")
+            check(said == 1, f"logged {said} times: {collectd.log()}")
 
 
 def run_beside_garbage():
@@ -497,7 +492,7 @@ def run_beside_garbage():
             file.write("no socket")
         open_ones = [Impostor(runtime.socket(name), *answer)
                      for name, answer in impostors.items()]
-        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        producer.do("core 0", ETH0, "run 0 1000")
         collectd.start()
         packets = host("packets", "eth0", region="good")
         collectd.wait_for_value(packets, 20, count=15)
@@ -507,7 +502,7 @@ def run_beside_garbage():
         log = collectd.log()
         for name in impostors:
             said = log.count(f"region {name} is not read")
-            check(said == 1, f"{name}: said {said} times: {log}")
+            check(said == 1, f"{name}: logged {said} times: {log}")
         for impostor in open_ones:
             impostor.close()
         return say_how_it_ended(collectd)
@@ -521,15 +516,16 @@ def garbage_on_the_socket():
 
 
 def max_values():
-    """Beyond MaxValues rows are dropped first: loads of cores and of the host remain,
-    one message is logged, and values_dropped counts the dropped values"""
+    """If there are more values than MaxValues, rows are dropped first: loads of cores
+    and of the host remain, one message is logged, and values_dropped counts the dropped
+    values"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0", f"rows {SESSION} 0 3000")
         with Collectd("MaxValues 500", 0.5).start() as collectd:
             dropped = "percore_host-self/derive-values_dropped"
             collectd.wait_for(lambda: len(collectd.of(dropped)) > 5
                               and collectd.of(dropped)[-1].value > 0, 30,
-                              "values that were dropped")
+                              "a dropped value")
             collectd.stop()
             last = collectd.of(dropped)[-2].time
             count = sum(value.time == last for value in collectd.values)
@@ -540,7 +536,7 @@ def max_values():
             check_never_back(collectd, dropped)
             check(collectd.of(REGIONS), "percore's own values are gone")
             said = collectd.log().count("MaxValues 500 leaves room")
-            check(said == 1, f"said {said} times")
+            check(said == 1, f"logged {said} times")
 
 
 def count_until_shown(collectd, producer, command, identifier):
@@ -600,7 +596,7 @@ def memory_is_bounded():
     with RuntimeDir(), Producer("gtpu", "keys") as producer, \
             Producer("small") as neighbour:
         producer.do(f"keys {SESSION} 0 {rows}")
-        neighbour.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        neighbour.do("core 0", ETH0, "run 0 1000")
         with Collectd(f"MaxMemory {8 * MEBIBYTE}\n{regions}",
                       0.5).start() as collectd:
             collectd.wait_for_value(other, 60)
@@ -608,12 +604,12 @@ def memory_is_bounded():
             # If an interval begins meanwhile, ten other rows are shown in the next
             # interval.
             collectd.wait_for(lambda: sum_of(collectd, packets) == 2 * rows, 60,
-                              "all that was counted")
+                              "the arrival of all counts")
             rest = collectd.of(other)[-1].value
             check(rest >= 2 * (rows - 30), f"only {rest} are in `other`")
             producer.do(f"adds {SESSION} {rows - 1} 1 {PACKETS} 1000")
             wait_for_number(collectd, other, rest + 1000)
-            check(not collectd.of(host("packets", last, "session")), "shown")
+            check(not collectd.of(host("packets", last, "session")), "the row is shown")
             taken = collectd.of(MEMORY)[-1].value
             anonymous = anonymous_memory(collectd)
             say(f"{taken / MEBIBYTE:.1f} MiB of 8 for rows, "

@@ -18,9 +18,6 @@ TWICE = 0x200000006  # live, incarnation 2
 HELLO = struct.Struct("=IHHIIQII")
 
 
-# Replaces the first byte of a string with a byte that is invalid in text.
-
-
 def words(*changes, size=4):
     """Stores values at offsets, which may depend on the region."""
     def change(region):
@@ -52,7 +49,7 @@ def no_end(region):
 
 
 def long_names(region):
-    """Names of a region and a table that are valid but too long together."""
+    """Makes the names of a region and a table valid, but too long together."""
     name = "x" * 110
     tables = list(TABLES)
     tables[WORKER] = (name,) + TABLES[WORKER][1:]
@@ -60,7 +57,7 @@ def long_names(region):
 
 
 def too_many_strings(region):
-    """Five fields that share a help of 1 MiB."""
+    """Makes five fields share a help of 1 MiB."""
     fields = [(f"f{n}", "h" * (1 << 20) if n == 0 else "1", 0, {})
               for n in range(5)]
     region.build("format", TABLES[:1] + [
@@ -92,7 +89,7 @@ def named_region(name):
 
 
 def instance(region):
-    """The name is the help text of a table, which contains blanks."""
+    """Makes the name of the instance the help of a table, which contains blanks."""
     region.set(116, region.get(region.table(PORT) + 4, 4), 4)
 
 
@@ -113,7 +110,8 @@ def reused(region):
 
 
 def levels_removed(region):
-    """Without births a PER_CORE table may have levels, but its rows cannot be removed."""
+    """Removes a row of a PER_CORE table with levels. Without births, such a row cannot
+    be removed."""
     level_in_rows(region)
     without_births(region, WORKER)
     region.name(WORKER, 0, b"w0")
@@ -204,7 +202,7 @@ def broken(document):
 
 
 def check_file(place, region):
-    """The JSON document and the text for a file of these bytes."""
+    """Returns the JSON document and the text for a file of these bytes."""
     path = f"{place.path}/broken.region"
     with open(path, "wb") as file:
         file.write(region.bytes)
@@ -267,7 +265,7 @@ def test_each_rule():
 
 
 def test_many_of_a_kind():
-    """a rule that many rows break is shown once, with their number"""
+    """a rule that many rows break is shown once, with the number of these rows"""
     with RuntimeDir() as place:
         region = Region()
         for row in range(3):
@@ -317,8 +315,8 @@ def test_memfd():
 
 
 def test_running_producer():
-    """a row that a running producer never finishes, or never counts as in use, is
-    named, but only after a grace period"""
+    """a row that a running producer never finishes, or never includes in the rows in
+    use, is named, but only after a grace period"""
     with RuntimeDir() as place:
         region = Region()
         region.set(region.generation(PORT, 1), CHANGING)

@@ -20,7 +20,7 @@ REGIONS = "percore_host-self/gauge-regions"
 
 
 def region(name, *lines, table=()):
-    """A block <Region>: its own lines and those of its table."""
+    """Returns a block <Region> with these lines, and with these lines of its table."""
     return "\n".join([f'<Region "{name}">', *lines, '<Table "session">',
                       'Field "packets" "bytes"', *table, "</Table>",
                       "</Region>"])
@@ -49,7 +49,8 @@ def wait_until_read(collectd, *names):
 
 def wait_until_arrived(collectd, least):
     """Waits until this many packets of each region have arrived, and a little
-    longer in case more arrive. The caller reports packets that did not arrive."""
+    longer in case too many arrive. Does not fail if packets are missing: the caller
+    reports them."""
     end = time.monotonic() + ARRIVAL_S
     while time.monotonic() < end and any(
             arrived(collectd, name).total() < packets
@@ -66,8 +67,8 @@ def faults_of(what, got, least, most):
                        ("between two points", got.two_point())):
         off = min(0, count - least) + max(0, count - most)
         if off != 0:
-            what_of_it = "lost" if off < 0 else "invented"
-            faults.append(f"{what}: {abs(off)} {what_of_it} {how}, {count} of "
+            verb = "lost" if off < 0 else "invented"
+            faults.append(f"{what}: {abs(off)} {verb} {how}, {count} of "
                           f"{least}, {100 * off / max(1, least):+.3f} %")
     return faults
 
@@ -133,7 +134,7 @@ def reused_before_the_first_look():
 
 
 # ---------------------------------------------------------------------------
-# A table of translations: many rows, of which few are shown
+# Tables of address translations: many rows, few of which are shown
 
 NAT = {
     "owned": {},
@@ -144,8 +145,8 @@ NAT = {
 
 
 class Nat:
-    """Runs tables of all these kinds, in which 20 000 objects are replaced per second.
-    Returns the errors of counts and of rates."""
+    """Runs all kinds of tables in NAT, and replaces 20 000 objects per second in each.
+    Collects the errors of counts and of rates."""
 
     def __init__(self, interval, seconds, rows):
         self.what = f"{rows} rows at {interval} s"
@@ -165,7 +166,7 @@ class Nat:
                 self.logs[name].end()
                 self.do(name, producer, "stop")
                 say(f"{name}: {producer.reuses() / seconds:.0f} rows reused a "
-                    f"second, {producer.refused()} of them not at once")
+                    f"second, {producer.refused()} of them after a retry")
             for fault in faults_of_counts(collectd, {
                     name: [each] for name, each in self.producers.items()}):
                 self.faults[fault.split()[0].rstrip(":")].append(fault)
@@ -181,7 +182,7 @@ class Nat:
         self.logs[name] = TruthLog(producer)
 
     def do(self, name, producer, line):
-        """A producer that fails does not affect the others."""
+        """Sends a command. A producer that fails does not affect the others."""
         try:
             producer.do(line)
         except (AssertionError, BrokenPipeError) as error:
@@ -209,7 +210,7 @@ def faults_of_rates(name, collectd, log, interval):
 
 @functools.cache
 def churned_nat():
-    """All processes of this program."""
+    """Runs the tables once, for all tests that need them."""
     runs = [(1, 5, 65536)]
     if LONG:
         runs = [(interval, 75, 65536) for interval in (1, 5, 10)] + [
@@ -223,24 +224,26 @@ def check_nat(name):
 
 
 def nat_exact():
-    """Under Top, a table of translations in which 20 000 objects per second come and go
-    loses no packet and invents none"""
+    """Under Top, no packet of an OWNED table is lost or invented while 20 000 objects
+    per second come and go"""
     check_nat("owned")
 
 
 def nat_exact_without_reset():
-    """The same holds with PERCORE_NO_RESET"""
+    """Under Top, no packet of such a table with PERCORE_NO_RESET is lost or invented"""
     check_nat("noreset")
 
 
 def nat_exact_per_core():
-    """The same holds for two workers that count in each other's rows while a
-    thread without a slot counts in removed rows"""
+    """Under Top, no packet of such a PER_CORE table is lost or invented, while two
+    workers count in each other's rows and a thread without a slot counts in removed
+    rows"""
     check_nat("percore")
 
 
 def nat_exact_per_core_without_reset():
-    """The same holds for such workers with PERCORE_NO_RESET"""
+    """Under Top, no packet of such a PER_CORE table with PERCORE_NO_RESET is lost or
+    invented"""
     check_nat("percorenoreset")
 
 
@@ -309,7 +312,7 @@ def cut_by_max_values():
                 times.append(value.time)
             known.add(value.identifier)
         most = max(times.count(when) for when in set(times))
-        say(f"{most} values in an interval at most")
+        say(f"at most {most} values in an interval")
         if most > 600:
             faults.append(f"{most} values in an interval")
         check_none(faults)
@@ -335,7 +338,8 @@ def short_of_memory():
 
 
 def live_and_be_killed(collectd, runtime, name, pause_s, schemas):
-    """Runs producers in turn, each long enough to be read. Returns the producers."""
+    """Runs producers one after another, each for long enough to be read. Returns the
+    producers."""
     producers = []
     for number, schema in enumerate(schemas * (5 if LONG else 1)):
         producer = Churner(runtime, name, rows=3000, live=2000, reuses=2000,
@@ -350,8 +354,8 @@ def live_and_be_killed(collectd, runtime, name, pause_s, schemas):
 
 
 def killed_and_restarted():
-    """If producers are killed and restarted, at once, after a while, with another
-    schema or beside another instance, no packet is lost or counted twice"""
+    """If producers are killed and restarted, immediately, after a while, with another
+    schema, or while another instance runs, no packet is lost or counted twice"""
     lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
              "other": (0, [1, 2, 1]), "both@east": (0, [1, 1, 1]),
              "both@west": (0.5 * INTERVAL, [1, 1])}
@@ -369,8 +373,8 @@ def killed_and_restarted():
 
 
 def started_later():
-    """Counts from more than an interval before collectd's start are in no rate;
-    all later counts are"""
+    """No rate contains counts from more than an interval before collectd's start, and
+    the rates contain all later counts"""
     how = {"rows": 3000, "live": 2000, "packets": 50000}
     options = "\n".join([top(20, "idle"), region("plain"), top(20, "busy")])
     with RuntimeDir() as runtime, \
@@ -390,7 +394,7 @@ def started_later():
 
 
 def reset_in_between():
-    """Resets lose nothing; with PERCORE_NO_RESET they are refused"""
+    """Resets lose no count, and are refused with PERCORE_NO_RESET"""
     options = top(20, "resets") + "\n" + top(20, "noreset")
     how = {"rows": 3000, "live": 2000, "reuses": 2000, "packets": 50000}
     with RuntimeDir() as runtime, \
@@ -420,8 +424,8 @@ def reset_in_between():
 
 
 def filtered():
-    """With Row, counts of matching rows are exact if each row is reused at most once
-    per interval, and never too high if it is reused more often"""
+    """With the option Row, counts of matching rows are exact if each row is reused at
+    most once per interval, and never too high if rows are reused more often"""
     wanted = ['Row "/[02468]$/"']
     options = "\n".join([
         region("slow", table=wanted), region("fast", table=wanted),
@@ -429,8 +433,8 @@ def filtered():
         region("fasttop", table=wanted + ['Top 20 "packets"'])])
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
-        # Each of 100 free rows is reused once in several intervals, or 20 times in one
-        # interval.
+        # There are 100 free rows. Each is reused once in several intervals ("slow") or 20
+        # times per interval ("fast").
         producers = {name: Churner(
             runtime, name, rows=1000, live=900, packets=20000, pool=90000,
             reuses=40 if name.startswith("slow") else 4000)
@@ -503,7 +507,7 @@ def gauges_of_other():
 
 
 def percentiles(collectd, name, row):
-    """All values of a row's percentiles."""
+    """Returns all values of a row's percentiles."""
     prefix = f"percore_host_{name}_session_latency-all/gauge-{row}_"
     found = {}
     for value in list(collectd.values):

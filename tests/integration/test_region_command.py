@@ -88,7 +88,7 @@ def test_regions():
                 try:
                     liar.accept()[0].send(b"hello")
                 except BrokenPipeError:
-                    pass  # the peer only checked and has closed
+                    pass  # the peer only asked who listens
             try:
                 found = place.regions()
             finally:
@@ -322,7 +322,7 @@ def test_hostile_names():
 
 
 # ---------------------------------------------------------------------------
-# Others' producers
+# Producers of other users
 
 
 def test_other_users():

@@ -10,7 +10,7 @@ import time
 
 from churn import LONG, Churner
 from harness import Child, Collectd, check, run_all, say, take_precedence
-from producers import PORT, Producer, RuntimeDir
+from producers import ETH0, Producer, RuntimeDir
 
 INTERVAL = 0.5
 BESIDE_S = 30 if LONG else 3
@@ -33,11 +33,11 @@ MEBIBYTE = 1 << 20
 
 
 # ---------------------------------------------------------------------------
-# Beside hostile regions
+# A small region and hostile regions
 
 
 class Hostile(Child):
-    """A process that serves these regions (hostile_producer.py)."""
+    """A process that serves hostile regions (hostile_producer.py)."""
 
     def __init__(self, runtime, names, **options):
         super().__init__(
@@ -45,7 +45,7 @@ class Hostile(Child):
              "hostile_producer.py", runtime.path, "model", ",".join(names),
              *(f"{name}={number}" for name, number in options.items())],
             stdout=subprocess.PIPE, text=True)
-        check(self.stdout.readline() == "ok\n", "no hostile regions")
+        check(self.stdout.readline() == "ok\n", "the hostile regions are not served")
 
 
 def empty_intervals(collectd, identifier, begin, end):
@@ -81,20 +81,20 @@ def check_fair(collectd, what, seconds):
 
 
 def read_fairly(names, **options):
-    """Runs hostile regions beside the small one, then kills them while they are
-    being read."""
+    """Runs hostile regions while the small region is read, then kills them while they
+    are being read."""
     with RuntimeDir() as runtime, Producer("good") as good, \
             Churner(runtime, "large", rows=200000, live=190000,
                     packets=20000) as large, \
             Churner(runtime, "model", rows=4, live=1), \
             Collectd(OPTIONS, INTERVAL) as collectd:
-        good.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        good.do("core 0", ETH0, "run 0 1000")
         large.do("run")
         collectd.start()
         collectd.wait_for_value(GOOD)
         collectd.wait_for_value(LARGE)
         with Hostile(runtime, names, **options) as hostile:
-            check_fair(collectd, "beside them", BESIDE_S)
+            check_fair(collectd, "while they run", BESIDE_S)
             hostile.kill()
         check_fair(collectd, "after their end", BESIDE_S)
         with open(f"/proc/{collectd.process.pid}/statm",
@@ -104,9 +104,9 @@ def read_fairly(names, **options):
                 if line.startswith("percore: ") and
                 any(f" {name} " in line or f" {name}:" in line
                     for name in names)]
-        say(f"{resident:.0f} MiB resident, {len(said)} lines of log, the last: "
+        say(f"{resident:.0f} MiB resident, {len(said)} lines in the log, the last: "
             f"{said[-1:]}")
-        # Each region may cause one line that it needs memory or is refused, and one
+        # For each region, one line may say that it needs memory or is refused, and one
         # line that it is gone.
         check(len(said) <= 3 * len(names), "\n".join(said))
         check(collectd.stop() < 1, "collectd did not stop in time")
@@ -118,14 +118,14 @@ def names_of(count):
 
 
 def many_tables():
-    """Beside 20 regions of 250 tables each, a small region has values in every
-    interval, while those regions are alive and when they end"""
+    """While 20 regions of 250 tables each are read, and when they end, a small region
+    has values in every interval"""
     read_fairly(names_of(20), tables=250, rows=200)
 
 
 def many_tables_on_one_place():
-    """The same holds if all tables of a region claim the same memory, which is
-    refused, naming a table"""
+    """While 20 regions whose tables all claim the same memory are refused, naming a
+    table, a small region has values in every interval"""
     log = read_fairly(names_of(20), tables=250, rows=4000, overlap=1)
     for name in names_of(20):
         said = [line for line in log.splitlines()
@@ -135,19 +135,20 @@ def many_tables_on_one_place():
 
 
 def cells_on_one_place():
-    """The same holds for one region of 4e8 cells in 32 MB that ends"""
+    """While a region of 4e8 cells in 32 MB is read, and when it ends, a small region
+    has values in every interval"""
     read_fairly(["bad"], tables=100, rows=25000, counters=160, overlap=1)
 
 
 def cells_in_a_hole():
-    """The same holds for one region of 4e8 cells, most of which are holes, that
-    ends"""
+    """While a region of 4e8 cells that are mostly holes is read, and when it ends, a
+    small region has values in every interval"""
     read_fairly(["bad"], tables=4, rows=100000, counters=1000, touch=1 << 18)
 
 
 def cells_of_memory():
-    """The same holds for one region of 5e7 cells that are memory and that
-    ends"""
+    """While a region of 5e7 cells that all have memory is read, and when it ends, a
+    small region has values in every interval"""
     read_fairly(["bad"], tables=50, rows=10000, counters=100)
 
 
@@ -160,7 +161,7 @@ NEW_SHARE = 0.1  # share of the shown rows that may be new in an interval
 
 
 class Resident:
-    """Records the memory of a process once a second."""
+    """A thread that records the memory of a process once a second."""
 
     def __init__(self, pid):
         self.sizes = []
@@ -179,7 +180,7 @@ class Resident:
 
 
 def uniform_traffic():
-    """If all rows count alike, Top keeps showing the same rows: few names are new in
+    """If all rows count equally, Top keeps showing the same rows: few names are new in
     each interval, and memory does not grow"""
     names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
              for n in range(REGIONS)]

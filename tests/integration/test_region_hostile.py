@@ -15,17 +15,16 @@ import sys
 import tempfile
 import time
 
-from harness import BUILD, Child, Collectd, Skip, check, is_root, run_all, say
-from producers import (PORT, Impostor, Producer, RuntimeDir, Server, hello,
-                       memory_of)
+from harness import (BUILD, Child, Collectd, Skip, check, is_root, is_running,
+                     run_all, say)
+from producers import (ETH0, SEALS, Impostor, Producer, RuntimeDir, Server,
+                       hello, memory_of)
 
 INTERVAL = 0.2
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
 REGIONS = "percore_host-self/gauge-regions"
 SILENT = "percore_host-self/gauge-regions_silent"
-MOST_PASSED = 253  # descriptors with one message
-SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
-         0x10)  # F_SEAL_FUTURE_WRITE
+MOST_PASSED = 253  # descriptors in one message
 
 
 # ---------------------------------------------------------------------------
@@ -33,7 +32,8 @@ SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
 
 
 class Region:
-    """The bytes of a region, with numbers at offsets from percore-region(7)."""
+    """The bytes of a region. Numbers are at the offsets that percore-region(7)
+    states."""
 
     def __init__(self, content):
         self.bytes = bytearray(content)
@@ -55,7 +55,7 @@ class Region:
         return self.get(136) + number * self.get(24, "I")
 
     def live(self):
-        """Offsets of the words with the number of rows in use."""
+        """Returns the offsets of the words with the number of rows in use."""
         return [self.get(self.table(t) + 48) for t in range(self.get(128, "I"))]
 
     def rename(self, name):
@@ -67,7 +67,7 @@ class Region:
 
 
 def region_of(runtime, name):
-    """Receives what the producer sends."""
+    """Returns a copy of the memory that a producer sends."""
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     peer.connect(runtime.socket(name))
     _, fds, _, _ = socket.recv_fds(peer, 32, 1)
@@ -79,7 +79,7 @@ def region_of(runtime, name):
 
 
 def wider_core(region, _):
-    """Two more columns in the table core, as in a later minor version."""
+    """Adds two columns to the table core, as in a later minor version."""
     core = region.table(0)
     region.set(128, 1, "I")
     region.set(core + 20, 8, "I")
@@ -90,7 +90,8 @@ def wider_core(region, _):
         region.set(field + 16, 0, "I")
         region.set(field + 20, number, "I")
     blocks, stride = region.get(176), region.get(184)
-    for slot in range(region.get(168, "I")):  # used; all bits are 1
+    # All slots are used, and all bits of their cells are 1.
+    for slot in range(region.get(168, "I")):
         region.set(region.get(160) + slot * region.get(28, "I"), 2)
         region.bytes[blocks + slot * stride + 64:
                      blocks + slot * stride + 128] = b"\xff" * 64
@@ -136,7 +137,8 @@ def send_fds(peer, message, fds):
 
 
 def servers(memory, size):
-    """The servers, by names as long as the real region's name."""
+    """Returns the servers by name. Each name is as long as the name of the real
+    region."""
     null = os.open("/dev/null", os.O_RDWR)
 
     def flood(peer):
@@ -198,19 +200,19 @@ def resident_mb(collectd):
 
 
 def check_good(collectd, count):
-    """Checks that the good region has values in every interval, and that they
-    never decrease."""
+    """Checks that the good region has this many more values, one in every interval, and
+    that they never decrease."""
     seen = len(collectd.of(GOOD))
     collectd.wait_for_value(GOOD, 20, seen + count)
     values = collectd.of(GOOD)[seen:]
     collectd.check_gaps(values, 3 * INTERVAL)
     check(all(b.value >= a.value for a, b in zip(values, values[1:])),
-          "a step back")
+          "a value decreased")
 
 
 def start_good():
     producer = Producer("good")
-    producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+    producer.do("core 0", ETH0, "run 0 1000")
     return producer
 
 
@@ -221,7 +223,7 @@ def hostile_regions():
     chance = random.Random(1)
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:
-        model.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 100")
+        model.do("core 0", ETH0, "run 0 100")
         regions = {"foreign": Region(region_of(runtime, "good"))}
         for number, change in enumerate(CHANGES):
             name = f"fake{chr(ord('a') + number)}"
@@ -249,12 +251,12 @@ def hostile_regions():
         say(f"{collectd.of(REGIONS)[-1].value:.0f} of {len(regions) + 2} are "
             f"read, {before} descriptors before, {after} after, "
             f"{resident_mb(collectd):.0f} MB")
-        check(after <= before, "descriptors are lost")
+        check(after <= before, "descriptors leak")
         for refused in ("foreign.sock: refused: the region's name differs",
                         "fakee.sock: refused: table port: single copies "
                         "overlap single copies of table globals"):
             check(collectd.log().count(refused) == 1,
-                  f"not once {refused}: {collectd.log()}")
+                  f"not logged once: {refused}: {collectd.log()}")
         check(collectd.stop() < 1, "collectd did not stop in time")
         for fake in fakes:
             fake.close()
@@ -262,10 +264,10 @@ def hostile_regions():
 
 def hostile_servers():
     """Servers that send floods of messages and descriptors, send too much, hang up,
-    send slowly or send nothing cause no delay, and no descriptor is leaked"""
+    send slowly or send nothing cause no delay, and no descriptor leaks"""
     with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
             Collectd(interval=INTERVAL) as collectd:
-        model.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        model.do("core 0", ETH0)
         content = region_of(runtime, "serv")
         open_ones = []
         for name, treat in servers(None, 0).items():
@@ -279,7 +281,7 @@ def hostile_servers():
         check_good(collectd, 30)
         count = descriptors_of(collectd)
         say(f"{count} descriptors, {resident_mb(collectd):.0f} MB")
-        check(count < 100, "descriptors are lost")
+        check(count < 100, "descriptors leak")
         check(collectd.stop() < 1, "collectd did not stop in time")
         for server in open_ones:
             server.close()
@@ -287,7 +289,8 @@ def hostile_servers():
 
 def sixty_of_64_are_silent():
     """If 60 of 64 regions listen but send nothing, the other regions are read in every
-    interval; a fifo, a directory, a file and links in place of sockets do no harm"""
+    interval; a fifo, a directory, a file and links where sockets are expected do no
+    harm"""
     with RuntimeDir() as runtime, start_good(), \
             Collectd(interval=INTERVAL) as collectd:
         mutes = [Impostor(runtime.socket(f"mute@{number}"), None)
@@ -303,8 +306,8 @@ def sixty_of_64_are_silent():
         collectd.wait_for_value(GOOD)
         check_good(collectd, 20)
         collectd.wait_for(lambda: collectd.of(SILENT)[-1].value == 60, 10,
-                          "60 that are silent")
-        check(collectd.of(REGIONS)[-1].value == 1, "more than one is read")
+                          "60 silent regions")
+        check(collectd.of(REGIONS)[-1].value == 1, "more than one region is read")
         check("region link" not in collectd.log(), collectd.log())
         check("too many" not in collectd.log(), collectd.log())
         check(collectd.stop() < 1, "collectd did not stop in time")
@@ -349,7 +352,7 @@ def rush_of_connections():
             log = collectd.log()
             check("is gone" not in log and "is back" not in log, log)
             check(set(value.value for value in collectd.of(REGIONS)) == {1},
-                  "the region was not read in a round")
+                  "the region was not read in some interval")
 
 
 CROWD = """
@@ -366,7 +369,7 @@ sys.stdin.read()
 
 
 def one_user_leaves_room_for_others():
-    """300 silent sockets of one user leave room for other users: a region that comes
+    """300 silent sockets of one user leave room for other users: a region that appears
     later is read, and one message is logged"""
     if not is_root():
         raise Skip("needs root, to serve regions as another user")
@@ -374,7 +377,7 @@ def one_user_leaves_room_for_others():
             Child([sys.executable, "-c", CROWD, runtime.path], text=True,
                   stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd, \
             Collectd(interval=INTERVAL) as collectd:
-        check(crowd.stdout.readline() == "ok\n", "no crowd")
+        check(crowd.stdout.readline() == "ok\n", "the crowd did not start")
         collectd.start()
         collectd.wait_for(lambda: collectd.of(SILENT) and
                           collectd.of(SILENT)[-1].value > 100, 30, "the crowd")
@@ -383,18 +386,9 @@ def one_user_leaves_room_for_others():
             check_good(collectd, 10)
             silent = collectd.of(SILENT)[-1].value
             log = collectd.log()
-            check(silent == 128, f"{silent} of the crowd have a place")
+            check(silent == 128, f"{silent} regions of one user have a place")
             check(log.count("user 65534 already uses its share") == 1, log)
             check(collectd.stop() < 1, "collectd did not stop in time")
-
-
-def is_there(pid):
-    """True if the process exists and is not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def children_of(pid):
@@ -404,16 +398,17 @@ def children_of(pid):
 
 def is_stuck(pid):
     """True if the process is exiting but has not closed its descriptors yet."""
-    return is_there(pid) and not os.listdir(f"/proc/{pid}/fd")
+    return is_running(pid) and not os.listdir(f"/proc/{pid}/fd")
 
 
 def serve_dead_file(runtime, name, directory):
-    """The server runs until it is killed."""
+    """Starts a producer that sends a file which cannot be closed. It runs until it is
+    killed."""
     process = Child([sys.executable, f"{os.path.dirname(__file__)}/"
                      "dead_files.py", runtime.socket(name), directory],
                     stdout=subprocess.PIPE, text=True)
     said = process.stdout.readline().strip()
-    check(said != "", "no file system")
+    check(said != "", "dead_files.py printed nothing")
     if said != "ok":
         process.wait()
         raise Skip(f"this machine does not permit the mount: {said}")
@@ -421,9 +416,9 @@ def serve_dead_file(runtime, name, directory):
 
 
 def a_file_system_that_does_not_answer():
-    """If a producer passes a file of a file system that never answers, so that
-    closing it blocks forever, it is refused: at most two processes wait for
-    it, another region is read in every interval, other producers are read, and
+    """If a producer sends a file of a file system that never answers, so that closing
+    the file blocks forever, the producer is refused: at most two processes wait for the
+    file system, other producers are read, the good region in every interval, and
     collectd stops in time"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
@@ -444,17 +439,17 @@ def a_file_system_that_does_not_answer():
         check(len(stuck) == 2, f"{len(stuck)} processes wait")
         with Producer("late"):
             collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
-                              "a region that comes later")
+                              "a region that appeared later")
         check(collectd.stop() < 1, "collectd did not stop in time")
-        check(not is_there(receiver), "the receiver still runs")
-        check(all(map(is_there, stuck)), "the processes no longer wait")
+        check(not is_running(receiver), "the receiver still runs")
+        check(all(map(is_running, stuck)), "the processes no longer wait")
         dead.kill()
-        collectd.wait_for(lambda: not any(map(is_there, stuck)), 10,
-                          "the end of those that wait")
+        collectd.wait_for(lambda: not any(map(is_running, stuck)), 10,
+                          "the end of the processes that wait")
 
 
 def the_command_beside_dead_files():
-    """percore regions, dump and reset end even if a producer passes such a file"""
+    """percore regions, dump and reset end even if a producer sends such a file"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \

@@ -7,10 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import Collectd, check, run_all, say
-from producers import PORT, Producer, RuntimeDir, Tally
+from producers import ETH0, Producer, RuntimeDir, Tally
 
 INTERVAL = 0.1
-KILLS = 400  # of all instances of all regions, which live and die side by side
+KILLS = 400  # over all instances of all regions, which run at the same time
 REGIONS = ("gtpu", "gtpc")
 INSTANCES = ("a", "b")
 SLEEP_US = 100  # microseconds between two packets of a runner
@@ -19,8 +19,8 @@ REGIONS_READ = "percore_host-self/gauge-regions"
 
 
 def packets_of(seconds):
-    """Returns the largest number of packets that all runners of a producer can count
-    in this time."""
+    """Returns the largest number of packets that all runners of a producer can count in
+    this many seconds."""
     return RUNNERS * seconds * 1e6 / SLEEP_US
 
 
@@ -35,17 +35,17 @@ def check_counts(collectd, region, instances, lives, unread=0):
             if end - begin - collectd.lateness.of_clock(begin, end)
             > 5 * INTERVAL]
     least = sum(packets - RUNNERS for packets in seen) - unread
-    check(seen, "no life was long enough to be seen")
+    check(seen, "no producer ran long enough to be read")
     for field, per_packet in (("packets", 1), ("bytes", 100)):
         identifier = f"percore_host_{region}_port_{field}-all/derive-eth0"
         values = collectd.of(identifier)
         check(values, f"no {identifier}")
         for before, after in zip(values, values[1:]):
-            check(after.time > before.time, "a time twice")
+            check(after.time > before.time, "two values have the same time")
             grown = after.value - before.value
             check(grown >= 0, f"{identifier} went back by {-grown}")
             rate = grown / per_packet / (after.time - before.time)
-            # A producer may have begun an interval earlier.
+            # A producer may have begun to count an interval before its first value.
             check(rate < 3 * instances * packets_of(1),
                   f"{rate} packets a second")
         total = values[-1].value / per_packet
@@ -67,12 +67,13 @@ def finish(collectd):
 
 
 def start_packets(producer, tally):
-    producer.do(f"tally {tally.path}", f"row {PORT} {b'eth0'.hex()}",
+    producer.do(f"tally {tally.path}", ETH0,
                 *(f"run {core} {SLEEP_US}" for core in range(RUNNERS)))
 
 
 def live_and_be_killed(name, tally, chance):
-    """Runs one producer. Returns its packets, begin and end."""
+    """Runs a producer and kills it. Returns its packets, and the times of its begin and
+    end."""
     tally.clear()
     life = chance.choice((0, 0.01, 0.05, 0.1, 0.6))
     if chance.random() < 0.5:
@@ -118,8 +119,8 @@ def killed_at_any_instruction():
 
 
 def another_schema_under_load():
-    """If a producer restarts with another schema, again and again and under
-    load, the counters of common fields continue"""
+    """If a producer restarts with another schema, several times and while it counts,
+    the counters of common fields continue"""
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")

@@ -23,7 +23,8 @@
 
 enum { FRAME = 64, NOBODY = 65534 };
 
-/* How long an operation may take: much longer than usual, for busy machines. */
+/* How long an operation may take: much longer than usual, because the machine
+ * may be busy. */
 enum { AT_LAST_MS = 30000 };
 #define AT_LAST_NS (AT_LAST_MS * UINT64_C(1000000))
 
@@ -44,7 +45,7 @@ static void pause_ms(unsigned ms) {
   nanosleep(&pause, NULL);
 }
 
-/* The children end with the test, however it ends. */
+/* Children die when the test ends, for whatever reason it ends. */
 static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 /* ---------------------------------------------------------------------------
@@ -53,9 +54,9 @@ static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 struct producer {
   pid_t pid;
-  /* Messages of the child: a byte when it runs, and its total at the end. */
+  /* The child sends a byte when it runs, and its total at the end. */
   int said;
-  int asked; /* closing it makes the child stop */
+  int asked; /* the child stops when this pipe is closed */
 };
 
 struct worker {
@@ -126,7 +127,7 @@ static void produce(int say, int ask, const struct percore_table *tables,
   _exit(0);
 }
 
-/* The producer that is running; a failed test may have left it behind. */
+/* The producer that is running, possibly since a test that failed. */
 static pid_t running;
 
 static struct producer start_producer_of(const struct percore_table *tables,
@@ -199,7 +200,7 @@ static void stop_watching(struct watcher *watcher) {
   region_reader_close(watcher->reader);
 }
 
-/* More packets than a core counts in a second. */
+/* More packets than a core can count in a second. */
 #define MOST_PER_SECOND 4e9
 
 static void check_account(struct watcher *watcher, uint64_t packets) {
@@ -346,7 +347,7 @@ static void a_restart_with_another_schema_is_read_anew(void **state) {
   for (int i = 0; i < 6; i++) {
     struct producer producer =
         start_producer_of(i % 2 == 0 ? unit_tables : changed, TABLES);
-    watcher.last = 0; /* another schema has its own account */
+    watcher.last = 0; /* the counts of another schema begin at 0 */
     for (int k = 0; k < 50; k++)
       refresh_and_look(&watcher);
     const struct region_directory *directory =
@@ -452,7 +453,7 @@ resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
     pthread_join(resetters[i].thread, NULL);
     region_reader_close(resetters[i].reader);
   }
-  refresh_and_look(&watcher); /* the account never decreases */
+  refresh_and_look(&watcher); /* asserts that counts never decrease */
   region_tile_free(&tile);
   region_reader_close(reader);
   print_message("%u and %u resets, %u looks\n", resetters[0].done,
@@ -469,8 +470,8 @@ resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
   stop_watching(&watcher);
 }
 
-/* Runs in a child of the producer: uses handles from before the fork, and makes
- * the calls. */
+/* Runs in a child of the producer: uses handles from before the fork, and calls
+ * the functions of the library. */
 static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
                             percore_core_table_t ports) {
   percore_slot_t another;
@@ -551,7 +552,7 @@ static void a_forked_child_counts_nothing_and_hides_no_death(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Somebody else's
+ * Producers of other users, and in other namespaces
  */
 
 static bool is_root(void) {
@@ -632,7 +633,7 @@ static void root_reads_and_resets_the_region_of_another_user(void **state) {
     skip();
   char path[128];
   snprintf(path, sizeof(path), "%s/unit.lock", getenv("PERCORE_RUNTIME_DIR"));
-  unlink(path); /* a lock belongs to the user who created it */
+  unlink(path); /* the lock file belongs to another user */
   assert_return_code(chmod(getenv("PERCORE_RUNTIME_DIR"), 0777), errno);
   read_producer_after(become_nobody);
   assert_return_code(unlink(path), errno);
@@ -707,7 +708,7 @@ static void read_from_namespace(void) {
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
-  if (region_reader_pid(reader) != 0) /* the pid is not visible to the reader */
+  if (region_reader_pid(reader) != 0) /* the reader cannot see the pid */
     _exit(3);
   if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
       values[0] != 5)

@@ -22,7 +22,8 @@ from terminal import on_terminal  # noqa: E402
 
 
 def counted(log, begin, end):
-    """The packets counted between two times, according to the producer's log."""
+    """Returns the packets counted between two times, according to the producer's
+    log."""
     times = [when for when, _ in log]
 
     def at(when):
@@ -35,8 +36,8 @@ def counted(log, begin, end):
 
 
 def rates_and_truth(producer, documents, lateness):
-    """For each interval on port 0: packets per second by top and by the log, and how
-    late the reads may have been, as a share of the interval."""
+    """Returns for each interval on port 0: packets per second according to top and to
+    the log, and how late the reads may have been, as a share of the interval."""
     log = producer.log()
     for document in documents:
         table = tables_of(document)["port"]
@@ -89,7 +90,7 @@ def test_rates_are_right():
 
 
 def test_reset():
-    """after a reset values start at 0, and no rate contains the reset"""
+    """after a reset, values start at 0, and no rate contains the reset"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "10")
         with Lateness() as lateness, Child(
@@ -199,8 +200,8 @@ def test_top_survives_restart():
 
 
 def test_terminal():
-    """on a terminal top redraws in place, and Ctrl-C ends it at once with exit status 0
-    and the terminal restored"""
+    """on a terminal, top redraws in place, and Ctrl-C ends it immediately with exit
+    status 0 and restores the terminal"""
     with RuntimeDir() as place:
         place.produce("demo", "--rows", "500")
         written, status, took = on_terminal(

@@ -35,7 +35,7 @@ class Place(RuntimeDir):
 
 
 def settings(path):
-    """The [Service] section of a drop-in: a list of values for each key."""
+    """Returns the [Service] section of a drop-in: a list of values for each key."""
     found = {}
     with open(path, encoding="ascii") as file:
         for line in file:
@@ -46,7 +46,8 @@ def settings(path):
 
 
 def command_for(*paths, user=0):
-    """A command that precedes collectd and applies these drop-ins as systemd would."""
+    """Returns a command that runs collectd with the rights that systemd would give it
+    by these drop-ins."""
     given = {}
     for path in paths:
         for key, values in settings(path).items():
@@ -54,7 +55,8 @@ def command_for(*paths, user=0):
     soft, hard = limits(given.pop("LimitNOFILE")[-1])
     command = ["prlimit", f"--nofile={soft}:{hard}",
                "setpriv", f"--reuid={user}", f"--regid={user}"]
-    check(given.pop("SupplementaryGroups") == ["percore"], "another group")
+    check(given.pop("SupplementaryGroups") == ["percore"],
+          "the supplementary group is not percore")
     command.append(f"--groups={GROUP.gr_gid}")
     ambient = capabilities(given.pop("AmbientCapabilities"))
     command += [f"--inh-caps={ambient}", f"--ambient-caps={ambient}"]
@@ -68,8 +70,8 @@ def command_for(*paths, user=0):
 
 
 def limits(value):
-    """Returns the soft and the hard limit. Root in a container may be unable to raise
-    the hard limit."""
+    """Returns the soft and the hard limit on descriptors. Root in a container may be
+    unable to raise the hard limit."""
     soft, hard = map(int, value.split(":"))
     highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if highest != resource.RLIM_INFINITY:
@@ -121,7 +123,7 @@ def check_values_arrive(before, user=0, look=lambda collectd: None):
             collectd.wait_for(
                 lambda: any(value.value == 17 for value
                             in collectd.of(PACKETS_ETH0)),
-                30, "what the producer counted")
+                30, "the value that the producer counted")
             look(collectd)
 
 
@@ -135,8 +137,8 @@ def drop_in():
     def look(collectd):
         with open("/proc/self/status", encoding="ascii") as file:
             ours = int(re.search(r"CapBnd:\s*(\w+)", file.read())[1], 16)
-        check(capabilities_of(collectd, "Bnd") == ours, "the bounding set")
-        check(capabilities_of(collectd, "Eff") == ours, "the effective set")
+        check(capabilities_of(collectd, "Bnd") == ours, "the bounding set differs")
+        check(capabilities_of(collectd, "Eff") == ours, "the effective set differs")
         with open(f"/proc/{collectd.process.pid}/limits",
                   encoding="ascii") as file:
             limit = re.search(r"Max open files\s+(\d+)\s+(\d+)", file.read())
@@ -146,8 +148,8 @@ def drop_in():
 
 
 def drop_in_without_root():
-    """As an unprivileged user, collectd has CAP_PERFMON and CAP_BPF and no other
-    capability, and reads the region of another user in the group"""
+    """An unprivileged collectd has CAP_PERFMON, CAP_BPF and no other capability, and
+    reads the region of another user in the group"""
     def look(collectd):
         check(capabilities_of(collectd, "Eff") ==
               1 << CAP_PERFMON | 1 << CAP_BPF,
@@ -162,9 +164,9 @@ def stripped():
     def look(collectd):
         effective = capabilities_of(collectd, "Eff")
         check(has(effective, CAP_PERFMON), "CAP_PERFMON is missing")
-        check(not has(effective, CAP_DAC_OVERRIDE), "root's rights are left")
+        check(not has(effective, CAP_DAC_OVERRIDE), "root's capabilities are left")
         check(not has(capabilities_of(collectd, "Bnd"), CAP_NET_RAW),
-              "the bounding set is as before")
+              "the bounding set has not changed")
     check_values_arrive(command_for(DROP_IN, STRIPPED), look=look)
 
 
@@ -192,7 +194,7 @@ def outside_the_group():
 
 
 def outside_the_directory():
-    """Outside the group of a directory that others may not list, collectd logs once
+    """Outside the group of a directory that others cannot list, collectd logs once
     which group it needs"""
     check_group_named(0o2770)
 

@@ -1,5 +1,5 @@
-"""A simulated host with 256 cores: tests parsing, arithmetic and naming, and
-measures their cost."""
+"""A simulated host with 256 cores. Tests parsing, arithmetic and naming, and measures
+their cost."""
 
 import re
 
@@ -51,7 +51,8 @@ def samples_are_cheap_and_values_few():
             identifiers = [value.identifier for value in collectd.values
                            if value.time == whole]
             say(f"{len(identifiers)} values in one interval")
-            check(len(identifiers) == len(set(identifiers)), "not distinct")
+            check(len(identifiers) == len(set(identifiers)),
+                  "identifiers are not distinct")
             check(3 * CORES < len(identifiers) <= 800, str(len(identifiers)))
             everything = {value.identifier for value in collectd.values}
             check(len(everything) <= 800, f"{len(everything)} identifiers in all")
@@ -61,8 +62,8 @@ def samples_are_cheap_and_values_few():
 
 
 def max_values_holds():
-    """Beyond MaxValues the loads of the cores remain, values_dropped counts the dropped
-    values, and one message is logged"""
+    """If there are more values than MaxValues, the loads of the cores remain,
+    values_dropped counts the dropped values, and one message is logged"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         options = f'SysRoot "{root.path}"\nMaxValues 300'
@@ -82,7 +83,7 @@ def max_values_holds():
             check(counts[0] > 0 and counts[1] - counts[0] ==
                   counts[2] - counts[1] > 0, str(counts))
             said = collectd.log().count("MaxValues 300")
-            check(said == 1, f"said {said} times")
+            check(said == 1, f"logged {said} times")
 
 
 if __name__ == "__main__":

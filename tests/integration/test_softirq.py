@@ -17,7 +17,7 @@ VECTORS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet",
            "sched", "hrtimer", "rcu")
 CONTEXTS = ("idle", "tasks", "ksoftirqd")
 PERIOD_US, SPIN_US = 1000, 300
-# The way from the tracepoint into the timer and back, which its log does not have.
+# The time from the tracepoint to the timer and back, which the log does not include.
 PER_FIRE = 100 * 25 / PERIOD_US  # percent of time
 CSV = 1e-5  # percent: values are printed with six digits
 ROUNDING = 0.2  # percent: the log is interpolated at both ends of an interval
@@ -25,7 +25,7 @@ INTERVALS = 4
 
 
 class Reported:
-    """The values of one core, interval by interval."""
+    """The values of one core in each interval."""
 
     def __init__(self, collectd, core):
         self.of = {}
@@ -44,7 +44,8 @@ class Reported:
         return sum(got) / len(got)
 
     def check_sums(self):
-        """Whatever ran: bounds, and the two divisions of softirqs."""
+        """Checks what is true whatever ran: the bounds of the values, and that each of
+        the two divisions of softirqs adds up."""
         for when in self.times:
             values = {name: self.value(name, when) for name in self.of}
             check(all(0 <= value <= 100 for value in values.values()), values)
@@ -64,8 +65,8 @@ def need_clock():
 
 
 def watch(core, busy=False):
-    """Runs the burner for some intervals, idle or beside a task on that core. Returns
-    what was reported, and what the burner logged from the second interval on."""
+    """Runs the burner for some intervals, alone or with a task on its core. Returns
+    what was reported, and what the burner logged, from the second interval on."""
     spinner = ["taskset", "-c", str(core), sys.executable, "-c",
                "while True: pass"]
     with SoftirqBurner(core, PERIOD_US, SPIN_US) as burner, \
@@ -84,7 +85,8 @@ def watch(core, busy=False):
 
 
 def test_timer():
-    """the softirq of a timer is what it logged, and is reported as hrtimer"""
+    """the reported softirq time of a timer is what the timer logged, and has the name
+    hrtimer"""
     need_clock()
     core = online_cores()[-1]
     reported, window, spun, _ = watch(core)
@@ -97,8 +99,8 @@ def test_timer():
 
 
 def test_contexts():
-    """softirq is shown as tasks while a task runs, and otherwise as idle, but for the
-    time of other tasks"""
+    """softirq time counts as tasks while a task runs, and otherwise as idle, except for
+    the time of other tasks"""
     need_clock()
     core = online_cores()[-1]
     reported, window, spun, _ = watch(core, busy=True)
@@ -160,7 +162,7 @@ def test_killed():
 
 
 def test_no_rights():
-    """without the capabilities the log names them once, and loads are reported"""
+    """without the capabilities, the log names them once, and loads are reported"""
     need_clock()
     with Collectd(OPTIONS) as collectd:
         collectd.start(before=["setpriv", "--bounding-set=-all",

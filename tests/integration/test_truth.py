@@ -10,8 +10,8 @@ the hog runs, the columns hold at most 13 % of the time, so 1 % of other work
 becomes 8 %. That comparison needs a quiet core.
 
 A hypervisor may pause a core without reporting steal. The burner then ends late and is
-busy when a tick comes, as its log shows, and the measurement is repeated. If every try was
-disturbed, the test is skipped."""
+busy when a tick comes, as its log shows, and the measurement is repeated. If every try
+was disturbed, the test is skipped."""
 
 import os
 import threading
@@ -31,8 +31,8 @@ EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
 
 class Others:
-    """The share of the burner's core that other tasks used, in percent, for each second;
-    None where the kernel does not report it."""
+    """A thread that records, for each second, which share of the burner's core other
+    tasks used, in percent, or None where the kernel does not report it."""
 
     def __init__(self, burner):
         self.burner = burner
@@ -63,7 +63,8 @@ class Others:
         return max(0.0, 100 * (tasks - own) / at)
 
     def stolen_share(self, begin, end):
-        """The stolen share of the time, in percent; 0 if it was not recorded."""
+        """Returns the stolen share of the time, in percent; 0 if it was not
+        recorded."""
         if begin not in self.stolen or end not in self.stolen:
             return 0.0
         return 100 * (self.stolen[end] - self.stolen[begin]) / (end - begin)
@@ -120,7 +121,7 @@ class Try:
 
 
 class Bench:
-    """One collectd for all tests, kept off the core that is measured."""
+    """One collectd for all tests. It does not run on the core that is measured."""
 
     def __init__(self):
         self.collectd = None
@@ -137,8 +138,7 @@ class Bench:
         cores = online_cores()
         if len(cores) < 2:
             self.broken = False
-            raise Skip("one core for the burner and another for all else are "
-                       "needed")
+            raise Skip("needs two cores, one of them for the burner")
         self.core = self.quietest(cores)
         os.sched_setaffinity(0, set(cores) - {self.core})
         self.collectd = Collectd(
@@ -158,20 +158,21 @@ class Bench:
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
     def cost_of_wakes(self, per_second, again=False):
-        """The cost of this many wake-ups per second, in percent of the core. The cost
-        is load, but the burner's log does not contain it: 500 wake-ups cost 0.8 points
-        if a halted guest wakes in 10 us, and 2.5 points if it takes 50 us."""
+        """Returns the cost of this many wake-ups per second, in percent of the
+        core. The cost is load, but the burner's log does not contain it: 500
+        wake-ups cost 0.8 points if a halted guest wakes in 10 us, and 2.5 points if
+        it takes 50 us."""
         if self.wakes is None or again:
             self.wakes = self.measure("wakes", alone, of_size(0, 2))
         cost = self.wakes.percore - expected(self.wakes)
         check(-0.5 <= cost < 10, f"500 wake-ups a second take {cost:.2f} %")
         return cost * per_second / 500
 
-    def measure(self, pattern, judge, told=lambda one: None, seconds=10,
+    def measure(self, pattern, error_of, failure_of=lambda one: None, seconds=10,
                 quiet=False):
-        """Repeats tries until judge(try) returns None instead of percore's
-        error. told(try) returns how the burner failed to produce its load, or None. A
-        try is repeated if the burner failed, or if it was disturbed and judge found an
+        """Repeats tries until error_of(try) returns None instead of percore's error.
+        failure_of(try) returns how the burner failed to produce its load, or None. A
+        try is repeated if the burner failed, or if it was disturbed and percore had an
         error."""
         self.open()
         wrong = []  # (error, whether the try was disturbed)
@@ -182,13 +183,13 @@ class Bench:
                                        max(0, min(10, left_s)))
             one = Try(self.collectd, self.core, pattern, seconds)
             one.say(pattern)
-            why = told(one)
+            why = failure_of(one)
             if one.others is not None and one.others > OTHERS_MAX:
                 why = "other tasks made too much of the load"
             if not one.complete:
                 why = "loads are missing because the machine was a second late"
             if why is None:
-                why = judge(one)
+                why = error_of(one)
                 if why is None:
                     return one
                 wrong.append((why, one.disturbed()))
@@ -215,40 +216,43 @@ def expected(one):
 
 
 def within(points, cost=0):
-    """Returns a judge: percore is right within this many points, minus a known cost."""
-    def judge(one):
+    """Returns a function that returns percore's error if it exceeds this many points,
+    after a known cost was subtracted, or None."""
+    def error_of(one):
         off = one.percore - expected(one) - cost
         return None if abs(off) <= points else (
             f"off by {off:.2f} points" + (f" beyond {cost:.2f}" if cost else ""))
-    return judge
+    return error_of
 
 
 def within_but_for(points, wakes_per_second):
-    """Returns a judge: percore is right, with or without the cost of waking the burner
-    this often. If necessary, the cost is measured again, because it depends on the
-    host's other load."""
-    def judge(one):
+    """Returns a function like that of within(), which subtracts the cost of waking the
+    burner this often if that is necessary. If percore is still wrong, the cost is
+    measured again, because it depends on the other load of the host."""
+    def error_of(one):
         why = within(points)(one)
         for again in (False, True):
             if why is not None:
                 cost = BENCH.cost_of_wakes(wakes_per_second, again)
                 why = within(points, cost)(one)
         return why
-    return judge
+    return error_of
 
 
 def alone(one):
-    """A judge: other tasks hardly ran. Their wake-ups have a cost, too."""
+    """Returns why a measurement of the cost of wake-ups does not count: other tasks
+    ran, and their wake-ups have a cost, too."""
     return "other tasks ran" if one.disturbed(1) else None
 
 
 def of_size(least, most):
-    """Returns a check of the burner's share of the core."""
-    def told(one):
+    """Returns a function that returns why the burner failed if its share of the core is
+    outside these bounds, or None."""
+    def failure_of(one):
         if least <= one.truth <= most:
             return None
         return f"the burner used {one.truth:.2f} % of its core"
-    return told
+    return failure_of
 
 
 def duty_10():
@@ -282,7 +286,7 @@ def hog():
     cpu plugin shows under 10 %"""
     right = within_but_for(2, 250)
 
-    def told(one):
+    def failure_of(one):
         why = of_size(85, 90)(one)
         if why is not None or one.cpu_plugin < 10 or right(one) is not None:
             return why
@@ -294,11 +298,11 @@ def hog():
             return f"{shown}, other tasks used {one.others:.2f} %"
         return None
 
-    def judge(one):
+    def error_of(one):
         if one.cpu_plugin < 10:
             return right(one)
         return right(one) or f"the cpu plugin shows {one.cpu_plugin:.2f} %"
-    BENCH.measure("hog", judge, told, quiet=True)
+    BENCH.measure("hog", error_of, failure_of, quiet=True)
 
 
 def antihog():
@@ -307,30 +311,30 @@ def antihog():
     over 40 %"""
     # Every tick is charged as busy, but idle time is measured by the clock, so
     # the columns add up to nearly twice the time that has passed.
-    def told(one):
+    def failure_of(one):
         if one.ticks_busy < 90:
             return f"it was busy at only {one.ticks_busy:.1f} % of the ticks"
         if expected(one) > 10:
             return f"the core was busy for {expected(one):.2f} %"
         return None
 
-    def judge(one):
+    def error_of(one):
         if one.cpu_plugin <= 40:
             return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
         return within_but_for(2, 250)(one)
-    BENCH.measure("antihog", judge, told, quiet=True)
+    BENCH.measure("antihog", error_of, failure_of, quiet=True)
 
 
 def duty_37_of_61():
     """For a core that is busy for 37 of every 61 ms, the loads of single seconds are
     off by at most 1 point (root mean square over 20 s)"""
-    def judge(one):
+    def error_of(one):
         off = [load - truth - (others or 0)
                for truth, others, load in one.seconds]
         rms = root_mean_square(off)
         say(f"rms {rms:.2f} points, at most {max(map(abs, off)):.2f}")
         return None if rms <= 1 else f"rms {rms:.2f} points"
-    BENCH.measure("37000/61000", judge, seconds=20)
+    BENCH.measure("37000/61000", error_of, seconds=20)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ failures = []
 
 
 class Skip(Exception):
-    """Raised, with the reason, by a test that cannot run."""
+    """Raised with the reason by a test that cannot run on this machine."""
 
 
 def check(ok, what):
@@ -168,7 +168,7 @@ def check_languages(compiler, language, stds, warnings):
 
 
 def without_addresses(code):
-    """Returns the code with only symbolic jump targets, and without padding."""
+    """Returns the code without padding, and with symbolic jump targets only."""
     return [re.sub(r"\b[0-9a-f]+ (?=<)", "", line) for line in code
             if not re.match(r"(data16 |cs )*nop|xchg +%ax,%ax", line)]
 

@@ -33,8 +33,8 @@ def run_worker(percent, rivals, *more):
 
 
 def check_useful(percent, rivals, *more):
-    """Checks that percore is right in one of several tries: while the machine
-    is paused, the truth is measured wrongly."""
+    """Checks that percore is right in one of several tries, because the truth is
+    measured wrongly while the machine is paused."""
     for attempt in range(TRIES):
         got = run_worker(percent, rivals, *more)
         if abs(got["useful"] - got["truth"]) <= POINTS:
@@ -43,15 +43,15 @@ def check_useful(percent, rivals, *more):
 
 
 def test_two_rivals():
-    """useful is within 3 points of the truth while other tasks use two thirds
+    """the useful load is within 3 points of the truth while other tasks use two thirds
     of the core"""
     for percent in 3, 15, 29:
         check_useful(percent, 2)
 
 
 def test_throttled():
-    """useful is within 3 points of the truth of a throttled SCHED_FIFO
-    worker"""
+    """the useful load of a throttled SCHED_FIFO worker is within 3 points of the
+    truth"""
     if not is_root():
         raise Skip("real-time threads need root")
     for percent in 3, 29:
@@ -59,7 +59,8 @@ def test_throttled():
 
 
 def test_own_core():
-    """useful is within 3 points of the truth if the worker has a core to itself"""
+    """the useful load is within 3 points of the truth if the worker has a core to
+    itself"""
     for percent in 3, 15, 29:
         check_useful(percent, 0)
 

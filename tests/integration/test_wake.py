@@ -22,8 +22,8 @@ from test_json_schema import obeys, validator  # noqa: E402
 
 BPF_METHODS = ("bpf-timer", "thread", "passive")
 PERF_METHODS = ("thread", "passive")
-# A command that sees tracefs, whether this machine has mounted it or not, and
-# one that must do without BPF programs.
+# Prefixes of commands: the first lets a command see tracefs even if this machine has
+# not mounted it, and the second keeps a command from loading BPF programs.
 WITH_TRACEFS = ["unshare", "--mount", "sh", "-c",
                 'mount -t tracefs nodev /sys/kernel/tracing && exec "$@"', "sh"]
 WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
@@ -33,15 +33,16 @@ USAGE_SHARE = 0.005
 USAGE_EDGE = 2  # idle states that began before the measurement, or ended after it
 IDLES_MIN = 400  # the fewest idle states for which the edge is within the allowed share
 MEDIANS_APART = 0.15
-ROUNDS = 10  # of thread and BPF timer, at most
-JUDGED = 6  # of them differ to the same side
-BUSY_MAX = 0.1  # of the events of a quiet core
+ROUNDS = 10  # at most this many pairs of thread and BPF timer are compared
+JUDGED = 6  # the methods differ if this many differ in the same direction
+BUSY_MAX = 0.1  # largest busy share of events on a quiet core
 MILLION = 1000000
 HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
 def worked(done):
-    """A core that was not idle, or that perf does not see, gives no datapoints."""
+    """True if a measurement succeeded. It may have no datapoints: the core may never
+    have been idle, or perf may not see it."""
     return done.returncode == 0 or "gave no datapoints" in done.stderr
 
 
@@ -87,14 +88,14 @@ def need_bpf():
 
 
 def metric_of(document, name):
-    """Returns the metric of the state with the most datapoints, or None."""
+    """Returns the metric of the idle state with the most datapoints, or None."""
     found = [metric for state in document["states"]
              for metric in state["metrics"] if metric["metric"] == name]
     return max(found, key=lambda metric: metric["count"], default=None)
 
 
 class Folder:
-    """A new folder that is removed at the end of its `with` block."""
+    """A temporary directory that is removed at the end of its `with` block."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="percore-wake-")
@@ -187,7 +188,7 @@ def check_idles(measure_core, may_be_blind=False):
         check(abs(seen - usage) <= USAGE_SHARE * usage + USAGE_EDGE, said)
         judged += usage >= IDLES_MIN
     if judged == 0:
-        raise Skip("no core was idle often enough to judge")
+        raise Skip("no core was idle often enough to compare")
 
 
 def test_idle_states_are_counted_as_by_cpuidle():
@@ -197,8 +198,8 @@ def test_idle_states_are_counted_as_by_cpuidle():
 
 
 def test_perf_counts_idle_states_as_cpuidle():
-    """perf sees the idle states that cpuidle counts, to 0.5 %, unless the kernel
-    shows it none"""
+    """perf sees the idle states that cpuidle counts, to 0.5 %, unless the kernel hides
+    all of them from perf"""
     need_perf()
     check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
 
@@ -212,7 +213,7 @@ def quiet_median(core, method):
         say(f"core {core}, {method}: {metric['median_us']:.2f} us")
         return metric["median_us"]
     say(f"core {core}, {method}: busy at {100 * busy:.0f} % of the events, "
-        "not judged")
+        "not compared")
     return None
 
 
@@ -221,12 +222,12 @@ def are_near(a, b):
 
 
 def medians_agree(median):
-    """Whether two methods agree, whose medians alternate: median("bpf-timer"),
-    median("thread"). None: not judged, because the core was busy, or so noisy
-    that the thread was now faster and now slower. Load of a hypervisor changes
-    latencies by more than the bound, so a thread is judged only between two
-    timers that agree, and the two methods differ only if the thread always
-    differs to the same side."""
+    """Returns whether two methods agree, or None if this cannot be decided because the
+    core was busy, or so noisy that the thread was sometimes faster and sometimes
+    slower. Measures median("bpf-timer") and median("thread") alternately. Load of a
+    hypervisor changes latencies by more than the bound. So a thread counts only between
+    two timers that agree, and the methods differ only if the thread always differs in
+    the same direction."""
     sides = []
     before = median("bpf-timer")
     for _ in range(ROUNDS):
@@ -258,8 +259,8 @@ def test_thread_and_bpf_timer_agree():
 
 
 def test_medians_are_compared_in_noise():
-    """noise alone never fails the comparison of medians, and a true difference
-    of 40 % does fail it"""
+    """noise alone never makes the comparison of medians fail, and a true difference of
+    40 % does"""
     random = Random(1)
 
     def verdicts(factor, spread):
@@ -269,14 +270,16 @@ def test_medians_are_compared_in_noise():
         return [medians_agree(median) for _ in range(200)]
 
     for spread in (0.01, 0.1, 0.3, 1):
-        check(False not in verdicts(1, spread), f"failed by noise of {spread}")
+        check(False not in verdicts(1, spread), f"noise of {spread} makes it fail")
     for factor in (0.6, 1.4):
-        check(set(verdicts(factor, 0.01)) == {False}, f"{factor} not seen")
-        check(False in verdicts(factor, 0.1), f"{factor} never seen in noise")
+        check(set(verdicts(factor, 0.01)) == {False},
+              f"a factor of {factor} was not found")
+        check(False in verdicts(factor, 0.1),
+              f"a factor of {factor} was never found in noise")
 
 
 def test_killed():
-    """a command that is killed leaves no program in the kernel"""
+    """a command that is killed leaves no BPF program in the kernel"""
     need_bpf()
     check_killed_leaves_none("wake_expire",
                              [PERCORE, "wake", str(online_cores()[0]),
@@ -319,8 +322,7 @@ def test_without_one_capability():
 
 
 def test_without_bpf():
-    """with rights for perf alone, the thread is seen by perf, and a BPF timer is
-    refused"""
+    """with rights for perf alone, perf sees the thread, and a BPF timer is refused"""
     need_perf()
     core = str(online_cores()[0])
     weak = [*WITH_TRACEFS, *WITHOUT_BPF]
@@ -348,7 +350,7 @@ def test_cores_that_are_not_there():
 
 
 def test_default_core():
-    """without a core, the last one that is not isolated is measured"""
+    """if no core is given, the last core that is not isolated is measured"""
     isolated = set()
     with open("/sys/devices/system/cpu/isolated", encoding="ascii") as file:
         for part in filter(None, file.read().strip().split(",")):
@@ -410,11 +412,11 @@ def test_convert_a_file():
         check(0 < read["datapoints"] < 1000, str(read))
         check(metric_of(read, "SilentTime")["min_us"] > 2000, str(read))
         with open(other("info.yml"), encoding="utf-8") as info:
-            check("cpu:" not in info.read(), "a core that is not known")
+            check("cpu:" not in info.read(), "the core is named, but not known")
 
 
 def test_compare():
-    """--compare shows the change of each figure, and says if cores were idle for
+    """--compare shows the change of each figure, and warns if cores were idle for
     different times"""
     with Folder() as folder:
         a = folder.points("a.csv", 2000)
@@ -470,7 +472,7 @@ def test_bad_files():
         check(done.returncode == 1 and "format_version 2.0 is unknown" in done.stderr,
               done.stderr)
         check(run("wake", "--from", good, "--unit", "us").returncode == 0,
-              "refused with its unit")
+              "the file is refused although --unit is given")
 
 
 def test_options_that_do_nothing():

@@ -11,10 +11,10 @@ from harness import (Burner, Collectd, Skip, bpf_programs, check,
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PROGRAM = "wake_expire"
 PROBES = 100
-JUDGED_S = 20  # after which busy cores are not waited for
-DATAPOINTS_S = 60  # within which idle cores have 1000 datapoints
-IDLE_MIN = 0.5  # of a core that must have them
-INTERVAL_S = 10  # of the test of cost
+JUDGED_S = 20  # how long to wait for busy cores
+DATAPOINTS_S = 60  # how long idle cores may take for 1000 datapoints
+IDLE_MIN = 0.5  # the idle share of the cores that must have them
+INTERVAL_S = 10  # in the test of cost
 COST_MAX = 0.1  # percent of a core
 TIMERS_HZ = 10000
 # Without the start of timers; only x86 has local_timer_entry.
@@ -23,13 +23,14 @@ SYS_BPF, BPF_ENABLE_STATS = {"x86_64": 321}.get(os.uname().machine, 280), 32
 
 
 def block(*lines):
-    """collectd ignores a block without options."""
+    """Returns a block that is never empty, because collectd ignores a block without
+    options."""
     return "\n".join(["<WakeLatency>", f"Probes {PROBES}", *lines,
                       "</WakeLatency>"])
 
 
 def held(collectd):
-    """The BPF objects of collectd: a list of kind and fdinfo."""
+    """Returns the BPF objects of collectd: a list of kind and fdinfo."""
     found, folder = [], f"/proc/{collectd.process.pid}"
     for name in os.listdir(f"{folder}/fd"):
         try:
@@ -44,7 +45,7 @@ def held(collectd):
 
 
 def links(collectd):
-    """How many tracepoints programs are attached to."""
+    """Returns how many tracepoints have programs attached."""
     return sum("raw_tracepoint" in info for _, info in held(collectd))
 
 
@@ -57,7 +58,7 @@ def of_fdinfo(infos, key):
 
 
 def need_programs():
-    """Skips unless the plugin can measure here."""
+    """Skips the test unless the plugin can measure here."""
     if not is_root():
         raise Skip("loading BPF programs needs root")
     with Collectd(block(), 0.3).start() as collectd:
@@ -70,7 +71,7 @@ def need_programs():
 
 
 def idle_s():
-    """The idle time of each core since boot."""
+    """Returns the idle time of each core since boot."""
     with open("/proc/stat", encoding="ascii") as file:
         return {int(words[0][3:]): int(words[4]) / os.sysconf("SC_CLK_TCK")
                 for words in map(str.split, file)
@@ -82,7 +83,7 @@ def idle_s():
 
 
 def nothing_when_off():
-    """Without the block, collectd holds no BPF object and has no value of it"""
+    """Without the block, collectd holds no BPF object and reports no wake latency"""
     with Collectd("", 0.3).start() as collectd:
         collectd.wait_for_reads(4)
         check(not held(collectd), str(held(collectd)))
@@ -91,8 +92,8 @@ def nothing_when_off():
 
 
 def values_of_both_cores():
-    """From 1000 datapoints up, each core that was idle has percentiles that can be
-    right"""
+    """Each core that was idle has percentiles once it has 1000 datapoints, and they are
+    plausible"""
     need_programs()
     begin, before = time.monotonic(), idle_s()
 
@@ -166,7 +167,7 @@ def start_as_nobody(collectd, *capabilities):
 
 
 def two_capabilities():
-    """With CAP_BPF and CAP_PERFMON alone, cores are probed"""
+    """With only CAP_BPF and CAP_PERFMON, cores are probed"""
     need_programs()
     with Collectd(block("MaxLoad 100"), 0.5) as collectd:
         start_as_nobody(collectd, "bpf", "perfmon")
@@ -177,7 +178,7 @@ def two_capabilities():
 
 
 def without_rights():
-    """Without rights one line says what to do, and loads are still measured"""
+    """Without rights, one line says what to do, and loads are still measured"""
     if not is_root():
         raise Skip("becoming another user needs root")
     with Collectd(block(), 0.3) as collectd:

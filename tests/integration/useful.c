@@ -2,11 +2,11 @@
  *
  * Usage: useful CORE PERCENT RIVALS SECONDS [fifo]
  *
- * Packets arrive by the clock. Each takes 20 us of the worker's CPU time, and
- * their rate makes that PERCENT of wall time. RIVALS processes that never sleep
- * run on the same core. With `fifo` the worker is SCHED_FIFO, and the kernel
- * throttles it in favour of the rivals. Prints, in percent, the share of the
- * core that the worker had, the truth (packets x CPU time per packet / wall
+ * Packets arrive at a constant rate. Each takes 20 us of the worker's CPU time,
+ * and together they take PERCENT of wall time. RIVALS processes that never
+ * sleep run on the same core. With `fifo` the worker is SCHED_FIFO, and the
+ * kernel throttles it in favour of the rivals. Prints, in percent, the share of
+ * the core that the worker had, the truth (packets x CPU time per packet / wall
  * time), and the useful load of its slot. */
 #include "percore_config.h"
 
@@ -42,7 +42,7 @@ static __attribute__((noinline)) void handle_packets(uint64_t n,
     __asm__ volatile("" : "+r"(x) : : "memory");
 }
 
-/* Returns how many steps of handle_packets take a second of CPU time. */
+/* Returns how many steps of handle_packets take one second of CPU time. */
 static double measure_steps(void) {
   enum { PACKETS = 1000, STEPS = 20000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);

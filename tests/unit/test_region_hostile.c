@@ -36,7 +36,7 @@ static int listen_as_unit(void) {
   return fd;
 }
 
-/* How many descriptors the kernel passes with one message at most. */
+/* The largest number of descriptors that the kernel passes in one message. */
 enum { MOST_PASSED = 253 };
 
 /* Sends a HELLO with several copies of a descriptor. Returns false if it cannot
@@ -90,7 +90,7 @@ static unsigned count_descriptors(void) {
   return count;
 }
 
-/* Sends HELLO on all pending connections; sending to a probe fails. */
+/* Sends HELLO on all pending connections. Sending to a probe fails. */
 static void greet_all(int listener, int passed, int copies) {
   struct pollfd ready = {.fd = listener, .events = POLLIN};
   while (poll(&ready, 1, 0) > 0) {
@@ -350,8 +350,8 @@ static int try_hello_of(struct region_connection *connection,
   return region_receiver_hello(receiver, connection, path, wait_ms, &fault);
 }
 
-/* Lets a process connect, and returns the producer's end. First waits until
- * processes of refused connections have exited. */
+/* Lets a reception connect, and returns the producer's end of the connection.
+ * First waits until the receptions of refused connections have exited. */
 static int accept_process(struct region_connection *connection,
                           struct region_receiver *receiver) {
   char path[128];
@@ -406,8 +406,8 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* This includes an empty message with a descriptor, which must not look like
- * the end of the connection. */
+/* Also sends an empty message with a descriptor, which must not look like the
+ * end of the connection. */
 static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
@@ -550,7 +550,7 @@ static void at_most_two_processes_wait_for_an_offenders_socket(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-/* Another producer may have taken over the socket since the probe. */
+/* Another producer may have replaced the producer that was probed. */
 static void the_producer_is_the_process_that_sent_hello(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
@@ -589,8 +589,8 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* The producer ends while the receiving process is stopped. The reader must not
- * wait forever. */
+/* If the producer ends while the reception is stopped, the reader must not wait
+ * forever. */
 static void a_silent_connection_ends_with_its_producer(void **state) {
   struct region_connection connection;
   int peer = accept_process(&connection, *state);

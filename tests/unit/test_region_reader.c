@@ -107,7 +107,8 @@ static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
  * Accounts
  */
 
-/* An account is the count of all objects of a name, in any row and producer. */
+/* An account counts the packets of all objects that have the same name, in
+ * whatever row, and of whatever producer. */
 struct ledger {
   struct region_reader *reader;
   uint64_t producer;
@@ -264,7 +265,7 @@ static void an_account_continues_when_its_row_is_added_again(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
-  count(&counting, row, 5); /* the reader sees the row only after its removal */
+  count(&counting, row, 5); /* the reader next sees the row after its removal */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
@@ -293,7 +294,7 @@ static void a_reused_row_begins_a_new_account(void **state) {
   assert_int_equal(balance(&ledger, "eth2"), 1000);
   assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
   count(&counting, rows[2], 7); /* the worker still uses the old row */
-  /* The row is shown once more with its last counts, and then no longer. */
+  /* The row is shown once more with its last counts, and then never again. */
   assert_int_equal(balance(&ledger, "eth2"), 1007);
   assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   percore_quiescent(counting.slot);
@@ -378,8 +379,9 @@ static int fill_queue(int *peers, int most) {
   return len;
 }
 
-/* A producer with a full queue closes the connection of a reader. */
-static void a_region_that_nobody_can_connect_to_lives(void **state) {
+/* The producer closes the reader's connection, and its queue is then full, so
+ * the reader cannot reconnect. */
+static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
@@ -460,8 +462,8 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* Tests rows with this many columns in many slots, one of which has no memory
- * for rows. */
+/* A table with this many columns, and slots, one of which has no memory for
+ * rows. */
 struct wide {
   struct percore_region *region;
   percore_slot_t slots[SLOTS];
@@ -500,13 +502,13 @@ static void use_empty_slot(struct percore_region *region) {
                          region->memfd, region->map, empty_block(region),
                          sizeof(struct percore_slot_head), region->page_size),
                      errno);
-  region->slots[EMPTY].tid =
-      getpid(); /* the slot is alive, so that no thread takes it over */
+  /* The owner is alive, so no thread takes over the slot. */
+  region->slots[EMPTY].tid = getpid();
   region->slots[EMPTY].generation =
       region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
 }
 
-/* Asserts that reading has not allocated the slot. */
+/* Asserts that reading has not allocated memory for the slot's rows. */
 static void check_empty_slot(const struct percore_region *region) {
   off_t rows = (off_t)(empty_block(region) + region->tables[1].slot_offset);
   assert_int_equal(lseek(region->memfd, rows, SEEK_HOLE), rows);
@@ -587,7 +589,7 @@ static void rows_of_every_width_are_summed_over_many_slots(void **state) {
 
 static void the_maximum_of_a_core_is_over_all_its_slots(void **state) {
   (void)state;
-  enum { QUEUE = 1, CORE = 2 }; /* the level of `globals` is a maximum */
+  enum { QUEUE = 1, CORE = 2 }; /* the aggregation of QUEUE is the maximum */
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_core_table_t globals;
   percore_slot_t slots[2];
@@ -612,10 +614,11 @@ static void the_maximum_of_a_core_is_over_all_its_slots(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * The public calls
+ * Allowances, and percore_open
  */
 
-static void the_claims_of_a_region_are_charged_to_its_allowance(void **state) {
+static void
+memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   (void)state;
   enum { MANY_SLOTS = 8000, DIRECTORY_TWICE = 100000 };
   struct percore_options options = {
@@ -633,12 +636,12 @@ static void the_claims_of_a_region_are_charged_to_its_allowance(void **state) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
   assert_int_equal(allowance.used, 0);
-  claim += (size_t)MANY_SLOTS * 64; /* for callers that track each slot */
+  claim += (size_t)MANY_SLOTS * 64; /* TRACKED_SLOT in view.c */
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* Nothing is left but the share of this region, which its successor reuses.
-   */
+  /* No memory is left except what this region has taken, which its successor
+   * can take over. */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -745,12 +748,12 @@ int main(void) {
       cmocka_unit_test(a_reused_row_begins_a_new_account),
       cmocka_unit_test(an_account_continues_with_the_next_producer),
       cmocka_unit_test(a_producer_that_ends_a_connection_counts_nothing_twice),
-      cmocka_unit_test(a_region_that_nobody_can_connect_to_lives),
+      cmocka_unit_test(a_region_with_a_full_queue_counts_as_alive),
       cmocka_unit_test(a_region_is_gone_when_another_answers_in_its_place),
       cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
       cmocka_unit_test(the_maximum_of_a_core_is_over_all_its_slots),
       cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),
-      cmocka_unit_test(the_claims_of_a_region_are_charged_to_its_allowance),
+      cmocka_unit_test(memory_for_reading_a_region_is_charged_to_its_allowance),
       cmocka_unit_test(
           states_that_many_fields_share_are_charged_to_the_allowance),
       cmocka_unit_test(applications_read_regions_by_percore_open),
