@@ -14,9 +14,7 @@ libcommand_la_SOURCES = \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
-	src/tool/dump.c src/tool/dump.h \
-	src/tool/dump_json.c \
-	src/tool/dump_text.c \
+	src/tool/dump.c \
 	src/tool/findings.c \
 	src/tool/findings_service.c \
 	src/tool/findings_write.c \

@@ -6,7 +6,7 @@
 #ifndef PERCORE_RATES_H
 #define PERCORE_RATES_H
 
-#include "region/reader.h"
+#include "values.h"
 
 enum rate_kind {
   RATE_PER_SECOND, /* counters, and the number of values in histograms */
@@ -19,9 +19,10 @@ enum rate_kind {
 
 struct rate_column {
   char title[RATE_TITLE_SIZE]; /* the field, or FIELD_p99 */
-  uint32_t field;
+  struct field_ref field;
   enum rate_kind kind;
-  double q;
+  double q;       /* of RATE_QUANTILE */
+  bool has_total; /* if false, only single cores have a value */
 };
 
 struct rate_row {
@@ -41,9 +42,19 @@ struct rates_options {
   uint64_t bytes_most;
 };
 
+/* The cells of every row at the last read. */
+struct rates_past {
+  uint64_t read_ns;       /* 0 before the first read */
+  uint32_t capacity;      /* in rows */
+  uint32_t *incarnations; /* 0: no row */
+  uint64_t *cells;        /* [row][column] */
+  uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
+};
+
 struct rates {
-  uint32_t table;
   struct rates_options options;
+  struct region_tile tile; /* the rows that are being read */
+  struct rates_past past;
   struct rate_column *columns;
   size_t columns_len;
   int sort_column;   /* -1: sort by row number */
@@ -51,14 +62,13 @@ struct rates {
   bool sort_asked;   /* chosen by options->sort or rates_sort */
   double interval_s; /* time between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
+  double *values;        /* storage for the values of all rows */
   size_t rows_len;
   uint64_t rows_live;
-  uint32_t core_count;
-  uint8_t *core_used;
-  struct rates_past *past;
 };
 
-/* Returns 0; -ENOMEM; or -ENOENT if no column has the title options->sort. */
+/* Returns 0; -ENOMEM; or -ENOENT if no column has the title options->sort. The
+ * directory of the reader must remain valid until rates_close. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
@@ -66,6 +76,10 @@ void rates_close(struct rates *rates);
 /* Makes the next reads sort the rows by this column, the largest (or least)
  * first. If title is NULL or belongs to another table, the options decide. */
 void rates_sort(struct rates *rates, const char *title, bool least);
+
+/* Returns the name of the state that a column shows: untrusted bytes, or NULL
+ * if the value is not a named state. */
+const char *rate_state(const struct rate_column *column, double value);
 
 /* Reads the rows at a CLOCK_MONOTONIC time. Returns 0, -ENOMEM, or -EFBIG if
  * the rows have more cells than options->bytes_most allows. */

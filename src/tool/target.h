@@ -2,6 +2,7 @@
 #ifndef PERCORE_TARGET_H
 #define PERCORE_TARGET_H
 
+#include "json.h"
 #include "region/reader.h"
 
 /* The message of commands that need a region. */
@@ -36,6 +37,9 @@ struct region_reader_options target_options(int hello_wait_ms);
 #define TARGET_NAME_SIZE 192
 void target_name(char text[TARGET_NAME_SIZE],
                  const struct region_directory *directory);
+
+/* Writes the pid, the user and the start of a region's producer. */
+void target_json(struct json *json, struct region_reader *reader);
 
 /* Returns the number of the table with this name, or -1. */
 int target_table(const struct region_directory *directory, const char *name);

@@ -108,7 +108,6 @@ static int take_region(struct top *top) {
   figures->directory = region_reader_directory(top->reader);
   figures->pid = region_reader_pid(top->reader);
   figures->uid = region_reader_uid(top->reader);
-  figures->tsc_hz = figures->directory->header.tsc_hz;
   target_name(figures->region, figures->directory);
   return open_tables(top);
 }

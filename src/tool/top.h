@@ -4,7 +4,6 @@
 
 #include "rates.h"
 #include "target.h"
-#include "values.h"
 #include "window.h"
 #include "workers.h"
 
@@ -16,7 +15,6 @@ struct top_figures {
   double interval_s;
   pid_t pid; /* 0 if not visible here */
   uid_t uid;
-  uint64_t tsc_hz;
   const struct region_directory *directory;
   struct workers workers;
   bool with_workers; /* the table `core` is shown */
@@ -26,13 +24,6 @@ struct top_figures {
 
 /* A worker that has been awake for this long without a poll counts as stuck. */
 #define TOP_STUCK_S 1.0
-
-/* The field that a column shows. */
-static inline struct field_ref column_field(const struct top_figures *figures,
-                                            const struct rates *rates,
-                                            const struct rate_column *column) {
-  return field_of(figures->directory, rates->table, column->field);
-}
 
 /* For live_face; figures is a struct top_figures. Both return 0 or -ENOMEM. */
 int top_table_write(FILE *out, const void *figures, struct window window);

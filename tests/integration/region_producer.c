@@ -21,6 +21,7 @@
  *   sleep, wake    the same with percore_sleep and percore_wake
  *   remove K       remove row K of `session`
  *   add K          add row K of `session`
+ *   name NAME      add a row of `port` with this name
  */
 #include "percore_config.h"
 
@@ -310,6 +311,7 @@ static void serve_for_a_second(void) {
 }
 
 static void obey(const char *line) {
+  char name[56];
   unsigned k;
   if (strcmp(line, "log\n") == 0) {
     print_log();
@@ -332,6 +334,8 @@ static void obey(const char *line) {
     percore_row_remove(region, SESSION, k, PERCORE_NO_UPDATE_IN_FLIGHT);
   else if (sscanf(line, "add %u", &k) == 1)
     percore_row_add_key(region, SESSION, 0x0a000000u + k, &k);
+  else if (sscanf(line, "name %55s", name) == 1)
+    percore_row_add(region, PORT, name, &k);
   else
     fail(line);
   puts("done");

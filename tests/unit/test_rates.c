@@ -160,8 +160,8 @@ static void each_core_has_its_own_rates(void **state) {
   count(row, 10);
   look(1);
   size_t columns = fixture.rates.columns_len;
-  assert_true(fixture.rates.core_used[1]);
-  assert_false(fixture.rates.core_used[0]);
+  assert_true(fixture.rates.tile.core_used[1]);
+  assert_false(fixture.rates.tile.core_used[0]);
   assert_near(find("eth0")->cores[columns], 10, 1e-9);
 }
 
