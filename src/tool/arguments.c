@@ -58,14 +58,10 @@ void arguments_print_row(FILE *out, const char *left, int left_width,
 /* Writes "auto, tsc or time-enabled". */
 static void list_choices(char *text, size_t size,
                          const struct argument *argument) {
-  size_t used = 0;
   text[0] = '\0';
-  for (int i = 0; argument->choice(i) != NULL && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s",
-                             i == 0                            ? ""
-                             : argument->choice(i + 1) != NULL ? ", "
-                                                               : " or ",
-                             argument->choice(i));
+  for (int i = 0; argument->choice(i) != NULL; i++)
+    text_append(text, size, argument->choice(i + 1) != NULL ? ", " : " or ",
+                argument->choice(i));
 }
 
 static int print_help(const struct command *command) {
@@ -98,22 +94,24 @@ static int print_help(const struct command *command) {
  * Values
  */
 
-static bool take_number(const struct argument *argument, const char *text,
-                        double *value) {
+static int take_number(const char *command, const struct argument *argument,
+                       const char *text, void *into) {
+  bool is_whole = argument->type == ARGUMENT_WHOLE;
   char *end;
   errno = 0;
-  *value = strtod(text, &end);
-  return errno == 0 && end != text && *end == '\0' && isfinite(*value) &&
-         *value >= argument->min && *value <= argument->max &&
-         (argument->type != ARGUMENT_WHOLE || *value == floor(*value));
-}
-
-static int say_number(const char *command, const struct argument *argument,
-                      const char *text) {
-  return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
-                   argument->name, text,
-                   argument->type == ARGUMENT_WHOLE ? "whole " : "",
-                   argument->min, argument->max);
+  double value = strtod(text, &end);
+  bool is_valid = errno == 0 && end != text && *end == '\0' &&
+                  value >= argument->min && value <= argument->max &&
+                  (!is_whole || value == floor(value));
+  if (!is_valid)
+    return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
+                     argument->name, text, is_whole ? "whole " : "",
+                     argument->min, argument->max);
+  if (is_whole)
+    *(uint64_t *)into = (uint64_t)value;
+  else
+    *(double *)into = value;
+  return TOOL_OK;
 }
 
 static int take_choice(const char *command, const struct argument *argument,
@@ -147,7 +145,6 @@ static int take_cores(const char *command, const struct argument *argument,
 static int take(const char *command, const struct argument *argument,
                 const char *text, void *options) {
   void *into = (char *)options + argument->offset;
-  double number;
   switch (argument->type) {
   case ARGUMENT_FLAG:
     *(bool *)into = true;
@@ -155,14 +152,8 @@ static int take(const char *command, const struct argument *argument,
   case ARGUMENT_TEXT:
     return take_choice(command, argument, text, into);
   case ARGUMENT_NUMBER:
-    return take_number(argument, text, into)
-               ? TOOL_OK
-               : say_number(command, argument, text);
   case ARGUMENT_WHOLE:
-    if (!take_number(argument, text, &number))
-      return say_number(command, argument, text);
-    *(uint64_t *)into = (uint64_t)number;
-    return TOOL_OK;
+    return take_number(command, argument, text, into);
   case ARGUMENT_CORES:
     return take_cores(command, argument, text, into);
   }

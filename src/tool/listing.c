@@ -36,7 +36,7 @@ static int find(struct listing *listing) {
   if (listing->listed == NULL)
     return -ENOMEM;
   for (size_t i = 0; i < listing->names.len; i++) {
-    listing->listed[i].name = listing->names.name[i];
+    listing->listed[i].name = names_at(&listing->names, i);
     listing->listed[i].fault = open_reader(&listing->listed[i]);
   }
   return 0;

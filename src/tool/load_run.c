@@ -1,7 +1,6 @@
 /* percore load -- COMMAND: loads over the run of a command. */
 #include "base/clock.h"
-#include "load_options.h"
-#include "load_print.h"
+#include "load.h"
 #include "messages.h"
 #include "tool.h"
 

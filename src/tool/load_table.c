@@ -1,4 +1,4 @@
-#include "load_print.h"
+#include "load.h"
 #include "text.h"
 
 #include <errno.h>
@@ -40,8 +40,6 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
            core->online ? source_name(core->source) : "offline",
            core->online ? mark_of(core) : ' ',
            core->isolated ? "isolated" : "");
-  for (size_t end = strlen(cell); end > 0 && cell[end - 1] == ' ';)
-    cell[--end] = '\0';
 }
 
 /* ---------------------------------------------------------------------------
@@ -124,28 +122,21 @@ static bool has_siblings(const struct snapshot *snapshot) {
   return false;
 }
 
-/* Sets a bit for each column that is shown. Returns their total width. */
-static int choose_columns(const struct snapshot *snapshot, int least,
-                          unsigned *shown) {
-  int width = 0;
-  *shown = 0;
-  for (size_t i = 0; i < COLUMNS; i++) {
-    if (columns[i].interest < least ||
-        (i == COLUMN_SIBLING && !has_siblings(snapshot)))
-      continue;
-    *shown |= 1U << i;
-    width += column_width(&columns[i]);
-  }
-  return width;
-}
-
+/* Returns a bit for each column that is shown. */
 static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
-  unsigned shown;
-  for (int least = 0; choose_columns(snapshot, least, &shown) > width &&
-                      width > 0 && least < INTEREST_MAX;
-       least++)
-    ;
-  return shown;
+  for (int least = 0;; least++) {
+    unsigned shown = 0;
+    int used = 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+      if (columns[i].interest < least ||
+          (i == COLUMN_SIBLING && !has_siblings(snapshot)))
+        continue;
+      shown |= 1U << i;
+      used += column_width(&columns[i]);
+    }
+    if (used <= width || width <= 0 || least == INTEREST_MAX)
+      return shown;
+  }
 }
 
 /* Percentages from which on a load is painted. */
@@ -221,10 +212,6 @@ static int by_order(const void *left, const void *right, void *argument) {
   return a->core - b->core;
 }
 
-static void sort_cores(struct cores *cores, struct order order) {
-  qsort_r(cores->core, cores->len, sizeof(*cores->core), by_order, &order);
-}
-
 static bool sorts(const struct window *window) {
   return window->sort > 0 && window->sort < COLUMNS;
 }
@@ -236,18 +223,8 @@ static struct order order_of(const struct window *window) {
   return (struct order){column, (column == COLUMN_CORE) != window->reverse};
 }
 
-/* Returns 0 or -ENOMEM. */
-static int choose_cores(struct cores *cores, const struct snapshot *snapshot,
-                        const struct window *window) {
-  *cores = (struct cores){
-      .core = calloc(snapshot->cores_len + 1, sizeof(*cores->core))};
-  if (cores->core == NULL)
-    return -ENOMEM;
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (window_shows_core(window, snapshot->cores[i].core))
-      cores->core[cores->len++] = &snapshot->cores[i];
-  sort_cores(cores, order_of(window));
-  return 0;
+static void sort_cores(struct cores *cores, struct order order) {
+  qsort_r(cores->core, cores->len, sizeof(*cores->core), by_order, &order);
 }
 
 static void write_lines(FILE *out, const struct snapshot *snapshot,
@@ -318,13 +295,14 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  char mean[CELL_SIZE], min[CELL_SIZE], max[CELL_SIZE], stddev[CELL_SIZE];
-  number_text(mean, CELL_SIZE, "%.1f", 100 * group->mean);
-  number_text(min, CELL_SIZE, "%.1f", 100 * group->min);
-  number_text(max, CELL_SIZE, "%.1f", 100 * group->max);
-  number_text(stddev, CELL_SIZE, "%.1f", 100 * group->stddev);
-  fprintf(out, "%-14.14s %6s %6s %6s %6s %6d", group->name, mean, min, max,
-          stddev, group->cores_len);
+  const double figures[] = {group->mean, group->min, group->max, group->stddev};
+  fprintf(out, "%-14.14s", group->name);
+  for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+    char text[CELL_SIZE];
+    number_text(text, CELL_SIZE, "%.1f", 100 * figures[i]);
+    fprintf(out, " %6s", text);
+  }
+  fprintf(out, " %6d", group->cores_len);
   if (group->cores_without_value > 0)
     fprintf(out, "  (%d without a value)", group->cores_without_value);
   fputc('\n', out);
@@ -392,9 +370,14 @@ static int write_below(FILE *out, const struct snapshot *snapshot,
 
 static int write_cores(FILE *out, const struct snapshot *snapshot,
                        const struct window *window, int lines_left) {
-  struct cores cores;
-  if (choose_cores(&cores, snapshot, window) != 0)
+  struct cores cores = {
+      .core = calloc(snapshot->cores_len + 1, sizeof(*cores.core))};
+  if (cores.core == NULL)
     return -ENOMEM;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (window_shows_core(window, snapshot->cores[i].core))
+      cores.core[cores.len++] = &snapshot->cores[i];
+  sort_cores(&cores, order_of(window));
   if (window->height <= 0 || (int)cores.len + 1 <= lines_left)
     write_lines(out, snapshot, &cores, window);
   else

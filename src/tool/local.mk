@@ -21,9 +21,8 @@ libcommand_la_SOURCES = \
 	src/tool/json.c src/tool/json.h \
 	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
-	src/tool/load.c \
-	src/tool/load_json.c src/tool/load_print.h \
-	src/tool/load_options.c src/tool/load_options.h \
+	src/tool/load.c src/tool/load.h \
+	src/tool/load_json.c \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c \

@@ -1,5 +1,7 @@
 #include "screen.h"
 
+#include "window.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -92,9 +94,7 @@ size_t screen_keys(struct screen *screen, char *keys, size_t size) {
  */
 
 struct screen *screen_open(void) {
-  const char *term = getenv("TERM");
-  if (!isatty(STDOUT_FILENO) || term == NULL || *term == '\0' ||
-      strcmp(term, "dumb") == 0)
+  if (!is_terminal())
     return NULL;
   struct screen *screen = calloc(1, sizeof(*screen));
   if (screen == NULL)

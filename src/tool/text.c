@@ -16,6 +16,12 @@ char *text_clean_string(char *out, size_t size, const char *text) {
   return out;
 }
 
+void text_append(char *list, size_t size, const char *separator,
+                 const char *name) {
+  size_t used = strlen(list);
+  snprintf(list + used, size - used, "%s%s", used > 0 ? separator : "", name);
+}
+
 /* Counts characters, not bytes. */
 static int characters(const char *text, size_t length) {
   int count = 0;

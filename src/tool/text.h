@@ -18,6 +18,10 @@ size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 /* Cleans a string in the same way and returns out. */
 char *text_clean_string(char *out, size_t size, const char *text);
 
+/* Appends a name to a list such as "a, b". What does not fit is cut off. */
+void text_append(char *list, size_t size, const char *separator,
+                 const char *name);
+
 /* Returns the number of characters in clean text. */
 int text_width(const char *text);
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "live.h"
+#include "text.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -194,7 +195,7 @@ static const struct live_face face = {
     .columns = columns,
 };
 
-static int run_live(struct top *top) {
+static int show_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
@@ -210,48 +211,29 @@ static int run_live(struct top *top) {
 
 static int say_no_column(const struct top *top) {
   const struct top_figures *figures = &top->figures;
-  char names[512] = "";
-  size_t used = 0;
+  char names[512] = "row";
   for (size_t t = 0; t < figures->tables_len; t++)
     for (size_t c = 0; c < figures->tables[t].columns_len; c++)
-      if (used < sizeof(names))
-        used += (size_t)snprintf(names + used, sizeof(names) - used, ", %s",
-                                 figures->tables[t].columns[c].title);
-  return say_failure(COMMAND, "--sort: unknown field '%s'; choose row%s",
+      text_append(names, sizeof(names), ", ",
+                  figures->tables[t].columns[c].title);
+  return say_failure(COMMAND, "--sort: unknown field '%s'; choose %s",
                      top->options->sort, names);
 }
 
-static int begin(struct top *top) {
+static int run(struct top *top) {
+  const struct region_directory *directory =
+      region_reader_directory(top->reader);
+  const char *table = top->options->table;
+  if (table != NULL && target_table(directory, table) < 0)
+    return target_no_table(COMMAND, directory, table);
   int status = take_region(top);
-  if (status == 0)
-    status = read_tables(top);
-  if (status == 0)
-    return TOOL_OK;
   if (status == -ENOENT)
     return say_no_column(top);
-  return say_failure(COMMAND, "%s", why_failed(status));
-}
-
-static int run(const struct top_options *options, const char *region) {
-  struct top top = {
-      .options = options,
-      .figures = {.interval_s = options->interval_s, .alive = true}};
-  int status = target_open(COMMAND, region, &top.reader);
-  if (status != TOOL_OK)
-    return status;
-  if (options->table != NULL &&
-      target_table(region_reader_directory(top.reader), options->table) < 0) {
-    status = target_no_table(COMMAND, region_reader_directory(top.reader),
-                             options->table);
-    goto cleanup;
-  }
-  status = begin(&top);
-  if (status == TOOL_OK)
-    status = run_live(&top);
-cleanup:
-  close_tables(&top);
-  region_reader_close(top.reader);
-  return status;
+  if (status == 0)
+    status = read_tables(top);
+  if (status != 0)
+    return say_failure(COMMAND, "%s", why_failed(status));
+  return show_live(top);
 }
 
 static int top_main(int argc, char **argv) {
@@ -261,7 +243,16 @@ static int top_main(int argc, char **argv) {
   if (status >= 0)
     return status;
   stop_catch();
-  return run(&options, argv[optind]);
+  struct top top = {
+      .options = &options,
+      .figures = {.interval_s = options.interval_s, .alive = true}};
+  status = target_open(COMMAND, argv[optind], &top.reader);
+  if (status != TOOL_OK)
+    return status;
+  status = run(&top);
+  close_tables(&top);
+  region_reader_close(top.reader);
+  return status;
 }
 
 const struct command top_command = {

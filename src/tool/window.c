@@ -77,10 +77,15 @@ int window_write(FILE *out, struct window window,
  * Colour
  */
 
-bool colour_wanted(void) {
-  const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+bool is_terminal(void) {
+  const char *term = getenv("TERM");
   return isatty(STDOUT_FILENO) && term != NULL && *term != '\0' &&
-         strcmp(term, "dumb") != 0 && (no_color == NULL || *no_color == '\0');
+         strcmp(term, "dumb") != 0;
+}
+
+bool colour_wanted(void) {
+  const char *no_color = getenv("NO_COLOR");
+  return is_terminal() && (no_color == NULL || *no_color == '\0');
 }
 
 /* Colours of ECMA-48. */

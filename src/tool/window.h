@@ -30,7 +30,11 @@ int window_write(FILE *out, struct window window,
                               struct window window),
                  const void *figures);
 
-/* True on a terminal, unless TERM is dumb or NO_COLOR is set (no-color.org). */
+/* True if stdout is a terminal that understands escape sequences (TERM is not
+ * "dumb"). */
+bool is_terminal(void);
+
+/* True on such a terminal, unless NO_COLOR is set (no-color.org). */
 bool colour_wanted(void);
 
 enum paint {

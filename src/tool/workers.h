@@ -23,7 +23,9 @@ struct workers {
   struct worker *workers; /* the workers attached now */
   size_t count;
   double interval_s; /* time between the last two reads; NaN after the first */
-  struct workers_past *past;
+  uint64_t read_ns;  /* 0 before the first read */
+  uint32_t slots;
+  struct past_slot *past; /* [slots] */
 };
 
 /* Returns 0 or -ENOMEM. */

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "tool/load_print.h"
+#include "tool/load.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,13 @@
-/* load_options: the options of `percore load`, used by its three ways of
- * measuring (live, --compare, -- COMMAND). */
-#ifndef PERCORE_LOAD_OPTIONS_H
-#define PERCORE_LOAD_OPTIONS_H
+/* load: what the three ways of running `percore load` share: live, --compare,
+ * and -- COMMAND. */
+#ifndef PERCORE_LOAD_H
+#define PERCORE_LOAD_H
 
 #include "cycles/engine.h"
 #include "cycles/figures.h"
+#include "window.h"
+
+#include <stdio.h>
 
 struct load_options {
   double interval_s;     /* 0 if not given */
@@ -25,15 +28,30 @@ extern const struct figures_options load_figures;
  * the extremes, and no longer than the plugin's windows. */
 uint64_t load_sample_interval_ns(double interval_s);
 
-/* Error message if nothing can be shown. */
+/* The message if nothing can be shown. */
 #define LOAD_NO_SOURCE                                                         \
   "no source of loads works here: see 'percore doctor' for reasons and advice"
 
-/* Runs `percore load --compare`. */
+/* Runs `percore load --compare`. Returns the exit status. */
 int compare_run(const struct load_options *options, struct machine *machine);
 
 /* Runs `percore load -- COMMAND`. Returns the exit status of the command. */
 int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words);
+
+/* ---------------------------------------------------------------------------
+ * Writing a struct snapshot. Both functions return 0 or -ENOMEM.
+ */
+
+/* Writes a table that fits the window. A narrow window leaves out the columns
+ * of least interest. In a low window, several cores share a line; if they still
+ * do not fit, only the busiest cores are shown, and a line says so. */
+int load_table_write(FILE *out, const void *snapshot, struct window window);
+
+/* Returns the number of columns that window.sort can choose. */
+size_t load_table_columns(const void *snapshot);
+
+/* Writes one document in one line. */
+int load_json_write(FILE *out, const void *snapshot);
 
 #endif
