@@ -64,11 +64,13 @@ static void list_choices(char *text, size_t size,
                 argument->choice(i));
 }
 
-static int print_help(const struct command *command) {
+int arguments_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
   int width = 0;
-  printf("Usage: percore %s %s\n", command->name, command->usage);
+  char name[SAY_NAME_SIZE];
+  say_name(name, sizeof(name), command->name);
+  printf("Usage: %s %s\n", name, command->usage);
   text_wrap(stdout, command->about, 0, HELP_WIDTH);
   fputc('\n', stdout);
   for (int pass = 0; pass < 2; pass++)
@@ -207,7 +209,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
   for (int letter; (letter = getopt_long(argc, argv, tables.letters,
                                          tables.options, NULL)) != -1;) {
     if (letter == 'h')
-      return print_help(command);
+      return arguments_help(command);
     if (letter == 'V')
       return say_version();
     if (letter == '?') /* getopt has already printed what is wrong */

@@ -39,7 +39,7 @@ struct soak {
   int core;
   uint64_t total_ns;
   uint64_t lost_ns;
-  uint64_t gaps;
+  uint64_t interruptions;
 };
 
 /* SCHED_IDLE yields only to tasks in the same scheduling group. */
@@ -80,7 +80,7 @@ static struct soak soak_for(int core, uint64_t duration_ns) {
     uint64_t now_ns = monotonic_ns();
     if (now_ns - last_ns > step_ns + GAP_NS) {
       soak.lost_ns += now_ns - last_ns - step_ns;
-      soak.gaps++;
+      soak.interruptions++;
     }
     last_ns = now_ns;
   }
@@ -116,9 +116,10 @@ static double floor_of(const struct soak *soak) {
 }
 
 static int write_text(const struct soak *soak) {
-  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
+  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64
+         " interruptions\n",
          soak->core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
-         soak->gaps);
+         soak->interruptions);
   return 0;
 }
 
@@ -129,7 +130,7 @@ static int write_json(const struct soak *soak) {
   json_integer(json, "core", soak->core);
   json_number(json, "interval_s", (double)soak->total_ns / 1e9);
   json_number(json, "load_floor", floor_of(soak));
-  json_unsigned(json, "pieces", soak->gaps);
+  json_unsigned(json, "interruptions", soak->interruptions);
   return json_end(json);
 }
 
