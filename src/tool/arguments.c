@@ -55,7 +55,7 @@ void arguments_print_row(FILE *out, const char *left, int left_width,
   text_wrap(out, right, left_width + 4, HELP_WIDTH);
 }
 
-/* Writes "auto, tsc or time-enabled". */
+/* Lists the choices of an option, such as "auto, tsc or time-enabled". */
 static void list_choices(char *text, size_t size,
                          const struct argument *argument) {
   text[0] = '\0';
@@ -226,7 +226,8 @@ int arguments_read(const struct command *command, int argc, char **argv,
  * Completion
  */
 
-/* Returns the option whose value comes after this word, or NULL. */
+/* Returns the option that takes the next word as its value. Returns NULL if the
+ * word is not such an option. */
 static const struct argument *waiting_for_value(const struct command *command,
                                                 const char *word) {
   const struct argument *argument;

@@ -122,8 +122,8 @@ static int wider(int width, const char *text) {
   return wanted > width ? wanted : width;
 }
 
-/* Makes columns as wide as their longest text. Rows are not known in advance:
- * if a later tile has a longer name, the columns shift there. */
+/* Makes columns as wide as their longest text. The names in later tiles are not
+ * known yet: if a later tile has a longer name, its lines are wider. */
 static void widen(struct dump *dump, const struct region_tile *tile) {
   char name[REGION_ROW_NAME_SIZE], text[sizeof(name) * TEXT_GROWTH];
   const struct percore_table *table = &dump->directory->described[tile->table];
@@ -146,7 +146,8 @@ static void write_heading(const struct dump *dump) {
          "unit");
 }
 
-/* What the values of a row on one core, or over all cores, have in common. */
+/* What all lines about one row on one core (or over all cores) have in common.
+ */
 struct place {
   const struct dump *dump;
   const char *table;
@@ -272,7 +273,8 @@ static void put_field(struct json *json, const struct percore_field *field) {
   json_close_object(json);
 }
 
-/* Leaves the table and the array of its rows open. */
+/* Writes all members of a table except its rows. The caller writes the rows,
+ * and closes the array and the table. */
 static void put_table_about(const struct dump *dump, uint32_t t) {
   const struct percore_table *table = &dump->directory->described[t];
   struct json *json = dump->json;
@@ -354,8 +356,8 @@ static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
   }
 }
 
-/* Returns 0, or -errno after printing it; -EPIPE if nobody reads the output any
- * more. */
+/* Returns 0, -EPIPE if the output was closed, -EINTR if told to stop, or
+ * another -errno after printing it. */
 static int dump_rows(struct dump *dump, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
     region_tile_read(dump->reader, tile, first);

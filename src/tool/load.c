@@ -118,7 +118,7 @@ struct sampling {
 static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
   while (true) {
     struct snapshot *snapshot;
-    if (live_follow(live)) /* drop samples taken during a pause */
+    if (live_follow(live)) /* drop the snapshots taken during a pause */
       while ((snapshot = sampler_take(sampler)) != NULL)
         snapshot_free(snapshot);
     if (stop_requested())

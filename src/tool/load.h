@@ -1,5 +1,5 @@
-/* load: what the three ways of running `percore load` share: live, --compare,
- * and -- COMMAND. */
+/* load: shared by the three ways of running `percore load`: live, with
+ * --compare, and with -- COMMAND. */
 #ifndef PERCORE_LOAD_H
 #define PERCORE_LOAD_H
 
@@ -23,9 +23,10 @@ struct engine_options load_engine_options(const struct load_options *options,
                                           struct journal journal);
 extern const struct figures_options load_figures;
 
-/* Returns the length of the windows for minimum and maximum: a quarter of the
- * interval, but long enough that the 10 ms steps of /proc/stat do not dominate
- * the extremes, and no longer than the plugin's windows. */
+/* Returns the length of the windows from which the minimum and the maximum load
+ * are taken: a quarter of the interval, but long enough that the 10 ms steps of
+ * /proc/stat do not dominate the extremes, and no longer than the plugin's
+ * windows. */
 uint64_t load_sample_interval_ns(double interval_s);
 
 /* The message if nothing can be shown. */
@@ -43,15 +44,16 @@ int load_command_run(const struct load_options *options,
  * Writing a struct snapshot. Both functions return 0 or -ENOMEM.
  */
 
-/* Writes a table that fits the window. A narrow window leaves out the columns
- * of least interest. In a low window, several cores share a line; if they still
- * do not fit, only the busiest cores are shown, and a line says so. */
+/* Writes a table that fits the window. In a narrow window, the columns of least
+ * interest are left out. In a low window, several cores share a line; if they
+ * still do not fit, only the busiest cores are shown, and a line reports how
+ * many. */
 int load_table_write(FILE *out, const void *snapshot, struct window window);
 
-/* Returns the number of columns that window.sort can choose. */
+/* Returns how many columns the table can be sorted by. */
 size_t load_table_columns(const void *snapshot);
 
-/* Writes one document in one line. */
+/* Writes the snapshot as one JSON document. */
 int load_json_write(FILE *out, const void *snapshot);
 
 #endif

@@ -65,10 +65,10 @@ enum {
 static const struct column {
   const char *title;
   int width;          /* negative: flush left */
-  int interest;       /* the columns of least interest go first */
-  const char *format; /* NULL: the source */
+  int interest;       /* columns with low values are left out first */
+  const char *format; /* NULL for the source */
   double scale;
-  size_t figure; /* the offset of a double; unused for core and source */
+  size_t figure; /* offset of a double; not used for core and source */
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
@@ -84,13 +84,14 @@ static const struct column {
 };
 #define INTEREST_MAX 10
 
-/* The first column, the core, is the default order. */
+/* The table is sorted by core by default, so that column does not count here.
+ */
 size_t load_table_columns(const void *snapshot) {
   (void)snapshot;
   return COLUMNS - 1;
 }
 
-/* NAN if unknown. */
+/* Returns NAN if the value is unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
   if (column == COLUMN_CORE)
     return core->core;
@@ -110,7 +111,7 @@ static void put_cell(char cell[CELL_SIZE], size_t column,
                 value_of(core, column));
 }
 
-/* A column that is flush left is preceded by two blanks. */
+/* Two blanks precede a column that is flush left. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
@@ -139,7 +140,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   }
 }
 
-/* Percentages from which on a load is painted. */
+/* Loads of at least this many percent are coloured. */
 #define LOAD_WARN 70.0
 #define LOAD_BAD 90.0
 
@@ -154,7 +155,7 @@ static void write_cell(FILE *out, const struct window *window,
                        const struct column *column, enum paint paint,
                        const char *text) {
   if (column->width < 0)
-    fputs("  ", out); /* always the last column */
+    fputs("  ", out); /* the last column */
   paint_pad(out, window->colour, paint, text,
             column->width < 0 ? 0 : column->width);
 }
@@ -216,8 +217,8 @@ static bool sorts(const struct window *window) {
   return window->sort > 0 && window->sort < COLUMNS;
 }
 
-/* By default, the core column sorts in ascending and other columns in
- * descending order. */
+/* Unless reversed, the order is ascending for the core and descending for all
+ * other columns. */
 static struct order order_of(const struct window *window) {
   size_t column = sorts(window) ? window->sort : COLUMN_CORE;
   return (struct order){column, (column == COLUMN_CORE) != window->reverse};
@@ -251,7 +252,8 @@ static void write_grid_cell(FILE *out, bool colour,
   fputc(core->online ? mark_of(core) : ' ', out);
 }
 
-/* Writes at most `lines` lines, filled column by column as in ls(1). */
+/* Writes at most `lines` lines. Cores follow each other down the columns, as
+ * files do in ls(1). */
 static void write_grid(FILE *out, struct cores *cores,
                        const struct window *window, int lines) {
   size_t across =
@@ -308,8 +310,8 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-/* How many of the shown cores were busy on average. Cores without a value count
- * as idle, unless no core has a value. */
+/* Returns how many of the shown cores were busy on average. Cores without a
+ * value count as idle, unless no core has a value. */
 static double busy_cores(const struct snapshot *snapshot,
                          const struct window *window, size_t period) {
   if (window->cores == NULL)

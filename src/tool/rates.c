@@ -83,7 +83,8 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
  * One value
  */
 
-/* The cells of one copy of a row: now, at the last read, and at its birth. */
+/* The cells of one copy of a row (its totals, or the cells of one core): now,
+ * at the last read, and when the row was added (its births). */
 struct copy {
   const uint64_t *now;
   const uint64_t *before; /* NULL: unknown */
@@ -133,8 +134,9 @@ static double value_of(const struct rates *rates,
  * One row
  */
 
-/* If a row holds another object than at the last read, the object was added
- * since then and counts from its birth. At the first read, nothing is known. */
+/* If a row holds another object than at the last read, that object was added
+ * since, and has counted from its births. At the first read, earlier counts are
+ * unknown. */
 static struct copy total_copy(const struct rates *rates, uint32_t i) {
   const struct rates_past *past = &rates->past;
   const struct region_tile *tile = &rates->tile;
@@ -150,8 +152,8 @@ static struct copy total_copy(const struct rates *rates, uint32_t i) {
   return copy;
 }
 
-/* Single cores have no births: only the first object of a row is known to begin
- * at 0. */
+/* Single cores have no births. Only the first object of a row is known to have
+ * counted from 0. */
 static struct copy core_copy(const struct rates *rates, uint32_t i,
                              uint32_t core) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
@@ -224,7 +226,8 @@ static void sift_up(struct rate_row *heap, size_t at) {
     swap_rows(&heap[(at - 1) / 2], &heap[at]);
 }
 
-/* Returns where to keep a row with this key; NULL if it is not kept. */
+/* Returns where to keep a row with this key, or NULL if its key is too small.
+ */
 static struct rate_row *place_for(struct rates *rates, double key,
                                   uint32_t row) {
   struct rate_row wanted = {.key = key, .row = row};

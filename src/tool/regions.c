@@ -79,7 +79,7 @@ static void put_json(struct json *json, const struct listed *listed) {
  * The command
  */
 
-/* error: the errno of reading the directory, or 0. */
+/* `error` is the errno if the directory could not be read, otherwise 0. */
 static int show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
   if (json == NULL)

@@ -50,8 +50,8 @@ static int say_refused(const char *region, const char *table, int error) {
                        "with PERCORE_NO_RESET",
                        table, region);
   default:
-    return say_failure(COMMAND, "%s, table %s: %s", region, table,
-                       strerror(error));
+    return say_failure(COMMAND, "cannot reset table %s of %s: %s", table,
+                       region, strerror(error));
   }
 }
 

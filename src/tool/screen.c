@@ -57,12 +57,13 @@ static void measure(struct screen *screen) {
  * Keys
  */
 
-/* A background process that changes the modes of a terminal is stopped. */
+/* The kernel stops a background process that changes the modes of its terminal.
+ */
 static bool in_foreground(void) {
   return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* Leaves the keys that send signals enabled (Ctrl-C, Ctrl-Z). */
+/* Keys that send signals (Ctrl-C, Ctrl-Z) still do. */
 static void begin_keys(struct screen *screen) {
   if (screen->reads_keys || !in_foreground() ||
       tcgetattr(STDIN_FILENO, &screen->cooked) != 0)

@@ -14,7 +14,8 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names this limit */
+/* the message in why_failed states this limit */
+#define PAST_BYTES_MOST (UINT64_C(4) << 30)
 
 struct top_options {
   const char *table, *sort;
@@ -45,7 +46,8 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
-  const struct window *view; /* the order chosen by the keys; NULL: none */
+  /* the order chosen with keys; NULL before the first table */
+  const struct window *view;
 };
 
 /* ---------------------------------------------------------------------------
@@ -113,8 +115,8 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* Returns the number of columns of all tables; the keys cycle through all
- * tables. */
+/* Returns the number of columns of all tables together: the keys go through the
+ * columns of one table after the other. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;
@@ -147,8 +149,8 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* 0 or -errno. Reads a producer that has ended once more, and starts over with
- * its successor. */
+/* Reads the region; if its producer has ended, for the last time. Starts over
+ * with the region of a new producer. Returns 0 or -errno. */
 static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
   enum region_event event = region_reader_refresh(top->reader);
@@ -158,7 +160,7 @@ static int read_region(struct top *top) {
   figures->why = region_reader_error(top->reader);
   if (!figures->alive)
     return 0;
-  /* The successor may lack the field that rows are sorted by. */
+  /* The new region may lack the field that rows are sorted by. */
   int status = event == REGION_CAME ? take_region(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }

@@ -13,7 +13,7 @@
  */
 
 /* Divides by 1000 until at most three digits come before the point, and writes
- * three digits and the unit that is left. */
+ * three digits and the unit. Each unit is 1000 times the unit before it. */
 static void put_scaled(char text[SHORT_TEXT_SIZE], double value,
                        const char *const *units, size_t units_len) {
   size_t unit = 0;
@@ -144,13 +144,13 @@ static int width_of(const struct rate_column *column) {
  * Rows
  */
 
-/* A table of rates, and the part of it that fits. */
+/* A table of rates, and how much of the table fits. */
 struct sheet {
   FILE *out;
   const struct window *window;
   const struct rates *rates;
   double ns_per_cycle;
-  size_t columns, rows; /* how many are shown */
+  size_t columns, rows; /* the numbers of columns and rows that are shown */
   int name_width;
 };
 
@@ -166,7 +166,8 @@ static size_t columns_that_fit(const struct rates *rates, int width) {
   return c;
 }
 
-/* As wide as the longest name, where the columns leave room for it. */
+/* Returns the width of the longest name, or the width that the columns leave.
+ */
 static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
   int wanted = NAME_WIDTH, room = sheet->window->width;
@@ -289,7 +290,7 @@ static size_t rows_that_fit(const struct rates *rates, int lines,
   return rates->rows_len < room ? rates->rows_len : room;
 }
 
-/* lines: the room for the table; 0 means unlimited. */
+/* The table may take this many lines; 0 means unlimited. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
                        const struct window *window) {

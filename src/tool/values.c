@@ -43,7 +43,7 @@ int tile_open(struct region_tile *tile, const struct region_reader *reader,
   enum {
     BYTES = 4 << 20,
     MOST = 8192,
-    TOTALS = 3 /* also read births and resets */
+    TOTALS = 3 /* totals, births and resets */
   };
   const struct region_directory *directory = region_reader_directory(reader);
   const struct region_table *layout = &directory->tables[table];

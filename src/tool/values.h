@@ -5,7 +5,7 @@
 #include "json.h"
 #include "region/reader.h"
 
-/* A field of a table: its layout, and the producer's description. */
+/* A field of a table: its layout in memory, and the producer's description. */
 struct field_ref {
   const struct region_field *layout;
   const struct percore_field *described;
@@ -37,7 +37,7 @@ int tile_open(struct region_tile *tile, const struct region_reader *reader,
 const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
                                 uint32_t core);
 
-/* The percentiles shown for a histogram. */
+/* The percentiles that are shown for a histogram. */
 enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;

@@ -15,8 +15,8 @@ struct worker {
   /* Shares of the thread's time, 0 to 1; NaN: unknown. */
   double useful, slept;
   double polls_per_s, items_per_s;
-  double empty;   /* share of its polls that handled nothing */
-  double stuck_s; /* how long it has been awake without a poll */
+  double empty;   /* the share of polls that handled nothing */
+  double stuck_s; /* how long the thread has been awake without a poll */
 };
 
 struct workers {
