@@ -13,12 +13,10 @@
 
 #define HELP_WIDTH 79
 
-const struct argument argument_json[1] = {
-    {.letter = 'j',
-     .name = "json",
-     .type = ARGUMENT_FLAG,
-     .help = ARGUMENT_JSON_HELP},
+struct json_option {
+  bool json;
 };
+const struct argument argument_json[1] = {ARGUMENT_JSON(struct json_option)};
 
 static const struct argument common[] = {
     {.letter = 'h', .name = "help", .help = "print this help"},
@@ -136,8 +134,9 @@ static int take_cores(const char *command, const struct argument *argument,
   if (status == 0 && core_set_count(cores) > 0)
     return TOOL_OK;
   if (status == -ERANGE)
-    return say_usage(command, "--%s: '%s' has cores beyond %d", argument->name,
-                     text, CORES_MAX - 1);
+    return say_usage(command,
+                     "--%s: '%s' has a core above %d, the highest number",
+                     argument->name, text, CORES_MAX - 1);
   return say_usage(command,
                    "--%s: '%s' is not a list of cores in rising order, such as "
                    "0-3,8",

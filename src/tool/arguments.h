@@ -53,9 +53,9 @@ struct command {
   }
 
 /* Options that several subcommands have. */
-#define ARGUMENT_JSON_HELP "print JSON, one document per line, instead of text"
 #define ARGUMENT_JSON(options)                                                 \
-  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL, ARGUMENT_JSON_HELP)
+  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
+           "print JSON, one document per line, instead of text")
 /* For commands whose only option is --json, which then sets a bool. */
 extern const struct argument argument_json[1];
 #define INTERVAL_DEFAULT_S 2.0

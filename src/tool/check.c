@@ -121,9 +121,9 @@ static int check_file(struct check *check) {
   struct region_fault fault;
   int fd = open_file(check->target);
   if (fd < 0)
-    return say_failure(COMMAND, "%s: %s", check->target,
-                       errno == EINVAL ? "neither the name of a region nor a "
-                                         "regular file"
+    return say_failure(COMMAND, "cannot read %s: %s", check->target,
+                       errno == EINVAL ? "it is neither the name of a region "
+                                         "nor a regular file"
                                        : strerror(errno));
   bool memfd = is_memfd(fd), sealed = region_is_sealed(fd);
   if (region_reader_open_file(&check->reader, fd, &fault) == 0)
@@ -131,7 +131,7 @@ static int check_file(struct check *check) {
   else if (fault.rule != REGION_NO_RULE)
     refuse(check, &fault);
   else
-    return say_failure(COMMAND, "%s: %s", check->target,
+    return say_failure(COMMAND, "cannot read %s: %s", check->target,
                        fault.text[0] != '\0' ? fault.text
                                              : strerror(fault.error));
   check->verdict[REGION_RULES_HANDOVER] = UNCHECKED;

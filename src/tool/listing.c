@@ -125,9 +125,7 @@ int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
   if (region_reader_directory(reader) != NULL)
     return 0;
   const struct region_fault *fault = region_reader_fault(reader);
-  char text[REGION_FAULT_LINE];
-  region_fault_text(fault, text);
-  snprintf(reason, LISTED_WHY_SIZE, "%s", text);
+  region_fault_text(fault, reason);
   return fault->error;
 }
 

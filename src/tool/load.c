@@ -186,7 +186,7 @@ static int load_main(int argc, char **argv) {
     return TOOL_USAGE;
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
-    return say_failure(COMMAND, "%s", strerror(errno));
+    return say_failure(COMMAND, "cannot read loads: %s", strerror(errno));
   stop_catch();
   if (options.interval_s == 0)
     options.interval_s = INTERVAL_DEFAULT_S;

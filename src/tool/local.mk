@@ -4,7 +4,7 @@ percore_SOURCES = src/tool/main.c
 percore_LDADD = libcommand.la
 man_MANS += src/tool/percore.1
 CLEANFILES += src/tool/percore.1
-# All but main(), so that tests can link it.
+# Everything except main(), so that unit tests can link it.
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \

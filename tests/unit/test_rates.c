@@ -58,7 +58,7 @@ static void count(uint32_t row, uint64_t packets) {
   percore_add(cells, PACKETS, packets);
 }
 
-/* Reads after this many seconds have passed. */
+/* Reads the rows as if this many seconds had passed. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
@@ -240,7 +240,7 @@ static void more_cells_than_the_limit_are_refused(void **state) {
                    -EFBIG);
 }
 
-/* The counter of a faulty producer decreases. */
+/* Only a counter of a faulty producer decreases. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
