@@ -47,7 +47,7 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  */
 
 enum {
-  COLUMN_CORE,
+  COLUMN_CORE, /* the default order: window.sort is 0 */
   COLUMN_LOAD,
   COLUMN_MIN,
   COLUMN_MAX,
@@ -213,17 +213,6 @@ static int by_order(const void *left, const void *right, void *argument) {
   return a->core - b->core;
 }
 
-static bool sorts(const struct window *window) {
-  return window->sort > 0 && window->sort < COLUMNS;
-}
-
-/* Unless reversed, the order is ascending for the core and descending for all
- * other columns. */
-static struct order order_of(const struct window *window) {
-  size_t column = sorts(window) ? window->sort : COLUMN_CORE;
-  return (struct order){column, (column == COLUMN_CORE) != window->reverse};
-}
-
 static void sort_cores(struct cores *cores, struct order order) {
   qsort_r(cores->core, cores->len, sizeof(*cores->core), by_order, &order);
 }
@@ -291,7 +280,7 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
     fprintf(out, "every %g s", (double)snapshot->interval_ns / 1e9);
   else
     fprintf(out, "over %.3f s", (double)snapshot->covered_ns / 1e9);
-  if (sorts(window))
+  if (window->sort > 0)
     fprintf(out, ", by %s", columns[window->sort].title);
   fputc('\n', out);
 }
@@ -379,7 +368,10 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   for (size_t i = 0; i < snapshot->cores_len; i++)
     if (window_shows_core(window, snapshot->cores[i].core))
       cores.core[cores.len++] = &snapshot->cores[i];
-  sort_cores(&cores, order_of(window));
+  /* Unless reversed, the core is in ascending order, all other columns in
+   * descending order. */
+  bool rising = (window->sort == COLUMN_CORE) != window->reverse;
+  sort_cores(&cores, (struct order){window->sort, rising});
   if (window->height <= 0 || (int)cores.len + 1 <= lines_left)
     write_lines(out, snapshot, &cores, window);
   else
