@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 /* If two readings of the clock are further apart than the closest pair by this
- * much and by the closest pair's own distance, something else ran in between. */
+ * much and by the closest pair's own distance, something else ran in between.
+ */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
@@ -59,7 +60,7 @@ int soak_core(struct soak *soak, int core, uint64_t duration_ns,
       if (sched_getcpu() != core)
         return -ENODEV;
       soak->lost_ns += next_ns - last_ns - step_ns;
-      soak->gaps++;
+      soak->interruptions++;
     }
     last_ns = next_ns;
   }

@@ -10,7 +10,7 @@
 struct soak {
   uint64_t total_ns;
   uint64_t lost_ns; /* time that other work took */
-  uint64_t gaps;    /* how often the thread was interrupted */
+  uint64_t interruptions;
 };
 
 /* Moves the calling thread to the core and into SCHED_IDLE, where it remains,

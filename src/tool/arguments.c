@@ -13,12 +13,10 @@
 
 #define HELP_WIDTH 79
 
-const struct argument argument_json[1] = {
-    {.letter = 'j',
-     .name = "json",
-     .type = ARGUMENT_FLAG,
-     .help = ARGUMENT_JSON_HELP},
+struct json_option {
+  bool json;
 };
+const struct argument argument_json[1] = {ARGUMENT_JSON(struct json_option)};
 
 static const struct argument common[] = {
     {.letter = 'h', .name = "help", .help = "print this help"},
@@ -55,24 +53,22 @@ void arguments_print_row(FILE *out, const char *left, int left_width,
   text_wrap(out, right, left_width + 4, HELP_WIDTH);
 }
 
-/* Writes "auto, tsc or time-enabled". */
+/* Lists the choices of an option, such as "auto, tsc or time-enabled". */
 static void list_choices(char *text, size_t size,
                          const struct argument *argument) {
-  size_t used = 0;
   text[0] = '\0';
-  for (int i = 0; argument->choice(i) != NULL && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s",
-                             i == 0                            ? ""
-                             : argument->choice(i + 1) != NULL ? ", "
-                                                               : " or ",
-                             argument->choice(i));
+  for (int i = 0; argument->choice(i) != NULL; i++)
+    text_append(text, size, argument->choice(i + 1) != NULL ? ", " : " or ",
+                argument->choice(i));
 }
 
-static int print_help(const struct command *command) {
+int arguments_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
   int width = 0;
-  printf("Usage: percore %s %s\n", command->name, command->usage);
+  char name[SAY_NAME_SIZE];
+  say_name(name, sizeof(name), command->name);
+  printf("Usage: %s %s\n", name, command->usage);
   text_wrap(stdout, command->about, 0, HELP_WIDTH);
   fputc('\n', stdout);
   for (int pass = 0; pass < 2; pass++)
@@ -98,22 +94,24 @@ static int print_help(const struct command *command) {
  * Values
  */
 
-static bool take_number(const struct argument *argument, const char *text,
-                        double *value) {
+static int take_number(const char *command, const struct argument *argument,
+                       const char *text, void *into) {
+  bool is_whole = argument->type == ARGUMENT_WHOLE;
   char *end;
   errno = 0;
-  *value = strtod(text, &end);
-  return errno == 0 && end != text && *end == '\0' && isfinite(*value) &&
-         *value >= argument->min && *value <= argument->max &&
-         (argument->type != ARGUMENT_WHOLE || *value == floor(*value));
-}
-
-static int say_number(const char *command, const struct argument *argument,
-                      const char *text) {
-  return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
-                   argument->name, text,
-                   argument->type == ARGUMENT_WHOLE ? "whole " : "",
-                   argument->min, argument->max);
+  double value = strtod(text, &end);
+  bool is_valid = errno == 0 && end != text && *end == '\0' &&
+                  value >= argument->min && value <= argument->max &&
+                  (!is_whole || value == floor(value));
+  if (!is_valid)
+    return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
+                     argument->name, text, is_whole ? "whole " : "",
+                     argument->min, argument->max);
+  if (is_whole)
+    *(uint64_t *)into = (uint64_t)value;
+  else
+    *(double *)into = value;
+  return TOOL_OK;
 }
 
 static int take_choice(const char *command, const struct argument *argument,
@@ -136,8 +134,9 @@ static int take_cores(const char *command, const struct argument *argument,
   if (status == 0 && core_set_count(cores) > 0)
     return TOOL_OK;
   if (status == -ERANGE)
-    return say_usage(command, "--%s: '%s' has cores beyond %d", argument->name,
-                     text, CORES_MAX - 1);
+    return say_usage(command,
+                     "--%s: '%s' has a core above %d, the highest number",
+                     argument->name, text, CORES_MAX - 1);
   return say_usage(command,
                    "--%s: '%s' is not a list of cores in rising order, such as "
                    "0-3,8",
@@ -147,7 +146,6 @@ static int take_cores(const char *command, const struct argument *argument,
 static int take(const char *command, const struct argument *argument,
                 const char *text, void *options) {
   void *into = (char *)options + argument->offset;
-  double number;
   switch (argument->type) {
   case ARGUMENT_FLAG:
     *(bool *)into = true;
@@ -155,14 +153,8 @@ static int take(const char *command, const struct argument *argument,
   case ARGUMENT_TEXT:
     return take_choice(command, argument, text, into);
   case ARGUMENT_NUMBER:
-    return take_number(argument, text, into)
-               ? TOOL_OK
-               : say_number(command, argument, text);
   case ARGUMENT_WHOLE:
-    if (!take_number(argument, text, &number))
-      return say_number(command, argument, text);
-    *(uint64_t *)into = (uint64_t)number;
-    return TOOL_OK;
+    return take_number(command, argument, text, into);
   case ARGUMENT_CORES:
     return take_cores(command, argument, text, into);
   }
@@ -216,7 +208,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
   for (int letter; (letter = getopt_long(argc, argv, tables.letters,
                                          tables.options, NULL)) != -1;) {
     if (letter == 'h')
-      return print_help(command);
+      return arguments_help(command);
     if (letter == 'V')
       return say_version();
     if (letter == '?') /* getopt has already printed what is wrong */
@@ -233,7 +225,8 @@ int arguments_read(const struct command *command, int argc, char **argv,
  * Completion
  */
 
-/* Returns the option whose value comes after this word, or NULL. */
+/* Returns the option that takes the next word as its value. Returns NULL if the
+ * word is not such an option. */
 static const struct argument *waiting_for_value(const struct command *command,
                                                 const char *word) {
   const struct argument *argument;

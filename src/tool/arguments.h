@@ -18,7 +18,8 @@ struct argument {
   char letter;
   const char *name;
   enum argument_type type;
-  const char *value; /* what --help calls the value; NULL for a flag */
+  /* what --help calls the value, such as "N"; NULL for a flag */
+  const char *value;
   const char *help;
   size_t offset; /* offset of the option in the struct of options */
   double min, max;
@@ -34,15 +35,15 @@ struct command {
   size_t arguments_len;
   /* Limits on the number of arguments other than options. */
   int words_min, words_max;
-  const char *words_missing; /* message if there are too few arguments */
+  const char *words_missing; /* the message if there are too few arguments */
   /* argv[0] is the name of the subcommand. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };
 
 #define ARGUMENTS(table) (table), sizeof(table) / sizeof((table)[0])
 
-/* An option that sets `member` of the struct `options`. More members of struct
- * argument may follow. */
+/* Initializes an option that sets `member` of the struct `options`. Further
+ * members of struct argument, such as .min, may follow. */
 #define ARGUMENT(options, member, option_letter, option_name, option_type,     \
                  value_name, text, ...)                                        \
   {                                                                            \
@@ -52,10 +53,10 @@ struct command {
   }
 
 /* Options that several subcommands have. */
-#define ARGUMENT_JSON_HELP "print JSON, one document per line, instead of text"
 #define ARGUMENT_JSON(options)                                                 \
-  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL, ARGUMENT_JSON_HELP)
-/* The same for commands without other options: sets a bool. */
+  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
+           "print JSON, one document per line, instead of text")
+/* For commands whose only option is --json, which then sets a bool. */
 extern const struct argument argument_json[1];
 #define INTERVAL_DEFAULT_S 2.0
 #define ARGUMENT_INTERVAL(options)                                             \
@@ -66,11 +67,14 @@ extern const struct argument argument_json[1];
   ARGUMENT(options, count, 'n', "count", ARGUMENT_WHOLE, "N",                  \
            "end after N tables", .min = 1, .max = 1e15)
 
-/* Parses the options into *options; the other arguments are then argv[optind]
- * to argv[argc - 1]. Returns -1 if the command should run, otherwise the exit
- * status (after --help, --version, or an error message). */
+/* Parses the options into *options, and leaves the other arguments in
+ * argv[optind] to argv[argc - 1]. Returns -1 if the command should run,
+ * otherwise the exit status (after --help, --version, or an error message). */
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options);
+
+/* Prints --help. Returns TOOL_OK or TOOL_FAILURE. */
+int arguments_help(const struct command *command);
 
 /* Prints the candidates for the last word, one per line, some followed by a tab
  * and a description. `words` are the words after `percore`. The shell drops
@@ -78,7 +82,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
 void arguments_complete(const struct command *const *commands, size_t len,
                         char **words, int count);
 
-/* Prints "  left  right" and wraps the right column. */
+/* Prints a line of two columns, and wraps the text of the right column. */
 void arguments_print_row(FILE *out, const char *left, int left_width,
                          const char *right);
 

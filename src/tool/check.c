@@ -1,4 +1,4 @@
-/* percore check: whether a region follows the rules of its format. */
+/* percore check: checks whether a region follows the rules of its format. */
 #include "base/array.h"
 #include "json.h"
 #include "region/audit.h"
@@ -18,7 +18,7 @@
 
 #define COMMAND "check"
 
-/* A fault, and the number of slots, rows or cells of its table that have it. */
+/* A fault, and how many slots, rows or cells of its table have that fault. */
 struct found {
   struct region_fault fault;
   uint64_t count;
@@ -44,7 +44,7 @@ struct check {
 static void add_fault(void *context, const struct region_fault *fault,
                       uint64_t count) {
   struct check *check = context;
-  if (fault->rule == REGION_NO_RULE || /* memory has run out before */
+  if (fault->rule == REGION_NO_RULE || /* the audit ran out of memory */
       !array_resize(&check->found, check->count + 1, sizeof(*check->found))) {
     check->out_of_memory = true;
     return;
@@ -53,8 +53,9 @@ static void add_fault(void *context, const struct region_fault *fault,
   check->verdict[region_rule_group(fault->rule)] = BROKEN;
 }
 
-/* Records the first fault that the reader found. After the header, the reader
- * checks the groups in no fixed order. */
+/* Records the fault for which the reader refused the region. The reader checks
+ * handover and header first, so their rules hold if the fault is in a later
+ * group. It checks the other groups in no fixed order: they stay unchecked. */
 static void refuse(struct check *check, const struct region_fault *fault) {
   enum region_rules broken = region_rule_group(fault->rule);
   for (int g = 0; g < REGION_RULES_STRINGS && g < (int)broken; g++)
@@ -120,9 +121,9 @@ static int check_file(struct check *check) {
   struct region_fault fault;
   int fd = open_file(check->target);
   if (fd < 0)
-    return say_failure(COMMAND, "%s: %s", check->target,
-                       errno == EINVAL ? "neither the name of a region nor a "
-                                         "regular file"
+    return say_failure(COMMAND, "cannot read %s: %s", check->target,
+                       errno == EINVAL ? "it is neither the name of a region "
+                                         "nor a regular file"
                                        : strerror(errno));
   bool memfd = is_memfd(fd), sealed = region_is_sealed(fd);
   if (region_reader_open_file(&check->reader, fd, &fault) == 0)
@@ -130,7 +131,7 @@ static int check_file(struct check *check) {
   else if (fault.rule != REGION_NO_RULE)
     refuse(check, &fault);
   else
-    return say_failure(COMMAND, "%s: %s", check->target,
+    return say_failure(COMMAND, "cannot read %s: %s", check->target,
                        fault.text[0] != '\0' ? fault.text
                                              : strerror(fault.error));
   check->verdict[REGION_RULES_HANDOVER] = UNCHECKED;

@@ -1,7 +1,7 @@
 /* percore load --compare: the main loop; methods.c does the work. */
 #include "compare.h"
 #include "live.h"
-#include "load_options.h"
+#include "load.h"
 #include "tool.h"
 
 #include <errno.h>

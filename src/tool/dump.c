@@ -1,13 +1,19 @@
-/* percore dump: prints every value of a region once. */
-#include "dump.h"
-
+/* percore dump: prints every value of a region once.
+ *
+ * Reads a few thousand rows at a time and writes each row at once, so that
+ * memory use does not grow with the number of rows. */
 #include "arguments.h"
+#include "json.h"
 #include "target.h"
+#include "text.h"
 #include "tool.h"
 #include "values.h"
+#include "window.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +25,7 @@ struct dump_options {
 
 static const struct argument arguments[] = {
     ARGUMENT(struct dump_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
-             "only this table"),
+             "print only this table"),
     ARGUMENT(struct dump_options, per_core, 'p', "per-core", ARGUMENT_FLAG,
              NULL, "also print the values of each core"),
     ARGUMENT_JSON(struct dump_options),
@@ -27,69 +33,341 @@ static const struct argument arguments[] = {
 
 #define COMMAND "dump"
 
-struct walk {
+struct dump {
   const struct dump_options *options;
   struct region_reader *reader;
   const struct region_directory *directory;
   struct json *json; /* NULL: write text */
+  /* Widths of the columns of the current table. */
+  int table_width, row_width, field_width;
 };
 
+/* A live row of a tile. */
+struct row {
+  const struct region_tile *tile;
+  uint32_t i;                          /* index of the row in the tile */
+  char name[REGION_ROW_NAME_SIZE];     /* untrusted bytes; "" if a single row */
+  uint64_t shown[PERCORE_MAX_COLUMNS]; /* counts since the last reset */
+};
+
+static const char *const storages[] = {"per core", "owned", "shared"};
+
+/* Returns false if the row is not live. */
+static bool read_name(const struct dump *dump, const struct region_tile *tile,
+                      uint32_t i, char name[REGION_ROW_NAME_SIZE]) {
+  return region_state(tile->generations[i]) == REGION_LIVE &&
+         region_reader_row_name(dump->reader, tile->table, tile->first_row + i,
+                                tile->generations[i], name);
+}
+
+/* True if the values of single cores are shown. */
+static bool shows_cores(const struct dump *dump, const struct region_tile *tile,
+                        uint32_t field) {
+  return tile->cores != NULL &&
+         (dump->options->per_core ||
+          !field_has_total(dump->directory, tile->table, field));
+}
+
 /* ---------------------------------------------------------------------------
- * Rows
+ * Text
  */
 
-/* In the table `core`, a sum over cores has no meaning. */
-enum { TABLE_CORE = 0 };
-
-static bool wants_cores(const struct walk *walk, uint32_t t) {
-  const struct region_directory *directory = walk->directory;
-  if (directory->tables[t].storage != PERCORE_PER_CORE)
-    return false;
-  bool wanted = walk->options->per_core || t == TABLE_CORE;
-  for (uint32_t f = 0; f < directory->tables[t].field_count; f++)
-    wanted |= !field_has_total(directory, t, f);
-  return wanted;
-}
-
-static void write_row(const struct walk *walk, const struct region_tile *tile,
-                      uint32_t i) {
-  char name[REGION_ROW_NAME_SIZE];
-  uint64_t shown[PERCORE_MAX_COLUMNS];
-  if (region_state(tile->generations[i]) != REGION_LIVE ||
-      !region_reader_row_name(walk->reader, tile->table, tile->first_row + i,
-                              tile->generations[i], name))
-    return;
-  for (uint32_t c = 0; c < tile->columns; c++)
-    shown[c] = region_row_shown(walk->directory, tile, i, c);
-  struct dump_row row = {.directory = walk->directory,
-                         .table = tile->table,
-                         .name = name,
-                         .torn = tile->torn[i] != 0,
-                         .with_total = tile->table != TABLE_CORE,
-                         .shown = shown,
-                         .all_on_cores = walk->options->per_core ||
-                                         tile->table == TABLE_CORE};
-  if (tile->cores != NULL) {
-    row.core_count = (int)tile->core_count;
-    row.core_used = tile->core_used;
-    row.cores = tile->cores + (size_t)i * tile->columns;
-    row.core_stride = (size_t)tile->capacity * tile->columns;
+static void write_slots(struct region_reader *reader) {
+  char name[TEXT_GROWTH * sizeof(((struct region_slot_view *)0)->name)];
+  for (uint32_t s = 0; s < region_reader_slots(reader); s++) {
+    struct region_slot_view slot;
+    region_reader_slot(reader, s, &slot);
+    if (slot.state == REGION_FREE)
+      continue;
+    text_clean_string(name, sizeof(name), slot.name);
+    printf("# slot %" PRIu32 ": core %d, ", s, slot.core);
+    if (slot.state == REGION_LIVE)
+      printf("thread %d '%s'%s\n", slot.tid, name,
+             slot.asleep ? ", asleep" : "");
+    else
+      printf("detached by '%s'\n", name);
   }
-  if (walk->json != NULL)
-    dump_json_row(walk->json, &row);
-  else
-    dump_text_row(&row);
 }
 
-/* Returns 0, or -errno after printing it; -EPIPE if nobody reads the output any
- * more. */
-static int write_rows(const struct walk *walk, struct region_tile *tile) {
+static void write_region(struct region_reader *reader) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
+  char time[TIME_TEXT_SIZE], pid[PID_TEXT_SIZE];
+  target_name(name, directory);
+  user_text(user, region_reader_uid(reader));
+  size_text(size, directory->header.region_size);
+  time_text(time, directory->header.start_realtime_ns);
+  pid_text(pid, region_reader_pid(reader));
+  printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
+         size);
+  write_slots(reader);
+}
+
+static void write_table_about(const struct dump *dump, uint32_t t) {
+  const struct percore_table *table = &dump->directory->described[t];
+  char help[512] = "";
+  printf("# table %s (%s, ", table->name, storages[table->storage]);
+  if (table->max_rows == 0)
+    printf("one row)");
+  else
+    printf("%" PRIu32 " live of at most %" PRIu32 " rows)",
+           region_reader_live_rows(dump->reader, t), table->max_rows);
+  if (table->help != NULL)
+    text_clean_string(help, sizeof(help), table->help);
+  printf("%s%s\n", table->help != NULL ? ": " : "", help);
+}
+
+static int wider(int width, const char *text) {
+  int wanted = text_width(text);
+  return wanted > width ? wanted : width;
+}
+
+/* Makes columns as wide as their longest text. The names in later tiles are not
+ * known yet: if a later tile has a longer name, its lines are wider. */
+static void widen(struct dump *dump, const struct region_tile *tile) {
+  char name[REGION_ROW_NAME_SIZE], text[sizeof(name) * TEXT_GROWTH];
+  const struct percore_table *table = &dump->directory->described[tile->table];
+  dump->table_width = wider(dump->table_width, table->name);
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    const struct percore_field *field = &table->fields[f];
+    snprintf(text, sizeof(text), "%s%s", field->name,
+             field->kind == PERCORE_HISTOGRAM ? "_count" : "");
+    dump->field_width = wider(dump->field_width, text);
+  }
+  for (uint32_t i = 0; i < tile->rows; i++)
+    if (read_name(dump, tile, i, name))
+      dump->row_width =
+          wider(dump->row_width, text_clean_string(text, sizeof(text), name));
+}
+
+static void write_heading(const struct dump *dump) {
+  printf("%-*s %-*s %5s %-*s %20s %s\n", dump->table_width, "table",
+         dump->row_width, "row", "core", dump->field_width, "field", "value",
+         "unit");
+}
+
+/* What all lines about one row on one core (or over all cores) have in common.
+ */
+struct place {
+  const struct dump *dump;
+  const char *table;
+  char row[REGION_ROW_NAME_SIZE * TEXT_GROWTH]; /* clean text */
+  int core;                                     /* -1: all */
+  bool torn;
+};
+
+static void write_line(const struct place *place, const char *field,
+                       const char *value, const char *unit) {
+  char core[16], clean[VALUE_TEXT_SIZE * TEXT_GROWTH], clean_unit[256];
+  snprintf(core, sizeof(core), place->core < 0 ? "all" : "%d", place->core);
+  printf("%-*s ", place->dump->table_width, place->table);
+  text_pad(stdout, place->row, -place->dump->row_width);
+  printf(" %5s %-*s ", core, place->dump->field_width, field);
+  text_pad(stdout, text_clean_string(clean, sizeof(clean), value), 20);
+  printf(" %s%s\n", text_clean_string(clean_unit, sizeof(clean_unit), unit),
+         place->torn ? " (torn)" : "");
+}
+
+static void write_histogram(const struct place *place, struct field_ref field,
+                            const uint64_t *cells) {
+  struct histogram_summary summary;
+  char name[96], value[VALUE_TEXT_SIZE];
+  histogram_summarise(&summary, field, cells);
+  snprintf(name, sizeof(name), "%s_count", field.described->name);
+  snprintf(value, sizeof(value), "%" PRIu64, summary.count);
+  write_line(place, name, value, "");
+  for (int i = 0; i < QUANTILES && summary.count > 0; i++) {
+    snprintf(name, sizeof(name), "%s_%s", field.described->name,
+             quantiles[i].name);
+    snprintf(value, sizeof(value), "%.15g", summary.at[i]);
+    write_line(place, name, value, field_unit(field));
+  }
+}
+
+static void write_value(const struct place *place, struct field_ref field,
+                        const uint64_t *cells) {
+  char value[VALUE_TEXT_SIZE];
+  if (field.layout->kind == PERCORE_HISTOGRAM) {
+    write_histogram(place, field, cells);
+    return;
+  }
+  value_text(value, field, cells);
+  write_line(place, field.described->name, value,
+             field.layout->kind == PERCORE_STATE ? "" : field_unit(field));
+}
+
+static void write_row(const struct dump *dump, const struct row *row) {
+  const struct region_tile *tile = row->tile;
+  struct place place = {.dump = dump,
+                        .table = dump->directory->described[tile->table].name,
+                        .torn = tile->torn[row->i] != 0};
+  text_clean_string(place.row, sizeof(place.row),
+                    row->name[0] != '\0' ? row->name : "-");
+  uint32_t fields = dump->directory->tables[tile->table].field_count;
+  for (uint32_t f = 0; f < fields; f++) {
+    struct field_ref field = field_of(dump->directory, tile->table, f);
+    uint32_t column = field.layout->column;
+    place.core = -1;
+    if (field_has_total(dump->directory, tile->table, f))
+      write_value(&place, field, row->shown + column);
+    if (!shows_cores(dump, tile, f))
+      continue;
+    for (place.core = 0; place.core < (int)tile->core_count; place.core++)
+      if (tile->core_used[place.core])
+        write_value(&place, field,
+                    tile_core_cells(tile, row->i, (uint32_t)place.core) +
+                        column);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * JSON
+ */
+
+static void put_optional(struct json *json, const char *key, const char *text) {
+  if (text != NULL)
+    json_text(json, key, text);
+}
+
+static void put_slots(struct json *json, struct region_reader *reader) {
+  json_open_array(json, "slots");
+  for (uint32_t s = 0; s < region_reader_slots(reader); s++) {
+    struct region_slot_view slot;
+    region_reader_slot(reader, s, &slot);
+    if (slot.state == REGION_FREE)
+      continue;
+    json_open_object(json, NULL);
+    json_integer(json, "slot", s);
+    json_integer(json, "core", slot.core);
+    json_bool(json, "attached", slot.state == REGION_LIVE);
+    json_bool(json, "asleep", slot.asleep);
+    json_integer(json, "tid", slot.tid);
+    json_text(json, "name", slot.name);
+    json_close_object(json);
+  }
+  json_close_array(json);
+}
+
+static void put_region(struct json *json, struct region_reader *reader) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  json_text(json, "region", directory->name);
+  put_optional(json, "instance", directory->instance);
+  target_json(json, reader);
+  json_unsigned(json, "size", directory->header.region_size);
+  json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
+  json_unsigned(json, "attach_refused", region_reader_attach_refused(reader));
+  put_slots(json, reader);
+}
+
+static void put_field(struct json *json, const struct percore_field *field) {
+  static const char *const kinds[] = {"counter", "gauge", "level", "state",
+                                      "histogram"};
+  static const char *const aggregations[] = {"sum", "min", "max", "none"};
+  json_open_object(json, NULL);
+  json_text(json, "name", field->name);
+  json_text(json, "kind", kinds[field->kind]);
+  put_optional(json, "unit", field->unit);
+  put_optional(json, "help", field->help);
+  if (field->kind == PERCORE_LEVEL)
+    json_text(json, "aggregation", aggregations[field->aggregation]);
+  json_close_object(json);
+}
+
+/* Writes all members of a table except its rows. The caller writes the rows,
+ * and closes the array and the table. */
+static void put_table_about(const struct dump *dump, uint32_t t) {
+  const struct percore_table *table = &dump->directory->described[t];
+  struct json *json = dump->json;
+  json_open_object(json, NULL);
+  json_text(json, "name", table->name);
+  put_optional(json, "help", table->help);
+  json_text(json, "storage", storages[table->storage]);
+  json_integer(json, "max_rows", table->max_rows);
+  json_integer(json, "rows_in_use", region_reader_rows(dump->reader, t));
+  json_open_array(json, "fields");
+  for (uint32_t f = 0; f < table->field_count; f++)
+    put_field(json, &table->fields[f]);
+  json_close_array(json);
+  json_open_array(json, "rows");
+}
+
+static void put_totals(const struct dump *dump, const struct row *row) {
+  uint32_t t = row->tile->table;
+  json_open_object(dump->json, "values");
+  for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
+    struct field_ref field = field_of(dump->directory, t, f);
+    if (field_has_total(dump->directory, t, f))
+      value_json(dump->json, field.described->name, field,
+                 row->shown + field.layout->column);
+  }
+  json_close_object(dump->json);
+}
+
+static void put_core(const struct dump *dump, const struct row *row,
+                     uint32_t core) {
+  uint32_t t = row->tile->table;
+  const uint64_t *cells = tile_core_cells(row->tile, row->i, core);
+  char key[16];
+  snprintf(key, sizeof(key), "%" PRIu32, core);
+  json_open_object(dump->json, key);
+  for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
+    struct field_ref field = field_of(dump->directory, t, f);
+    if (shows_cores(dump, row->tile, f))
+      value_json(dump->json, field.described->name, field,
+                 cells + field.layout->column);
+  }
+  json_close_object(dump->json);
+}
+
+static void put_row(const struct dump *dump, const struct row *row) {
+  const struct region_tile *tile = row->tile;
+  struct json *json = dump->json;
+  json_open_object(json, NULL);
+  json_text(json, "row", row->name);
+  if (tile->torn[row->i])
+    json_bool(json, "torn", true);
+  if (tile->table != TABLE_CORE)
+    put_totals(dump, row);
+  if (tile->cores != NULL) {
+    json_open_object(json, "cores");
+    for (uint32_t core = 0; core < tile->core_count; core++)
+      if (tile->core_used[core])
+        put_core(dump, row, core);
+    json_close_object(json);
+  }
+  json_close_object(json);
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
+  struct row row = {.tile = tile};
+  for (row.i = 0; row.i < tile->rows; row.i++) {
+    if (!read_name(dump, tile, row.i, row.name))
+      continue;
+    for (uint32_t c = 0; c < tile->columns; c++)
+      row.shown[c] = region_row_shown(dump->directory, tile, row.i, c);
+    if (dump->json != NULL)
+      put_row(dump, &row);
+    else
+      write_row(dump, &row);
+  }
+}
+
+/* Returns 0, -EPIPE if the output was closed, -EINTR if told to stop, or
+ * another -errno after printing it. */
+static int dump_rows(struct dump *dump, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
-    region_tile_read(walk->reader, tile, first);
+    region_tile_read(dump->reader, tile, first);
+    if (dump->json == NULL)
+      widen(dump, tile);
+    if (dump->json == NULL && first == 0)
+      write_heading(dump);
     if (tile->rows == 0)
       return 0;
-    for (uint32_t i = 0; i < tile->rows; i++)
-      write_row(walk, tile, i);
+    dump_tile(dump, tile);
     int status = flush_output(COMMAND);
     if (status != 0)
       return status;
@@ -98,30 +376,29 @@ static int write_rows(const struct walk *walk, struct region_tile *tile) {
   }
 }
 
-static int write_table(const struct walk *walk, uint32_t t) {
+static int dump_table(struct dump *dump, uint32_t t) {
   struct region_tile tile;
-  bool with_cores = wants_cores(walk, t);
-  uint32_t want = REGION_WANT_BIRTHS | REGION_WANT_RESETS |
-                  (with_cores ? REGION_WANT_CORES : 0);
-  if (region_tile_init(&tile, walk->reader, t,
-                       rows_per_tile(walk->directory, t, with_cores),
-                       want) != 0) {
+  uint32_t want = REGION_WANT_BIRTHS | REGION_WANT_RESETS;
+  if (dump->options->per_core || !table_has_totals(dump->directory, t))
+    want |= REGION_WANT_CORES;
+  if (tile_open(&tile, dump->reader, t, want) != 0) {
     int error = errno;
     if (error != ENOMEM)
       say_failure(COMMAND, "cannot read table %s: %s",
-                  walk->directory->described[t].name, strerror(error));
+                  dump->directory->described[t].name, strerror(error));
     return -error;
   }
-  if (walk->json != NULL)
-    dump_json_table(walk->json, walk->directory, t,
-                    region_reader_rows(walk->reader, t));
+  dump->table_width = 12;
+  dump->row_width = 24;
+  dump->field_width = 28;
+  if (dump->json != NULL)
+    put_table_about(dump, t);
   else
-    dump_text_table(walk->directory, t,
-                    region_reader_live_rows(walk->reader, t));
-  int status = write_rows(walk, &tile);
-  if (walk->json != NULL) {
-    json_close_array(walk->json);
-    json_close_object(walk->json);
+    write_table_about(dump, t);
+  int status = dump_rows(dump, &tile);
+  if (dump->json != NULL) {
+    json_close_array(dump->json);
+    json_close_object(dump->json);
   }
   region_tile_free(&tile);
   return status;
@@ -131,33 +408,34 @@ static int write_table(const struct walk *walk, uint32_t t) {
  * All tables
  */
 
-static int write_tables(const struct walk *walk, int only) {
+/* `only` is the number of a table, or -1 for all tables. */
+static int dump_tables(struct dump *dump, int only) {
   int status = 0;
-  for (uint32_t t = 0; status == 0 && t < walk->directory->table_count; t++)
+  for (uint32_t t = 0; status == 0 && t < dump->directory->table_count; t++)
     if (only < 0 || t == (uint32_t)only)
-      status = write_table(walk, t);
+      status = dump_table(dump, t);
   return status;
 }
 
-static int write_json(struct walk *walk, int only) {
-  walk->json = json_begin(stdout, COMMAND);
-  if (walk->json == NULL)
+static int dump_json(struct dump *dump, int only) {
+  dump->json = json_begin(stdout, COMMAND);
+  if (dump->json == NULL)
     return -ENOMEM;
-  dump_json_region(walk->json, walk->reader);
-  json_open_array(walk->json, "tables");
-  int status = write_tables(walk, only);
-  json_close_array(walk->json);
-  int ended = json_end(walk->json);
+  put_region(dump->json, dump->reader);
+  json_open_array(dump->json, "tables");
+  int status = dump_tables(dump, only);
+  json_close_array(dump->json);
+  int ended = json_end(dump->json);
   return status == 0 ? ended : status;
 }
 
-static int write_region(struct walk *walk, int only) {
+static int dump_region(struct dump *dump, int only) {
   int status;
-  if (walk->options->json) {
-    status = write_json(walk, only);
+  if (dump->options->json) {
+    status = dump_json(dump, only);
   } else {
-    dump_text_region(walk->reader);
-    status = write_tables(walk, only);
+    write_region(dump->reader);
+    status = dump_tables(dump, only);
   }
   if (status == -ENOMEM)
     say_failure(COMMAND, "%s", strerror(ENOMEM));
@@ -166,32 +444,28 @@ static int write_region(struct walk *walk, int only) {
   return status == 0 || status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
 }
 
-static int run(const struct dump_options *options, const char *region) {
-  struct walk walk = {.options = options};
-  int only = -1, status = target_open(COMMAND, region, &walk.reader);
-  if (status != TOOL_OK)
-    return status;
-  walk.directory = region_reader_directory(walk.reader);
-  if (options->table != NULL)
-    only = target_table(walk.directory, options->table);
-  status = options->table != NULL && only < 0
-               ? target_no_table(COMMAND, walk.directory, options->table)
-               : write_region(&walk, only);
-  region_reader_close(walk.reader);
-  return status;
-}
-
 static int dump_main(int argc, char **argv) {
   struct dump_options options = {0};
-  int status = arguments_read(&dump_command, argc, argv, &options);
+  struct dump dump = {.options = &options};
+  int only = -1, status = arguments_read(&dump_command, argc, argv, &options);
   if (status >= 0)
     return status;
   stop_catch();
-  return run(&options, argv[optind]);
+  status = target_open(COMMAND, argv[optind], &dump.reader);
+  if (status != TOOL_OK)
+    return status;
+  dump.directory = region_reader_directory(dump.reader);
+  if (options.table != NULL)
+    only = target_table(dump.directory, options.table);
+  status = options.table != NULL && only < 0
+               ? target_no_table(COMMAND, dump.directory, options.table)
+               : dump_region(&dump, only);
+  region_reader_close(dump.reader);
+  return status;
 }
 
 const struct command dump_command = {
-    .name = "dump",
+    .name = COMMAND,
     .summary = "print every value of a region, once",
     .usage = "REGION [OPTION]...",
     .about = "Prints every value of a region once: counters and histograms "

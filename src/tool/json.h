@@ -1,8 +1,6 @@
-/* json: documents, written through libyajl while they are produced.
- *
- * Each document is one line. Members of an object have a key; elements of an
- * array have NULL instead. Text is cleaned (text.h). percore.schema.json
- * describes all documents. */
+/* json: writes JSON documents through libyajl, piece by piece, one document per
+ * line. The key is the name of a member; it is NULL for elements of an array.
+ * Text is cleaned (text.h). percore.schema.json describes all documents. */
 #ifndef PERCORE_JSON_H
 #define PERCORE_JSON_H
 
@@ -12,8 +10,8 @@
 
 struct json;
 
-/* Begins a document: an object with the name of the command, the version and
- * the name of the host. Returns NULL if out of memory. */
+/* Begins a document: an object that contains the name of the command, the
+ * version and the hostname. Returns NULL if out of memory. */
 struct json *json_begin(FILE *out, const char *command);
 /* Ends the document with a newline and frees *json. Returns 0, or -ENOMEM if
  * the document is incomplete. The caller must check `out` for errors. */
@@ -24,9 +22,11 @@ void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
 
-/* Writes seven digits, enough for every ratio here; null if not finite. */
+/* Writes a number with seven digits, which are enough for every ratio here.
+ * Writes null if the number is not finite. */
 void json_number(struct json *json, const char *key, double value);
-/* Writes three digits after the point, for times and frequencies. */
+/* Writes a number with three decimals, for times and frequencies. Writes null
+ * if the number is not finite. */
 void json_thousandths(struct json *json, const char *key, double value);
 void json_integer(struct json *json, const char *key, int64_t value);
 void json_unsigned(struct json *json, const char *key, uint64_t value);

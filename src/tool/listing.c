@@ -36,7 +36,7 @@ static int find(struct listing *listing) {
   if (listing->listed == NULL)
     return -ENOMEM;
   for (size_t i = 0; i < listing->names.len; i++) {
-    listing->listed[i].name = listing->names.name[i];
+    listing->listed[i].name = names_at(&listing->names, i);
     listing->listed[i].fault = open_reader(&listing->listed[i]);
   }
   return 0;
@@ -55,8 +55,8 @@ static void connect_all(struct listing *listing) {
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
-    /* The next check is timed from now: if this process was delayed, the
-     * producers may have been delayed, too. */
+    /* Each pause begins now, not at a fixed time: if this process was delayed,
+     * the producers may have been delayed, too. */
     if (!waiting || round == WAIT_MS / ROUND_MS ||
         !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
       return;
@@ -125,9 +125,7 @@ int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
   if (region_reader_directory(reader) != NULL)
     return 0;
   const struct region_fault *fault = region_reader_fault(reader);
-  char text[REGION_FAULT_LINE];
-  region_fault_text(fault, text);
-  snprintf(reason, LISTED_WHY_SIZE, "%s", text);
+  region_fault_text(fault, reason);
   return fault->error;
 }
 

@@ -9,7 +9,7 @@
 struct listed {
   const char *name; /* untrusted bytes */
   struct region_reader *reader;
-  const char *fault; /* why there is no reader */
+  const char *fault; /* why reader is NULL */
 };
 
 struct listing {
@@ -17,25 +17,26 @@ struct listing {
   struct listed *listed; /* [names.len] */
 };
 
-/* Finds the regions, and waits for their producers at most half a second.
- * Returns 0, or the -errno of reading the directory. Call listing_free in
- * either case. */
+/* Finds the regions, and waits up to half a second for their producers. Returns
+ * 0, or -errno if the directory cannot be read. Call listing_free in either
+ * case. */
 int listing_read(struct listing *listing);
 void listing_free(struct listing *listing);
 
-/* Returns advice for an errno of listing_read. */
+/* Returns what to do about an error of listing_read, given as a positive errno.
+ */
 const char *listing_advice(int error);
 
 /* Returns "alive", "silent", "gone" or "refused". */
 const char *listed_state(const struct listed *listed);
 
-/* Writes why a region cannot be read and returns the errno; "" and 0 if it can
- * be read. */
+/* Writes why a region cannot be read, and returns an errno. Writes "" and
+ * returns 0 if the region can be read. */
 #define LISTED_WHY_SIZE (REGION_FAULT_LINE + 128)
 int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed);
 
-/* Writes a problem of a region, or a remark on it, and what to do about it; ""
- * if there is nothing to report. */
+/* Writes what is wrong with a region and what to do about it. Writes "" if
+ * nothing is wrong. */
 void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed);
 
 #endif

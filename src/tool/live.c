@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How quickly the page reacts to keys and to a new size of the window. */
+/* How often the page looks for keys and for a new size of the window. */
 #define FOLLOW_NS UINT64_C(100000000)
 
 struct live {
   const struct live_face *face;
   bool json;
-  struct screen *screen; /* NULL: the output is lines */
+  struct screen *screen; /* NULL if stdout is not a terminal */
   struct messages *messages;
   const void *figures; /* the figures last shown; NULL before the first */
   uint64_t interval_ns;
@@ -169,7 +169,7 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* Cycles through the orders: the default, then each column. */
+/* Cycles through the orders: the default order, then each column. */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;
@@ -215,8 +215,9 @@ static void obey(struct live *live, char key) {
   }
 }
 
-/* Handles arrow keys, which terminals send as ESC [ C and ESC [ D. Skips all
- * other sequences. */
+/* Handles the arrow keys, which terminals send as ESC [ C and ESC [ D, and
+ * skips all other escape sequences. Returns the number of bytes used, or 0 if
+ * `keys` does not begin with an escape sequence. */
 static size_t take_sequence(struct live *live, const char *keys,
                             size_t length) {
   if (length < 2 || keys[0] != ESCAPE || (keys[1] != '[' && keys[1] != 'O'))
@@ -264,8 +265,8 @@ bool live_follow(struct live *live) {
  * Showing
  */
 
-/* Returns 0; -EPIPE if nobody reads the output any more; or another -errno
- * after printing it. */
+/* Returns 0, -EPIPE if the output was closed, or another -errno after printing
+ * it. */
 static int show(struct live *live) {
   int status;
   if (live->json) {
@@ -298,7 +299,7 @@ static int run(struct live *live, uint64_t count, void *context) {
 int live_run(struct live *live, uint64_t count, void *context) {
   int status = run(live, count, context);
   if (live->helping || live->paused || live->prompting) {
-    /* The table remains on the terminal, not the help. */
+    /* Leave the table on the terminal, not the help. */
     live->helping = live->paused = live->prompting = false;
     show_page(live);
   }

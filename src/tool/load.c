@@ -1,13 +1,13 @@
 /* percore load: how busy each core is, live, or while a command runs. */
+#include "load.h"
 #include "arguments.h"
 #include "cycles/sampler.h"
 #include "live.h"
-#include "load_options.h"
-#include "load_print.h"
 #include "tool.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +73,39 @@ static int check(const struct load_options *options) {
 }
 
 /* ---------------------------------------------------------------------------
+ * What is measured
+ */
+
+struct engine_options load_engine_options(const struct load_options *options,
+                                          struct machine *machine,
+                                          struct journal journal) {
+  struct engine_options engine = {
+      .cores = core_set_count(&options->cores) > 0 ? &options->cores : NULL,
+      .machine = machine,
+      .hardware = true,
+      .event = options->event,
+      .base_frequency_hz = options->base_frequency_hz,
+      .isolated_cores = ISOLATED_CORES_IDLE,
+      .frequency = options->json,
+      .raise_limit = true,
+      .journal = journal,
+      .cancel = stop_flag(),
+  };
+  source_parse(&engine.source, options->source);
+  denominator_parse(&engine.denominator, options->denominator);
+  return engine;
+}
+
+uint64_t load_sample_interval_ns(double interval_s) {
+  double longest_s = (double)LOADAVG_INTERVAL_NS / 4e9;
+  double window_s = fmax(interval_s / 4, fmin(interval_s, 0.5));
+  return (uint64_t)(fmin(window_s, longest_s) * 1e9);
+}
+
+const struct figures_options load_figures = {.run_queue = true,
+                                             .count_blocked = true};
+
+/* ---------------------------------------------------------------------------
  * Sampling and showing
  */
 
@@ -85,7 +118,7 @@ struct sampling {
 static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
   while (true) {
     struct snapshot *snapshot;
-    if (live_follow(live)) /* drop samples taken during a pause */
+    if (live_follow(live)) /* drop the snapshots taken during a pause */
       while ((snapshot = sampler_take(sampler)) != NULL)
         snapshot_free(snapshot);
     if (stop_requested())
@@ -109,7 +142,7 @@ static int next(struct live *live, void *context, const void **figures) {
 }
 
 static const struct live_face face = {
-    .command = "load",
+    .command = COMMAND,
     .waiting = "Testing the sources; the first loads take a few seconds.",
     .next = next,
     .table = load_table_write,
@@ -153,7 +186,7 @@ static int load_main(int argc, char **argv) {
     return TOOL_USAGE;
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
-    return say_failure(COMMAND, "%s", strerror(errno));
+    return say_failure(COMMAND, "cannot read loads: %s", strerror(errno));
   stop_catch();
   if (options.interval_s == 0)
     options.interval_s = INTERVAL_DEFAULT_S;

@@ -1,5 +1,5 @@
 #include "json.h"
-#include "load_print.h"
+#include "load.h"
 
 #include <errno.h>
 

@@ -1,7 +1,6 @@
-/* percore load -- COMMAND: loads over the run of a command. */
+/* percore load -- COMMAND: measures the loads during the run of a command. */
 #include "base/clock.h"
-#include "load_options.h"
-#include "load_print.h"
+#include "load.h"
 #include "messages.h"
 #include "tool.h"
 
@@ -25,7 +24,7 @@ enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
  * The command
  */
 
-/* Sets the signals that end or interrupt wait_until. */
+/* Fills *set with the signals for which wait_until waits. */
 static void waited_signals(sigset_t *set) {
   sigemptyset(set);
   sigaddset(set, SIGCHLD);
@@ -71,10 +70,10 @@ static pid_t start(char **words, const struct inherited *inherited) {
   return failed != 0 ? -failed : pid;
 }
 
-/* Waits until `time_ns` of CLOCK_MONOTONIC or until the command has ended. In
- * the latter case, returns true and sets the exit status. Passes signals on to
- * the command, except those of the terminal, which the command receives itself.
- */
+/* Waits until `time_ns` of CLOCK_MONOTONIC or until the command has ended.
+ * Returns true and sets *exit_status if the command has ended. Passes signals
+ * on to the command, except those from the terminal, which the command receives
+ * itself. */
 static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
   sigset_t signals;
   waited_signals(&signals);

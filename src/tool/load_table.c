@@ -1,4 +1,4 @@
-#include "load_print.h"
+#include "load.h"
 #include "text.h"
 
 #include <errno.h>
@@ -40,8 +40,6 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
            core->online ? source_name(core->source) : "offline",
            core->online ? mark_of(core) : ' ',
            core->isolated ? "isolated" : "");
-  for (size_t end = strlen(cell); end > 0 && cell[end - 1] == ' ';)
-    cell[--end] = '\0';
 }
 
 /* ---------------------------------------------------------------------------
@@ -49,7 +47,7 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  */
 
 enum {
-  COLUMN_CORE,
+  COLUMN_CORE, /* the default order: window.sort is 0 */
   COLUMN_LOAD,
   COLUMN_MIN,
   COLUMN_MAX,
@@ -67,10 +65,10 @@ enum {
 static const struct column {
   const char *title;
   int width;          /* negative: flush left */
-  int interest;       /* the columns of least interest go first */
-  const char *format; /* NULL: the source */
+  int interest;       /* columns with low values are left out first */
+  const char *format; /* NULL for the source */
   double scale;
-  size_t figure; /* the offset of a double; unused for core and source */
+  size_t figure; /* offset of a double; not used for core and source */
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
@@ -86,13 +84,14 @@ static const struct column {
 };
 #define INTEREST_MAX 10
 
-/* The first column, the core, is the default order. */
+/* The table is sorted by core by default, so that column does not count here.
+ */
 size_t load_table_columns(const void *snapshot) {
   (void)snapshot;
   return COLUMNS - 1;
 }
 
-/* NAN if unknown. */
+/* Returns NAN if the value is unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
   if (column == COLUMN_CORE)
     return core->core;
@@ -112,7 +111,7 @@ static void put_cell(char cell[CELL_SIZE], size_t column,
                 value_of(core, column));
 }
 
-/* A column that is flush left is preceded by two blanks. */
+/* Two blanks precede a column that is flush left. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
@@ -124,31 +123,24 @@ static bool has_siblings(const struct snapshot *snapshot) {
   return false;
 }
 
-/* Sets a bit for each column that is shown. Returns their total width. */
-static int choose_columns(const struct snapshot *snapshot, int least,
-                          unsigned *shown) {
-  int width = 0;
-  *shown = 0;
-  for (size_t i = 0; i < COLUMNS; i++) {
-    if (columns[i].interest < least ||
-        (i == COLUMN_SIBLING && !has_siblings(snapshot)))
-      continue;
-    *shown |= 1U << i;
-    width += column_width(&columns[i]);
-  }
-  return width;
-}
-
+/* Returns a bit for each column that is shown. */
 static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
-  unsigned shown;
-  for (int least = 0; choose_columns(snapshot, least, &shown) > width &&
-                      width > 0 && least < INTEREST_MAX;
-       least++)
-    ;
-  return shown;
+  for (int least = 0;; least++) {
+    unsigned shown = 0;
+    int used = 0;
+    for (size_t i = 0; i < COLUMNS; i++) {
+      if (columns[i].interest < least ||
+          (i == COLUMN_SIBLING && !has_siblings(snapshot)))
+        continue;
+      shown |= 1U << i;
+      used += column_width(&columns[i]);
+    }
+    if (used <= width || width <= 0 || least == INTEREST_MAX)
+      return shown;
+  }
 }
 
-/* Percentages from which on a load is painted. */
+/* Loads of at least this many percent are coloured. */
 #define LOAD_WARN 70.0
 #define LOAD_BAD 90.0
 
@@ -163,7 +155,7 @@ static void write_cell(FILE *out, const struct window *window,
                        const struct column *column, enum paint paint,
                        const char *text) {
   if (column->width < 0)
-    fputs("  ", out); /* always the last column */
+    fputs("  ", out); /* the last column */
   paint_pad(out, window->colour, paint, text,
             column->width < 0 ? 0 : column->width);
 }
@@ -225,31 +217,6 @@ static void sort_cores(struct cores *cores, struct order order) {
   qsort_r(cores->core, cores->len, sizeof(*cores->core), by_order, &order);
 }
 
-static bool sorts(const struct window *window) {
-  return window->sort > 0 && window->sort < COLUMNS;
-}
-
-/* By default, the core column sorts in ascending and other columns in
- * descending order. */
-static struct order order_of(const struct window *window) {
-  size_t column = sorts(window) ? window->sort : COLUMN_CORE;
-  return (struct order){column, (column == COLUMN_CORE) != window->reverse};
-}
-
-/* Returns 0 or -ENOMEM. */
-static int choose_cores(struct cores *cores, const struct snapshot *snapshot,
-                        const struct window *window) {
-  *cores = (struct cores){
-      .core = calloc(snapshot->cores_len + 1, sizeof(*cores->core))};
-  if (cores->core == NULL)
-    return -ENOMEM;
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (window_shows_core(window, snapshot->cores[i].core))
-      cores->core[cores->len++] = &snapshot->cores[i];
-  sort_cores(cores, order_of(window));
-  return 0;
-}
-
 static void write_lines(FILE *out, const struct snapshot *snapshot,
                         const struct cores *cores,
                         const struct window *window) {
@@ -274,7 +241,8 @@ static void write_grid_cell(FILE *out, bool colour,
   fputc(core->online ? mark_of(core) : ' ', out);
 }
 
-/* Writes at most `lines` lines, filled column by column as in ls(1). */
+/* Writes at most `lines` lines. Cores follow each other down the columns, as
+ * files do in ls(1). */
 static void write_grid(FILE *out, struct cores *cores,
                        const struct window *window, int lines) {
   size_t across =
@@ -312,26 +280,27 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
     fprintf(out, "every %g s", (double)snapshot->interval_ns / 1e9);
   else
     fprintf(out, "over %.3f s", (double)snapshot->covered_ns / 1e9);
-  if (sorts(window))
+  if (window->sort > 0)
     fprintf(out, ", by %s", columns[window->sort].title);
   fputc('\n', out);
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  char mean[CELL_SIZE], min[CELL_SIZE], max[CELL_SIZE], stddev[CELL_SIZE];
-  number_text(mean, CELL_SIZE, "%.1f", 100 * group->mean);
-  number_text(min, CELL_SIZE, "%.1f", 100 * group->min);
-  number_text(max, CELL_SIZE, "%.1f", 100 * group->max);
-  number_text(stddev, CELL_SIZE, "%.1f", 100 * group->stddev);
-  fprintf(out, "%-14.14s %6s %6s %6s %6s %6d", group->name, mean, min, max,
-          stddev, group->cores_len);
+  const double figures[] = {group->mean, group->min, group->max, group->stddev};
+  fprintf(out, "%-14.14s", group->name);
+  for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+    char text[CELL_SIZE];
+    number_text(text, CELL_SIZE, "%.1f", 100 * figures[i]);
+    fprintf(out, " %6s", text);
+  }
+  fprintf(out, " %6d", group->cores_len);
   if (group->cores_without_value > 0)
     fprintf(out, "  (%d without a value)", group->cores_without_value);
   fputc('\n', out);
 }
 
-/* How many of the shown cores were busy on average. Cores without a value count
- * as idle, unless no core has a value. */
+/* Returns how many of the shown cores were busy on average. Cores without a
+ * value count as idle, unless no core has a value. */
 static double busy_cores(const struct snapshot *snapshot,
                          const struct window *window, size_t period) {
   if (window->cores == NULL)
@@ -392,9 +361,17 @@ static int write_below(FILE *out, const struct snapshot *snapshot,
 
 static int write_cores(FILE *out, const struct snapshot *snapshot,
                        const struct window *window, int lines_left) {
-  struct cores cores;
-  if (choose_cores(&cores, snapshot, window) != 0)
+  struct cores cores = {
+      .core = calloc(snapshot->cores_len + 1, sizeof(*cores.core))};
+  if (cores.core == NULL)
     return -ENOMEM;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (window_shows_core(window, snapshot->cores[i].core))
+      cores.core[cores.len++] = &snapshot->cores[i];
+  /* Unless reversed, the core is in ascending order, all other columns in
+   * descending order. */
+  bool rising = (window->sort == COLUMN_CORE) != window->reverse;
+  sort_cores(&cores, (struct order){window->sort, rising});
   if (window->height <= 0 || (int)cores.len + 1 <= lines_left)
     write_lines(out, snapshot, &cores, window);
   else

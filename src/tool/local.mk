@@ -4,7 +4,7 @@ percore_SOURCES = src/tool/main.c
 percore_LDADD = libcommand.la
 man_MANS += src/tool/percore.1
 CLEANFILES += src/tool/percore.1
-# All but main(), so that tests can link it.
+# Everything except main(), so that unit tests can link it.
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
@@ -14,18 +14,15 @@ libcommand_la_SOURCES = \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
-	src/tool/dump.c src/tool/dump.h \
-	src/tool/dump_json.c \
-	src/tool/dump_text.c \
+	src/tool/dump.c \
 	src/tool/findings.c \
 	src/tool/findings_service.c \
 	src/tool/findings_write.c \
 	src/tool/json.c src/tool/json.h \
 	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
-	src/tool/load.c \
-	src/tool/load_json.c src/tool/load_print.h \
-	src/tool/load_options.c src/tool/load_options.h \
+	src/tool/load.c src/tool/load.h \
+	src/tool/load_json.c \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c \

@@ -1,6 +1,7 @@
 /* percore(1): the table of subcommands. */
 #include "percore_config.h"
 
+#include "text.h"
 #include "tool.h"
 
 #include <stdio.h>
@@ -28,6 +29,16 @@ static void print_help(FILE *out) {
         out);
 }
 
+static int say_unknown(const char *name) {
+  char names[256] = "";
+  if (name[0] == '-')
+    return say_usage(NULL, "unknown option '%s'", name);
+  for (size_t i = 0; i < COMMANDS; i++)
+    text_append(names, sizeof(names), i + 1 < COMMANDS ? ", " : " or ",
+                commands[i]->name);
+  return say_usage(NULL, "unknown command '%s'; choose %s", name, names);
+}
+
 int main(int argc, char **argv) {
   if (argc < 2) {
     print_help(stderr);
@@ -44,9 +55,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < COMMANDS; i++)
       if (strcmp(name, commands[i]->name) == 0)
         return commands[i]->run(argc - 1, argv + 1);
-    return say_usage(
-        NULL, name[0] == '-' ? "unknown option '%s'" : "unknown command '%s'",
-        name);
+    return say_unknown(name);
   }
   return flush_output(NULL) == 0 ? TOOL_OK : TOOL_FAILURE;
 }

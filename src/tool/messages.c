@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If there are more, the oldest are dropped; cycles/ reports only changes. */
+/* How many messages are held back. Older messages are dropped; there are few,
+ * because cycles/ reports only changes. */
 #define HELD_MAX 16
 #define LINE_SIZE 512
 
@@ -15,7 +16,8 @@ struct messages {
   const char *command;
   bool held;
   pthread_mutex_t lock; /* protects the members below */
-  size_t lines; /* lines ever written; the newest is line[(lines - 1) % ..] */
+  /* number of lines ever written; line n is in line[n % HELD_MAX] */
+  size_t lines;
   char line[HELD_MAX][LINE_SIZE];
 };
 
@@ -42,7 +44,7 @@ void messages_close(struct messages *messages) {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct messages *messages = context;
-  /* Notices only repeat what the output shows about sources. */
+  /* Notices only repeat what the table shows about sources. */
   if (level >= JOURNAL_NOTICE)
     return;
   if (!messages->held) {

@@ -1,5 +1,6 @@
-/* messages: warnings of cycles/, on stderr. While a screen is open they are
- * shown on the page, and they go to stderr when the screen closes. */
+/* messages: prints the warnings of cycles/ on stderr. While a screen is open,
+ * messages are held back: the page shows the newest, and all are printed when
+ * the screen closes. */
 #ifndef PERCORE_MESSAGES_H
 #define PERCORE_MESSAGES_H
 
@@ -10,11 +11,11 @@
 
 struct messages;
 
-/* Returns NULL if out of memory. `held`: a screen is open, so hold messages
- * back. */
+/* Set `held` if a screen is open. Returns NULL if out of memory. */
 struct messages *messages_open(const char *command, bool held);
 
-/* Prints the messages held back, and frees everything. Accepts NULL. */
+/* Prints the messages that were held back, and frees *messages. Accepts NULL.
+ */
 void messages_close(struct messages *messages);
 
 /* Returns a journal whose lines become messages. Any thread may write to it. */

@@ -1,27 +1,27 @@
-/* rates: what the rows of one table counted between two reads.
- *
- * Rates are differences of raw cells, so resets do not affect them. A row that
- * was added between the reads counts from its birth. Counts before the first
- * read are ignored. */
+/* rates: what the rows of one table counted between two reads. Rates are
+ * differences of raw cells, so resets do not affect them. If a row was
+ * added between the reads, all its counts belong to the interval. Counts before
+ * the first read are ignored. */
 #ifndef PERCORE_RATES_H
 #define PERCORE_RATES_H
 
-#include "region/reader.h"
+#include "values.h"
 
 enum rate_kind {
   RATE_PER_SECOND, /* counters, and the number of values in histograms */
   RATE_VALUE,      /* gauges and levels, shown as they are */
   RATE_STATE,      /* the number of a named state */
-  RATE_QUANTILE /* of the values that a histogram counted since the last read */
+  RATE_QUANTILE    /* a percentile of the values counted since the last read */
 };
 
 #define RATE_TITLE_SIZE 96
 
 struct rate_column {
-  char title[RATE_TITLE_SIZE]; /* the field, or FIELD_p99 */
-  uint32_t field;
+  char title[RATE_TITLE_SIZE]; /* FIELD or, for percentiles, FIELD_p99 */
+  struct field_ref field;
   enum rate_kind kind;
-  double q;
+  double q;       /* if RATE_QUANTILE: 0 to 1 */
+  bool has_total; /* if false, only single cores have a value */
 };
 
 struct rate_row {
@@ -36,36 +36,50 @@ struct rates_options {
   size_t rows;      /* how many rows to keep: those with the largest keys */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  /* Limit on memory for cells, because a region may claim far more rows than it
-   * has memory for. */
+  /* Limit on the memory for cells: a region may claim far more rows than it has
+   * memory for. */
   uint64_t bytes_most;
 };
 
+/* The cells of every row at the last read. */
+struct rates_past {
+  uint64_t read_ns;       /* 0 before the first read */
+  uint32_t capacity;      /* in rows */
+  uint32_t *incarnations; /* 0: no row */
+  uint64_t *cells;        /* [row][column] */
+  uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
+};
+
 struct rates {
-  uint32_t table;
   struct rates_options options;
+  struct region_tile tile; /* the rows that are being read */
+  struct rates_past past;
   struct rate_column *columns;
   size_t columns_len;
   int sort_column;   /* -1: sort by row number */
-  bool sort_least;   /* the smallest first */
-  bool sort_asked;   /* chosen by options->sort or rates_sort */
+  bool sort_least;   /* put the smallest keys first */
+  bool sort_asked;   /* the user has chosen an order */
   double interval_s; /* time between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
+  double *values;        /* storage for the values of all rows */
   size_t rows_len;
   uint64_t rows_live;
-  uint32_t core_count;
-  uint8_t *core_used;
-  struct rates_past *past;
 };
 
-/* Returns 0; -ENOMEM; or -ENOENT if no column has the title options->sort. */
+/* Returns 0, -ENOMEM, or -ENOENT if no column has the title options->sort. The
+ * columns refer to the directory of the reader. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
-/* Makes the next reads sort the rows by this column, the largest (or least)
- * first. If title is NULL or belongs to another table, the options decide. */
+/* Makes the next reads sort the rows by the column with this title, largest
+ * values first, or smallest if `least`. If title is NULL or no column has it,
+ * rows are sorted as the options say. */
 void rates_sort(struct rates *rates, const char *title, bool least);
+
+/* Returns the name of the state that a column shows: untrusted bytes, or NULL
+ * if the value is not a named state. */
+const char *rate_state(const struct rate_column *column, double value);
 
 /* Reads the rows at a CLOCK_MONOTONIC time. Returns 0, -ENOMEM, or -EFBIG if
  * the rows have more cells than options->bytes_most allows. */

@@ -14,7 +14,7 @@
 
 #define COMMAND "regions"
 
-/* Rows of the producer's own tables that are or were in use. */
+/* Counts the rows of the producer's own tables that are or were in use. */
 static uint64_t count_rows(struct region_reader *reader) {
   uint64_t rows = 0;
   uint32_t tables = region_reader_directory(reader)->table_count;
@@ -55,20 +55,14 @@ static void put_text(const struct listed *listed, bool colour) {
 }
 
 static void put_json(struct json *json, const struct listed *listed) {
-  char why[LISTED_WHY_SIZE], user[USER_TEXT_SIZE];
+  char why[LISTED_WHY_SIZE];
   struct region_reader *reader = listed->reader;
   json_open_object(json, NULL);
   json_text(json, "name", listed->name);
   json_text(json, "state", listed_state(listed));
   if (reader != NULL && region_reader_directory(reader) != NULL) {
     const struct region_directory *directory = region_reader_directory(reader);
-    if (region_reader_pid(reader) > 0)
-      json_integer(json, "pid", region_reader_pid(reader));
-    json_integer(json, "uid", region_reader_uid(reader));
-    user_text(user, region_reader_uid(reader));
-    json_text(json, "user", user);
-    json_thousandths(json, "started",
-                     (double)directory->header.start_realtime_ns / 1e9);
+    target_json(json, reader);
     json_integer(json, "tables", directory->table_count - 1);
     json_integer(json, "rows", (int64_t)count_rows(reader));
     json_integer(json, "size", (int64_t)directory->header.region_size);
@@ -85,7 +79,7 @@ static void put_json(struct json *json, const struct listed *listed) {
  * The command
  */
 
-/* error: the errno of reading the directory, or 0. */
+/* `error` is the errno if the directory could not be read, otherwise 0. */
 static int show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
   if (json == NULL)

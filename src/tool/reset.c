@@ -9,7 +9,7 @@
 
 #define COMMAND "reset"
 
-enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, ALL = -1, NONE = -2 };
+enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, NONE = -1 };
 
 /* Returns the number of the live row with this name, or NONE. */
 static int64_t find_row(struct region_reader *reader, uint32_t table,
@@ -50,15 +50,15 @@ static int say_refused(const char *region, const char *table, int error) {
                        "with PERCORE_NO_RESET",
                        table, region);
   default:
-    return say_failure(COMMAND, "%s, table %s: %s", region, table,
-                       strerror(error));
+    return say_failure(COMMAND, "cannot reset table %s of %s: %s", table,
+                       region, strerror(error));
   }
 }
 
 static int reset(struct region_reader *reader, char **words, int count) {
   const struct region_directory *directory = region_reader_directory(reader);
   int table = target_table(directory, words[1]);
-  int64_t row = ALL;
+  int64_t row = UINT32_MAX; /* all rows */
   if (table < 0)
     return target_no_table(COMMAND, directory, words[1]);
   if (count > 2)
@@ -68,8 +68,7 @@ static int reset(struct region_reader *reader, char **words, int count) {
                        "table %s of %s has no row '%s'; 'percore dump %s "
                        "--table %s' lists them",
                        words[1], words[0], words[2], words[0], words[1]);
-  if (region_reader_reset(reader, (uint32_t)table,
-                          row == ALL ? UINT32_MAX : (uint32_t)row,
+  if (region_reader_reset(reader, (uint32_t)table, (uint32_t)row,
                           ANSWER_WAIT_MS) == 0)
     return TOOL_OK;
   return say_refused(words[0], words[1], errno);

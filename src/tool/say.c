@@ -48,10 +48,9 @@ int say_usage(const char *command, const char *format, ...) {
 }
 
 int say_try_help(const char *command) {
-  if (outer != NULL)
-    command = outer;
-  fprintf(stderr, "Try 'percore %s%s--help'.\n", command != NULL ? command : "",
-          command != NULL ? " " : "");
+  char name[SAY_NAME_SIZE];
+  say_name(name, sizeof(name), command);
+  fprintf(stderr, "Try '%s --help'.\n", name);
   return TOOL_USAGE;
 }
 

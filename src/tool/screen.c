@@ -1,5 +1,7 @@
 #include "screen.h"
 
+#include "window.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,12 +57,13 @@ static void measure(struct screen *screen) {
  * Keys
  */
 
-/* A background process that changes the modes of a terminal is stopped. */
+/* The kernel stops a background process that changes the modes of its terminal.
+ */
 static bool in_foreground(void) {
   return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* Leaves the keys that send signals enabled (Ctrl-C, Ctrl-Z). */
+/* Keys that send signals (Ctrl-C, Ctrl-Z) still do. */
 static void begin_keys(struct screen *screen) {
   if (screen->reads_keys || !in_foreground() ||
       tcgetattr(STDIN_FILENO, &screen->cooked) != 0)
@@ -92,9 +95,7 @@ size_t screen_keys(struct screen *screen, char *keys, size_t size) {
  */
 
 struct screen *screen_open(void) {
-  const char *term = getenv("TERM");
-  if (!isatty(STDOUT_FILENO) || term == NULL || *term == '\0' ||
-      strcmp(term, "dumb") == 0)
+  if (!is_terminal())
     return NULL;
   struct screen *screen = calloc(1, sizeof(*screen));
   if (screen == NULL)

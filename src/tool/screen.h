@@ -18,7 +18,7 @@ struct screen *screen_open(void);
  * NULL. */
 void screen_close(struct screen *screen);
 
-/* Return the size in characters, measured again after the size has changed. */
+/* Return the size in characters. screen_changed updates it. */
 int screen_width(struct screen *screen);
 int screen_height(struct screen *screen);
 

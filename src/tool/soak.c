@@ -55,9 +55,10 @@ static double floor_of(const struct soak *soak) {
 }
 
 static int write_text(int core, const struct soak *soak) {
-  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
+  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64
+         " interruptions\n",
          core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
-         soak->gaps);
+         soak->interruptions);
   return 0;
 }
 
@@ -68,7 +69,7 @@ static int write_json(int core, const struct soak *soak) {
   json_integer(json, "core", core);
   json_number(json, "interval_s", (double)soak->total_ns / 1e9);
   json_number(json, "load_floor", floor_of(soak));
-  json_unsigned(json, "pieces", soak->gaps);
+  json_unsigned(json, "interruptions", soak->interruptions);
   return json_end(json);
 }
 

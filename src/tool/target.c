@@ -2,6 +2,7 @@
 
 #include "names.h"
 #include "region/receiver.h"
+#include "text.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -64,6 +65,18 @@ void target_name(char text[TARGET_NAME_SIZE],
            directory->instance != NULL ? directory->instance : "");
 }
 
+void target_json(struct json *json, struct region_reader *reader) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  char user[USER_TEXT_SIZE];
+  if (region_reader_pid(reader) > 0)
+    json_integer(json, "pid", region_reader_pid(reader));
+  json_integer(json, "uid", region_reader_uid(reader));
+  user_text(user, region_reader_uid(reader));
+  json_text(json, "user", user);
+  json_thousandths(json, "started",
+                   (double)directory->header.start_realtime_ns / 1e9);
+}
+
 int target_table(const struct region_directory *directory, const char *name) {
   for (uint32_t t = 0; t < directory->table_count; t++)
     if (strcmp(directory->described[t].name, name) == 0)
@@ -75,10 +88,8 @@ int target_no_table(const char *command,
                     const struct region_directory *directory,
                     const char *name) {
   char names[512] = "";
-  size_t used = 0;
-  for (uint32_t t = 0; t < directory->table_count && used < sizeof(names); t++)
-    used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
-                             t > 0 ? ", " : "", directory->described[t].name);
+  for (uint32_t t = 0; t < directory->table_count; t++)
+    text_append(names, sizeof(names), ", ", directory->described[t].name);
   return say_failure(command, "region %s has no table '%s'; it has %s",
                      directory->name, name, names);
 }
@@ -113,15 +124,16 @@ const char *target_advice(int error) {
 /* Lists the instances of a region as "a, b". Returns false if it has none. */
 static bool find_instances(const char *region, char *text, size_t size) {
   struct names names;
-  size_t used = 0, length = strlen(region);
+  size_t length = strlen(region);
+  text[0] = '\0';
   names_read(&names);
-  for (size_t i = 0; i < names.len && used < size; i++)
-    if (strncmp(names.name[i], region, length) == 0 &&
-        names.name[i][length] == '@')
-      used += (size_t)snprintf(text + used, size - used, "%s%s",
-                               used > 0 ? ", " : "", names.name[i]);
+  for (size_t i = 0; i < names.len; i++) {
+    const char *name = names_at(&names, i);
+    if (strncmp(name, region, length) == 0 && name[length] == '@')
+      text_append(text, size, ", ", name);
+  }
   names_free(&names);
-  return used > 0;
+  return text[0] != '\0';
 }
 
 static int say_absent(const char *command, const char *region) {

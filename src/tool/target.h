@@ -2,40 +2,46 @@
 #ifndef PERCORE_TARGET_H
 #define PERCORE_TARGET_H
 
+#include "json.h"
 #include "region/reader.h"
 
-/* The message of commands that need a region. */
+/* The message of commands that need a REGION, if it is missing. */
 #define TARGET_MISSING                                                         \
   "the region is missing: 'percore regions' lists the regions"
 
 /* Connects to REGION, which is NAME or NAME@INSTANCE; waits at most a second.
- * Returns TOOL_OK. Otherwise prints an error message and returns TOOL_USAGE if
- * REGION cannot be the name of a region, or TOOL_FAILURE. */
+ * Returns TOOL_OK. On failure, prints an error message and returns TOOL_USAGE
+ * if REGION is not a valid name, otherwise TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
-/* Like target_open, but also succeeds if the region is absent; the caller
- * may then report the reason with target_say_why. */
+/* Like target_open, but also succeeds if the region cannot be read. The caller
+ * can then report the reason with target_say_why. */
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader);
 
-/* Prints why the region is absent. Returns TOOL_FAILURE. */
+/* Prints why the region cannot be read. Returns TOOL_FAILURE. */
 int target_say_why(const char *command, const char *region,
                    struct region_reader *reader);
 
-/* Sets a function to be called before each reading of a region, for regions
- * that this process publishes itself. */
+/* For a region that this process publishes itself: sets the function that
+ * updates the region. target_renew calls the function, if any; call it before
+ * each read of a region. */
 void target_renew_by(void (*renew)(void));
 void target_renew(void);
 
-/* Returns options for a reader that accepts regions of any user and any size:
- * the output shows the owner, and a size is address space, not memory. */
+/* Returns options for a reader that accepts regions of any user, because the
+ * output shows the owner, and of any size, because a size is address space, not
+ * memory. */
 struct region_reader_options target_options(int hello_wait_ms);
 
 /* Writes "NAME" or "NAME@INSTANCE" from the region's directory. */
 #define TARGET_NAME_SIZE 192
 void target_name(char text[TARGET_NAME_SIZE],
                  const struct region_directory *directory);
+
+/* Writes the pid, the user and the start of a region's producer. */
+void target_json(struct json *json, struct region_reader *reader);
 
 /* Returns the number of the table with this name, or -1. */
 int target_table(const struct region_directory *directory, const char *name);
@@ -58,7 +64,7 @@ void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 #define SIZE_TEXT_SIZE 32
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 
-/* Returns advice for an errno of connecting, or "". */
+/* Returns what to do if connecting failed with this errno, or "". */
 const char *target_advice(int error);
 
 #endif

@@ -16,7 +16,13 @@ char *text_clean_string(char *out, size_t size, const char *text) {
   return out;
 }
 
-/* Counts characters, not bytes. */
+void text_append(char *list, size_t size, const char *separator,
+                 const char *name) {
+  size_t used = strlen(list);
+  snprintf(list + used, size - used, "%s%s", used > 0 ? separator : "", name);
+}
+
+/* Returns the number of characters in `length` bytes of clean text. */
 static int characters(const char *text, size_t length) {
   int count = 0;
   for (size_t i = 0; i < length; i++)
@@ -33,7 +39,7 @@ int text_lines(const char *text) {
   return lines;
 }
 
-/* Returns the place after this many characters. */
+/* Returns a pointer to the text after this many characters. */
 static char *after(char *text, int count) {
   while (*text != '\0' && (count > 0 || ((uint8_t)*text & 0xc0) == 0x80))
     count -= ((uint8_t)*text++ & 0xc0) != 0x80;

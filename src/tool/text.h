@@ -9,19 +9,24 @@
 #define TEXT_GROWTH 3
 
 /* Copies bytes as valid UTF-8 that can change neither a terminal's state nor
- * the order in which text is shown: deceptive characters (base/utf8.h) and each
- * byte that is not part of a well-formed character become U+FFFD. The result is
- * always NUL-terminated; if it does not fit, it is cut between two characters.
- * Returns its length without the NUL. size must be at least 1. */
+ * the order in which text is shown. Deceptive characters (base/utf8.h), and
+ * bytes that are not part of a well-formed character, become U+FFFD. The result
+ * is always NUL-terminated; if it does not fit, it is cut between two
+ * characters. Returns the length of the result without the NUL. size must be at
+ * least 1. */
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 
 /* Cleans a string in the same way and returns out. */
 char *text_clean_string(char *out, size_t size, const char *text);
 
+/* Appends a name to a list such as "a, b". What does not fit is cut off. */
+void text_append(char *list, size_t size, const char *separator,
+                 const char *name);
+
 /* Returns the number of characters in clean text. */
 int text_width(const char *text);
 
-/* The number of newlines. */
+/* Returns the number of newlines. */
 int text_lines(const char *text);
 
 /* Shortens clean text to at most `width` characters: the middle becomes "...".

@@ -1,14 +1,10 @@
 /* tool/ is percore(1): figures for people at a terminal, and JSON for scripts.
- *
- * One file per subcommand; main.c is the table of subcommands. This folder
- * shows what cycles/ and region/ report and must never measure a load by
- * itself. The only exception is compare.c, which also shows methods that
- * percore does not use.
- *
- * Errors: functions of the folder return 0 or -errno and print nothing.
- * Functions that return an exit status first print what failed, why, and what
- * to do.
- */
+ * Each subcommand has a file of its name; main.c has the table of subcommands.
+ * This folder shows what other folders measure. Only two commands measure loads
+ * themselves, by methods that percore does not use otherwise: load --compare
+ * (methods.c) and soak. Functions that return 0 or -errno print nothing, unless
+ * their comment says otherwise. Functions that return an exit status have
+ * printed what failed, why, and what to do. */
 #ifndef PERCORE_TOOL_H
 #define PERCORE_TOOL_H
 
@@ -44,11 +40,11 @@ int say_usage(const char *command, const char *format, ...)
 /* Prints how to get help. Returns TOOL_USAGE. */
 int say_try_help(const char *command);
 
-/* From now on, messages of a command begin with "percore OUTER COMMAND:". NULL
- * ends this. */
+/* Makes all further messages begin with "percore OUTER COMMAND:", or with
+ * "percore COMMAND:" again if outer is NULL. */
 void say_within(const char *outer);
 
-/* Writes the words that a command's messages begin with, such as "percore map
+/* Writes the words with which a command's messages begin, such as "percore map
  * top". */
 #define SAY_NAME_SIZE 32
 void say_name(char *name, size_t size, const char *command);
@@ -56,8 +52,8 @@ void say_name(char *name, size_t size, const char *command);
 /* Prints the version to stdout. Returns TOOL_OK or TOOL_FAILURE. */
 int say_version(void);
 
-/* Flushes stdout. Returns 0 if everything was written, -EPIPE if nobody reads
- * the output any more, or another -errno after printing it on stderr. */
+/* Flushes stdout. Returns 0 if everything was written, -EPIPE if the output was
+ * closed, or another -errno after printing it on stderr. */
 int flush_output(const char *command);
 
 /* ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "live.h"
+#include "text.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names this limit */
+/* the message in why_failed states this limit */
+#define PAST_BYTES_MOST (UINT64_C(4) << 30)
 
 struct top_options {
   const char *table, *sort;
@@ -44,7 +46,8 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
-  const struct window *view; /* the order chosen by the keys; NULL: none */
+  /* the order chosen with keys; NULL before the first table */
+  const struct window *view;
 };
 
 /* ---------------------------------------------------------------------------
@@ -108,13 +111,12 @@ static int take_region(struct top *top) {
   figures->directory = region_reader_directory(top->reader);
   figures->pid = region_reader_pid(top->reader);
   figures->uid = region_reader_uid(top->reader);
-  figures->tsc_hz = figures->directory->header.tsc_hz;
   target_name(figures->region, figures->directory);
   return open_tables(top);
 }
 
-/* Returns the number of columns of all tables; the keys cycle through all
- * tables. */
+/* Returns the number of columns of all tables together: the keys go through the
+ * columns of one table after the other. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;
@@ -147,8 +149,8 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* 0 or -errno. Reads a producer that has ended once more, and starts over with
- * its successor. */
+/* Reads the region; if its producer has ended, for the last time. Starts over
+ * with the region of a new producer. Returns 0 or -errno. */
 static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
   enum region_event event = region_reader_refresh(top->reader);
@@ -158,7 +160,7 @@ static int read_region(struct top *top) {
   figures->why = region_reader_error(top->reader);
   if (!figures->alive)
     return 0;
-  /* The successor may lack the field that rows are sorted by. */
+  /* The new region may lack the field that rows are sorted by. */
   int status = event == REGION_CAME ? take_region(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }
@@ -195,7 +197,7 @@ static const struct live_face face = {
     .columns = columns,
 };
 
-static int run_live(struct top *top) {
+static int show_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
@@ -211,48 +213,29 @@ static int run_live(struct top *top) {
 
 static int say_no_column(const struct top *top) {
   const struct top_figures *figures = &top->figures;
-  char names[512] = "";
-  size_t used = 0;
+  char names[512] = "row";
   for (size_t t = 0; t < figures->tables_len; t++)
     for (size_t c = 0; c < figures->tables[t].columns_len; c++)
-      if (used < sizeof(names))
-        used += (size_t)snprintf(names + used, sizeof(names) - used, ", %s",
-                                 figures->tables[t].columns[c].title);
-  return say_failure(COMMAND, "--sort: unknown field '%s'; choose row%s",
+      text_append(names, sizeof(names), ", ",
+                  figures->tables[t].columns[c].title);
+  return say_failure(COMMAND, "--sort: unknown field '%s'; choose %s",
                      top->options->sort, names);
 }
 
-static int begin(struct top *top) {
+static int run(struct top *top) {
+  const struct region_directory *directory =
+      region_reader_directory(top->reader);
+  const char *table = top->options->table;
+  if (table != NULL && target_table(directory, table) < 0)
+    return target_no_table(COMMAND, directory, table);
   int status = take_region(top);
-  if (status == 0)
-    status = read_tables(top);
-  if (status == 0)
-    return TOOL_OK;
   if (status == -ENOENT)
     return say_no_column(top);
-  return say_failure(COMMAND, "%s", why_failed(status));
-}
-
-static int run(const struct top_options *options, const char *region) {
-  struct top top = {
-      .options = options,
-      .figures = {.interval_s = options->interval_s, .alive = true}};
-  int status = target_open(COMMAND, region, &top.reader);
-  if (status != TOOL_OK)
-    return status;
-  if (options->table != NULL &&
-      target_table(region_reader_directory(top.reader), options->table) < 0) {
-    status = target_no_table(COMMAND, region_reader_directory(top.reader),
-                             options->table);
-    goto cleanup;
-  }
-  status = begin(&top);
-  if (status == TOOL_OK)
-    status = run_live(&top);
-cleanup:
-  close_tables(&top);
-  region_reader_close(top.reader);
-  return status;
+  if (status == 0)
+    status = read_tables(top);
+  if (status != 0)
+    return say_failure(COMMAND, "%s", why_failed(status));
+  return show_live(top);
 }
 
 static int top_main(int argc, char **argv) {
@@ -262,7 +245,16 @@ static int top_main(int argc, char **argv) {
   if (status >= 0)
     return status;
   stop_catch();
-  return run(&options, argv[optind]);
+  struct top top = {
+      .options = &options,
+      .figures = {.interval_s = options.interval_s, .alive = true}};
+  status = target_open(COMMAND, argv[optind], &top.reader);
+  if (status != TOOL_OK)
+    return status;
+  status = run(&top);
+  close_tables(&top);
+  region_reader_close(top.reader);
+  return status;
 }
 
 const struct command top_command = {

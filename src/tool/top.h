@@ -1,22 +1,21 @@
-/* top: the state of a region at one moment, as a table and as JSON. */
+/* top: the figures of `percore top`, and how they are written as a table and as
+ * JSON. */
 #ifndef PERCORE_TOP_H
 #define PERCORE_TOP_H
 
 #include "rates.h"
 #include "target.h"
-#include "values.h"
 #include "window.h"
 #include "workers.h"
 
 struct top_figures {
   char region[TARGET_NAME_SIZE];
   bool alive;           /* if false, the figures are the last ones known */
-  const char *why;      /* why it is not alive */
+  const char *why;      /* why the producer is not alive */
   uint64_t realtime_ns; /* when the region was read */
   double interval_s;
   pid_t pid; /* 0 if not visible here */
   uid_t uid;
-  uint64_t tsc_hz;
   const struct region_directory *directory;
   struct workers workers;
   bool with_workers; /* the table `core` is shown */
@@ -27,14 +26,8 @@ struct top_figures {
 /* A worker that has been awake for this long without a poll counts as stuck. */
 #define TOP_STUCK_S 1.0
 
-/* The field that a column shows. */
-static inline struct field_ref column_field(const struct top_figures *figures,
-                                            const struct rates *rates,
-                                            const struct rate_column *column) {
-  return field_of(figures->directory, rates->table, column->field);
-}
-
-/* For live_face; figures is a struct top_figures. Both return 0 or -ENOMEM. */
+/* Functions for struct live_face. `figures` is a struct top_figures. Both
+ * return 0 or -ENOMEM. */
 int top_table_write(FILE *out, const void *figures, struct window window);
 int top_json_write(FILE *out, const void *figures);
 

@@ -22,14 +22,12 @@ static void put_worker(struct json *json, const struct worker *worker) {
   json_close_object(json);
 }
 
-static void put_column(struct json *json, const struct top_figures *figures,
-                       const struct rates *rates,
-                       const struct rate_column *column) {
+static void put_column(struct json *json, const struct rate_column *column) {
   static const char *const kinds[] = {[RATE_PER_SECOND] = "rate",
                                       [RATE_VALUE] = "value",
                                       [RATE_STATE] = "state",
                                       [RATE_QUANTILE] = "quantile"};
-  struct field_ref field = column_field(figures, rates, column);
+  struct field_ref field = column->field;
   json_open_object(json, NULL);
   json_text(json, "name", column->title);
   json_text(json, "is", kinds[column->kind]);
@@ -41,60 +39,59 @@ static void put_column(struct json *json, const struct top_figures *figures,
   json_close_object(json);
 }
 
-static void put_values(struct json *json, const char *key,
-                       const struct top_figures *figures,
-                       const struct rates *rates, const double *values,
-                       bool of_core) {
-  json_open_object(json, key);
-  for (size_t c = 0; c < rates->columns_len; c++) {
-    const struct rate_column *column = &rates->columns[c];
-    struct field_ref field = column_field(figures, rates, column);
-    if (!of_core &&
-        !field_has_total(figures->directory, rates->table, column->field))
+static void put_value(struct json *json, const struct rate_column *column,
+                      double value) {
+  const char *state = rate_state(column, value);
+  if (state != NULL)
+    json_text(json, column->title, state);
+  else
+    json_number(json, column->title, value);
+}
+
+static void put_cores(struct json *json, const struct rates *rates,
+                      const double *cores) {
+  json_open_object(json, "cores");
+  for (uint32_t core = 0; core < rates->tile.core_count; core++) {
+    char key[16];
+    if (!rates->tile.core_used[core])
       continue;
-    if (column->kind == RATE_STATE && values[c] >= 0 &&
-        values[c] < field.described->state_count)
-      json_text(json, column->title,
-                field.described->states[(uint32_t)values[c]]);
-    else
-      json_number(json, column->title, values[c]);
+    snprintf(key, sizeof(key), "%u", core);
+    json_open_object(json, key);
+    for (size_t c = 0; c < rates->columns_len; c++)
+      put_value(json, &rates->columns[c], cores[core * rates->columns_len + c]);
+    json_close_object(json);
   }
   json_close_object(json);
 }
 
-static void put_row(struct json *json, const struct top_figures *figures,
-                    const struct rates *rates, const struct rate_row *row) {
+static void put_row(struct json *json, const struct rates *rates,
+                    const struct rate_row *row) {
   json_open_object(json, NULL);
   json_text(json, "row", row->name);
-  put_values(json, "values", figures, rates, row->values, false);
-  if (row->cores != NULL) {
-    json_open_object(json, "cores");
-    for (uint32_t core = 0; core < rates->core_count; core++) {
-      char key[16];
-      if (!rates->core_used[core])
-        continue;
-      snprintf(key, sizeof(key), "%u", core);
-      put_values(json, key, figures, rates,
-                 row->cores + core * rates->columns_len, true);
-    }
-    json_close_object(json);
-  }
+  json_open_object(json, "values");
+  for (size_t c = 0; c < rates->columns_len; c++)
+    if (rates->columns[c].has_total)
+      put_value(json, &rates->columns[c], row->values[c]);
+  json_close_object(json);
+  if (row->cores != NULL)
+    put_cores(json, rates, row->cores);
   json_close_object(json);
 }
 
 static void put_table(struct json *json, const struct top_figures *figures,
                       const struct rates *rates) {
   json_open_object(json, NULL);
-  json_text(json, "name", figures->directory->described[rates->table].name);
+  json_text(json, "name",
+            figures->directory->described[rates->tile.table].name);
   json_number(json, "interval_s", rates->interval_s);
   json_unsigned(json, "rows_live", rates->rows_live);
   json_open_array(json, "columns");
   for (size_t c = 0; c < rates->columns_len; c++)
-    put_column(json, figures, rates, &rates->columns[c]);
+    put_column(json, &rates->columns[c]);
   json_close_array(json);
   json_open_array(json, "rows");
   for (size_t r = 0; r < rates->rows_len; r++)
-    put_row(json, figures, rates, &rates->rows[r]);
+    put_row(json, rates, &rates->rows[r]);
   json_close_array(json);
   json_close_object(json);
 }

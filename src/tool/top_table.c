@@ -13,7 +13,7 @@
  */
 
 /* Divides by 1000 until at most three digits come before the point, and writes
- * three digits and the unit that is left. */
+ * three digits and the unit. Each unit is 1000 times the unit before it. */
 static void put_scaled(char text[SHORT_TEXT_SIZE], double value,
                        const char *const *units, size_t units_len) {
   size_t unit = 0;
@@ -97,144 +97,152 @@ static void write_workers(FILE *out, const struct workers *workers, int lines,
 }
 
 /* ---------------------------------------------------------------------------
- * Rows
+ * Cells
  */
 
 enum { NAME_WIDTH = 24, CELL_WIDTH = 9, CELL_GAP = 2 };
 
 #define NAME_TEXT_SIZE (REGION_ROW_NAME_SIZE * TEXT_GROWTH)
+#define UNIT_TEXT_SIZE 80
 
 static void name_text(char text[NAME_TEXT_SIZE], const struct rate_row *row) {
   text_clean_string(text, NAME_TEXT_SIZE,
                     row->name[0] != '\0' ? row->name : "-");
 }
 
-static bool is_time(const struct rate_column *column, struct field_ref field) {
-  const char *unit = field_unit(field);
+static bool is_time(const struct rate_column *column) {
+  const char *unit = field_unit(column->field);
   return column->kind == RATE_QUANTILE &&
          (strcmp(unit, "ns") == 0 || strcmp(unit, "cycles") == 0);
 }
 
-static void write_cell_text(char *text, size_t size,
-                            const struct top_figures *figures,
-                            const struct rates *rates, size_t c, double value) {
-  const struct rate_column *column = &rates->columns[c];
-  struct field_ref field = column_field(figures, rates, column);
-  char number[SHORT_TEXT_SIZE];
-  if (is_time(column, field)) {
-    if (strcmp(field_unit(field), "cycles") == 0)
-      value *= 1e9 / (double)figures->tsc_hz;
-    short_time_text(number, value);
-  } else if (column->kind == RATE_STATE && value >= 0 &&
-             value < field.described->state_count) {
-    text_clean_string(text, size, field.described->states[(uint32_t)value]);
-    return;
-  } else {
-    short_text(number, value);
-  }
-  snprintf(text, size, "%s", number);
-}
-
-static void write_unit(char *text, size_t size,
-                       const struct top_figures *figures,
-                       const struct rates *rates, size_t c) {
-  const struct rate_column *column = &rates->columns[c];
-  struct field_ref field = column_field(figures, rates, column);
+static void unit_text(char text[UNIT_TEXT_SIZE],
+                      const struct rate_column *column) {
   char unit[64];
-  text_clean_string(unit, sizeof(unit), field_unit(field));
+  text_clean_string(unit, sizeof(unit), field_unit(column->field));
   if (column->kind == RATE_PER_SECOND)
-    snprintf(text, size, "%s/s",
-             field.layout->kind == PERCORE_HISTOGRAM ? "" : unit);
-  else if (column->kind == RATE_STATE || is_time(column, field))
+    snprintf(text, UNIT_TEXT_SIZE, "%s/s",
+             column->field.layout->kind == PERCORE_HISTOGRAM ? "" : unit);
+  else if (column->kind == RATE_STATE || is_time(column))
     text[0] = '\0';
   else
-    snprintf(text, size, "%s", unit);
+    snprintf(text, UNIT_TEXT_SIZE, "%s", unit);
 }
 
-static int width_of(const struct top_figures *figures,
-                    const struct rates *rates, size_t c) {
-  char unit[80];
-  write_unit(unit, sizeof(unit), figures, rates, c);
-  size_t width = strlen(rates->columns[c].title);
-  if (strlen(unit) > width)
-    width = strlen(unit);
-  return CELL_GAP + (width < CELL_WIDTH ? CELL_WIDTH : (int)width);
+static int width_of(const struct rate_column *column) {
+  char unit[UNIT_TEXT_SIZE];
+  unit_text(unit, column);
+  int width = CELL_WIDTH;
+  if (text_width(column->title) > width)
+    width = text_width(column->title);
+  if (text_width(unit) > width)
+    width = text_width(unit);
+  return CELL_GAP + width;
 }
+
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
+
+/* A table of rates, and how much of the table fits. */
+struct sheet {
+  FILE *out;
+  const struct window *window;
+  const struct rates *rates;
+  double ns_per_cycle;
+  size_t columns, rows; /* the numbers of columns and rows that are shown */
+  int name_width;
+};
 
 /* Returns how many columns fit beside the name. */
-static size_t columns_that_fit(const struct top_figures *figures,
-                               const struct rates *rates, int width) {
+static size_t columns_that_fit(const struct rates *rates, int width) {
   int used = NAME_WIDTH;
   size_t c = 0;
   for (; c < rates->columns_len; c++) {
-    used += width_of(figures, rates, c);
+    used += width_of(&rates->columns[c]);
     if (width > 0 && used > width && c > 0)
       break;
   }
   return c;
 }
 
-/* As wide as the longest name, where the columns leave room for it. */
-static int name_width(const struct top_figures *figures,
-                      const struct rates *rates, size_t columns, size_t shown,
-                      int width) {
+/* Returns the width of the longest name, or the width that the columns leave.
+ */
+static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
-  int wanted = NAME_WIDTH;
-  for (size_t r = 0; r < shown; r++) {
-    name_text(name, &rates->rows[r]);
+  int wanted = NAME_WIDTH, room = sheet->window->width;
+  for (size_t r = 0; r < sheet->rows; r++) {
+    name_text(name, &sheet->rates->rows[r]);
     if (text_width(name) > wanted)
       wanted = text_width(name);
   }
-  int room = width;
-  for (size_t c = 0; c < columns; c++)
-    room -= width_of(figures, rates, c);
-  if (width <= 0 || wanted <= room)
+  for (size_t c = 0; c < sheet->columns; c++)
+    room -= width_of(&sheet->rates->columns[c]);
+  if (sheet->window->width <= 0 || wanted <= room)
     return wanted;
   return room > NAME_WIDTH ? room : NAME_WIDTH;
 }
 
-static void write_titles(FILE *out, const struct top_figures *figures,
-                         const struct rates *rates, size_t columns, int names,
-                         bool colour) {
-  char unit[80];
-  paint_pad(out, colour, PAINT_TITLE, "row", -names);
-  for (size_t c = 0; c < columns; c++)
-    paint_pad(out, colour,
-              rates->sort_asked && rates->sort_column == (int)c ? PAINT_SORTED
-                                                                : PAINT_TITLE,
-              rates->columns[c].title, width_of(figures, rates, c));
-  fputc('\n', out);
-  text_pad(out, "", -names);
-  for (size_t c = 0; c < columns; c++) {
-    write_unit(unit, sizeof(unit), figures, rates, c);
-    text_pad(out, unit, width_of(figures, rates, c));
+static void write_titles(const struct sheet *sheet) {
+  const struct rates *rates = sheet->rates;
+  bool colour = sheet->window->colour;
+  char unit[UNIT_TEXT_SIZE];
+  paint_pad(sheet->out, colour, PAINT_TITLE, "row", -sheet->name_width);
+  for (size_t c = 0; c < sheet->columns; c++) {
+    bool is_sorted = rates->sort_asked && rates->sort_column == (int)c;
+    paint_pad(sheet->out, colour, is_sorted ? PAINT_SORTED : PAINT_TITLE,
+              rates->columns[c].title, width_of(&rates->columns[c]));
   }
-  fputc('\n', out);
+  fputc('\n', sheet->out);
+  text_pad(sheet->out, "", -sheet->name_width);
+  for (size_t c = 0; c < sheet->columns; c++) {
+    unit_text(unit, &rates->columns[c]);
+    text_pad(sheet->out, unit, width_of(&rates->columns[c]));
+  }
+  fputc('\n', sheet->out);
 }
 
-static void write_values(FILE *out, const struct top_figures *figures,
-                         const struct rates *rates, size_t columns, int names,
-                         char *name, const double *values) {
+static void write_cell(const struct sheet *sheet,
+                       const struct rate_column *column, double value) {
   char text[VALUE_TEXT_SIZE * TEXT_GROWTH];
-  text_shorten(name, names);
-  text_pad(out, name, -names);
-  for (size_t c = 0; c < columns; c++) {
-    write_cell_text(text, sizeof(text), figures, rates, c, values[c]);
-    text_pad(out, text, width_of(figures, rates, c));
-  }
-  fputc('\n', out);
+  const char *state = rate_state(column, value);
+  if (state != NULL)
+    text_clean_string(text, sizeof(text), state);
+  else if (!is_time(column))
+    short_text(text, value);
+  else if (strcmp(field_unit(column->field), "cycles") == 0)
+    short_time_text(text, value * sheet->ns_per_cycle);
+  else
+    short_time_text(text, value);
+  text_pad(sheet->out, text, width_of(column));
 }
 
-static void write_cores(FILE *out, const struct top_figures *figures,
-                        const struct rates *rates, size_t columns, int names,
-                        const double *cores, const struct window *window) {
-  char name[NAME_WIDTH];
-  for (uint32_t core = 0; core < rates->core_count; core++) {
-    if (!rates->core_used[core] || !window_shows_core(window, (int)core))
+static void write_values(const struct sheet *sheet, char *name,
+                         const double *values) {
+  text_shorten(name, sheet->name_width);
+  text_pad(sheet->out, name, -sheet->name_width);
+  for (size_t c = 0; c < sheet->columns; c++)
+    write_cell(sheet, &sheet->rates->columns[c], values[c]);
+  fputc('\n', sheet->out);
+}
+
+static bool shows_core(const struct rates *rates, const struct window *window,
+                       uint32_t core) {
+  return rates->tile.core_used[core] && window_shows_core(window, (int)core);
+}
+
+static void write_row(const struct sheet *sheet, const struct rate_row *row) {
+  const struct rates *rates = sheet->rates;
+  char name[NAME_TEXT_SIZE];
+  name_text(name, row);
+  write_values(sheet, name, row->values);
+  if (row->cores == NULL)
+    return;
+  for (uint32_t core = 0; core < rates->tile.core_count; core++) {
+    if (!shows_core(rates, sheet->window, core))
       continue;
     snprintf(name, sizeof(name), "  core %" PRIu32, core);
-    write_values(out, figures, rates, columns, names, name,
-                 cores + core * rates->columns_len);
+    write_values(sheet, name, row->cores + core * rates->columns_len);
   }
 }
 
@@ -244,64 +252,72 @@ static int by_number(const void *left, const void *right) {
   return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Returns how many lines one row takes. */
-static size_t row_lines(const struct rates *rates,
-                        const struct window *window) {
-  size_t lines = 1;
-  for (uint32_t c = 0; rates->options.per_core && c < rates->core_count; c++)
-    lines += rates->core_used[c] != 0 && window_shows_core(window, (int)c);
-  return lines;
-}
-
 /* If all rows are shown and no order was requested, rows keep the producer's
  * order, so that they do not change places. */
-static int write_rows(FILE *out, const struct top_figures *figures,
-                      const struct rates *rates, size_t columns, int names,
-                      size_t shown, const struct window *window) {
-  const struct rate_row **rows = calloc(shown + 1, sizeof(*rows));
+static int write_rows(const struct sheet *sheet) {
+  const struct rates *rates = sheet->rates;
+  const struct rate_row **rows = calloc(sheet->rows + 1, sizeof(*rows));
   if (rows == NULL)
     return -ENOMEM;
-  for (size_t r = 0; r < shown; r++)
+  for (size_t r = 0; r < sheet->rows; r++)
     rows[r] = &rates->rows[r];
-  if (!rates->sort_asked && shown == rates->rows_live)
-    qsort(rows, shown, sizeof(*rows), by_number);
-  for (size_t r = 0; r < shown; r++) {
-    char name[NAME_TEXT_SIZE];
-    name_text(name, rows[r]);
-    write_values(out, figures, rates, columns, names, name, rows[r]->values);
-    if (rows[r]->cores != NULL)
-      write_cores(out, figures, rates, columns, names, rows[r]->cores, window);
-  }
+  if (!rates->sort_asked && sheet->rows == rates->rows_live)
+    qsort(rows, sheet->rows, sizeof(*rows), by_number);
+  for (size_t r = 0; r < sheet->rows; r++)
+    write_row(sheet, rows[r]);
   free(rows);
   return 0;
 }
 
-/* lines: the room for the table; 0 means unlimited. */
+/* Returns how many lines one row takes. */
+static size_t row_lines(const struct rates *rates,
+                        const struct window *window) {
+  size_t lines = 1;
+  for (uint32_t core = 0;
+       rates->tile.cores != NULL && core < rates->tile.core_count; core++)
+    lines += shows_core(rates, window, core);
+  return lines;
+}
+
+/* Returns how many rows fit into this many lines; 0 means unlimited. */
+static size_t rows_that_fit(const struct rates *rates, int lines,
+                            const struct window *window) {
+  if (lines <= 0)
+    return rates->rows_len;
+  size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates, window) : 1;
+  if (room == 0)
+    room = 1;
+  return rates->rows_len < room ? rates->rows_len : room;
+}
+
+/* The table may take this many lines; 0 means unlimited. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
                        const struct window *window) {
-  const struct percore_table *table =
-      &figures->directory->described[rates->table];
-  size_t columns = columns_that_fit(figures, rates, window->width);
-  size_t shown = rates->rows_len;
-  if (lines > 0) {
-    size_t room =
-        lines > 4 ? (size_t)(lines - 3) / row_lines(rates, window) : 1;
-    shown = shown < room ? shown : room > 0 ? room : 1;
-  }
-  fprintf(out, "%s: %" PRIu64 " %s", table->name, rates->rows_live,
+  const struct region_directory *directory = figures->directory;
+  struct sheet sheet = {
+      .out = out,
+      .window = window,
+      .rates = rates,
+      .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
+      .columns = columns_that_fit(rates, window->width),
+      .rows = rows_that_fit(rates, lines, window),
+  };
+  fprintf(out, "%s: %" PRIu64 " %s",
+          directory->described[rates->tile.table].name, rates->rows_live,
           rates->rows_live == 1 ? "row" : "rows");
-  if (shown < rates->rows_live && rates->sort_column >= 0)
+  if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
-  if (columns < rates->columns_len)
-    fprintf(out, " (%zu columns do not fit)", rates->columns_len - columns);
+  if (sheet.columns < rates->columns_len)
+    fprintf(out, " (%zu columns do not fit)",
+            rates->columns_len - sheet.columns);
   fputc('\n', out);
   if (rates->rows_live == 0)
     return 0;
-  int names = name_width(figures, rates, columns, shown, window->width);
-  write_titles(out, figures, rates, columns, names, window->colour);
-  return write_rows(out, figures, rates, columns, names, shown, window);
+  sheet.name_width = choose_name_width(&sheet);
+  write_titles(&sheet);
+  return write_rows(&sheet);
 }
 
 /* ---------------------------------------------------------------------------

@@ -3,8 +3,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-const struct quantile quantiles[QUANTILES] = {
-    {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}};
+const struct quantile quantiles[QUANTILES] = {{"p50", 0.5, true},
+                                              {"p90", 0.9, false},
+                                              {"p99", 0.99, true},
+                                              {"p999", 0.999, false},
+                                              {"max", 1, true}};
 
 struct field_ref field_of(const struct region_directory *directory,
                           uint32_t table, uint32_t field) {
@@ -14,41 +17,48 @@ struct field_ref field_of(const struct region_directory *directory,
       .described = &directory->described[table].fields[field]};
 }
 
-uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
-                       bool with_cores) {
-  enum {
-    BYTES = 4 << 20,
-    MOST = 8192,
-    TOTALS = 3 /* also read births and resets */
-  };
-  uint64_t copies = TOTALS + (with_cores ? directory->header.core_count : 0);
-  uint64_t rows = BYTES / (copies * directory->tables[table].columns * 8);
-  return rows < 1 ? 1 : rows > MOST ? MOST : (uint32_t)rows;
-}
-
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t f) {
-  struct field_ref field = field_of(directory, table, f);
+  const struct region_field *layout = field_of(directory, table, f).layout;
   if (directory->tables[table].storage != PERCORE_PER_CORE)
     return true;
-  return field.layout->kind != PERCORE_STATE &&
-         (field.layout->kind != PERCORE_LEVEL ||
-          field.layout->aggregation != PERCORE_NONE);
+  return table != TABLE_CORE && layout->kind != PERCORE_STATE &&
+         (layout->kind != PERCORE_LEVEL || layout->aggregation != PERCORE_NONE);
+}
+
+bool table_has_totals(const struct region_directory *directory,
+                      uint32_t table) {
+  for (uint32_t f = 0; f < directory->tables[table].field_count; f++)
+    if (!field_has_total(directory, table, f))
+      return false;
+  return true;
 }
 
 const char *field_unit(struct field_ref field) {
   return field.described->unit != NULL ? field.described->unit : "";
 }
 
-const char *kind_name(enum percore_kind kind) {
-  static const char *const names[] = {"counter", "gauge", "level", "state",
-                                      "histogram"};
-  return names[kind];
+int tile_open(struct region_tile *tile, const struct region_reader *reader,
+              uint32_t table, uint32_t want) {
+  enum {
+    BYTES = 4 << 20,
+    MOST = 8192,
+    TOTALS = 3 /* totals, births and resets */
+  };
+  const struct region_directory *directory = region_reader_directory(reader);
+  const struct region_table *layout = &directory->tables[table];
+  uint64_t copies = TOTALS;
+  if ((want & REGION_WANT_CORES) && layout->storage == PERCORE_PER_CORE)
+    copies += directory->header.core_count;
+  uint64_t rows = BYTES / (copies * layout->columns * sizeof(uint64_t));
+  uint32_t capacity = rows < 1 ? 1 : rows > MOST ? MOST : (uint32_t)rows;
+  return region_tile_init(tile, reader, table, capacity, want);
 }
 
-const char *storage_name(enum percore_storage storage) {
-  static const char *const names[] = {"per core", "owned", "shared"};
-  return names[storage];
+const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
+                                uint32_t core) {
+  size_t row = (size_t)core * tile->capacity + i;
+  return tile->cores + row * tile->columns;
 }
 
 void histogram_summarise(struct histogram_summary *summary,

@@ -5,7 +5,7 @@
 #include "json.h"
 #include "region/reader.h"
 
-/* A field of a table: its layout, and the producer's description. */
+/* A field of a table: its layout in memory, and the producer's description. */
 struct field_ref {
   const struct region_field *layout;
   const struct percore_field *described;
@@ -14,26 +14,35 @@ struct field_ref {
 struct field_ref field_of(const struct region_directory *directory,
                           uint32_t table, uint32_t field);
 
-/* Returns how many rows make a tile of about 4 MiB of cells. */
-uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
-                       bool with_cores);
+/* The built-in table of attached threads. Sums over its cores have no meaning.
+ */
+enum { TABLE_CORE = 0 };
 
-/* False for states, and for levels without aggregation, in PER_CORE tables:
- * such fields have a value per core but no total. */
+/* False for fields that have a value per core but no total: in PER_CORE tables,
+ * states and levels without aggregation; in the table `core`, all fields. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
+
+/* True if all fields of the table have a total. */
+bool table_has_totals(const struct region_directory *directory, uint32_t table);
 
 /* Returns "" if the field has no unit. */
 const char *field_unit(struct field_ref field);
 
-const char *kind_name(enum percore_kind kind);
-const char *storage_name(enum percore_storage storage);
+/* Opens a tile of about 4 MiB of cells. Returns as region_tile_init does. */
+int tile_open(struct region_tile *tile, const struct region_reader *reader,
+              uint32_t table, uint32_t want);
 
-/* The percentiles shown for a histogram. */
+/* Returns the cells of one core of the row at index i of the tile. */
+const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
+                                uint32_t core);
+
+/* The percentiles that are shown for a histogram. */
 enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;
   double q;
+  bool in_top; /* percore top has a column for it */
 } quantiles[QUANTILES];
 
 struct histogram_summary {

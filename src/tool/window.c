@@ -23,7 +23,7 @@ static void cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
   while (*text != '\0' && (window.height <= 0 || line < window.height)) {
     size_t length = escape_length(text);
-    if (length > 0) { /* it takes no room, and must survive a cut */
+    if (length > 0) { /* takes no room, and must not be cut off */
       fwrite(text, 1, length, out);
       text += length;
       continue;
@@ -41,7 +41,7 @@ static void cut(FILE *out, const char *text, struct window window) {
   }
 }
 
-/* Empty cells at the end of a line leave no blanks. */
+/* Removes the blanks that empty cells leave at the end of a line. */
 static void drop_trailing_blanks(char *text) {
   char *to = text;
   for (const char *from = text; *from != '\0'; from++) {
@@ -77,10 +77,15 @@ int window_write(FILE *out, struct window window,
  * Colour
  */
 
-bool colour_wanted(void) {
-  const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+bool is_terminal(void) {
+  const char *term = getenv("TERM");
   return isatty(STDOUT_FILENO) && term != NULL && *term != '\0' &&
-         strcmp(term, "dumb") != 0 && (no_color == NULL || *no_color == '\0');
+         strcmp(term, "dumb") != 0;
+}
+
+bool colour_wanted(void) {
+  const char *no_color = getenv("NO_COLOR");
+  return is_terminal() && (no_color == NULL || *no_color == '\0');
 }
 
 /* Colours of ECMA-48. */

@@ -1,5 +1,5 @@
-/* window: the space for a table, the user's choices by key, and what all tables
- * share: colours, numbers and times. */
+/* window: the size of a table, the user's choices, and what all tables share:
+ * colours, numbers and times. */
 #ifndef PERCORE_WINDOW_H
 #define PERCORE_WINDOW_H
 
@@ -10,7 +10,7 @@
 
 struct core_set;
 
-/* All zero if the output is a pipe. */
+/* All members are 0 if the output is a pipe. */
 struct window {
   int width;  /* in characters; 0: unlimited */
   int height; /* in lines; 0: unlimited */
@@ -22,15 +22,19 @@ struct window {
 
 bool window_shows_core(const struct window *window, int core);
 
-/* Copies what `write` prints of the figures: the lines that fit, each cut to
- * the width, without blanks at the end. Returns 0, -ENOMEM, or what `write`
+/* Calls `write` and copies its output: only the lines that fit, each cut to the
+ * width and without trailing blanks. Returns 0, -ENOMEM, or what `write`
  * returned. */
 int window_write(FILE *out, struct window window,
                  int (*write)(FILE *out, const void *figures,
                               struct window window),
                  const void *figures);
 
-/* True on a terminal, unless TERM is dumb or NO_COLOR is set (no-color.org). */
+/* True if stdout is a terminal that understands escape sequences (TERM is not
+ * "dumb"). */
+bool is_terminal(void);
+
+/* True on such a terminal, unless NO_COLOR is set (no-color.org). */
 bool colour_wanted(void);
 
 enum paint {
@@ -47,8 +51,8 @@ enum paint {
 void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
                int width);
 
-/* Formats one number as printf does, but NAN as "-", and a negative number that
- * rounds to zero without its sign. */
+/* Formats one number as printf does, except that NAN becomes "-", and that a
+ * negative number that rounds to zero loses its sign. */
 void number_text(char *text, size_t size, const char *format, double value)
     __attribute__((format(printf, 3, 0)));
 

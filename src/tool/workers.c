@@ -12,24 +12,15 @@ struct past_slot {
   struct region_pulse pulse;
 };
 
-struct workers_past {
-  uint32_t slots;
-  uint64_t read_ns; /* 0 before the first read */
-  struct past_slot slot[];
-};
-
 int workers_open(struct workers *workers, const struct region_reader *reader) {
   uint32_t slots = region_reader_slots(reader);
-  *workers = (struct workers){.interval_s = NAN};
+  *workers = (struct workers){.interval_s = NAN, .slots = slots};
   workers->workers = calloc(slots, sizeof(*workers->workers));
-  workers->past =
-      calloc(1, sizeof(*workers->past) + slots * sizeof(struct past_slot));
-  if (workers->workers == NULL || workers->past == NULL) {
-    workers_close(workers);
-    return -ENOMEM;
-  }
-  workers->past->slots = slots;
-  return 0;
+  workers->past = calloc(slots, sizeof(*workers->past));
+  if (workers->workers != NULL && workers->past != NULL)
+    return 0;
+  workers_close(workers);
+  return -ENOMEM;
 }
 
 void workers_close(struct workers *workers) {
@@ -61,7 +52,7 @@ static void compute(struct worker *worker, const uint64_t *now,
 
 static void read_slot(struct workers *workers, struct region_reader *reader,
                       uint32_t s, uint64_t now_ns) {
-  struct past_slot *past = &workers->past->slot[s];
+  struct past_slot *past = &workers->past[s];
   struct region_slot_view slot;
   uint64_t cells[REGION_CORE_MAX_COLUMNS];
   region_reader_slot(reader, s, &slot);
@@ -94,11 +85,10 @@ static void read_slot(struct workers *workers, struct region_reader *reader,
 
 void workers_read(struct workers *workers, struct region_reader *reader,
                   uint64_t now_ns) {
-  struct workers_past *past = workers->past;
   workers->count = 0;
-  workers->interval_s =
-      past->read_ns != 0 ? (double)(now_ns - past->read_ns) / 1e9 : NAN;
-  past->read_ns = now_ns;
-  for (uint32_t s = 0; s < past->slots; s++)
+  if (workers->read_ns != 0)
+    workers->interval_s = (double)(now_ns - workers->read_ns) / 1e9;
+  workers->read_ns = now_ns;
+  for (uint32_t s = 0; s < workers->slots; s++)
     read_slot(workers, reader, s, now_ns);
 }

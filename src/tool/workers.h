@@ -15,15 +15,17 @@ struct worker {
   /* Shares of the thread's time, 0 to 1; NaN: unknown. */
   double useful, slept;
   double polls_per_s, items_per_s;
-  double empty;   /* share of its polls that handled nothing */
-  double stuck_s; /* how long it has been awake without a poll */
+  double empty;   /* the share of polls that handled nothing */
+  double stuck_s; /* how long the thread has been awake without a poll */
 };
 
 struct workers {
   struct worker *workers; /* the workers attached now */
   size_t count;
   double interval_s; /* time between the last two reads; NaN after the first */
-  struct workers_past *past;
+  uint64_t read_ns;  /* 0 before the first read */
+  uint32_t slots;
+  struct past_slot *past; /* [slots] */
 };
 
 /* Returns 0 or -ENOMEM. */

@@ -2,8 +2,8 @@
 full, a worker that stops polling, a region with all workers stuck, and a fast path
 that is killed. Each causes one notification when it begins and one when it ends.
 
-It runs while stage_stores sends its known values, with its own collectd and simulated
-host. Each event is caused after the notification of the previous event. The load
+This test runs while stage_stores sends its known values, but has its own collectd and
+simulated host. Each event is caused after the notification of the previous event. The load
 average over 5 minutes is right from the start, so a few seconds suffice."""
 import multiprocessing
 import re
@@ -15,15 +15,15 @@ import outputs
 from fakehost import Core, FakeHost
 from report import proves, skip
 
-FULL = multiprocessing.Value('b', True, lock=False)  # until its notification arrives
+FULL = multiprocessing.Value('b', True, lock=False)  # until the notification about core 1 arrives
 CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
 LOAD = ('1', 'load', '')
 STUCK = ('self', 'gauge', 'workers_stuck')
 STALE = ('self', 'gauge', 'regions_stale')
-STEADY = ('steady', 'gauge', 'regions')  # the region of this name
+STEADY = ('steady', 'gauge', 'regions')  # how many regions are called steady
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
-# The expected notifications for each name, in order.
+# The expected notifications for each identifier, in order.
 ONCE = ['WARNING', 'OKAY']
 EXPECTED = {
     LOAD: (
@@ -94,7 +94,7 @@ class Alarms:
             time.sleep(0.2)
 
     def told(self):
-        """The severities of each name, in order."""
+        """The severities for each identifier, in order."""
         found = {}
         with open(self.collectd.log) as log:
             for severity, *name in (m.groups('') for m in map(TOLD.search, log) if m):

@@ -24,7 +24,7 @@ const SOURCES = sourcesOf({ ...config, until: Math.floor(Date.now() / 1000), min
 const say = (sentence, faults) =>
   console.log(JSON.stringify({ ok: faults.length === 0, sentence, why: faults.slice(0, 12).join('\n') }));
 
-// -- its form ---------------------------------------------------------------
+// -- the form of a dashboard -------------------------------------------------
 
 /* If no alternative of a schema matches, reports the errors of those that matched
  * most of the document. */
@@ -85,7 +85,7 @@ function faultsOfLinks(dashboard) {
   return faults;
 }
 
-// -- its queries ------------------------------------------------------------
+// -- the queries of a dashboard ----------------------------------------------
 
 /* Each query is run once, even if several mutations leave it unchanged. */
 const answers = new Map();
@@ -129,8 +129,7 @@ async function choose(dashboard, type, faults) {
   return chosen;
 }
 
-/* A name in the legend that is a number, or `core` and a number, is that of a
- * core. */
+/* In a legend, a number, or `core` and a number, is the name of a core. */
 function faultsOfNames(panel, names) {
   const faults = [];
   const cores = names.filter((name) => /^(core )?\d+$/.test(name)).map((name) => name.replace('core ', '')).sort();

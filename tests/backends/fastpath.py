@@ -1,5 +1,5 @@
-"""The producer tests/integration/producer, which takes commands; see the top of its
-source."""
+"""The producer tests/integration/producer, which takes commands. The comment at the
+top of its source lists them."""
 import os
 import signal
 import struct
@@ -51,7 +51,7 @@ class FastPath:
         return self
 
     def __exit__(self, *unused):
-        """Kills it with SIGKILL."""
+        """Kills the process with SIGKILL."""
         if self.process.poll() is None:
             self.signal(signal.SIGKILL)
         self.process.wait()

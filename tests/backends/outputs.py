@@ -12,7 +12,7 @@ def write_graphite(port, host='127.0.0.1'):
 
 
 def write_graphite_node(name, port, prefix='collectd.'):
-    """A further <Node> of write_graphite."""
+    """Another <Node> of write_graphite."""
     text = write_graphite(port)
     node = text[text.index('  <Node'):text.index('</Plugin>')]
     return ('<Plugin write_graphite>\n' + node.replace('<Node "graphite">', f'<Node "{name}">')
@@ -51,7 +51,7 @@ def csv(folder):
 
 
 def queue(values=None):
-    """The shipped queue, or a queue for bursts of this many values."""
+    """The shipped limits of the write queue, or limits for bursts of this many values."""
     limit = values * 4 if values else 20000
     return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
                                  'LimitLow  20000': f'LimitLow {limit}'})

@@ -2,8 +2,8 @@
 is restarted in between: no store may show more than was counted, and no counter may
 step back while collectd runs.
 
-It runs while stage_stores sends its known values, with a collectd of its own that
-writes to the same stores."""
+This test runs while stage_stores sends its known values, with a collectd of its own
+that writes to the same stores."""
 import math
 import os
 import signal
@@ -31,7 +31,7 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
 # back to a large number.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
-LEAST_RATES = 2  # of the third process
+LEAST_RATES = 2  # of the third process, per metric
 
 
 class Restarts:
@@ -95,8 +95,8 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Waits for rates after that time, because collectd, when it ends, loses the
-        messages that librdkafka has not sent yet."""
+        """Waits until Kafka has rates that are newer than `since`: when collectd ends, it
+        loses the messages that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
             while time.monotonic() < deadline:
@@ -107,7 +107,7 @@ class Restarts:
                 except subprocess.SubprocessError:
                     pass  # the topic does not exist yet
                 time.sleep(0.2)
-            kafka.values = None  # read again
+            kafka.values = None  # so that the next query reads the topic again
 
     # These times are in seconds, like the times of values.
 
@@ -122,7 +122,7 @@ class Restarts:
 
     @property
     def third_life(self):
-        """The second of the first rate between two values of this process."""
+        """The second in which stores have a rate between two values of the third process."""
         return int(self.begun[2]) + 2
 
     def check(self, found, first):
@@ -152,7 +152,7 @@ class Restarts:
         begun_again, second_collectd = self.begun_again - first, self.second_collectd - first
         spans = ((BEGUN, begun_again), (begun_again + 1, second_collectd),
                  (self.third_life - first, math.inf))
-        # Prometheus may have scraped the first process too seldom for a rate;
+        # Prometheus may have scraped the first process too rarely for a rate;
         # check_counts checks its last count.
         for since, until in spans[store.name == 'Prometheus':]:
             assert has_rate(rates, since, until), \
@@ -167,7 +167,7 @@ class Restarts:
         most = self.tallies[0].packets()
         shown = f'{metric}: {[(second - first, count) for second, count in series]}, ' \
             f'counted {[tally.packets() for tally in self.tallies]}'
-        # In the second before the restart either collectd may have stamped a value.
+        # A value of the second before the restart may come from either collectd.
         for since, until in (first, self.second_collectd - 1), (self.second_collectd, math.inf):
             counts = [count for second, count in series if since <= second < until]
             assert counts == sorted(counts), f'{store.name} steps back: {shown}'

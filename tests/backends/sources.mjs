@@ -61,7 +61,7 @@ export function sourcesOf(config, panel = {}) {
   };
 
   const prometheus = {
-    /* Several values are a regular expression inside a string. */
+    /* Several values become a regular expression inside a string. */
     format: (value) =>
       Array.isArray(value) ? influx.format(value).replaceAll('\\', '\\\\') : value,
     async get(path, parameters) {

@@ -24,7 +24,7 @@ def grows(step):
     return lambda k: 1000 + step * k
 
 
-# A host of two cores, of which core 1 polls, with a region gtpu.
+# A host with two cores and a region gtpu. Core 1 polls.
 HEALTHY = {
     'percore-0/load': (0.5, 0.5, 0.5),
     'percore-1/load': (1.0, 1.0, 1.0),
@@ -42,7 +42,7 @@ HEALTHY = {
     'percore_host_gtpu_port_queued-all/gauge-port:eth0|queue:3': 7.0,
     'percore_gtpu_port_rx_packets-1@east/derive-port:eth0|queue:3': grows(500),
 }
-# For each host, the values that differ there, and the alerts that fire.
+# For each host, the values that differ from HEALTHY, and the alerts that must fire.
 CASES = {
     'healthy': ({}, []),
     'nearly-full': ({'percore-0/load': (0.89, 0.89, 0.89)}, []),
@@ -80,8 +80,8 @@ QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
 
 
 def labelled(host, identifier):
-    """The series that prometheus.yml makes of this identifier, except for the values of
-    a load, each of which has its own name."""
+    """Returns the series that prometheus.yml makes of this identifier. The values of a
+    load are not covered: each has a name of its own."""
     plugin, instance, type, type_instance = re.fullmatch(
         r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
     where = 'set' if plugin.startswith('percore_host') else 'core'
@@ -104,8 +104,8 @@ def labelled(host, identifier):
 
 
 def input_series(host, changes, brief_k=None):
-    """The input series in promtool's format. With brief_k, the changed values are
-    healthy again from interval brief_k on."""
+    """Returns the input series in promtool's format. If brief_k is given, values are
+    healthy again in interval brief_k and later."""
     for identifier, healthy in HEALTHY.items():
         name, labels = labelled(host, identifier)
         changed = changes.get(identifier, healthy)
@@ -196,7 +196,7 @@ def get(url, path):
 
 
 def alerts_firing(url):
-    """{host: [alert]}"""
+    """Returns the alerts that fire now, as {host: [alert]}."""
     found = {host: [] for host in CASES}
     for alert in get(url, '/api/v1/alerts')['alerts']:
         if alert['state'] == 'firing':

@@ -20,7 +20,7 @@ SENTENCE = 'the Grafana dashboards are valid and all their queries return data'
 
 def make_schema(modules):
     """Grafana's types as a JSON schema, which is generated once for each version of its
-    source and kept beside node_modules."""
+    source and kept in the folder of node_modules."""
     digest = hashlib.sha256()
     for name in SCHEMA_SOURCES:
         with open(os.path.join(HERE, name), 'rb') as file:

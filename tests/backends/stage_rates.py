@@ -38,7 +38,7 @@ class Influx(stores.Influx):
 
 class Prometheus(stores.Prometheus):
     def arrived(self, region):
-        """The same."""
+        """The points of all rows, as Influx.arrived returns them."""
         name = f'collectd_percore_host_{region}_session_packets_derive_total'
         return churn.Arrived({
             json.dumps(each['metric']): [(when, int(value)) for when, value in each['values']]

@@ -1,5 +1,5 @@
-"""128 cores with 200 counters each are dispatched every second for 20 s to carbon
-and InfluxDB: no value is lost."""
+"""Dispatches 200 counters of each of 128 cores every second for 20 s to carbon and
+InfluxDB: no value may be lost."""
 import os
 import struct
 import time
@@ -61,7 +61,7 @@ def run(context):
     (in_influx, in_carbon), dropped = udp.tried(
         lambda number: flood_once(context, os.path.join(context.folder, f'flood{number}'), values),
         is_whole=lambda found: found[0] == values * READS)
-    # carbon stores rates: for each counter one less than it has values.
+    # carbon stores rates: one rate less than values for each counter.
     with proves(CARBON):
         assert in_carbon == values * (READS - 1), \
             f'carbon has {in_carbon} of {values * (READS - 1)} values'

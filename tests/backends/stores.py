@@ -56,7 +56,8 @@ class Graphite:
 
 
 class Influx:
-    """InfluxDB's values from collectd's protocol, with "split"."""
+    """The values that InfluxDB received by collectd's network protocol, with the option
+    "split"."""
     name, rates = 'InfluxDB', False
 
     def __init__(self, url, database='collectd'):
@@ -88,7 +89,7 @@ class Influx:
 
 
 class InfluxLines(Influx):
-    """InfluxDB's values from the line protocol."""
+    """The values that InfluxDB received by its line protocol."""
     name, rates = 'InfluxDB by line protocol', True
 
     def select(self, host, metric, index):
@@ -160,7 +161,7 @@ class VictoriaMetrics(Prometheus):
 
 
 class VictoriaGraphite(VictoriaMetrics):
-    """VictoriaMetrics' values from Graphite lines."""
+    """The values that VictoriaMetrics received as lines of Graphite's protocol."""
     name, rates = 'VictoriaMetrics by Graphite lines', True
 
     def series(self, host, metric, index=0):

@@ -22,6 +22,7 @@
  *                  percore_wake
  *   remove K       remove row K of `session`
  *   add K          add row K of `session`
+ *   name NAME      add a row of `port` with this name
  */
 #include "percore_config.h"
 
@@ -311,6 +312,7 @@ static void serve_for_a_second(void) {
 }
 
 static void obey(const char *line) {
+  char name[56];
   unsigned k;
   if (strcmp(line, "log\n") == 0) {
     print_log();
@@ -333,6 +335,8 @@ static void obey(const char *line) {
     percore_row_remove(region, SESSION, k, PERCORE_NO_UPDATE_IN_FLIGHT);
   else if (sscanf(line, "add %u", &k) == 1)
     percore_row_add_key(region, SESSION, 0x0a000000u + k, &k);
+  else if (sscanf(line, "name %55s", name) == 1)
+    percore_row_add(region, PORT, name, &k);
   else
     fail(line);
   puts("done");

@@ -28,11 +28,13 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand and
     fit 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"], ["check"], ["map"], ["clock"], ["soak"]):
+                    ["reset"], ["check"], ["map"], ["map", "top"],
+                    ["map", "dump"], ["clock"], ["soak"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
-            check(done.stdout.startswith("Usage: percore"), done.stdout)
+            usage = ["Usage: percore", *command[:2]]
+            check(done.stdout.startswith(" ".join(usage)), done.stdout)
             check(done.stderr == "", done.stderr)
             check(max(map(len, done.stdout.splitlines())) < 80, done.stdout)
         for option in ("--version", "-V"):
@@ -55,13 +57,21 @@ def test_usage_errors():
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
         ["soak"], ["soak", "x"], ["soak", "0.5"], ["soak", "-1"],
-        ["soak", "0", "0"], ["soak", "0", "1", "2"],
+        ["soak", "0", "0"], ["soak", "0", "1", "2"], ["map", "top"],
+        ["map", "top", "--nonsense"],
     ]
     for arguments in wrong:
         done = run(*arguments)
         check(done.returncode == 2, f"{arguments}: exit {done.returncode}")
         check(done.stdout == "", f"{arguments}: {done.stdout}")
         check("--help" in done.stderr, f"{arguments}: {done.stderr}")
+
+
+def test_mistyped_command():
+    """the message about an unknown command lists the commands"""
+    done = run("laod")
+    for command in ("load", "regions", "doctor"):
+        check(command in done.stderr, done.stderr)
 
 
 def test_hostile_argument():

@@ -5,6 +5,7 @@ import grp
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -165,6 +166,18 @@ def test_polled_producer():
 
 # ---------------------------------------------------------------------------
 # dump
+
+
+def test_dump_lines_up():
+    """the columns of a dump line up, however long the names of rows are"""
+    with RuntimeDir() as place:
+        producer = place.produce("demo")
+        producer.ask("name 10.98.0.1-10.98.0.2-35424-9999-17-and-more")
+        lines = [line for line
+                 in place.succeed("dump", "demo", "-t", "port").splitlines()
+                 if not line.startswith("#")]
+        ends = {re.match(r"\S+ +\S+ +\S+", line).end() for line in lines}
+        check(len(ends) == 1 and len(lines) > 4, "\n".join(lines))
 
 
 def test_dump_is_exact():

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "tool/load_print.h"
+#include "tool/load.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -306,7 +306,7 @@ static void busy_cores_are_those_that_are_shown(void **state) {
 static void a_run_too_short_to_measure_is_explained(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
-  fixture->snapshot.interval_ns = 0; /* over the run of a command */
+  fixture->snapshot.interval_ns = 0; /* the run of a command */
   fixture->snapshot.covered_ns = 3000000;
   fixture->snapshot.self.cores_without_value = 2;
   char *out = table_of(fixture, (struct window){0});

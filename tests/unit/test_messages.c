@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the part of these messages that the page shows. */
+/* Returns what the page shows of these messages. */
 static char *shown(struct messages *messages, int width) {
   char *out = NULL;
   size_t size;

@@ -58,7 +58,7 @@ static void count(uint32_t row, uint64_t packets) {
   percore_add(cells, PACKETS, packets);
 }
 
-/* Reads after this many seconds have passed. */
+/* Reads the rows as if this many seconds had passed. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
@@ -160,8 +160,8 @@ static void each_core_has_its_own_rates(void **state) {
   count(row, 10);
   look(1);
   size_t columns = fixture.rates.columns_len;
-  assert_true(fixture.rates.core_used[1]);
-  assert_false(fixture.rates.core_used[0]);
+  assert_true(fixture.rates.tile.core_used[1]);
+  assert_false(fixture.rates.tile.core_used[0]);
   assert_near(find("eth0")->cores[columns], 10, 1e-9);
 }
 
@@ -240,7 +240,7 @@ static void more_cells_than_the_limit_are_refused(void **state) {
                    -EFBIG);
 }
 
-/* The counter of a faulty producer decreases. */
+/* Only a counter of a faulty producer decreases. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");

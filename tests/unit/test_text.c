@@ -102,6 +102,18 @@ wrapped_text_breaks_between_words_and_keeps_its_indent(void **state) {
   free(out);
 }
 
+static void
+a_list_has_separators_and_is_cut_where_it_does_not_fit(void **state) {
+  (void)state;
+  char list[10] = "";
+  text_append(list, sizeof(list), ", ", "one");
+  assert_string_equal(list, "one");
+  text_append(list, sizeof(list), " or ", "three");
+  assert_string_equal(list, "one or th");
+  text_append(list, sizeof(list), ", ", "four");
+  assert_string_equal(list, "one or th");
+}
+
 static void assert_shortened(const char *text, int width, const char *wanted) {
   char buffer[64];
   snprintf(buffer, sizeof(buffer), "%s", text);
@@ -126,6 +138,7 @@ int main(void) {
       cmocka_unit_test(ill_formed_bytes_are_replaced_one_by_one),
       cmocka_unit_test(text_that_does_not_fit_is_cut_after_a_whole_character),
       cmocka_unit_test(any_bytes_become_valid_text_of_the_stated_size),
+      cmocka_unit_test(a_list_has_separators_and_is_cut_where_it_does_not_fit),
       cmocka_unit_test(text_that_is_shortened_keeps_both_ends),
       cmocka_unit_test(wrapped_text_breaks_between_words_and_keeps_its_indent),
   };

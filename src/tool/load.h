@@ -1,0 +1,59 @@
+/* load: shared by the three ways of running `percore load`: live, with
+ * --compare, and with -- COMMAND. */
+#ifndef PERCORE_LOAD_H
+#define PERCORE_LOAD_H
+
+#include "cycles/engine.h"
+#include "cycles/figures.h"
+#include "window.h"
+
+#include <stdio.h>
+
+struct load_options {
+  double interval_s;     /* 0 if not given */
+  uint64_t count;        /* number of tables; 0: no limit */
+  struct core_set cores; /* empty: all */
+  const char *source, *denominator, *event;
+  double base_frequency_hz;
+  bool json, compare;
+};
+
+struct engine_options load_engine_options(const struct load_options *options,
+                                          struct machine *machine,
+                                          struct journal journal);
+extern const struct figures_options load_figures;
+
+/* Returns the length of the windows from which the minimum and the maximum load
+ * are taken: a quarter of the interval, but long enough that the 10 ms steps of
+ * /proc/stat do not dominate the extremes, and no longer than the plugin's
+ * windows. */
+uint64_t load_sample_interval_ns(double interval_s);
+
+/* The message if nothing can be shown. */
+#define LOAD_NO_SOURCE                                                         \
+  "no source of loads works here: see 'percore doctor' for reasons and advice"
+
+/* Runs `percore load --compare`. Returns the exit status. */
+int compare_run(const struct load_options *options, struct machine *machine);
+
+/* Runs `percore load -- COMMAND`. Returns the exit status of the command. */
+int load_command_run(const struct load_options *options,
+                     struct machine *machine, char **words);
+
+/* ---------------------------------------------------------------------------
+ * Writing a struct snapshot. Both functions return 0 or -ENOMEM.
+ */
+
+/* Writes a table that fits the window. In a narrow window, the columns of least
+ * interest are left out. In a low window, several cores share a line; if they
+ * still do not fit, only the busiest cores are shown, and a line reports how
+ * many. */
+int load_table_write(FILE *out, const void *snapshot, struct window window);
+
+/* Returns how many columns the table can be sorted by. */
+size_t load_table_columns(const void *snapshot);
+
+/* Writes the snapshot as one JSON document. */
+int load_json_write(FILE *out, const void *snapshot);
+
+#endif
