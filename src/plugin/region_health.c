@@ -150,9 +150,9 @@ static void tell(struct region_instance *instance,
     tell_workers(instance, name, snapshot);
 }
 
-void region_health_conclude(struct region_instance *instance,
-                            const struct region_moment *now,
-                            struct region_snapshot *snapshot) {
+void region_health_conclude(struct region_instance *instance) {
+  const struct region_moment *now = &instance->watch->now;
+  struct region_snapshot *snapshot = instance->watch->snapshot;
   bool alive = region_instance_is_alive(instance);
   judge_silence(instance, now->monotonic_ns);
   if (alive)

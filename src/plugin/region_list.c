@@ -226,6 +226,7 @@ static struct region_instance *make_instance(struct look *look,
     return NULL;
   }
   region_reader_use_allowance(reader, &allowance->region);
+  instance->watch = watch;
   instance->reader = reader;
   instance->uid = uid;
   instance->allowance = allowance;
@@ -278,12 +279,11 @@ static void remember(struct region_refused *refused, uint64_t mark) {
 
 /* Counts a try; checks the clock at every 64th. */
 static bool has_time(struct look *look) {
-  const struct region_watch_options *options = &look->watch->options;
-  if (++look->tries % 64 != 0 || options->now_ns == NULL)
+  if (++look->tries % 64 != 0)
     return !look->late;
-  uint64_t now_ns = options->now_ns(options->argument);
+  uint64_t now_ns = region_watch_now_ns(look->watch);
   if (look->end_ns == 0)
-    look->end_ns = now_ns + options->interval_ns / TRY_PART;
+    look->end_ns = now_ns + look->watch->options.interval_ns / TRY_PART;
   look->late = now_ns > look->end_ns;
   return !look->late;
 }

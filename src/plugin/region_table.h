@@ -14,7 +14,6 @@
 
 #include "region_sum.h"
 
-struct region_watch;
 struct region_instance;
 
 /* A row that Top might show. */
@@ -75,7 +74,6 @@ struct region_scan {
 
 /* A table of the instance's current producer. */
 struct region_instance_table {
-  struct region_watch *watch;
   struct region_instance *instance;
   uint32_t number;        /* in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
@@ -109,8 +107,7 @@ struct region_instance_table {
   uint32_t objects_len;
   size_t objects_capacity;
   struct region_candidates candidates; /* of the last scan */
-  struct region_allowance *allowance;  /* to which all of this is charged */
-  size_t bytes;                        /* charged, without objects */
+  size_t bytes; /* charged to the region's allowance, without objects */
 };
 
 /* Begins a scan, unless one is in progress or was made in this round. `ended`:

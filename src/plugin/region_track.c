@@ -64,7 +64,7 @@ struct region_object *region_object_track(struct region_instance_table *table,
   struct region_object *object = NULL;
   if (array_reserve(&table->objects, table->objects_len,
                     &table->objects_capacity, sizeof(struct region_object *)))
-    object = region_claim(table->allowance, size);
+    object = region_claim(&sum->region->rows, size);
   if (object == NULL) {
     sum->memory_short = true;
     return NULL;
@@ -97,7 +97,7 @@ void region_objects_tidy(struct region_instance_table *table) {
     if (is_hidden || object->removed || object->ended)
       region_object_show(object, NULL);
     if (object->ended || (object->row == NULL && !sum->shape.chooses_rows)) {
-      region_allowance_give(table->allowance,
+      region_allowance_give(&sum->region->rows,
                             size_of_object(sum, object->copies));
       free(object);
       continue;
@@ -293,7 +293,8 @@ static void follow(const struct row *row, struct region_object *object) {
   if (object->row == NULL && row->is_live && sum->shape.top_field < 0 &&
       !region_sum_is_full(sum))
     region_object_show(object, make_row(row));
-  table->watch->cells_back += count_object(table, object, row->i, object->row);
+  table->instance->watch->cells_back +=
+      count_object(table, object, row->i, object->row);
   if (object->row != NULL)
     show(row, object, last);
   else if (row->is_live)
@@ -350,7 +351,7 @@ static bool consider_wanted(const struct row *row) {
       return false;
     }
   }
-  table->watch->rows_unseen +=
+  table->instance->watch->rows_unseen +=
       row->is_new && row->incarnation > row->mark->incarnation + 1;
   return true;
 }
@@ -435,7 +436,7 @@ static void read_row(struct region_instance_table *table, uint32_t i) {
   }
   struct row row = look_at(table, i);
   table->scan.live += row.is_live;
-  table->watch->rows_torn += tile->torn[i];
+  table->instance->watch->rows_torn += tile->torn[i];
   if (object != NULL && object->incarnation != row.incarnation) {
     end_object(&row, object);
     object = NULL;

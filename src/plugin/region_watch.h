@@ -26,7 +26,7 @@ struct region_watch_options {
   bool (*is_wanted)(void *argument);
   /* CLOCK_MONOTONIC; NULL: reading takes no time. */
   uint64_t (*now_ns)(void *argument);
-  /* Tells which snapshots were dispatched; NULL: all of them. */
+  /* Tells which snapshots were dispatched. */
   struct region_outlet (*outlet)(void *argument);
   void *argument;
 };
