@@ -201,9 +201,8 @@ static void add_candidates(struct choice *choice) {
       struct contender *next = &choice->list[choice->len];
       *next = (struct contender){.weight = candidate->weight,
                                  .rank = candidate->again ? COMPETES : IS_NEW};
-      if (!region_reader_row_name(table->instance->reader, table->number,
-                                  candidate->row, candidate->generation,
-                                  next->name))
+      if (!region_table_name(table, candidate->row, candidate->generation,
+                             next->name))
         continue;
       const struct region_sum_row *row =
           region_sum_find(choice->sum, next->name);
@@ -273,19 +272,19 @@ static void show(struct choice *choice, const struct contender *contender) {
   sum->names_shown++;
 }
 
-/* Tracks the candidates' objects for the rows that are shown now. */
+/* Tracks the candidates' objects for the rows that are shown now. A candidate
+ * that was not chosen may replace a shown row if it is soon one again. */
 static void track(struct region_instance_table *table) {
   char name[REGION_ROW_NAME_SIZE];
   for (size_t i = 0; i < table->candidates.len; i++) {
     const struct region_candidate *candidate = &table->candidates.list[i];
     struct region_sum_row *row = NULL;
-    if (region_reader_row_name(table->instance->reader, table->number,
-                               candidate->row, candidate->generation, name))
+    if (region_table_name(table, candidate->row, candidate->generation, name))
       row = region_sum_find(table->sum, name);
     if (row != NULL && row->shown)
       region_table_show(table, candidate, row);
     else
-      region_table_remember(table, candidate);
+      table->marks[candidate->row].candidate_in = table->scans;
   }
   table->candidates.len = 0;
   region_objects_tidy(table);

@@ -37,8 +37,11 @@ struct region_allowances {
   } * list;
 };
 
+#define REGION_SUM_NAME_SIZE 128
+
 struct region_sum_field {
-  char *name, *label; /* label: in identifiers */
+  char name[REGION_SUM_NAME_SIZE];
+  char label[REGION_SUM_NAME_SIZE]; /* the name in identifiers */
   uint32_t kind, aggregation, column, cells, sub_bits;
   bool wanted;
   bool cycles; /* converted to ns */
@@ -121,8 +124,8 @@ struct region_sum {
   const struct region_config *region_config;
   const struct region_table_config *config; /* NULL: no <Table> block */
   struct region_allowance_entry *region;
-  char *instance; /* "" unless ReportPerInstance is set */
-  char *table;
+  char instance[REGION_SUM_NAME_SIZE]; /* "" unless ReportPerInstance is set */
+  char table[REGION_SUM_NAME_SIZE];
   uint64_t tsc_hz; /* 0: cycles are not converted */
   struct region_shape shape;
   struct region_sum_rows rows;
@@ -136,7 +139,6 @@ struct region_sum {
   uint32_t open;        /* tables that are being read */
   uint32_t copies;      /* in use: 1, or 1 + core_count */
   uint8_t *core_used;   /* cores with a slot, in this round */
-  uint64_t *scratch;    /* one cell for each column */
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short;    /* a row or object was not tracked in this round */
   uint64_t round, round_put;

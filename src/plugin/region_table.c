@@ -323,6 +323,12 @@ void region_table_read(struct region_instance_table *table,
     finish(table);
 }
 
+bool region_table_name(const struct region_instance_table *table, uint32_t row,
+                       uint64_t generation, char name[REGION_ROW_NAME_SIZE]) {
+  return region_reader_row_name(table->instance->reader, table->number, row,
+                                generation, name);
+}
+
 /* ---------------------------------------------------------------------------
  * Top
  */
@@ -351,9 +357,4 @@ void region_table_show(struct region_instance_table *table,
     region_object_show(candidate->object, row);
   else if (!table->sum->shape.chooses_rows)
     show_untracked(table, candidate, row);
-}
-
-void region_table_remember(struct region_instance_table *table,
-                           const struct region_candidate *candidate) {
-  table->marks[candidate->row].candidate_in = table->scans;
 }

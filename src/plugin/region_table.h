@@ -55,7 +55,8 @@ struct region_object {
 /* Kept for every row of a table under Top or Row. */
 struct region_mark {
   uint32_t incarnation;  /* of the last object seen here; 0: none */
-  uint32_t candidate_in; /* the last scan in which it was a candidate */
+  uint32_t candidate_in; /* the last scan in which it was a candidate and was
+                            not chosen; 0: none */
   uint64_t weighed;      /* cell value of the column that Top ranks by */
 };
 
@@ -67,8 +68,6 @@ struct region_scan {
   bool looks_names_up;     /* names may have been shown since the last scan */
   uint64_t live, left_out; /* counts of rows */
   uint64_t names_matched;  /* names times Row options, in this tile */
-  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
-  uint32_t named;                  /* 0: no name was read */
   uint32_t unmarked; /* rows in use without a mark, because memory is short */
 };
 
@@ -122,6 +121,11 @@ void region_table_read(struct region_instance_table *table,
 /* This many cells are read in a few milliseconds. */
 #define REGION_PIECE_CELLS UINT64_C(131072)
 
+/* Copies the name of the row that had this generation word. Returns false if
+ * the row holds another object by now. */
+bool region_table_name(const struct region_instance_table *table, uint32_t row,
+                       uint64_t generation, char name[REGION_ROW_NAME_SIZE]);
+
 /* Sorts the candidates, heaviest first, and drops the lightest. */
 void region_candidates_cut(struct region_candidates *candidates);
 
@@ -129,11 +133,6 @@ void region_candidates_cut(struct region_candidates *candidates);
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row);
-
-/* Records that the candidate was not chosen. If the row is a candidate again
- * soon, it may replace a shown row. */
-void region_table_remember(struct region_instance_table *table,
-                           const struct region_candidate *candidate);
 
 /* Detaches objects from rows if they were removed or have ended, or if the row
  * is no longer shown. Frees those that need not be tracked, and sorts the

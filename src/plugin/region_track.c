@@ -221,25 +221,20 @@ static void leave_out(const struct row *row, struct region_object *object,
  * Names
  */
 
-/* NULL if the row holds another object by now. */
-static const char *name_of(const struct row *row) {
-  struct region_instance_table *table = row->table;
-  if (table->scan.named != row->number + 1 &&
-      !region_reader_row_name(table->instance->reader, table->number,
-                              row->number, table->scan.tile.generations[row->i],
-                              table->scan.name))
-    return NULL;
-  table->scan.named = row->number + 1;
-  return table->scan.name;
+/* False if the row holds another object by now. */
+static bool read_name(const struct row *row, char name[REGION_ROW_NAME_SIZE]) {
+  const struct region_tile *tile = &row->table->scan.tile;
+  return region_table_name(row->table, row->number, tile->generations[row->i],
+                           name);
 }
 
 /* Finds or creates the row with this name, and shows it. NULL if out of memory.
  */
 static struct region_sum_row *make_row(const struct row *row) {
   struct region_sum *sum = row->table->sum;
-  const char *name = name_of(row);
+  char name[REGION_ROW_NAME_SIZE];
   struct region_sum_row *made =
-      name != NULL ? region_sum_name(sum, name) : NULL;
+      read_name(row, name) ? region_sum_name(sum, name) : NULL;
   if (made != NULL && !made->shown) {
     sum->rows.places += !region_sum_is_due(sum, made);
     made->shown = true;
@@ -249,17 +244,17 @@ static struct region_sum_row *make_row(const struct row *row) {
 
 /* The row with this name if it is shown already, else NULL. */
 static struct region_sum_row *find_shown(const struct row *row) {
-  const char *name = name_of(row);
+  char name[REGION_ROW_NAME_SIZE];
   struct region_sum_row *found =
-      name != NULL ? region_sum_find(row->table->sum, name) : NULL;
+      read_name(row, name) ? region_sum_find(row->table->sum, name) : NULL;
   return found != NULL && found->shown ? found : NULL;
 }
 
 static bool is_wanted(const struct row *row) {
   const struct region_table_config *config = row->table->sum->config;
-  const char *name = name_of(row);
+  char name[REGION_ROW_NAME_SIZE];
   row->table->scan.names_matched += config->rows_len;
-  return name != NULL && region_config_wants_row(config, name);
+  return read_name(row, name) && region_config_wants_row(config, name);
 }
 
 /* ---------------------------------------------------------------------------

@@ -124,7 +124,7 @@ static void put_percentiles(struct put *put, const uint64_t *before,
     double q;
   } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
   const struct region_sum_field *field = put->field;
-  uint64_t *grown = put->sum->scratch;
+  uint64_t grown[PERCORE_MAX_COLUMNS];
   for (uint32_t c = 0; c < field->cells; c++)
     grown[c] = (int64_t)(now[c] - before[c]) > 0 ? now[c] - before[c] : 0;
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(percentiles); i++) {
