@@ -123,10 +123,9 @@ static bool must_wait(const struct region_sum *sum) {
  * what was counted in the meantime is never reported. */
 static void leave_out(struct region_instance_table *table, const char *name,
                       const char *why) {
-  const struct region_instance *instance = table->instance;
   if (!table->odd_told)
-    WARNING("percore: region %s%s%s: table %s is left out%s", instance->region,
-            instance->name[0] != 0 ? "@" : "", instance->name, name, why);
+    WARNING("percore: region %s: table %s is left out%s",
+            table->instance->label, name, why);
   table->from_zero &= !table->odd_told;
   table->odd_told = true;
 }

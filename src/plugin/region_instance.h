@@ -9,13 +9,18 @@
 
 #include <errno.h>
 
+/* Instances that are not served, and names that are not used, are kept this
+ * long. */
+#define REGION_FORGET_NS UINT64_C(600000000000)
+
 enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };
 
 struct region_instance {
   struct region_instance *next;
   struct region_watch *watch;
   char region[128];
-  char name[64]; /* "": the region has no instances */
+  char name[64];   /* "": the region has no instances */
+  char label[194]; /* for messages: gtpu, or gtpu@east */
   const struct region_config *config;
   struct region_reader *reader;
   uid_t uid; /* of the process listening when the name was first seen; -1:
@@ -139,5 +144,18 @@ void region_share_room(struct region_watch *watch);
 void region_choose(struct region_sum *sum);
 
 void region_instance_free_tables(struct region_instance *instance);
+
+/* ---------------------------------------------------------------------------
+ * Which instances exist: sockets in the runtime directory that a process serves
+ * or served recently (region_list.c).
+ */
+
+/* Adds new instances, sorted by name. */
+void region_list_look(struct region_watch *watch);
+
+/* Frees instances that were not served for ten minutes. */
+void region_list_forget(struct region_watch *watch);
+
+void region_list_free(struct region_watch *watch);
 
 #endif

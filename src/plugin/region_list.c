@@ -1,5 +1,3 @@
-#include "region_list.h"
-
 #include "region_instance.h"
 
 #include "base/array.h"
@@ -14,8 +12,6 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-#define FORGET_NS                                                              \
-  UINT64_C(600000000000) /* unserved instances are kept this long */
 /* Limits, because others may fill the directory: files per scan, part of the
  * interval for unknown sockets, and the number of rounds between two tries of a
  * socket that refused. */
@@ -35,11 +31,10 @@ struct look {
 };
 
 static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const char *region,
-                                             const char *name) {
+                                             const struct region_label *label) {
   struct region_instance *instance = watch->instances;
-  while (instance != NULL && (strcmp(instance->region, region) != 0 ||
-                              strcmp(instance->name, name) != 0))
+  while (instance != NULL && (strcmp(instance->region, label->region) != 0 ||
+                              strcmp(instance->name, label->instance) != 0))
     instance = instance->next;
   return instance;
 }
@@ -81,15 +76,16 @@ static void remove_instance(struct region_watch *watch,
 /* A user's regions must leave as many places for the regions of others. Root,
  * collectd's own user and users named by AllowUser are exempt. */
 static bool may_have_place(const struct region_watch *watch,
-                           const struct region_config *config, uid_t uid) {
+                           const struct region_instance *new) {
   size_t used = 0, of_user = 0;
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next) {
     used += instance->health != REGION_DEAD;
-    of_user += instance->health != REGION_DEAD && instance->uid == uid;
+    of_user += instance->health != REGION_DEAD && instance->uid == new->uid;
   }
-  return uid == 0 || uid == geteuid() ||
-         (config->users_given && region_config_may_read(uid, (void *)config)) ||
+  return new->uid == 0 || new->uid == geteuid() ||
+         (new->config->users_given &&region_config_may_read(
+             new->uid, (void *)new->config)) ||
          of_user < INSTANCES_MAX - used;
 }
 
@@ -110,7 +106,8 @@ static bool make_place(struct region_watch *watch) {
   return true;
 }
 
-static void tell_limit(struct region_watch *watch, const char *label) {
+static void tell_limit(struct region_watch *watch,
+                       const struct region_instance *new) {
   struct rlimit limit = {0};
   unsigned long more =
       DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
@@ -120,42 +117,40 @@ static void tell_limit(struct region_watch *watch, const char *label) {
             "%lu open files would leave too few for other plugins. Raise "
             "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
             "enough for %d regions.",
-            label, (unsigned long)limit.rlim_cur,
+            new->label, (unsigned long)limit.rlim_cur,
             (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
   watch->descriptors_told = true;
 }
 
-static void tell_user(struct region_watch *watch, const char *label,
-                      uid_t uid) {
+static void tell_user(struct region_watch *watch,
+                      const struct region_instance *new) {
   if (!watch->user_told)
     WARNING("percore: user %u already uses its share of the %d regions that "
             "are read; %s and further regions of that user are not read. Add "
             "the user to AllowUser.",
-            (unsigned)uid, INSTANCES_MAX, label);
+            (unsigned)new->uid, INSTANCES_MAX, new->label);
   watch->user_told = true;
 }
 
-static void tell_crowd(struct region_watch *watch, const char *label) {
+static void tell_crowd(struct region_watch *watch,
+                       const struct region_instance *new) {
   if (!watch->crowd_told)
     WARNING("percore: at most %d regions are read, so %s and later regions are "
             "not.",
-            INSTANCES_MAX, label);
+            INSTANCES_MAX, new->label);
   watch->crowd_told = true;
 }
 
 /* Logs once why there is no place. */
-static bool has_place(struct look *look, const char *region, const char *name,
-                      const struct region_config *config, uid_t uid) {
+static bool has_place(const struct look *look,
+                      const struct region_instance *new) {
   struct region_watch *watch = look->watch;
-  char label[512];
-  snprintf(label, sizeof(label), "%s%s%s", region, name[0] != '\0' ? "@" : "",
-           name);
   if (look->descriptors < INSTANCE_DESCRIPTORS)
-    tell_limit(watch, label);
-  else if (!may_have_place(watch, config, uid))
-    tell_user(watch, label, uid);
+    tell_limit(watch, new);
+  else if (!may_have_place(watch, new))
+    tell_user(watch, new);
   else if (!make_place(watch))
-    tell_crowd(watch, label);
+    tell_crowd(watch, new);
   else
     return true;
   return false;
@@ -164,7 +159,7 @@ static bool has_place(struct look *look, const char *region, const char *name,
 /* Returns NULL if no process listens. Such sockets take no places: a killed
  * producer leaves its socket, and producers with changing names leave many. */
 static struct region_reader *find_producer(const struct region_watch *watch,
-                                           const char *region, const char *name,
+                                           const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
       .runtime_dir = watch->options.runtime_dir,
@@ -175,7 +170,7 @@ static struct region_reader *find_producer(const struct region_watch *watch,
       .argument = (void *)config,
   };
   struct region_reader *reader;
-  if (region_reader_open(&reader, region, name[0] != '\0' ? name : NULL,
+  if (region_reader_open(&reader, label->region, region_label_instance(label),
                          &options) != 0)
     return NULL;
   if (region_reader_connect(reader) == 0 ||
@@ -209,31 +204,33 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   return entry;
 }
 
+/* Takes over the reader in every case. */
 static struct region_instance *make_instance(struct look *look,
-                                             const char *region,
-                                             const char *name,
+                                             const struct region_label *label,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   struct region_watch *watch = look->watch;
-  struct region_instance *instance = NULL;
-  struct region_allowance_entry *allowance = find_allowance(watch, region);
-  uid_t uid = region_reader_listener(reader);
-  if (has_place(look, region, name, config, uid))
-    instance = calloc(1, sizeof(*instance));
-  if (instance == NULL || allowance == NULL) {
-    free(instance);
+  struct region_instance *instance = calloc(1, sizeof(*instance));
+  if (instance == NULL) {
     region_reader_close(reader);
     return NULL;
   }
-  region_reader_use_allowance(reader, &allowance->region);
-  instance->watch = watch;
-  instance->reader = reader;
-  instance->uid = uid;
-  instance->allowance = allowance;
-  instance->absent_boottime_ns = watch->last.boottime_ns;
-  sstrncpy(instance->region, region, sizeof(instance->region));
-  sstrncpy(instance->name, name, sizeof(instance->name));
-  instance->config = config;
+  *instance = (struct region_instance){
+      .watch = watch,
+      .config = config,
+      .reader = reader,
+      .uid = region_reader_listener(reader),
+      .allowance = find_allowance(watch, label->region),
+      .absent_boottime_ns = watch->last.boottime_ns};
+  sstrncpy(instance->region, label->region, sizeof(instance->region));
+  sstrncpy(instance->name, label->instance, sizeof(instance->name));
+  snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
+           label->instance[0] != '\0' ? "@" : "", label->instance);
+  if (instance->allowance == NULL || !has_place(look, instance)) {
+    free_instance(instance);
+    return NULL;
+  }
+  region_reader_use_allowance(reader, &instance->allowance->region);
   insert(watch, instance);
   look->descriptors -= INSTANCE_DESCRIPTORS;
   watch->any_met = true;
@@ -296,10 +293,10 @@ static bool has_time(struct look *look) {
  * is tried again later, because its producer may have been between bind(2) and
  * listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
-                                        const char *region, const char *name) {
+                                        const struct region_label *label) {
   struct region_watch *watch = look->watch;
   const struct region_config *config =
-      region_config_of(watch->options.configs, region);
+      region_config_of(watch->options.configs, label->region);
   uint64_t mark = config != NULL ? mark_of(look, file) : 0;
   if (mark == 0)
     return NULL;
@@ -307,9 +304,9 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   bool has_turn =
       !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
   if (has_turn && has_time(look)) {
-    struct region_reader *reader = find_producer(watch, region, name, config);
+    struct region_reader *reader = find_producer(watch, label, config);
     if (reader != NULL)
-      return make_instance(look, region, name, config, reader);
+      return make_instance(look, label, config, reader);
     refused = true;
   }
   if (refused)
@@ -321,10 +318,9 @@ static void meet(struct look *look, const char *file) {
   struct region_label label;
   if (!region_label_split(&label, file, region_label_length(file)))
     return;
-  struct region_instance *instance =
-      find_instance(look->watch, label.region, label.instance);
+  struct region_instance *instance = find_instance(look->watch, &label);
   if (instance == NULL)
-    instance = meet_new(look, file, label.region, label.instance);
+    instance = meet_new(look, file, &label);
   if (instance != NULL)
     instance->listed = true;
 }
@@ -425,9 +421,9 @@ void region_list_look(struct region_watch *watch) {
  * Those that go
  */
 
-void region_list_forget(struct region_watch *watch, uint64_t now_ns) {
+void region_list_forget(struct region_watch *watch) {
   for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    if (now_ns - (*link)->served_ns < FORGET_NS)
+    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
       link = &(*link)->next;
     else
       remove_instance(watch, link);

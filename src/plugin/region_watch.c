@@ -1,14 +1,12 @@
 #include "region_watch.h"
 
 #include "region_instance.h"
-#include "region_list.h"
 
 #include "base/clock.h"
 
 #include "utils/common/common.h"
 
 #define MEMORY_MAX_DEFAULT ((size_t)1 << 30)
-#define FORGET_NS UINT64_C(600000000000) /* unused names are kept this long */
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* the topology is refreshed this often */
 /* If a new producer does not answer within HELLO_WAITS milliseconds after the
@@ -112,7 +110,7 @@ static void end_producer(struct region_instance *instance) {
     WARNING("percore: region %s: the last counts of a producer are lost: its "
             "tables could not be read completely within %" PRIu64
             " s after it ended.",
-            instance->region, ENDING_NS / NS_PER_S);
+            instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   for (uint32_t t = 0; t < instance->table_count; t++)
     region_table_stop(&instance->tables[t]);
@@ -195,10 +193,11 @@ static void forget_early(struct region_watch *watch) {
   }
 }
 
-static void forget(struct region_watch *watch, uint64_t now_ns) {
-  region_list_forget(watch, now_ns);
+static void forget(struct region_watch *watch) {
+  uint64_t now_ns = watch->now.monotonic_ns;
+  region_list_forget(watch);
   forget_early(watch);
-  if (now_ns - watch->mark_ns < FORGET_NS)
+  if (now_ns - watch->mark_ns < REGION_FORGET_NS)
     return;
   forget_rows(watch, watch->mark_round);
   drop_allowances(watch);
@@ -376,7 +375,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_useful(watch);
   if (watch->outlet.dispatched > 0) /* the room is known by then */
     region_snapshot_limit(snapshot, watch->outlet.room);
-  forget(watch, now->monotonic_ns);
+  forget(watch);
   watch->last = *now;
   return snapshot;
 }
