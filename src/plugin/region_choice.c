@@ -144,7 +144,9 @@ struct contender {
   char name[REGION_ROW_NAME_SIZE];
   bool shown;
   enum {
-    KEEPS, /* a row that is no longer shown, but still has its place */
+    WAITS, /* a hidden row that has its place until its last counts are
+              dispatched */
+    KEEPS, /* such a row that is a candidate again */
     COMPETES,
     IS_NEW /* takes free places only */
   } rank;
@@ -156,7 +158,7 @@ struct choice {
   struct region_sum *sum;
   struct contender *list;
   size_t len;
-  size_t places, used; /* used: also by rows whose last counts are due */
+  size_t places, used;
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -176,20 +178,21 @@ static int compare_rights(const void *a, const void *b) {
   return x->shown != y->shown ? y->shown - x->shown : compare_names(a, b);
 }
 
-/* Removed rows give up their places. */
+/* Adds all rows that have places. Removed rows are hidden. */
 static void add_rows(struct choice *choice) {
   struct region_sum *sum = choice->sum;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
     row->shown = row->shown && row->round == sum->round && !row->clashes;
-    choice->used += row->shown || region_sum_is_due(sum, row);
-    if (!row->shown)
+    if (!row->shown && !region_sum_is_due(sum, row))
       continue;
     struct contender *next = &choice->list[choice->len++];
-    *next = (struct contender){
-        .shown = true, .rank = COMPETES, .weight = row->weight};
+    *next = (struct contender){.shown = row->shown,
+                               .rank = row->shown ? COMPETES : WAITS,
+                               .weight = row->shown ? row->weight : 0};
     strcpy(next->name, row->name[0]);
   }
+  choice->used = choice->len;
 }
 
 /* Rows that clash cannot be shown. */
@@ -222,28 +225,22 @@ static void join_names(struct choice *choice) {
     }
     last->weight = region_weights_add(last->weight, list[i].weight);
     last->rank = MIN(last->rank, list[i].rank);
+    if (last->rank == WAITS)
+      last->rank = KEEPS;
     last->shown |= list[i].shown;
   }
   choice->len = kept;
 }
 
-/* Puts the contenders in order. Returns how many of them may have places. */
-static size_t rank(struct choice *choice) {
-  const struct region_sum *sum = choice->sum;
-  size_t waiting = choice->used; /* rows that are not shown any more */
+/* Puts the contenders in order. */
+static void rank(struct choice *choice) {
   for (size_t i = 0; i < choice->len; i++) {
     struct contender *contender = &choice->list[i];
-    const struct region_sum_row *row = region_sum_find(sum, contender->name);
-    bool keeps =
-        !contender->shown && row != NULL && region_sum_is_due(sum, row);
     contender->strength = contender->shown || contender->weight < 0
                               ? contender->weight
                               : contender->weight / CLEARLY;
-    contender->rank = keeps ? KEEPS : contender->rank;
-    waiting -= contender->shown || keeps;
   }
   qsort(choice->list, choice->len, sizeof(*choice->list), compare_rights);
-  return MIN(choice->len, choice->places - MIN(choice->places, waiting));
 }
 
 /* The place becomes free when the row's last counts are dispatched. */
@@ -258,7 +255,7 @@ static void hide(struct choice *choice, const struct contender *contender) {
 /* The series continues from the row's former count. */
 static void show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
-  if (contender->shown ||
+  if (contender->shown || contender->rank == WAITS ||
       (contender->rank != KEEPS && choice->used >= choice->places))
     return;
   struct region_sum_row *row = region_sum_name(sum, contender->name);
@@ -295,7 +292,8 @@ static void choose(struct choice *choice) {
   add_candidates(choice);
   join_names(choice);
   choice->places = MIN(choice->sum->config->top, region_sum_room(choice->sum));
-  size_t winners = rank(choice);
+  rank(choice);
+  size_t winners = MIN(choice->len, choice->places);
   for (size_t i = winners; i < choice->len; i++)
     hide(choice, &choice->list[i]);
   for (size_t i = 0; i < winners; i++)

@@ -185,7 +185,6 @@ static bool join(struct region_instance *instance, uint32_t t) {
     return true;
   }
   region_table_join(table, sum);
-  sum->shared |= shares;
   return true;
 }
 

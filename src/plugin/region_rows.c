@@ -2,7 +2,7 @@
  */
 #include "region_sum.h"
 
-#include "region_name.h"
+#include "base/utf8.h"
 
 #include "utils/common/common.h"
 
@@ -30,6 +30,12 @@ static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
 
 size_t region_sum_row_size(const struct region_sum *sum) {
   return size_of_row(sum, sum->copies, "", "") + REGION_ROW_NAME_SIZE;
+}
+
+void region_name_clean(char *clean, size_t size, const char *name) {
+  if (name[0] == '\0')
+    name = "_";
+  utf8_clean(clean, size, name, strlen(name), "_", " /;=\"");
 }
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,

@@ -6,13 +6,17 @@
  * A table
  */
 
+static bool is_in_cycles(const struct percore_field *field) {
+  return field->unit != NULL && strcmp(field->unit, "cycles") == 0;
+}
+
 /* Values in cycles are dispatched in nanoseconds, so their names must not end
  * in `cycles`. */
 static bool is_named_cycles(const struct percore_field *field) {
   static const char suffix[] = "cycles";
   size_t length = strlen(field->name), end = strlen(suffix);
-  return field->unit != NULL && strcmp(field->unit, suffix) == 0 &&
-         length >= end && strcmp(field->name + length - end, suffix) == 0 &&
+  return is_in_cycles(field) && length >= end &&
+         strcmp(field->name + length - end, suffix) == 0 &&
          (length == end || field->name[length - end - 1] == '_');
 }
 
@@ -45,7 +49,6 @@ static void describe_field(struct region_sum *sum,
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
   struct region_sum_field *field = &sum->shape.fields[f];
-  const char *unit = described->unit != NULL ? described->unit : "";
   *field = (struct region_sum_field){
       .kind = record->kind,
       .aggregation = record->aggregation,
@@ -53,7 +56,7 @@ static void describe_field(struct region_sum *sum,
       .cells = record->cells,
       .sub_bits = record->sub_bits,
       .wanted = region_config_wants_field(sum->config, described->name),
-      .cycles = strcmp(unit, "cycles") == 0,
+      .cycles = is_in_cycles(described),
   };
   sstrncpy(field->name, described->name, sizeof(field->name));
   name_field(field->label, sum, table, described);
@@ -225,12 +228,11 @@ bool region_sum_fits(const struct region_sum *sum,
     const struct region_field *record =
         &directory->fields[table->first_field + f];
     const struct percore_field *described = &directory->described[t].fields[f];
-    bool cycles =
-        described->unit != NULL && strcmp(described->unit, "cycles") == 0;
     if (strcmp(field->name, described->name) != 0 ||
         field->kind != record->kind || field->column != record->column ||
         field->cells != record->cells || field->sub_bits != record->sub_bits ||
-        field->aggregation != record->aggregation || field->cycles != cycles)
+        field->aggregation != record->aggregation ||
+        field->cycles != is_in_cycles(described))
       return false;
   }
   return true;

@@ -20,6 +20,7 @@
 #include "region/reader.h"
 
 struct region_instance_table;
+struct region_watch_options;
 
 /* MaxMemory limits all regions together. A region with all its instances gets
  * half of that, of which an eighth is reserved for names, but at least
@@ -135,10 +136,9 @@ struct region_sum {
   bool other_shown; /* from now on, because something belongs there */
   struct region_sum_room room;
   struct region_instance_table *tables; /* tables that are added to the sum */
-  bool shared;          /* several instances have had the table */
-  uint32_t open;        /* tables that are being read */
-  uint32_t copies;      /* in use: 1, or 1 + core_count */
-  uint8_t *core_used;   /* cores with a slot, in this round */
+  uint32_t open;                        /* tables that are being read */
+  uint32_t copies;                      /* in use: 1, or 1 + core_count */
+  uint8_t *core_used;                   /* cores with a slot, in this round */
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short;    /* a row or object was not tracked in this round */
   uint64_t round, round_put;
@@ -179,6 +179,12 @@ static inline size_t region_sum_cells(const struct region_sum *sum) {
 /* Copies the counts of fields with the same name and kind, so that no counter
  * decreases when a producer restarts with another schema. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
+
+/* Copies the name of a row, which is untrusted bytes, for use in an identifier.
+ * `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and bytes that are
+ * not UTF-8 are replaced by `_`; an empty name becomes `_`. A name that does
+ * not fit into size bytes is cut after a whole character. */
+void region_name_clean(char *clean, size_t size, const char *name);
 
 /* region_sum_find returns NULL if there is no such row. region_sum_name creates
  * the row, and returns NULL if out of memory. */
@@ -242,11 +248,10 @@ void region_sum_forget(struct region_sum *sum, uint64_t round);
  * rows than shown ones. */
 void region_sum_forget_most(struct region_sum *sum);
 
-/* Ends the round (region_values.c). Returns early once is_wanted(argument) is
- * false; after that the sum may only be freed. */
+/* Ends the round (region_values.c). Returns early once the round is no longer
+ * wanted; after that the sum may only be freed. */
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
-                    uint64_t interval_ns, bool (*is_wanted)(void *argument),
-                    void *argument);
+                    const struct region_watch_options *options);
 
 /* For the files of region_sum only. */
 bool region_sum_make_room(struct region_sum *sum);

@@ -206,7 +206,8 @@ bool region_table_begin(struct region_instance_table *table, bool ended) {
       .objects_len = table->objects_len,
       .unmarked = make_marks(table),
       .looks_names_up =
-          !table->scanned || (table->names_seen != sum->names_shown &&
+          !table->scanned || ((sum->shape.top_field < 0 ||
+                               table->names_seen != sum->names_shown) &&
                               region_sum_is_shared(sum, table->instance))};
   return true;
 }

@@ -65,7 +65,8 @@ struct region_scan {
   bool underway;
   struct region_tile tile;
   uint32_t next_row, next_object, objects_len;
-  bool looks_names_up;     /* names may have been shown since the last scan */
+  bool looks_names_up;     /* rows that are not tracked may have names that are
+                              shown: since the last scan, or without Top */
   uint64_t live, left_out; /* counts of rows */
   uint64_t names_matched;  /* names times Row options, in this tile */
   uint32_t unmarked; /* rows in use without a mark, because memory is short */

@@ -361,9 +361,9 @@ static void consider(const struct row *row) {
                       ? row->mark->weighed
                       : top_cell(sum, row->is_new ? row->births : row->totals);
   if (sum->shape.top_field < 0)
-    shown = !region_sum_is_full(sum) ? make_row(row)
-            : sum->shared            ? find_shown(row)
-                                     : NULL;
+    shown = !region_sum_is_full(sum)     ? make_row(row)
+            : table->scan.looks_names_up ? find_shown(row)
+                                         : NULL;
   else if (row->mark != NULL && (!row->was_seen || table->scan.looks_names_up))
     shown = find_shown(row);
   if (shown == NULL || !begin_tracking(row, shown))

@@ -309,7 +309,6 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
 /* Puts a sum if all instances were completely read. A sum that was not read in
  * this round is repeated if it has counts that were not dispatched yet. */
 static void put_sum(struct region_watch *watch, struct region_sum *sum) {
-  const struct region_watch_options *options = &watch->options;
   struct region_snapshot *snapshot = watch->snapshot;
   snapshot->partial |= sum->open > 0;
   if (sum->open > 0 || !region_watch_is_wanted(watch))
@@ -321,8 +320,7 @@ static void put_sum(struct region_watch *watch, struct region_sum *sum) {
   else
     return;
   snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
-  region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
-                 options->argument);
+  region_sum_put(sum, snapshot, &watch->options);
 }
 
 static void put_sums(struct region_watch *watch) {
