@@ -284,7 +284,6 @@ static void track(struct region_instance_table *table) {
       table->marks[candidate->row].candidate_in = table->scans;
   }
   table->candidates.len = 0;
-  region_objects_tidy(table);
 }
 
 static void choose(struct choice *choice) {

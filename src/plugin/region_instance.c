@@ -123,11 +123,9 @@ static bool must_wait(const struct region_sum *sum) {
  * what was counted in the meantime is never reported. */
 static void leave_out(struct region_instance_table *table, const char *name,
                       const char *why) {
-  if (!table->odd_told)
-    WARNING("percore: region %s: table %s is left out%s",
-            table->instance->label, name, why);
   table->from_zero &= !table->odd_told;
-  table->odd_told = true;
+  WARN_ONCE(table->odd_told, "percore: region %s: table %s is left out%s",
+            table->instance->label, name, why);
 }
 
 /* Makes the sum of table t, in place of a sum with other fields if there is

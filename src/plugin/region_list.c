@@ -112,33 +112,13 @@ static void tell_limit(struct region_watch *watch,
   unsigned long more =
       DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
   (void)getrlimit(RLIMIT_NOFILE, &limit);
-  if (!watch->descriptors_told)
-    WARNING("percore: region %s and further regions are not read: the limit of "
+  WARN_ONCE(watch->descriptors_told,
+            "percore: region %s and further regions are not read: the limit of "
             "%lu open files would leave too few for other plugins. Raise "
             "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
             "enough for %d regions.",
             new->label, (unsigned long)limit.rlim_cur,
             (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
-  watch->descriptors_told = true;
-}
-
-static void tell_user(struct region_watch *watch,
-                      const struct region_instance *new) {
-  if (!watch->user_told)
-    WARNING("percore: user %u already uses its share of the %d regions that "
-            "are read; %s and further regions of that user are not read. Add "
-            "the user to AllowUser.",
-            (unsigned)new->uid, INSTANCES_MAX, new->label);
-  watch->user_told = true;
-}
-
-static void tell_crowd(struct region_watch *watch,
-                       const struct region_instance *new) {
-  if (!watch->crowd_told)
-    WARNING("percore: at most %d regions are read, so %s and later regions are "
-            "not.",
-            INSTANCES_MAX, new->label);
-  watch->crowd_told = true;
 }
 
 /* Logs once why there is no place. */
@@ -148,9 +128,16 @@ static bool has_place(const struct look *look,
   if (look->descriptors < INSTANCE_DESCRIPTORS)
     tell_limit(watch, new);
   else if (!may_have_place(watch, new))
-    tell_user(watch, new);
+    WARN_ONCE(watch->user_told,
+              "percore: user %u already uses its share of the %d regions that "
+              "are read; %s and further regions of that user are not read. Add "
+              "the user to AllowUser.",
+              (unsigned)new->uid, INSTANCES_MAX, new->label);
   else if (!make_place(watch))
-    tell_crowd(watch, new);
+    WARN_ONCE(watch->crowd_told,
+              "percore: at most %d regions are read, so %s and later regions "
+              "are not.",
+              INSTANCES_MAX, new->label);
   else
     return true;
   return false;
@@ -352,11 +339,10 @@ static void judge_directory(const struct look *look, size_t files) {
 static void tell_unreadable(struct region_watch *watch) {
   char remedy[REGION_REMEDY_SIZE];
   const char *path = runtime_dir_of(watch);
-  if (errno == ENOENT || watch->directory_told)
-    return;
-  WARNING("percore: regions in %s are not read: %s%s", path, STRERRNO,
-          region_health_group_remedy(path, remedy));
-  watch->directory_told = true;
+  if (errno != ENOENT)
+    WARN_ONCE(watch->directory_told,
+              "percore: regions in %s are not read: %s%s", path, STRERRNO,
+              region_health_group_remedy(path, remedy));
 }
 
 /* Descriptors available to regions, minus those that known instances need once

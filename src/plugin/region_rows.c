@@ -92,12 +92,11 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
     return;
   row->clashes = same->clashes =
       true; /* other rows with this name are already marked */
-  if (!sum->clash_told)
-    WARNING("percore: two rows of table %s are not reported: both would be "
+  WARN_ONCE(sum->clash_told,
+            "percore: two rows of table %s are not reported: both would be "
             "called \"%s\"; rename one of them. Further clashes are not "
             "logged.",
             sum->table, row->name[1]);
-  sum->clash_told = true;
 }
 
 static void link_row(struct region_sum *sum, struct region_sum_row *row) {

@@ -38,6 +38,14 @@ struct region_allowances {
   } * list;
 };
 
+/* Logs a warning unless `told` is set, and sets it. */
+#define WARN_ONCE(told, ...)                                                   \
+  do {                                                                         \
+    if (!(told))                                                               \
+      WARNING(__VA_ARGS__);                                                    \
+    (told) = true;                                                             \
+  } while (0)
+
 #define REGION_SUM_NAME_SIZE 128
 
 struct region_sum_field {

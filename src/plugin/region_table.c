@@ -134,13 +134,11 @@ static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
 /* The table is left out, which is logged once. */
 static void give_up(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  if (!sum->left_out_told)
-    WARNING("percore: region %s: table %s is left out: %s.", sum->region->name,
-            sum->table,
+  WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
+            sum->region->name, sum->table,
             errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
                              "ReportPerCore false"
-                           : "MaxMemory is too small for it");
-  sum->left_out_told = true;
+                           : "MaxMemory is too small for it; raise MaxMemory");
   table->from_zero = false;
   table->scans_due -= table->scans_due > 0;
   region_table_stop(table);
@@ -154,15 +152,13 @@ static void tell_short(const struct region_instance_table *table) {
     rows = MAX(1, table->scan.left_out);
     bytes = rows * region_sum_row_size(sum);
   }
-  if (!sum->memory_told)
-    WARNING(
-        "percore: region %s: table %s: %" PRIu64
-        " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64
-        ".",
-        table->instance->region, sum->table, rows,
-        sum->shape.chooses_rows ? "left out" : "counted only in `other`",
-        memory_for(sum, bytes));
-  sum->memory_told = true;
+  WARN_ONCE(
+      sum->memory_told,
+      "percore: region %s: table %s: %" PRIu64
+      " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64 ".",
+      table->instance->region, sum->table, rows,
+      sum->shape.chooses_rows ? "left out" : "counted only in `other`",
+      memory_for(sum, bytes));
 }
 
 /* ---------------------------------------------------------------------------
@@ -240,12 +236,12 @@ static void grow(struct region_instance_table *table) {
                               NULL, true);
   }
   table->instance->watch->cells_back += drops;
-  if (drops > 0 && !table->instance->drop_told)
-    WARNING("percore: region %s: counters of table %s decreased, which a "
-            "producer must never do. They are reported again once they exceed "
-            "their former values.",
-            sum->region->name, sum->table);
-  table->instance->drop_told |= drops > 0;
+  if (drops > 0)
+    WARN_ONCE(table->instance->drop_told,
+              "percore: region %s: counters of table %s decreased, which a "
+              "producer must never do. They are reported again once they "
+              "exceed their former values.",
+              table->instance->label, sum->table);
 }
 
 static void finish(struct region_instance_table *table) {

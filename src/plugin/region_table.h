@@ -135,11 +135,6 @@ void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row);
 
-/* Detaches objects from rows if they were removed or have ended, or if the row
- * is no longer shown. Frees those that need not be tracked, and sorts the
- * others. */
-void region_objects_tidy(struct region_instance_table *table);
-
 /* Aborts the current scan. No count is lost; the next scan begins at the first
  * row. */
 void region_table_stop(struct region_instance_table *table);
@@ -159,6 +154,11 @@ void region_table_leave(struct region_instance_table *table);
 /* ---------------------------------------------------------------------------
  * For region_table.c and region_track.c only
  */
+
+/* Detaches objects from rows if they were removed or have ended, or if the row
+ * is no longer shown. Frees those that need not be tracked, and sorts the
+ * others. */
+void region_objects_tidy(struct region_instance_table *table);
 
 /* Adds the rows of a tile to the sum, and decides which of them to track. */
 void region_track_tile(struct region_instance_table *table);

@@ -74,6 +74,13 @@ void region_watch_free(struct region_watch *watch) {
   free(watch);
 }
 
+static void for_each(struct region_watch *watch,
+                     void (*act)(struct region_instance *)) {
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    act(instance);
+}
+
 /* ---------------------------------------------------------------------------
  * One instance in a round
  */
@@ -118,12 +125,6 @@ static void end_producer(struct region_instance *instance) {
     region_instance_came(instance);
 }
 
-static void end_producers(struct region_watch *watch) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    end_producer(instance);
-}
-
 /* Reads the regions of producers that have answered. Returns how many have not.
  */
 static size_t meet_answered(struct region_watch *watch) {
@@ -156,13 +157,11 @@ static void await_hellos(struct region_watch *watch) {
   }
 }
 
-/* These producers are alive, even if they are not connected. */
-static void begin_unanswered(struct region_watch *watch) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    if (region_instance_is_alive(instance) &&
-        region_instance_is_unanswered(instance))
-      region_instance_begin(instance, false);
+/* The producer is alive, even if it is not connected. */
+static void begin_unanswered(struct region_instance *instance) {
+  if (region_instance_is_alive(instance) &&
+      region_instance_is_unanswered(instance))
+    region_instance_begin(instance, false);
 }
 
 /* ---------------------------------------------------------------------------
@@ -333,15 +332,13 @@ static void put_sums(struct region_watch *watch) {
  * that new ones do not delay them. */
 static void read_round(struct region_watch *watch) {
   uint64_t end_ns = region_watch_now_ns(watch) + watch->options.interval_ns / 2;
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    look_after(instance);
+  for_each(watch, look_after);
   read_all(watch, end_ns);
-  end_producers(watch);
+  for_each(watch, end_producer);
   await_hellos(watch);
-  begin_unanswered(watch);
+  for_each(watch, begin_unanswered);
   read_all(watch, end_ns);
-  end_producers(watch);
+  for_each(watch, end_producer);
   read_all(watch, end_ns);
 }
 
@@ -365,9 +362,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
     region_snapshot_free(snapshot);
     return NULL;
   }
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    region_health_conclude(instance);
+  for_each(watch, region_health_conclude);
   put_self(watch);
   put_sums(watch);
   put_useful(watch);
