@@ -202,8 +202,11 @@ static void add_candidates(struct choice *choice) {
     for (size_t i = 0; i < table->candidates.len; i++) {
       const struct region_candidate *candidate = &table->candidates.list[i];
       struct contender *next = &choice->list[choice->len];
+      /* the last scan in which the row was a candidate; one may be missed */
+      uint32_t before = table->marks[candidate->row].candidate_in;
+      bool again = before != 0 && before + 2 >= table->scans;
       *next = (struct contender){.weight = candidate->weight,
-                                 .rank = candidate->again ? COMPETES : IS_NEW};
+                                 .rank = again ? COMPETES : IS_NEW};
       if (!region_table_name(table, candidate->row, candidate->generation,
                              next->name))
         continue;

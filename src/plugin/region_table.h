@@ -22,7 +22,6 @@ struct region_candidate {
   uint64_t generation;
   struct region_object *object; /* NULL: not tracked */
   uint32_t row;
-  bool again; /* also a candidate in one of the two scans before */
 };
 
 /* Weights come from producers, so their sum saturates. */
@@ -46,7 +45,6 @@ struct region_object {
   uint32_t number;
   uint32_t incarnation;
   uint32_t copies; /* allocated */
-  bool removed;    /* the row is shown for the last time */
   bool ended;      /* the row holds another object */
   uint64_t last[]; /* [copy][column]: cell values at the last scan; for gauges
                       of single cores, the first value */
@@ -155,9 +153,8 @@ void region_table_leave(struct region_instance_table *table);
  * For region_table.c and region_track.c only
  */
 
-/* Detaches objects from rows if they were removed or have ended, or if the row
- * is no longer shown. Frees those that need not be tracked, and sorts the
- * others. */
+/* Detaches objects from rows if they have ended, or if the row is no longer
+ * shown. Frees those that need not be tracked, and sorts the others. */
 void region_objects_tidy(struct region_instance_table *table);
 
 /* Adds the rows of a tile to the sum, and decides which of them to track. */

@@ -94,7 +94,7 @@ void region_objects_tidy(struct region_instance_table *table) {
     struct region_object *object = table->objects[p];
     bool is_hidden = object->row != NULL && !object->row->shown;
     table->left_out += is_hidden;
-    if (is_hidden || object->removed || object->ended)
+    if (is_hidden || object->ended)
       region_object_show(object, NULL);
     if (object->ended || (object->row == NULL && !sum->shape.chooses_rows)) {
       region_allowance_give(&sum->region->rows,
@@ -184,15 +184,13 @@ static void offer(const struct row *row, struct region_object *object,
                   int64_t weight) {
   struct region_instance_table *table = row->table;
   struct region_candidates *candidates = &table->candidates;
-  uint32_t candidate_in = row->mark->candidate_in;
   if (candidates->len >= candidates->most && weight <= candidates->least)
     return;
   candidates->list[candidates->len++] = (struct region_candidate){
       .weight = weight,
       .generation = row->table->scan.tile.generations[row->i],
       .object = object,
-      .row = row->number,
-      .again = candidate_in != 0 && candidate_in + 2 >= table->scans};
+      .row = row->number};
   if (candidates->len == 2 * candidates->most)
     region_candidates_cut(candidates);
 }
@@ -294,7 +292,8 @@ static void follow(const struct row *row, struct region_object *object) {
     show(row, object, last);
   else if (row->is_live)
     leave_out(row, object, last);
-  object->removed = !row->is_live; /* updates in flight belong to `other` */
+  if (!row->is_live) /* updates in flight belong to `other` */
+    region_object_show(object, NULL);
 }
 
 /* The row holds another object now. That object's birth is the sum of what all
