@@ -10,7 +10,7 @@
 
 #include "utils/common/common.h"
 
-/* A candidate must have this multiple of a shown row's weight. */
+/* To replace a shown row, a candidate must have this multiple of its weight. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
@@ -36,8 +36,8 @@ static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
-/* False while a round is being read: until its end it keeps the room of the
- * round before, because only some of its rows are counted. */
+/* False while the sum is being read: only some of its rows are counted, so it
+ * keeps the room of the previous round. */
 static bool is_counted(const struct region_sum *sum) {
   return sum->round == sum->round_put || sum->round_put == 0;
 }
@@ -69,8 +69,8 @@ static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   return sum->room.rows * values_of_row(sum);
 }
 
-/* Other sums give up room only in the next round, so a new sum gets what is
- * left until then. */
+/* Other sums give up room only in the next round. Until then, new sums get what
+ * is left. */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -166,7 +166,8 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* Those that should be shown come first. Among equals, shown rows stay. */
+/* Contenders that should be shown come first. Among equals, rows that are shown
+ * already come first. */
 static int compare_rights(const void *a, const void *b) {
   const struct contender *x = a, *y = b;
   if (x->rank != y->rank)
@@ -202,7 +203,7 @@ static void add_candidates(struct choice *choice) {
     for (size_t i = 0; i < table->candidates.len; i++) {
       const struct region_candidate *candidate = &table->candidates.list[i];
       struct contender *next = &choice->list[choice->len];
-      /* the last scan in which the row was a candidate; one may be missed */
+      /* a candidate competes if it was one in either of the last two scans */
       uint32_t before = table->marks[candidate->row].candidate_in;
       bool again = before != 0 && before + 2 >= table->scans;
       *next = (struct contender){.weight = candidate->weight,
@@ -272,8 +273,8 @@ static void show(struct choice *choice, const struct contender *contender) {
   sum->names_shown++;
 }
 
-/* Tracks the candidates' objects for the rows that are shown now. A candidate
- * that was not chosen may replace a shown row if it is soon one again. */
+/* Tracks the candidates' objects for the rows that are shown now. The others
+ * are remembered, because they compete if they soon are candidates again. */
 static void track(struct region_instance_table *table) {
   char name[REGION_ROW_NAME_SIZE];
   for (size_t i = 0; i < table->candidates.len; i++) {

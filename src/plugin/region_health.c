@@ -149,7 +149,8 @@ void region_health_conclude(struct region_instance *instance) {
     no_longer_complain(instance);
   else
     complain(instance);
-  /* While a producer is read to its end, its successor is not looked for. */
+  /* A successor connects only after the last counts of a producer were read, so
+   * until then the name may well be served. */
   if (!alive && instance->ending_since_ns == 0 &&
       (!region_instance_is_unanswered(instance) || instance->silent))
     instance->absent_boottime_ns = now->boottime_ns;

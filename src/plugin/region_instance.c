@@ -2,8 +2,8 @@
 
 #include "utils/common/common.h"
 
-/* On a busy host a round may end this long after its timestamp. A producer with
- * a later start has another clock, that of a time namespace. */
+/* On a busy host, a round may end this long after its timestamp. If a producer
+ * started even later, it has the clock of another time namespace. */
 #define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------

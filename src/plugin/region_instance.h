@@ -42,7 +42,7 @@ struct region_instance {
   bool restarted; /* the producer is not the one of the previous round */
   bool silent;    /* a process listens but does not answer */
   uint64_t silent_since_ns;
-  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last scan in which no
+  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: when a scan last found that no
                                   process served the name */
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
   bool drop_told;
@@ -106,8 +106,8 @@ void region_instance_begin(struct region_instance *instance, bool ended);
 /* True if a table is being read or must be read. */
 bool region_instance_is_amid(const struct region_instance *instance);
 
-/* Reads the tables in turns until the given time (of the watch's clock), but
- * for a few milliseconds at least. */
+/* Reads one piece of each table after the other until the given time (of the
+ * watch's clock), but for at least a few milliseconds. */
 void region_instance_read(struct region_instance *instance, uint64_t until_ns);
 
 /* True if the producer has ended and all of its counts were read. */

@@ -58,6 +58,7 @@ static void free_instance(struct region_instance *instance) {
   region_instance_free_tables(instance);
   region_workers_reset(&instance->workers);
   region_reader_close(instance->reader);
+  instance->allowance->instances--;
   free(instance);
 }
 
@@ -70,11 +71,12 @@ static void remove_instance(struct region_watch *watch,
 }
 
 /* ---------------------------------------------------------------------------
- * Those that come
+ * New instances
  */
 
-/* A user's regions must leave as many places for the regions of others. Root,
- * collectd's own user and users named by AllowUser are exempt. */
+/* A user may have another region while more places are free than the user
+ * already has. This does not limit root, collectd's own user and users named by
+ * AllowUser. */
 static bool may_have_place(const struct region_watch *watch,
                            const struct region_instance *new) {
   size_t used = 0, of_user = 0;
@@ -167,8 +169,8 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   return NULL;
 }
 
-/* Each region has its own allowance, so that none takes the memory of another.
- */
+/* Each region has its own allowance, so that no region takes the memory of
+ * another. */
 static struct region_allowance_entry *find_allowance(struct region_watch *watch,
                                                      const char *region) {
   struct region_allowances *allowances = &watch->allowances;
@@ -197,27 +199,31 @@ static struct region_instance *make_instance(struct look *look,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   struct region_watch *watch = look->watch;
+  struct region_allowance_entry *allowance =
+      find_allowance(watch, label->region);
   struct region_instance *instance = calloc(1, sizeof(*instance));
-  if (instance == NULL) {
+  if (instance == NULL || allowance == NULL) {
+    free(instance);
     region_reader_close(reader);
     return NULL;
   }
-  *instance = (struct region_instance){
-      .watch = watch,
-      .config = config,
-      .reader = reader,
-      .uid = region_reader_listener(reader),
-      .allowance = find_allowance(watch, label->region),
-      .absent_boottime_ns = watch->last.boottime_ns};
+  allowance->instances++;
+  *instance =
+      (struct region_instance){.watch = watch,
+                               .config = config,
+                               .reader = reader,
+                               .uid = region_reader_listener(reader),
+                               .allowance = allowance,
+                               .absent_boottime_ns = watch->last.boottime_ns};
   sstrncpy(instance->region, label->region, sizeof(instance->region));
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
-  if (instance->allowance == NULL || !has_place(look, instance)) {
+  if (!has_place(look, instance)) {
     free_instance(instance);
     return NULL;
   }
-  region_reader_use_allowance(reader, &instance->allowance->region);
+  region_reader_use_allowance(reader, &allowance->region);
   insert(watch, instance);
   look->descriptors -= INSTANCE_DESCRIPTORS;
   watch->any_met = true;
@@ -225,7 +231,7 @@ static struct region_instance *make_instance(struct look *look,
 }
 
 /* ---------------------------------------------------------------------------
- * Sockets at which nobody listens
+ * Sockets on which no process listens
  */
 
 /* Identifies a socket. Returns 0 if the file is not a socket. */
@@ -273,7 +279,7 @@ static bool has_time(struct look *look) {
 }
 
 /* ---------------------------------------------------------------------------
- * Looking
+ * Scanning the directory
  */
 
 /* Tries a socket that was unknown in the previous round. A socket that refused
@@ -404,7 +410,7 @@ void region_list_look(struct region_watch *watch) {
 }
 
 /* ---------------------------------------------------------------------------
- * Those that go
+ * Forgetting
  */
 
 void region_list_forget(struct region_watch *watch) {

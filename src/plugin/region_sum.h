@@ -1,15 +1,15 @@
 /* region_sum: one table of a region, summed over all instances of the region.
  *
- * A shown row is identified by its name and outlives the instances that have
- * it: its counters are what its objects counted while it was shown, and they
- * never decrease. `other` is what the whole table counted minus what the shown
- * rows counted. So rows + other = table, and rows that are not shown take no
- * memory. A round consists of these calls:
+ * An object is what a producer's row holds from percore_row_add until
+ * percore_row_remove. A row of the sum has all objects of one name, and
+ * outlives the instances that have them: its counters are what these objects
+ * counted while the row was shown, and they never decrease. `other` is what the
+ * whole table counted minus what the shown rows counted. So rows + other =
+ * table, and rows that are not shown take no memory. A round has three steps:
  *
  *   region_sum_begin
- *   for each instance (region_table.h): what its rows show and by how much they
- *   grew, then the growth of the table for `other`
- *   region_sum_put
+ *   for each instance, region_table.h adds the growth of its shown rows to
+ * these rows, and the rest of the table's growth to `other` region_sum_put
  */
 #ifndef PERCORE_PLUGIN_REGION_SUM_H
 #define PERCORE_PLUGIN_REGION_SUM_H
@@ -34,6 +34,7 @@ struct region_allowances {
     /* Used while MaxValues is shared out: how many sums of this region have no
      * share yet, and how many values all its sums want. */
     uint64_t sums, wanted;
+    size_t instances;
     char name[128];
   } * list;
 };
@@ -93,7 +94,8 @@ struct region_shape {
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
   uint32_t copies_made; /* allocated: 1, or 1 + core_count */
-  /* The columns that are needed: counters and histograms; the others. */
+  /* The columns that are needed. counters: of counters and histograms; present:
+   * of gauges, levels and states. */
   struct region_columns counters, present;
   bool single, per_core; /* the table has a single row; it is PER_CORE */
   bool is_core;          /* the built-in table `core` */
@@ -222,13 +224,15 @@ static inline bool region_sum_is_due(const struct region_sum *sum,
   return row->due > sum->past.dispatched;
 }
 
-/* True if region_sum_is_due holds for any row, and the sum has room to show
- * rows. */
+/* True if any row is due (region_sum_is_due) and the sum has room to show rows.
+ */
 bool region_sum_has_due(const struct region_sum *sum);
 
 /* Begins a round. Has no effect until the previous round is completely read and
  * put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round);
+
+/* Adds cores that have a slot. core_used: see struct region_tile. */
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
 /* Sets or adds the gauges, levels and states of one object. For gauges, `bases`

@@ -109,8 +109,8 @@ struct region_instance_table {
 };
 
 /* Begins a scan, unless one is in progress or was made in this round. `ended`:
- * the producer has ended, so this is the last scan. Returns false if there is
- * no scan to continue. */
+ * the producer has ended, so this is the last scan. Returns true if a scan is
+ * in progress. */
 bool region_table_begin(struct region_instance_table *table, bool ended);
 
 /* Reads rows, and subtracts the cost in cells from *cells_left. */
@@ -128,7 +128,7 @@ bool region_table_name(const struct region_instance_table *table, uint32_t row,
 /* Sorts the candidates, heaviest first, and drops the lightest. */
 void region_candidates_cut(struct region_candidates *candidates);
 
-/* Tracks the candidate's object for a row that Top now shows. */
+/* Tracks the candidate's object, because Top shows its row from now on. */
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row);

@@ -84,8 +84,8 @@ static int compare_objects(const void *a, const void *b) {
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Under Row objects without a row stay tracked, because there is no other count
- * of wanted rows. */
+/* Under Row, objects stay tracked even without a row, because wanted rows are
+ * not counted in any other way. */
 void region_objects_tidy(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t kept = 0;
@@ -125,8 +125,9 @@ struct row {
   const uint64_t *totals, *births;
 };
 
-/* Counts what a tracked object added to its cells, for a row of the sum or
- * (NULL) for the table. Under Row the object is not part of any other count. */
+/* Counts what a tracked object added to its cells: for a row of the sum, or for
+ * the whole table if `row` is NULL. Under Row, this is the only count of the
+ * object. */
 static uint32_t count_object(const struct region_instance_table *table,
                              struct region_object *object, uint32_t i,
                              struct region_sum_row *row) {
@@ -142,7 +143,7 @@ static uint32_t count_object(const struct region_instance_table *table,
 }
 
 /* The weight by which Top ranks the row: the growth of a counter since `last`,
- * or a gauge or level as it is; 0 without Top. */
+ * or the present value of a gauge or level; 0 without Top. */
 static int64_t weigh(const struct row *row, uint64_t last) {
   const struct region_shape *shape = &row->table->sum->shape;
   if (shape->top_field < 0)
@@ -171,7 +172,7 @@ static int compare_candidates(const void *a, const void *b) {
 
 void region_candidates_cut(struct region_candidates *candidates) {
   if (candidates->len == 0)
-    return; /* there may be no list, for want of memory */
+    return; /* if memory is short, there may be no list */
   qsort(candidates->list, candidates->len, sizeof(*candidates->list),
         compare_candidates);
   if (candidates->len <= candidates->most)
@@ -350,8 +351,8 @@ static bool consider_wanted(const struct row *row) {
   return true;
 }
 
-/* Under Top an object is tracked if its name is shown. Otherwise every object
- * is tracked if there is room. */
+/* Under Top, an object is tracked if its name is shown. Without Top, objects
+ * are tracked while there is room. */
 static void consider(const struct row *row) {
   struct region_instance_table *table = row->table;
   struct region_sum *sum = table->sum;
@@ -373,9 +374,10 @@ static void consider(const struct row *row) {
  * All rows
  */
 
-/* If a row had no mark at the last scan, its counts until then are already in
- * `other`, like those of rows that were left out: only new rows may be counted
- * from their birth. (Under Row they are not counted at all.) */
+/* False if the counts of this row's objects up to the last scan may already be
+ * in `other`, because the row had no mark or was left out. Its next object then
+ * counts from its present values instead of its birth. Under Row, such counts
+ * are in no sum. */
 static bool was_tracked(const struct region_instance_table *table,
                         uint32_t row) {
   const struct region_shape *shape = &table->sum->shape;

@@ -57,8 +57,8 @@ static void end_row(struct region_sum *sum, struct region_sum_row *row,
   row->owner = NULL;
 }
 
-/* As a sum of many rows, `other` has no state. Under Top its gauges are known
- * even if every row is shown. */
+/* `other` is a sum of many rows, so it has no state. Under Top, it has gauges
+ * even if every row is shown: they are 0. */
 static void end_rows(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other;
   bool is_read = false;

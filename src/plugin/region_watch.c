@@ -34,22 +34,12 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-static bool is_used(const struct region_watch *watch,
-                    const struct region_allowance_entry *entry) {
-  const struct region_instance *instance = watch->instances;
-  while (instance != NULL && instance->allowance != entry)
-    instance = instance->next;
-  size_t i = 0;
-  while (i < watch->sums.len && watch->sums.list[i]->region != entry)
-    i++;
-  return instance != NULL || i < watch->sums.len;
-}
-
+/* Every sum takes some bytes of its region's allowance. */
 static void drop_allowances(struct region_watch *watch) {
   for (struct region_allowance_entry **link = &watch->allowances.list;
        *link != NULL;) {
     struct region_allowance_entry *entry = *link;
-    if (is_used(watch, entry)) {
+    if (entry->instances > 0 || entry->region.used > 0) {
       link = &entry->next;
       continue;
     }

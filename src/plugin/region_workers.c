@@ -13,7 +13,7 @@ void region_workers_reset(struct region_workers *workers) {
 }
 
 /* ---------------------------------------------------------------------------
- * Looking
+ * Reading slots
  */
 
 static void count_cycles(struct region_worker *worker, const uint64_t *values,

@@ -26,8 +26,8 @@ struct region_worker {
 struct region_workers {
   struct region_worker *list;
   uint32_t len;
-  int polling, stuck; /* workers that are attached and awake; those of them that
-                         are stuck */
+  int polling, stuck; /* how many workers are attached and awake, and how many
+                         of these are stuck */
 };
 
 /* Cycles of one interval, summed over all regions. */
@@ -42,8 +42,9 @@ struct region_useful {
 void region_workers_reset(struct region_workers *workers);
 
 /* Reads every slot and adds what its worker did since the last reading. What a
- * slot holds at the first reading counts only with `count`. `ended`: the
- * producer is gone, so nobody is stuck. Returns 0 or -ENOMEM. */
+ * slot already holds at its first reading is added only if `count` is set.
+ * `ended`: the producer is gone, so no worker is stuck. Returns 0 or -ENOMEM.
+ */
 int region_workers_look(struct region_workers *workers,
                         struct region_reader *reader, uint64_t now_ns,
                         bool count, bool ended, bool per_core,
