@@ -151,7 +151,6 @@ static struct region_reader *find_producer(const struct region_watch *watch,
                                            const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
-      .runtime_dir = watch->options.runtime_dir,
       .max_region_size = config->max_region_size,
       .receiver = watch->options.receiver,
       .keep_from_children = true,
@@ -318,11 +317,6 @@ static void meet(struct look *look, const char *file) {
     instance->listed = true;
 }
 
-static const char *runtime_dir_of(const struct region_watch *watch) {
-  return watch->options.runtime_dir != NULL ? watch->options.runtime_dir
-                                            : region_runtime_dir();
-}
-
 /* Logs once what is wrong with the directory. */
 static void judge_directory(const struct look *look, size_t files) {
   struct region_watch *watch = look->watch;
@@ -333,18 +327,18 @@ static void judge_directory(const struct look *look, size_t files) {
   if (open)
     WARNING("percore: any user may replace the regions in %s, because its mode "
             "is %04o. Make it writable by its group only (chmod 3775).",
-            runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
+            region_runtime_dir(), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
     WARNING("percore: %s has more than %d files; the rest is ignored. Remove "
             "the sockets that nobody serves.",
-            runtime_dir_of(watch), FILES_MAX);
+            region_runtime_dir(), FILES_MAX);
   watch->directory_told = open || files > FILES_MAX;
 }
 
 /* A missing directory is not a fault, because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
   char remedy[REGION_REMEDY_SIZE];
-  const char *path = runtime_dir_of(watch);
+  const char *path = region_runtime_dir();
   if (errno != ENOENT)
     WARN_ONCE(watch->directory_told,
               "percore: regions in %s are not read: %s%s", path, STRERRNO,
@@ -366,7 +360,7 @@ static void meet_all(struct region_watch *watch) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->listed = false;
-  DIR *directory = opendir(runtime_dir_of(watch));
+  DIR *directory = opendir(region_runtime_dir());
   if (directory == NULL) {
     tell_unreadable(watch);
     return;
@@ -399,7 +393,7 @@ static void tell_absent(struct region_watch *watch) {
     if (!there)
       NOTICE(
           "percore: region %s is not served in %s yet; percore waits for it.",
-          name, runtime_dir_of(watch));
+          name, region_runtime_dir());
   }
   watch->absent_told = true;
 }

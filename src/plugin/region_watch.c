@@ -6,7 +6,6 @@
 
 #include "utils/common/common.h"
 
-#define MEMORY_MAX_DEFAULT ((size_t)1 << 30)
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* the topology is refreshed this often */
 /* If a new producer does not answer within HELLO_WAITS milliseconds after the
@@ -29,8 +28,7 @@ region_watch_new(const struct region_watch_options *options,
   watch->options = *options;
   watch->last = *now;
   watch->mark_ns = now->monotonic_ns;
-  watch->allowances.all.max =
-      options->memory_max != 0 ? options->memory_max : MEMORY_MAX_DEFAULT;
+  watch->allowances.all.max = options->memory_max;
   return watch;
 }
 
