@@ -220,9 +220,7 @@ static int know_topology(struct region_watch *watch) {
 }
 
 static void put_useful(struct region_watch *watch) {
-  if (watch->options.cores != NULL)
-    region_useful_restrict(&watch->useful, watch->options.cores);
-  if (region_useful_any(&watch->useful) && know_topology(watch) == 0 &&
+  if (region_useful_count(&watch->useful) > 0 && know_topology(watch) == 0 &&
       region_useful_put(&watch->useful, &watch->topology, watch->options.groups,
                         watch->options.groups_len, watch->snapshot) != 0)
     watch->snapshot->memory_short = true;
@@ -344,6 +342,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   for (size_t i = 0; i < watch->sums.len; i++)
     region_sum_note(watch->sums.list[i], &watch->outlet);
   memset(&watch->useful, 0, sizeof(watch->useful));
+  watch->useful.cores = options->cores;
   region_list_look(watch);
   read_round(watch);
   if (!region_watch_is_wanted(watch)) {

@@ -32,6 +32,7 @@ struct region_workers {
 
 /* Cycles of one interval, summed over all regions. */
 struct region_useful {
+  const struct core_set *cores; /* that have useful loads; NULL: all */
   uint64_t total[CORES_MAX], busy[CORES_MAX];
   bool asleep[CORES_MAX];   /* a worker on this core sleeps */
   bool per_core[CORES_MAX]; /* reported individually */
@@ -55,9 +56,8 @@ int region_workers_look(struct region_workers *workers,
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 
-/* Removes the useful loads of all other cores. */
-void region_useful_restrict(struct region_useful *useful,
-                            const struct core_set *cores);
+/* Returns how many cores have a useful load. */
+size_t region_useful_count(const struct region_useful *useful);
 
 /* Puts the useful loads of cores, and of sets of cores (topology and groups),
  * into the snapshot. Returns 0 or -ENOMEM. */
@@ -65,8 +65,5 @@ int region_useful_put(const struct region_useful *useful,
                       const struct topology *topology,
                       const struct figures_group *groups, size_t groups_len,
                       struct region_snapshot *snapshot);
-
-/* True if any core has a useful load. */
-bool region_useful_any(const struct region_useful *useful);
 
 #endif
