@@ -158,7 +158,7 @@ struct choice {
   struct region_sum *sum;
   struct contender *list;
   size_t len;
-  size_t places, used;
+  size_t places, used; /* how many rows may have a place, and have one */
 };
 
 static int compare_names(const void *a, const void *b) {

@@ -137,9 +137,9 @@ static bool has_place(const struct look *look,
               (unsigned)new->uid, INSTANCES_MAX, new->label);
   else if (!make_place(watch))
     WARN_ONCE(watch->crowd_told,
-              "percore: at most %d regions are read, so %s and later regions "
-              "are not.",
-              INSTANCES_MAX, new->label);
+              "percore: region %s and further regions are not read, because "
+              "at most %d regions are; end producers that are not needed.",
+              new->label, INSTANCES_MAX);
   else
     return true;
   return false;
@@ -330,7 +330,7 @@ static void judge_directory(const struct look *look, size_t files) {
             region_runtime_dir(), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
     WARNING("percore: %s has more than %d files; the rest is ignored. Remove "
-            "the sockets that nobody serves.",
+            "the sockets that no process serves.",
             region_runtime_dir(), FILES_MAX);
   watch->directory_told = open || files > FILES_MAX;
 }
