@@ -19,8 +19,7 @@ libplugin_la_SOURCES = \
 	src/plugin/region_dispatch.c src/plugin/region_dispatch.h \
 	src/plugin/region_health.c \
 	src/plugin/region_instance.c src/plugin/region_instance.h \
-	src/plugin/region_list.c src/plugin/region_list.h \
-	src/plugin/region_name.c src/plugin/region_name.h \
+	src/plugin/region_list.c \
 	src/plugin/region_rows.c \
 	src/plugin/region_sampler.c src/plugin/region_sampler.h \
 	src/plugin/region_snapshot.c src/plugin/region_snapshot.h \

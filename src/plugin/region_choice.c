@@ -10,7 +10,7 @@
 
 #include "utils/common/common.h"
 
-/* A candidate must have this multiple of a shown row's weight. */
+/* To replace a shown row, a candidate must have this multiple of its weight. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
@@ -36,8 +36,8 @@ static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
-/* False while a round is being read: until its end it keeps the room of the
- * round before, because only some of its rows are counted. */
+/* False while the sum is being read: only some of its rows are counted, so it
+ * keeps the room of the previous round. */
 static bool is_counted(const struct region_sum *sum) {
   return sum->round == sum->round_put || sum->round_put == 0;
 }
@@ -69,8 +69,8 @@ static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   return sum->room.rows * values_of_row(sum);
 }
 
-/* Other sums give up room only in the next round, so a new sum gets what is
- * left until then. */
+/* Other sums give up room only in the next round. Until then, new sums get what
+ * is left. */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -144,7 +144,9 @@ struct contender {
   char name[REGION_ROW_NAME_SIZE];
   bool shown;
   enum {
-    KEEPS, /* a row that is no longer shown, but still has its place */
+    WAITS, /* a hidden row that has its place until its last counts are
+              dispatched */
+    KEEPS, /* such a row that is a candidate again */
     COMPETES,
     IS_NEW /* takes free places only */
   } rank;
@@ -156,7 +158,7 @@ struct choice {
   struct region_sum *sum;
   struct contender *list;
   size_t len;
-  size_t places, used; /* used: also by rows whose last counts are due */
+  size_t places, used; /* how many rows may have a place, and have one */
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -164,7 +166,8 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* Those that should be shown come first. Among equals, shown rows stay. */
+/* Contenders that should be shown come first. Among equals, rows that are shown
+ * already come first. */
 static int compare_rights(const void *a, const void *b) {
   const struct contender *x = a, *y = b;
   if (x->rank != y->rank)
@@ -176,20 +179,21 @@ static int compare_rights(const void *a, const void *b) {
   return x->shown != y->shown ? y->shown - x->shown : compare_names(a, b);
 }
 
-/* Removed rows give up their places. */
+/* Adds all rows that have places. Removed rows are hidden. */
 static void add_rows(struct choice *choice) {
   struct region_sum *sum = choice->sum;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
     row->shown = row->shown && row->round == sum->round && !row->clashes;
-    choice->used += row->shown || region_sum_is_due(sum, row);
-    if (!row->shown)
+    if (!row->shown && !region_sum_is_due(sum, row))
       continue;
     struct contender *next = &choice->list[choice->len++];
-    *next = (struct contender){
-        .shown = true, .rank = COMPETES, .weight = row->weight};
+    *next = (struct contender){.shown = row->shown,
+                               .rank = row->shown ? COMPETES : WAITS,
+                               .weight = row->shown ? row->weight : 0};
     strcpy(next->name, row->name[0]);
   }
+  choice->used = choice->len;
 }
 
 /* Rows that clash cannot be shown. */
@@ -199,11 +203,13 @@ static void add_candidates(struct choice *choice) {
     for (size_t i = 0; i < table->candidates.len; i++) {
       const struct region_candidate *candidate = &table->candidates.list[i];
       struct contender *next = &choice->list[choice->len];
+      /* a candidate competes if it was one in either of the last two scans */
+      uint32_t before = table->marks[candidate->row].candidate_in;
+      bool again = before != 0 && before + 2 >= table->scans;
       *next = (struct contender){.weight = candidate->weight,
-                                 .rank = candidate->again ? COMPETES : IS_NEW};
-      if (!region_reader_row_name(table->instance->reader, table->number,
-                                  candidate->row, candidate->generation,
-                                  next->name))
+                                 .rank = again ? COMPETES : IS_NEW};
+      if (!region_table_name(table, candidate->row, candidate->generation,
+                             next->name))
         continue;
       const struct region_sum_row *row =
           region_sum_find(choice->sum, next->name);
@@ -223,28 +229,22 @@ static void join_names(struct choice *choice) {
     }
     last->weight = region_weights_add(last->weight, list[i].weight);
     last->rank = MIN(last->rank, list[i].rank);
+    if (last->rank == WAITS)
+      last->rank = KEEPS;
     last->shown |= list[i].shown;
   }
   choice->len = kept;
 }
 
-/* Puts the contenders in order. Returns how many of them may have places. */
-static size_t rank(struct choice *choice) {
-  const struct region_sum *sum = choice->sum;
-  size_t waiting = choice->used; /* rows that are not shown any more */
+/* Puts the contenders in order. */
+static void rank(struct choice *choice) {
   for (size_t i = 0; i < choice->len; i++) {
     struct contender *contender = &choice->list[i];
-    const struct region_sum_row *row = region_sum_find(sum, contender->name);
-    bool keeps =
-        !contender->shown && row != NULL && region_sum_is_due(sum, row);
     contender->strength = contender->shown || contender->weight < 0
                               ? contender->weight
                               : contender->weight / CLEARLY;
-    contender->rank = keeps ? KEEPS : contender->rank;
-    waiting -= contender->shown || keeps;
   }
   qsort(choice->list, choice->len, sizeof(*choice->list), compare_rights);
-  return MIN(choice->len, choice->places - MIN(choice->places, waiting));
 }
 
 /* The place becomes free when the row's last counts are dispatched. */
@@ -259,7 +259,7 @@ static void hide(struct choice *choice, const struct contender *contender) {
 /* The series continues from the row's former count. */
 static void show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
-  if (contender->shown ||
+  if (contender->shown || contender->rank == WAITS ||
       (contender->rank != KEEPS && choice->used >= choice->places))
     return;
   struct region_sum_row *row = region_sum_name(sum, contender->name);
@@ -273,22 +273,21 @@ static void show(struct choice *choice, const struct contender *contender) {
   sum->names_shown++;
 }
 
-/* Tracks the candidates' objects for the rows that are shown now. */
+/* Tracks the candidates' objects for the rows that are shown now. The others
+ * are remembered, because they compete if they soon are candidates again. */
 static void track(struct region_instance_table *table) {
   char name[REGION_ROW_NAME_SIZE];
   for (size_t i = 0; i < table->candidates.len; i++) {
     const struct region_candidate *candidate = &table->candidates.list[i];
     struct region_sum_row *row = NULL;
-    if (region_reader_row_name(table->instance->reader, table->number,
-                               candidate->row, candidate->generation, name))
+    if (region_table_name(table, candidate->row, candidate->generation, name))
       row = region_sum_find(table->sum, name);
     if (row != NULL && row->shown)
       region_table_show(table, candidate, row);
     else
-      region_table_remember(table, candidate);
+      table->marks[candidate->row].candidate_in = table->scans;
   }
   table->candidates.len = 0;
-  region_objects_tidy(table);
 }
 
 static void choose(struct choice *choice) {
@@ -296,7 +295,8 @@ static void choose(struct choice *choice) {
   add_candidates(choice);
   join_names(choice);
   choice->places = MIN(choice->sum->config->top, region_sum_room(choice->sum));
-  size_t winners = rank(choice);
+  rank(choice);
+  size_t winners = MIN(choice->len, choice->places);
   for (size_t i = winners; i < choice->len; i++)
     hide(choice, &choice->list[i]);
   for (size_t i = 0; i < winners; i++)

@@ -7,7 +7,7 @@
 
 #define PLUGIN_HOST "percore_host"
 
-/* Copies a name into a part of an identifier. None of our names is too long. */
+/* Copies a name, which always fits, into a part of an identifier. */
 static void set(char *part, const char *name) {
   size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
   memcpy(part, name, length);

@@ -9,14 +9,6 @@
 #include <unistd.h>
 
 #define SILENT_NS UINT64_C(1000000000)
-#define LABEL_SIZE 194 /* region@instance */
-
-static const char *label(const struct region_instance *instance, char *text,
-                         size_t size) {
-  snprintf(text, size, "%s%s%s", instance->region,
-           instance->name[0] != '\0' ? "@" : "", instance->name);
-  return text;
-}
 
 const char *region_health_group_remedy(const char *path,
                                        char text[REGION_REMEDY_SIZE]) {
@@ -53,15 +45,14 @@ static const char *remedy_of(const struct region_instance *instance,
  * refused its descriptors cannot exit (EBUSY), because the refusal is logged
  * first. c_complain is not used because it is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
-  char name[LABEL_SIZE], remedy[REGION_REMEDY_SIZE];
+  char remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
     return; /* no producer; reported elsewhere */
   if (instance->complaint == 0 ||
       (error == EBUSY && instance->complaint != EBUSY)) {
-    WARNING("percore: region %s is not read: %s%s",
-            label(instance, name, sizeof(name)),
+    WARNING("percore: region %s is not read: %s%s", instance->label,
             error == ETIMEDOUT ? "its producer listens but does not answer"
                                : region_reader_error(instance->reader),
             remedy_of(instance, remedy));
@@ -70,9 +61,8 @@ static void complain(struct region_instance *instance) {
 }
 
 static void no_longer_complain(struct region_instance *instance) {
-  char name[LABEL_SIZE];
   if (instance->complaint != 0)
-    INFO("percore: region %s is read.", label(instance, name, sizeof(name)));
+    INFO("percore: region %s is read.", instance->label);
   instance->complaint = 0;
 }
 
@@ -96,8 +86,9 @@ static enum region_health health_of(const struct region_instance *instance) {
              : REGION_WELL;
 }
 
-static void tell_workers(const struct region_instance *instance,
-                         const char *name, struct region_snapshot *snapshot) {
+static void tell_workers(const struct region_instance *instance) {
+  struct region_snapshot *snapshot = instance->watch->snapshot;
+  const char *name = instance->label;
   struct core_set cores;
   char list[64];
   if (region_workers_changed(&instance->workers, false, &cores)) {
@@ -116,11 +107,10 @@ static void tell_workers(const struct region_instance *instance,
 }
 
 /* Reports each transition once, and all affected workers together. */
-static void tell(struct region_instance *instance,
-                 struct region_snapshot *snapshot) {
+static void tell(struct region_instance *instance) {
+  struct region_snapshot *snapshot = instance->watch->snapshot;
   enum region_health before = instance->health, now = health_of(instance);
-  char name[LABEL_SIZE];
-  label(instance, name, sizeof(name));
+  const char *name = instance->label;
   instance->health = now;
   bool restarted = instance->restarted;
   instance->restarted = false;
@@ -147,26 +137,27 @@ static void tell(struct region_instance *instance,
     region_snapshot_tell(snapshot, REGION_OKAY, name,
                          "Region %s is no longer stale.", name);
   else if (now == REGION_WELL)
-    tell_workers(instance, name, snapshot);
+    tell_workers(instance);
 }
 
-void region_health_conclude(struct region_instance *instance,
-                            const struct region_moment *now,
-                            struct region_snapshot *snapshot) {
+void region_health_conclude(struct region_instance *instance) {
+  const struct region_moment *now = &instance->watch->now;
+  struct region_snapshot *snapshot = instance->watch->snapshot;
   bool alive = region_instance_is_alive(instance);
   judge_silence(instance, now->monotonic_ns);
   if (alive)
     no_longer_complain(instance);
   else
     complain(instance);
-  /* While a producer is read to its end, its successor is not looked for. */
+  /* A successor connects only after the last counts of a producer were read, so
+   * until then the name may well be served. */
   if (!alive && instance->ending_since_ns == 0 &&
       (!region_instance_is_unanswered(instance) || instance->silent))
     instance->absent_boottime_ns = now->boottime_ns;
   if (alive || region_instance_is_unanswered(instance) ||
       (instance->complaint != 0 && instance->listed))
     instance->served_ns = now->monotonic_ns;
-  tell(instance, snapshot);
+  tell(instance);
   snapshot->regions += alive;
   snapshot->regions_silent += instance->silent;
   snapshot->regions_stale += instance->health == REGION_STALE;

@@ -2,8 +2,8 @@
 
 #include "utils/common/common.h"
 
-/* On a busy host a round may end this long after its timestamp. A producer with
- * a later start has another clock, that of a time namespace. */
+/* On a busy host, a round may end this long after its timestamp. If a producer
+ * started even later, it has the clock of another time namespace. */
 #define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------
@@ -20,14 +20,13 @@ void region_instance_free_tables(struct region_instance *instance) {
 
 /* If a producer started after its name was last unserved, none of its counts
  * have been reported before. */
-static bool has_begun_lately(const struct region_watch *watch,
-                             const struct region_instance *instance,
-                             const struct region_moment *now) {
+static bool has_begun_lately(const struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
   uint64_t start_ns =
       region_reader_directory(instance->reader)->header.start_boottime_ns;
   return start_ns + watch->options.interval_ns >=
              instance->absent_boottime_ns &&
-         start_ns <= now->boottime_ns + ROUND_NS;
+         start_ns <= watch->now.boottime_ns + ROUND_NS;
 }
 
 static uint64_t adds_refused(const struct region_instance *instance) {
@@ -47,39 +46,36 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   *last = now;
 }
 
-static void count_refusals(struct region_watch *watch,
-                           struct region_instance *instance) {
+static void count_refusals(struct region_instance *instance) {
+  struct region_watch *watch = instance->watch;
   follow_count(region_reader_attach_refused(instance->reader),
                &instance->attaches_refused, &watch->attaches_refused);
   follow_count(adds_refused(instance), &instance->adds_refused,
                &watch->adds_refused);
 }
 
-bool region_instance_came(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_moment *now) {
+void region_instance_came(struct region_instance *instance) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
-  instance->began_lately = has_begun_lately(watch, instance, now);
-  bool all = instance->began_lately;
+  bool all = instance->began_lately = has_begun_lately(instance);
   instance->attaches_refused =
       all ? 0 : region_reader_attach_refused(instance->reader);
   instance->adds_refused = all ? 0 : adds_refused(instance);
+  instance->restarted = instance->producer != 0;
   instance->producer = region_reader_producer(instance->reader);
+  instance->turn = 0; /* a new producer has its own turn */
   region_workers_reset(&instance->workers);
   region_instance_free_tables(instance);
   instance->tables = calloc(directory->table_count, sizeof(*instance->tables));
-  if (instance->tables == NULL)
-    return false;
+  if (instance->tables == NULL) {
+    instance->watch->snapshot->memory_short = true;
+    return;
+  }
   instance->table_count = directory->table_count;
   for (uint32_t t = 0; t < instance->table_count; t++)
-    instance->tables[t] =
-        (struct region_instance_table){.watch = watch,
-                                       .instance = instance,
-                                       .number = t,
-                                       .allowance = &instance->allowance->rows,
-                                       .from_zero = all};
-  return true;
+    instance->tables[t] = (struct region_instance_table){
+        .instance = instance, .number = t, .from_zero = all};
+  region_instance_begin(instance, false);
 }
 
 /* ---------------------------------------------------------------------------
@@ -87,9 +83,9 @@ bool region_instance_came(struct region_watch *watch,
  */
 
 /* Returns where the sum is in the list, or NULL. */
-static struct region_sum **find_sum(const struct region_sums *sums,
-                                    const struct region_instance *instance,
+static struct region_sum **find_sum(const struct region_instance *instance,
                                     const char *name, const char *table) {
+  const struct region_sums *sums = &instance->watch->sums;
   for (size_t i = 0; i < sums->len; i++)
     if (sums->list[i]->region == instance->allowance &&
         strcmp(sums->list[i]->instance, name) == 0 &&
@@ -127,18 +123,14 @@ static bool must_wait(const struct region_sum *sum) {
  * what was counted in the meantime is never reported. */
 static void leave_out(struct region_instance_table *table, const char *name,
                       const char *why) {
-  const struct region_instance *instance = table->instance;
-  if (!table->odd_told)
-    WARNING("percore: region %s%s%s: table %s is left out%s", instance->region,
-            instance->name[0] != 0 ? "@" : "", instance->name, name, why);
   table->from_zero &= !table->odd_told;
-  table->odd_told = true;
+  WARN_ONCE(table->odd_told, "percore: region %s: table %s is left out%s",
+            table->instance->label, name, why);
 }
 
 /* Makes the sum of table t, in place of a sum with other fields if there is
  * one. Returns NULL if out of memory. */
-static struct region_sum *make_sum(struct region_watch *watch,
-                                   const struct region_instance *instance,
+static struct region_sum *make_sum(const struct region_instance *instance,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
   const struct region_directory *directory =
@@ -149,7 +141,7 @@ static struct region_sum *make_sum(struct region_watch *watch,
                                               ? before->tsc_hz
                                               : directory->header.tsc_hz,
                                           instance->allowance);
-  if (sum != NULL && before == NULL && !add_sum(&watch->sums, sum)) {
+  if (sum != NULL && before == NULL && !add_sum(&instance->watch->sums, sum)) {
     region_sum_free(sum);
     return NULL;
   }
@@ -166,16 +158,14 @@ static struct region_sum *make_sum(struct region_watch *watch,
 /* Finds the sum for table t. A sum with other fields is replaced, unless
  * another instance uses it: then the table is left out while that instance
  * lives. Returns false if the table must wait until the next round. */
-static bool join(struct region_watch *watch, struct region_instance *instance,
-                 uint32_t t) {
+static bool join(struct region_instance *instance, uint32_t t) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
   struct region_instance_table *table = &instance->tables[t];
   const char *table_name = directory->described[t].name;
   const char *name =
       instance->config->report_per_instance ? instance->name : "";
-  struct region_sum **found =
-      find_sum(&watch->sums, instance, name, table_name);
+  struct region_sum **found = find_sum(instance, name, table_name);
   bool shares = found != NULL && region_sum_is_shared(*found, instance);
   bool fits = found != NULL && region_sum_fits(*found, directory, t);
   if (!fits && shares) {
@@ -186,15 +176,13 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
   }
   if (!fits && found != NULL && must_wait(*found))
     return false;
-  struct region_sum *sum =
-      fits ? *found : make_sum(watch, instance, t, name, found);
+  struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
   if (sum == NULL) {
     leave_out(table, table_name,
               ": MaxMemory leaves too little for it; raise MaxMemory.");
     return true;
   }
   region_table_join(table, sum);
-  sum->shared |= shares;
   return true;
 }
 
@@ -210,13 +198,12 @@ static bool is_reported(const struct region_sum *sum) {
   return any && (sum->region_config->report_host || sum->copies > 1);
 }
 
-static void begin_table(struct region_watch *watch,
-                        struct region_instance *instance, uint32_t t,
+static void begin_table(struct region_instance *instance, uint32_t t,
                         bool ended) {
   struct region_instance_table *table = &instance->tables[t];
   bool is_amid = table->scan.underway;
   table->scans_due = ended ? 1 + is_amid : 0;
-  if (table->sum == NULL && !join(watch, instance, t))
+  if (table->sum == NULL && !join(instance, t))
     return; /* tries again in the next round */
   if (table->sum == NULL || !is_reported(table->sum) ||
       !region_table_begin(table, ended))
@@ -239,13 +226,12 @@ bool region_instance_is_drained(const struct region_instance *instance) {
 
 /* Reads the next piece of a table. Returns false if there is nothing left to
  * read. */
-static bool read_piece(struct region_watch *watch,
-                       struct region_instance *instance, uint64_t *cells_left) {
+static bool read_piece(struct region_instance *instance, uint64_t *cells_left) {
   for (uint32_t n = 0; n < instance->table_count; n++) {
     uint32_t t = instance->next_table++ % instance->table_count;
     struct region_instance_table *table = &instance->tables[t];
     if (table->scans_due > 0 && !table->scan.underway)
-      begin_table(watch, instance, t, true);
+      begin_table(instance, t, true);
     if (!table->scan.underway)
       continue;
     region_table_read(table, cells_left);
@@ -254,33 +240,30 @@ static bool read_piece(struct region_watch *watch,
   return false;
 }
 
-void region_instance_read(struct region_watch *watch,
-                          struct region_instance *instance, uint64_t until_ns) {
-  const struct region_watch_options *options = &watch->options;
+void region_instance_read(struct region_instance *instance, uint64_t until_ns) {
+  const struct region_watch *watch = instance->watch;
   instance->turn = watch->round;
   do {
     uint64_t cells_left = REGION_PIECE_CELLS;
     while (cells_left > 0)
-      if (!read_piece(watch, instance, &cells_left))
+      if (!read_piece(instance, &cells_left))
         return;
-  } while (options->is_wanted(options->argument) &&
-           (options->now_ns == NULL ||
-            options->now_ns(options->argument) < until_ns));
+  } while (
+      region_watch_is_wanted(watch) &&
+      (watch->options.now_ns == NULL || region_watch_now_ns(watch) < until_ns));
 }
 
-bool region_instance_begin(struct region_watch *watch,
-                           struct region_instance *instance,
-                           const struct region_moment *now, bool ended) {
+void region_instance_begin(struct region_instance *instance, bool ended) {
+  struct region_watch *watch = instance->watch;
   const struct region_config *config = instance->config;
   for (uint32_t t = 0; t < instance->table_count; t++)
-    begin_table(watch, instance, t, ended);
-  count_refusals(watch, instance);
-  watch->useful->host |= config->report_host;
-  bool complete =
-      region_workers_look(&instance->workers, instance->reader,
-                          now->monotonic_ns, instance->began_lately, ended,
-                          config->report_per_core != REGION_PER_CORE_NONE,
-                          watch->useful) == 0;
+    begin_table(instance, t, ended);
+  count_refusals(instance);
+  watch->useful.host |= config->report_host;
+  if (region_workers_look(
+          &instance->workers, instance->reader, watch->now.monotonic_ns,
+          instance->began_lately, ended,
+          config->report_per_core != REGION_PER_CORE_NONE, &watch->useful) != 0)
+    watch->snapshot->memory_short = true;
   instance->began_lately = false;
-  return complete;
 }

@@ -9,12 +9,18 @@
 
 #include <errno.h>
 
+/* Instances that are not served, and names that are not used, are kept this
+ * long. */
+#define REGION_FORGET_NS UINT64_C(600000000000)
+
 enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };
 
 struct region_instance {
   struct region_instance *next;
+  struct region_watch *watch;
   char region[128];
-  char name[64]; /* "": the region has no instances */
+  char name[64];   /* "": the region has no instances */
+  char label[194]; /* for messages: gtpu, or gtpu@east */
   const struct region_config *config;
   struct region_reader *reader;
   uid_t uid; /* of the process listening when the name was first seen; -1:
@@ -36,7 +42,7 @@ struct region_instance {
   bool restarted; /* the producer is not the one of the previous round */
   bool silent;    /* a process listens but does not answer */
   uint64_t silent_since_ns;
-  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last scan in which no
+  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: when a scan last found that no
                                   process served the name */
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
   bool drop_told;
@@ -63,7 +69,7 @@ struct region_watch {
   size_t instances_len;
   struct region_refused refused; /* at the last scan of the directory */
   struct region_sums sums;
-  struct region_useful *useful;
+  struct region_useful useful;
   struct machine *machine; /* NULL: no useful load so far */
   struct topology topology;
   uint64_t topology_ns;
@@ -73,31 +79,36 @@ struct region_watch {
       adds_refused; /* reported by producers, since start */
   uint64_t rows_torn, cells_back, rows_unseen;
   struct region_outlet outlet;
-  size_t values_useful;         /* useful loads, in the last round */
-  struct region_moment last;    /* the last round */
-  uint64_t mark_round, mark_ns; /* what was not used since then is freed */
-  bool any_met;                 /* a region was found since start */
+  size_t values_useful;             /* useful loads, in the last round */
+  struct region_moment last, now;   /* the previous round, and this one */
+  struct region_snapshot *snapshot; /* of this round */
+  uint64_t mark_round, mark_ns;     /* what was not used since then is freed */
+  bool any_met;                     /* a region was found since start */
   bool crowd_told, user_told, absent_told, descriptors_told, directory_told;
 };
 
-/* Sets up the tables of a new producer. Returns false if out of memory. */
-bool region_instance_came(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_moment *now);
+static inline bool region_watch_is_wanted(const struct region_watch *watch) {
+  return watch->options.is_wanted(watch->options.argument);
+}
+
+static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
+  const struct region_watch_options *options = &watch->options;
+  return options->now_ns != NULL ? options->now_ns(options->argument) : 0;
+}
+
+/* Takes a new producer, and begins to read it. */
+void region_instance_came(struct region_instance *instance);
 
 /* Reads the workers and begins to read the tables. `ended`: the producer has
- * ended, so this is the last time. Returns false if out of memory. */
-bool region_instance_begin(struct region_watch *watch,
-                           struct region_instance *instance,
-                           const struct region_moment *now, bool ended);
+ * ended, so this is the last time. */
+void region_instance_begin(struct region_instance *instance, bool ended);
 
 /* True if a table is being read or must be read. */
 bool region_instance_is_amid(const struct region_instance *instance);
 
-/* Reads the tables in turns until the given time (of the watch's clock), but
- * for a few milliseconds at least. */
-void region_instance_read(struct region_watch *watch,
-                          struct region_instance *instance, uint64_t until_ns);
+/* Reads one piece of each table after the other until the given time (of the
+ * watch's clock), but for at least a few milliseconds. */
+void region_instance_read(struct region_instance *instance, uint64_t until_ns);
 
 /* True if the producer has ended and all of its counts were read. */
 bool region_instance_is_drained(const struct region_instance *instance);
@@ -115,9 +126,7 @@ region_instance_is_unanswered(const struct region_instance *instance) {
 
 /* Concludes a round: reports whether the instance is silent, stale or gone
  * (region_health.c). */
-void region_health_conclude(struct region_instance *instance,
-                            const struct region_moment *now,
-                            struct region_snapshot *snapshot);
+void region_health_conclude(struct region_instance *instance);
 
 /* Advice for the end of a message that a socket or directory refused this
  * process: names the group whose members may use the file; "" if membership
@@ -135,5 +144,18 @@ void region_share_room(struct region_watch *watch);
 void region_choose(struct region_sum *sum);
 
 void region_instance_free_tables(struct region_instance *instance);
+
+/* ---------------------------------------------------------------------------
+ * Which instances exist: sockets in the runtime directory that a process serves
+ * or served recently (region_list.c).
+ */
+
+/* Adds new instances, sorted by name. */
+void region_list_look(struct region_watch *watch);
+
+/* Frees instances that were not served for ten minutes. */
+void region_list_forget(struct region_watch *watch);
+
+void region_list_free(struct region_watch *watch);
 
 #endif

@@ -1,5 +1,3 @@
-#include "region_list.h"
-
 #include "region_instance.h"
 
 #include "base/array.h"
@@ -14,8 +12,6 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-#define FORGET_NS                                                              \
-  UINT64_C(600000000000) /* unserved instances are kept this long */
 /* Limits, because others may fill the directory: files per scan, part of the
  * interval for unknown sockets, and the number of rounds between two tries of a
  * socket that refused. */
@@ -35,11 +31,10 @@ struct look {
 };
 
 static struct region_instance *find_instance(const struct region_watch *watch,
-                                             const char *region,
-                                             const char *name) {
+                                             const struct region_label *label) {
   struct region_instance *instance = watch->instances;
-  while (instance != NULL && (strcmp(instance->region, region) != 0 ||
-                              strcmp(instance->name, name) != 0))
+  while (instance != NULL && (strcmp(instance->region, label->region) != 0 ||
+                              strcmp(instance->name, label->instance) != 0))
     instance = instance->next;
   return instance;
 }
@@ -63,6 +58,7 @@ static void free_instance(struct region_instance *instance) {
   region_instance_free_tables(instance);
   region_workers_reset(&instance->workers);
   region_reader_close(instance->reader);
+  instance->allowance->instances--;
   free(instance);
 }
 
@@ -75,21 +71,23 @@ static void remove_instance(struct region_watch *watch,
 }
 
 /* ---------------------------------------------------------------------------
- * Those that come
+ * New instances
  */
 
-/* A user's regions must leave as many places for the regions of others. Root,
- * collectd's own user and users named by AllowUser are exempt. */
+/* A user may have another region while more places are free than the user
+ * already has. This does not limit root, collectd's own user and users named by
+ * AllowUser. */
 static bool may_have_place(const struct region_watch *watch,
-                           const struct region_config *config, uid_t uid) {
+                           const struct region_instance *new) {
   size_t used = 0, of_user = 0;
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next) {
     used += instance->health != REGION_DEAD;
-    of_user += instance->health != REGION_DEAD && instance->uid == uid;
+    of_user += instance->health != REGION_DEAD && instance->uid == new->uid;
   }
-  return uid == 0 || uid == geteuid() ||
-         (config->users_given && region_config_may_read(uid, (void *)config)) ||
+  return new->uid == 0 || new->uid == geteuid() ||
+         (new->config->users_given &&region_config_may_read(
+             new->uid, (void *)new->config)) ||
          of_user < INSTANCES_MAX - used;
 }
 
@@ -110,52 +108,38 @@ static bool make_place(struct region_watch *watch) {
   return true;
 }
 
-static void tell_limit(struct region_watch *watch, const char *label) {
+static void tell_limit(struct region_watch *watch,
+                       const struct region_instance *new) {
   struct rlimit limit = {0};
   unsigned long more =
       DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
   (void)getrlimit(RLIMIT_NOFILE, &limit);
-  if (!watch->descriptors_told)
-    WARNING("percore: region %s and further regions are not read: the limit of "
+  WARN_ONCE(watch->descriptors_told,
+            "percore: region %s and further regions are not read: the limit of "
             "%lu open files would leave too few for other plugins. Raise "
             "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
             "enough for %d regions.",
-            label, (unsigned long)limit.rlim_cur,
+            new->label, (unsigned long)limit.rlim_cur,
             (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
-  watch->descriptors_told = true;
-}
-
-static void tell_user(struct region_watch *watch, const char *label,
-                      uid_t uid) {
-  if (!watch->user_told)
-    WARNING("percore: user %u already uses its share of the %d regions that "
-            "are read; %s and further regions of that user are not read. Add "
-            "the user to AllowUser.",
-            (unsigned)uid, INSTANCES_MAX, label);
-  watch->user_told = true;
-}
-
-static void tell_crowd(struct region_watch *watch, const char *label) {
-  if (!watch->crowd_told)
-    WARNING("percore: at most %d regions are read, so %s and later regions are "
-            "not.",
-            INSTANCES_MAX, label);
-  watch->crowd_told = true;
 }
 
 /* Logs once why there is no place. */
-static bool has_place(struct look *look, const char *region, const char *name,
-                      const struct region_config *config, uid_t uid) {
+static bool has_place(const struct look *look,
+                      const struct region_instance *new) {
   struct region_watch *watch = look->watch;
-  char label[512];
-  snprintf(label, sizeof(label), "%s%s%s", region, name[0] != '\0' ? "@" : "",
-           name);
   if (look->descriptors < INSTANCE_DESCRIPTORS)
-    tell_limit(watch, label);
-  else if (!may_have_place(watch, config, uid))
-    tell_user(watch, label, uid);
+    tell_limit(watch, new);
+  else if (!may_have_place(watch, new))
+    WARN_ONCE(watch->user_told,
+              "percore: user %u already uses its share of the %d regions that "
+              "are read; %s and further regions of that user are not read. Add "
+              "the user to AllowUser.",
+              (unsigned)new->uid, INSTANCES_MAX, new->label);
   else if (!make_place(watch))
-    tell_crowd(watch, label);
+    WARN_ONCE(watch->crowd_told,
+              "percore: region %s and further regions are not read, because "
+              "at most %d regions are; end producers that are not needed.",
+              new->label, INSTANCES_MAX);
   else
     return true;
   return false;
@@ -164,10 +148,9 @@ static bool has_place(struct look *look, const char *region, const char *name,
 /* Returns NULL if no process listens. Such sockets take no places: a killed
  * producer leaves its socket, and producers with changing names leave many. */
 static struct region_reader *find_producer(const struct region_watch *watch,
-                                           const char *region, const char *name,
+                                           const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
-      .runtime_dir = watch->options.runtime_dir,
       .max_region_size = config->max_region_size,
       .receiver = watch->options.receiver,
       .keep_from_children = true,
@@ -175,7 +158,7 @@ static struct region_reader *find_producer(const struct region_watch *watch,
       .argument = (void *)config,
   };
   struct region_reader *reader;
-  if (region_reader_open(&reader, region, name[0] != '\0' ? name : NULL,
+  if (region_reader_open(&reader, label->region, region_label_instance(label),
                          &options) != 0)
     return NULL;
   if (region_reader_connect(reader) == 0 ||
@@ -185,8 +168,8 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   return NULL;
 }
 
-/* Each region has its own allowance, so that none takes the memory of another.
- */
+/* Each region has its own allowance, so that no region takes the memory of
+ * another. */
 static struct region_allowance_entry *find_allowance(struct region_watch *watch,
                                                      const char *region) {
   struct region_allowances *allowances = &watch->allowances;
@@ -209,30 +192,37 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   return entry;
 }
 
+/* Takes over the reader in every case. */
 static struct region_instance *make_instance(struct look *look,
-                                             const char *region,
-                                             const char *name,
+                                             const struct region_label *label,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   struct region_watch *watch = look->watch;
-  struct region_instance *instance = NULL;
-  struct region_allowance_entry *allowance = find_allowance(watch, region);
-  uid_t uid = region_reader_listener(reader);
-  if (has_place(look, region, name, config, uid))
-    instance = calloc(1, sizeof(*instance));
+  struct region_allowance_entry *allowance =
+      find_allowance(watch, label->region);
+  struct region_instance *instance = calloc(1, sizeof(*instance));
   if (instance == NULL || allowance == NULL) {
     free(instance);
     region_reader_close(reader);
     return NULL;
   }
+  allowance->instances++;
+  *instance =
+      (struct region_instance){.watch = watch,
+                               .config = config,
+                               .reader = reader,
+                               .uid = region_reader_listener(reader),
+                               .allowance = allowance,
+                               .absent_boottime_ns = watch->last.boottime_ns};
+  sstrncpy(instance->region, label->region, sizeof(instance->region));
+  sstrncpy(instance->name, label->instance, sizeof(instance->name));
+  snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
+           label->instance[0] != '\0' ? "@" : "", label->instance);
+  if (!has_place(look, instance)) {
+    free_instance(instance);
+    return NULL;
+  }
   region_reader_use_allowance(reader, &allowance->region);
-  instance->reader = reader;
-  instance->uid = uid;
-  instance->allowance = allowance;
-  instance->absent_boottime_ns = watch->last.boottime_ns;
-  sstrncpy(instance->region, region, sizeof(instance->region));
-  sstrncpy(instance->name, name, sizeof(instance->name));
-  instance->config = config;
   insert(watch, instance);
   look->descriptors -= INSTANCE_DESCRIPTORS;
   watch->any_met = true;
@@ -240,7 +230,7 @@ static struct region_instance *make_instance(struct look *look,
 }
 
 /* ---------------------------------------------------------------------------
- * Sockets at which nobody listens
+ * Sockets on which no process listens
  */
 
 /* Identifies a socket. Returns 0 if the file is not a socket. */
@@ -278,28 +268,27 @@ static void remember(struct region_refused *refused, uint64_t mark) {
 
 /* Counts a try; checks the clock at every 64th. */
 static bool has_time(struct look *look) {
-  const struct region_watch_options *options = &look->watch->options;
-  if (++look->tries % 64 != 0 || options->now_ns == NULL)
+  if (++look->tries % 64 != 0)
     return !look->late;
-  uint64_t now_ns = options->now_ns(options->argument);
+  uint64_t now_ns = region_watch_now_ns(look->watch);
   if (look->end_ns == 0)
-    look->end_ns = now_ns + options->interval_ns / TRY_PART;
+    look->end_ns = now_ns + look->watch->options.interval_ns / TRY_PART;
   look->late = now_ns > look->end_ns;
   return !look->late;
 }
 
 /* ---------------------------------------------------------------------------
- * Looking
+ * Scanning the directory
  */
 
 /* Tries a socket that was unknown in the previous round. A socket that refused
  * is tried again later, because its producer may have been between bind(2) and
  * listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
-                                        const char *region, const char *name) {
+                                        const struct region_label *label) {
   struct region_watch *watch = look->watch;
   const struct region_config *config =
-      region_config_of(watch->options.configs, region);
+      region_config_of(watch->options.configs, label->region);
   uint64_t mark = config != NULL ? mark_of(look, file) : 0;
   if (mark == 0)
     return NULL;
@@ -307,9 +296,9 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   bool has_turn =
       !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
   if (has_turn && has_time(look)) {
-    struct region_reader *reader = find_producer(watch, region, name, config);
+    struct region_reader *reader = find_producer(watch, label, config);
     if (reader != NULL)
-      return make_instance(look, region, name, config, reader);
+      return make_instance(look, label, config, reader);
     refused = true;
   }
   if (refused)
@@ -321,17 +310,11 @@ static void meet(struct look *look, const char *file) {
   struct region_label label;
   if (!region_label_split(&label, file, region_label_length(file)))
     return;
-  struct region_instance *instance =
-      find_instance(look->watch, label.region, label.instance);
+  struct region_instance *instance = find_instance(look->watch, &label);
   if (instance == NULL)
-    instance = meet_new(look, file, label.region, label.instance);
+    instance = meet_new(look, file, &label);
   if (instance != NULL)
     instance->listed = true;
-}
-
-static const char *runtime_dir_of(const struct region_watch *watch) {
-  return watch->options.runtime_dir != NULL ? watch->options.runtime_dir
-                                            : region_runtime_dir();
 }
 
 /* Logs once what is wrong with the directory. */
@@ -344,23 +327,22 @@ static void judge_directory(const struct look *look, size_t files) {
   if (open)
     WARNING("percore: any user may replace the regions in %s, because its mode "
             "is %04o. Make it writable by its group only (chmod 3775).",
-            runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
+            region_runtime_dir(), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
     WARNING("percore: %s has more than %d files; the rest is ignored. Remove "
-            "the sockets that nobody serves.",
-            runtime_dir_of(watch), FILES_MAX);
+            "the sockets that no process serves.",
+            region_runtime_dir(), FILES_MAX);
   watch->directory_told = open || files > FILES_MAX;
 }
 
 /* A missing directory is not a fault, because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
   char remedy[REGION_REMEDY_SIZE];
-  const char *path = runtime_dir_of(watch);
-  if (errno == ENOENT || watch->directory_told)
-    return;
-  WARNING("percore: regions in %s are not read: %s%s", path, STRERRNO,
-          region_health_group_remedy(path, remedy));
-  watch->directory_told = true;
+  const char *path = region_runtime_dir();
+  if (errno != ENOENT)
+    WARN_ONCE(watch->directory_told,
+              "percore: regions in %s are not read: %s%s", path, STRERRNO,
+              region_health_group_remedy(path, remedy));
 }
 
 /* Descriptors available to regions, minus those that known instances need once
@@ -378,7 +360,7 @@ static void meet_all(struct region_watch *watch) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->listed = false;
-  DIR *directory = opendir(runtime_dir_of(watch));
+  DIR *directory = opendir(region_runtime_dir());
   if (directory == NULL) {
     tell_unreadable(watch);
     return;
@@ -411,7 +393,7 @@ static void tell_absent(struct region_watch *watch) {
     if (!there)
       NOTICE(
           "percore: region %s is not served in %s yet; percore waits for it.",
-          name, runtime_dir_of(watch));
+          name, region_runtime_dir());
   }
   watch->absent_told = true;
 }
@@ -422,12 +404,12 @@ void region_list_look(struct region_watch *watch) {
 }
 
 /* ---------------------------------------------------------------------------
- * Those that go
+ * Forgetting
  */
 
-void region_list_forget(struct region_watch *watch, uint64_t now_ns) {
+void region_list_forget(struct region_watch *watch) {
   for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    if (now_ns - (*link)->served_ns < FORGET_NS)
+    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
       link = &(*link)->next;
     else
       remove_instance(watch, link);

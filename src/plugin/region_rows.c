@@ -2,7 +2,7 @@
  */
 #include "region_sum.h"
 
-#include "region_name.h"
+#include "base/utf8.h"
 
 #include "utils/common/common.h"
 
@@ -30,6 +30,12 @@ static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
 
 size_t region_sum_row_size(const struct region_sum *sum) {
   return size_of_row(sum, sum->copies, "", "") + REGION_ROW_NAME_SIZE;
+}
+
+void region_name_clean(char *clean, size_t size, const char *name) {
+  if (name[0] == '\0')
+    name = "_";
+  utf8_clean(clean, size, name, strlen(name), "_", " /;=\"");
 }
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
@@ -86,12 +92,11 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
     return;
   row->clashes = same->clashes =
       true; /* other rows with this name are already marked */
-  if (!sum->clash_told)
-    WARNING("percore: two rows of table %s are not reported: both would be "
+  WARN_ONCE(sum->clash_told,
+            "percore: two rows of table %s are not reported: both would be "
             "called \"%s\"; rename one of them. Further clashes are not "
             "logged.",
             sum->table, row->name[1]);
-  sum->clash_told = true;
 }
 
 static void link_row(struct region_sum *sum, struct region_sum_row *row) {

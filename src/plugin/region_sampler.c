@@ -50,10 +50,14 @@ static struct region_outlet get_outlet(void *argument) {
   return outlet;
 }
 
+static struct region_moment now_at(uint64_t stamp_ns) {
+  return (struct region_moment){.stamp_ns = stamp_ns,
+                                .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
+                                .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)};
+}
+
 static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
-  struct region_moment now = {.stamp_ns = stamp_ns,
-                              .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
-                              .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)};
+  struct region_moment now = now_at(stamp_ns);
   struct region_snapshot *snapshot = region_watch_round(sampler->watch, &now);
   if (snapshot != NULL)
     region_snapshot_free(sampling_thread_put(&sampler->sampling, snapshot,
@@ -83,7 +87,9 @@ static void *run(void *argument) {
  * Start and stop
  */
 
-static void destroy(struct region_sampler *sampler) {
+void region_sampler_free(struct region_sampler *sampler) {
+  if (sampler == NULL)
+    return;
   struct region_snapshot *snapshot;
   while ((snapshot = sampling_thread_take(&sampler->sampling)) != NULL)
     region_snapshot_free(snapshot);
@@ -112,9 +118,7 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.argument = sampler;
   sampling_thread_init(&sampler->sampling, REGION_SAMPLER_QUEUE);
 
-  struct region_moment now = {.stamp_ns = clock_now_ns(CLOCK_REALTIME),
-                              .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
-                              .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)};
+  struct region_moment now = now_at(clock_now_ns(CLOCK_REALTIME));
   int status = 0;
   sampler->receiver = sampler->options.receiver = region_receiver_new();
   if (sampler->receiver == NULL)
@@ -128,7 +132,7 @@ int region_sampler_start(struct region_sampler **result,
                  : sampling_thread_start(&sampler->sampling, run, sampler);
   }
   if (status != 0) {
-    destroy(sampler);
+    region_sampler_free(sampler);
     return status;
   }
   *result = sampler;
@@ -141,11 +145,6 @@ void region_sampler_stop(struct region_sampler *sampler) {
   sampling_thread_stop(&sampler->sampling);
   region_receiver_free(sampler->receiver);
   sampler->receiver = NULL;
-}
-
-void region_sampler_free(struct region_sampler *sampler) {
-  if (sampler != NULL)
-    destroy(sampler);
 }
 
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {

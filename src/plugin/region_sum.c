@@ -1,31 +1,32 @@
 #include "region_sum.h"
 
-#include "region_name.h"
-
 #include "utils/common/common.h"
-
-#define NAME_SIZE 128
 
 /* ---------------------------------------------------------------------------
  * A table
  */
+
+static bool is_in_cycles(const struct percore_field *field) {
+  return field->unit != NULL && strcmp(field->unit, "cycles") == 0;
+}
 
 /* Values in cycles are dispatched in nanoseconds, so their names must not end
  * in `cycles`. */
 static bool is_named_cycles(const struct percore_field *field) {
   static const char suffix[] = "cycles";
   size_t length = strlen(field->name), end = strlen(suffix);
-  return field->unit != NULL && strcmp(field->unit, suffix) == 0 &&
-         length >= end && strcmp(field->name + length - end, suffix) == 0 &&
+  return is_in_cycles(field) && length >= end &&
+         strcmp(field->name + length - end, suffix) == 0 &&
          (length == end || field->name[length - end - 1] == '_');
 }
 
 /* The name of a field in identifiers: busy_cycles is busy_ns, unless the table
  * has another field of that name. */
-static void name_field(char *name, size_t size, const struct region_sum *sum,
+static void name_field(char name[REGION_SUM_NAME_SIZE],
+                       const struct region_sum *sum,
                        const struct percore_table *table,
                        const struct percore_field *field) {
-  snprintf(name, size, "%s", field->name);
+  sstrncpy(name, field->name, REGION_SUM_NAME_SIZE);
   if (sum->tsc_hz == 0 || !is_named_cycles(field))
     return;
   snprintf(name + strlen(name) - strlen("cycles"), sizeof("ns"), "ns");
@@ -35,12 +36,12 @@ static void name_field(char *name, size_t size, const struct region_sum *sum,
               "are nanoseconds, because there is a field %s; rename one of "
               "them in the producer.",
               table->name, field->name, name);
-      snprintf(name, size, "%s", field->name);
+      sstrncpy(name, field->name, REGION_SUM_NAME_SIZE);
       return;
     }
 }
 
-static bool describe_field(struct region_sum *sum,
+static void describe_field(struct region_sum *sum,
                            const struct region_directory *directory, uint32_t t,
                            uint32_t f) {
   const struct percore_table *table = &directory->described[t];
@@ -48,21 +49,17 @@ static bool describe_field(struct region_sum *sum,
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
   struct region_sum_field *field = &sum->shape.fields[f];
-  const char *unit = described->unit != NULL ? described->unit : "";
-  char name[NAME_SIZE];
-  name_field(name, sizeof(name), sum, table, described);
   *field = (struct region_sum_field){
-      .name = strdup(described->name),
-      .label = strdup(name),
       .kind = record->kind,
       .aggregation = record->aggregation,
       .column = record->column,
       .cells = record->cells,
       .sub_bits = record->sub_bits,
       .wanted = region_config_wants_field(sum->config, described->name),
-      .cycles = strcmp(unit, "cycles") == 0,
+      .cycles = is_in_cycles(described),
   };
-  return field->name != NULL && field->label != NULL;
+  sstrncpy(field->name, described->name, sizeof(field->name));
+  name_field(field->label, sum, table, described);
 }
 
 static bool reports_cores(const struct region_sum *sum) {
@@ -126,9 +123,8 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
  * free, so they are charged here. */
 static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
-  return sizeof(*sum) +
-         shape->field_count * (sizeof(*shape->fields) + 2 * NAME_SIZE) +
-         shape->columns * 3 * sizeof(uint64_t) + shape->core_count;
+  return sizeof(*sum) + shape->field_count * sizeof(*shape->fields) +
+         shape->columns * 2 * sizeof(struct region_column) + shape->core_count;
 }
 
 static void set_shape(struct region_sum *sum,
@@ -153,23 +149,21 @@ static bool make_arrays(struct region_sum *sum) {
   shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
   shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
   shape->present.list = calloc(columns, sizeof(*shape->present.list));
-  sum->scratch = calloc(columns, sizeof(*sum->scratch));
   sum->core_used = calloc(shape->core_count, 1);
   return shape->fields && shape->counters.list && shape->present.list &&
-         sum->scratch && sum->core_used;
+         sum->core_used;
 }
 
 /* Returns false if out of memory. */
 static bool describe(struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t,
                      const char *instance) {
-  sum->table = strdup(directory->described[t].name);
-  sum->instance = strdup(instance);
-  if (sum->table == NULL || sum->instance == NULL || !make_arrays(sum))
+  sstrncpy(sum->table, directory->described[t].name, sizeof(sum->table));
+  sstrncpy(sum->instance, instance, sizeof(sum->instance));
+  if (!make_arrays(sum))
     return false;
   for (uint32_t f = 0; f < sum->shape.field_count; f++)
-    if (!describe_field(sum, directory, t, f))
-      return false;
+    describe_field(sum, directory, t, f);
   sum->shape.top_field = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
@@ -209,20 +203,13 @@ void region_sum_free(struct region_sum *sum) {
   for (size_t i = 0; i < sum->rows.len; i++)
     region_sum_free_row(sum, sum->rows.list[i]);
   region_sum_free_row(sum, sum->other);
-  for (uint32_t f = 0; shape->fields != NULL && f < shape->field_count; f++) {
-    free(shape->fields[f].name);
-    free(shape->fields[f].label);
-  }
   free(shape->fields);
   free(shape->counters.list);
   free(shape->present.list);
-  free(sum->scratch);
   free(sum->core_used);
   free(sum->rows.list);
   free(sum->rows.chains[0]);
   free(sum->rows.chains[1]);
-  free(sum->table);
-  free(sum->instance);
   free(sum);
 }
 
@@ -241,12 +228,11 @@ bool region_sum_fits(const struct region_sum *sum,
     const struct region_field *record =
         &directory->fields[table->first_field + f];
     const struct percore_field *described = &directory->described[t].fields[f];
-    bool cycles =
-        described->unit != NULL && strcmp(described->unit, "cycles") == 0;
     if (strcmp(field->name, described->name) != 0 ||
         field->kind != record->kind || field->column != record->column ||
         field->cells != record->cells || field->sub_bits != record->sub_bits ||
-        field->aggregation != record->aggregation || field->cycles != cycles)
+        field->aggregation != record->aggregation ||
+        field->cycles != is_in_cycles(described))
       return false;
   }
   return true;

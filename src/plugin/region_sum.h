@@ -1,15 +1,15 @@
 /* region_sum: one table of a region, summed over all instances of the region.
  *
- * A shown row is identified by its name and outlives the instances that have
- * it: its counters are what its objects counted while it was shown, and they
- * never decrease. `other` is what the whole table counted minus what the shown
- * rows counted. So rows + other = table, and rows that are not shown take no
- * memory. A round consists of these calls:
+ * An object is what a producer's row holds from percore_row_add until
+ * percore_row_remove. A row of the sum has all objects of one name, and
+ * outlives the instances that have them: its counters are what these objects
+ * counted while the row was shown, and they never decrease. `other` is what the
+ * whole table counted minus what the shown rows counted. So rows + other =
+ * table, and rows that are not shown take no memory. A round has three steps:
  *
  *   region_sum_begin
- *   for each instance (region_table.h): what its rows show and by how much they
- *   grew, then the growth of the table for `other`
- *   region_sum_put
+ *   for each instance, region_table.h adds the growth of its shown rows to
+ * these rows, and the rest of the table's growth to `other` region_sum_put
  */
 #ifndef PERCORE_PLUGIN_REGION_SUM_H
 #define PERCORE_PLUGIN_REGION_SUM_H
@@ -20,6 +20,7 @@
 #include "region/reader.h"
 
 struct region_instance_table;
+struct region_watch_options;
 
 /* MaxMemory limits all regions together. A region with all its instances gets
  * half of that, of which an eighth is reserved for names, but at least
@@ -33,12 +34,24 @@ struct region_allowances {
     /* Used while MaxValues is shared out: how many sums of this region have no
      * share yet, and how many values all its sums want. */
     uint64_t sums, wanted;
+    size_t instances;
     char name[128];
   } * list;
 };
 
+/* Logs a warning unless `told` is set, and sets it. */
+#define WARN_ONCE(told, ...)                                                   \
+  do {                                                                         \
+    if (!(told))                                                               \
+      WARNING(__VA_ARGS__);                                                    \
+    (told) = true;                                                             \
+  } while (0)
+
+#define REGION_SUM_NAME_SIZE 128
+
 struct region_sum_field {
-  char *name, *label; /* label: in identifiers */
+  char name[REGION_SUM_NAME_SIZE];
+  char label[REGION_SUM_NAME_SIZE]; /* the name in identifiers */
   uint32_t kind, aggregation, column, cells, sub_bits;
   bool wanted;
   bool cycles; /* converted to ns */
@@ -81,7 +94,8 @@ struct region_shape {
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
   uint32_t copies_made; /* allocated: 1, or 1 + core_count */
-  /* The columns that are needed: counters and histograms; the others. */
+  /* The columns that are needed. counters: of counters and histograms; present:
+   * of gauges, levels and states. */
   struct region_columns counters, present;
   bool single, per_core; /* the table has a single row; it is PER_CORE */
   bool is_core;          /* the built-in table `core` */
@@ -121,8 +135,8 @@ struct region_sum {
   const struct region_config *region_config;
   const struct region_table_config *config; /* NULL: no <Table> block */
   struct region_allowance_entry *region;
-  char *instance; /* "" unless ReportPerInstance is set */
-  char *table;
+  char instance[REGION_SUM_NAME_SIZE]; /* "" unless ReportPerInstance is set */
+  char table[REGION_SUM_NAME_SIZE];
   uint64_t tsc_hz; /* 0: cycles are not converted */
   struct region_shape shape;
   struct region_sum_rows rows;
@@ -132,11 +146,9 @@ struct region_sum {
   bool other_shown; /* from now on, because something belongs there */
   struct region_sum_room room;
   struct region_instance_table *tables; /* tables that are added to the sum */
-  bool shared;          /* several instances have had the table */
-  uint32_t open;        /* tables that are being read */
-  uint32_t copies;      /* in use: 1, or 1 + core_count */
-  uint8_t *core_used;   /* cores with a slot, in this round */
-  uint64_t *scratch;    /* one cell for each column */
+  uint32_t open;                        /* tables that are being read */
+  uint32_t copies;                      /* in use: 1, or 1 + core_count */
+  uint8_t *core_used;                   /* cores with a slot, in this round */
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short;    /* a row or object was not tracked in this round */
   uint64_t round, round_put;
@@ -178,6 +190,12 @@ static inline size_t region_sum_cells(const struct region_sum *sum) {
  * decreases when a producer restarts with another schema. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
+/* Copies the name of a row, which is untrusted bytes, for use in an identifier.
+ * `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and bytes that are
+ * not UTF-8 are replaced by `_`; an empty name becomes `_`. A name that does
+ * not fit into size bytes is cut after a whole character. */
+void region_name_clean(char *clean, size_t size, const char *name);
+
 /* region_sum_find returns NULL if there is no such row. region_sum_name creates
  * the row, and returns NULL if out of memory. */
 struct region_sum_row *region_sum_find(const struct region_sum *sum,
@@ -206,13 +224,15 @@ static inline bool region_sum_is_due(const struct region_sum *sum,
   return row->due > sum->past.dispatched;
 }
 
-/* True if region_sum_is_due holds for any row, and the sum has room to show
- * rows. */
+/* True if any row is due (region_sum_is_due) and the sum has room to show rows.
+ */
 bool region_sum_has_due(const struct region_sum *sum);
 
 /* Begins a round. Has no effect until the previous round is completely read and
  * put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round);
+
+/* Adds cores that have a slot. core_used: see struct region_tile. */
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
 /* Sets or adds the gauges, levels and states of one object. For gauges, `bases`
@@ -240,11 +260,10 @@ void region_sum_forget(struct region_sum *sum, uint64_t round);
  * rows than shown ones. */
 void region_sum_forget_most(struct region_sum *sum);
 
-/* Ends the round (region_values.c). Returns early once is_wanted(argument) is
- * false; after that the sum may only be freed. */
+/* Ends the round (region_values.c). Returns early once the round is no longer
+ * wanted; after that the sum may only be freed. */
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
-                    uint64_t interval_ns, bool (*is_wanted)(void *argument),
-                    void *argument);
+                    const struct region_watch_options *options);
 
 /* For the files of region_sum only. */
 bool region_sum_make_room(struct region_sum *sum);

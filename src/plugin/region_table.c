@@ -30,7 +30,7 @@ static uint32_t max_rows(const struct region_instance_table *table) {
 }
 
 static void *claim(struct region_instance_table *table, size_t bytes) {
-  void *memory = region_claim(table->allowance, bytes);
+  void *memory = region_claim(&table->sum->region->rows, bytes);
   table->bytes += memory != NULL ? bytes : 0;
   return memory;
 }
@@ -55,6 +55,7 @@ static bool make_sums(struct region_instance_table *table) {
  * use. Returns the number of rows in use that have no mark because memory is
  * short. */
 static uint32_t make_marks(struct region_instance_table *table) {
+  struct region_allowance *allowance = &table->sum->region->rows;
   uint32_t in_use = region_reader_rows(table->instance->reader, table->number);
   if (!needs_marks(table->sum))
     return 0;
@@ -67,12 +68,12 @@ static uint32_t make_marks(struct region_instance_table *table) {
     table->marks = marks;
     table->marks_size = size;
   }
-  size_t most = table->marks_len + region_allowance_left(table->allowance) /
-                                       sizeof(struct region_mark);
+  size_t most = table->marks_len +
+                region_allowance_left(allowance) / sizeof(struct region_mark);
   size_t rows = in_use <= most ? in_use : most / MARKS_PART * (MARKS_PART - 1);
   size_t more = rows > table->marks_len ? rows - table->marks_len : 0;
   size_t bytes = more * sizeof(struct region_mark);
-  if (region_allowance_take(table->allowance, bytes)) {
+  if (region_allowance_take(allowance, bytes)) {
     table->bytes += bytes;
     table->marks_len += (uint32_t)more;
   }
@@ -105,17 +106,15 @@ void region_table_leave(struct region_instance_table *table) {
     while (*link != table)
       link = &(*link)->next_of_sum;
     *link = table->next_of_sum;
+    region_allowance_give(&table->sum->region->rows, table->bytes);
   }
   free(table->objects);
   free(table->last);
   free(table->candidates.list);
   if (table->marks != NULL)
     munmap(table->marks, table->marks_size);
-  region_allowance_give(table->allowance, table->bytes);
   *table = (struct region_instance_table){.instance = table->instance,
                                           .number = table->number,
-                                          .watch = table->watch,
-                                          .allowance = table->allowance,
                                           .scans_due = table->scans_due};
 }
 
@@ -135,13 +134,11 @@ static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
 /* The table is left out, which is logged once. */
 static void give_up(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  if (!sum->left_out_told)
-    WARNING("percore: region %s: table %s is left out: %s.", sum->region->name,
-            sum->table,
+  WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
+            sum->region->name, sum->table,
             errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
                              "ReportPerCore false"
-                           : "MaxMemory is too small for it");
-  sum->left_out_told = true;
+                           : "MaxMemory is too small for it; raise MaxMemory");
   table->from_zero = false;
   table->scans_due -= table->scans_due > 0;
   region_table_stop(table);
@@ -155,15 +152,13 @@ static void tell_short(const struct region_instance_table *table) {
     rows = MAX(1, table->scan.left_out);
     bytes = rows * region_sum_row_size(sum);
   }
-  if (!sum->memory_told)
-    WARNING(
-        "percore: region %s: table %s: %" PRIu64
-        " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64
-        ".",
-        table->instance->region, sum->table, rows,
-        sum->shape.chooses_rows ? "left out" : "counted only in `other`",
-        memory_for(sum, bytes));
-  sum->memory_told = true;
+  WARN_ONCE(
+      sum->memory_told,
+      "percore: region %s: table %s: %" PRIu64
+      " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64 ".",
+      table->instance->region, sum->table, rows,
+      sum->shape.chooses_rows ? "left out" : "counted only in `other`",
+      memory_for(sum, bytes));
 }
 
 /* ---------------------------------------------------------------------------
@@ -188,7 +183,7 @@ bool region_table_begin(struct region_instance_table *table, bool ended) {
   struct region_sum *sum = table->sum;
   if (table->scan.underway)
     return true;
-  region_sum_begin(sum, table->watch->round);
+  region_sum_begin(sum, table->instance->watch->round);
   if (table->round == sum->round && !ended)
     return false;
   errno = ENOMEM;
@@ -207,7 +202,8 @@ bool region_table_begin(struct region_instance_table *table, bool ended) {
       .objects_len = table->objects_len,
       .unmarked = make_marks(table),
       .looks_names_up =
-          !table->scanned || (table->names_seen != sum->names_shown &&
+          !table->scanned || ((sum->shape.top_field < 0 ||
+                               table->names_seen != sum->names_shown) &&
                               region_sum_is_shared(sum, table->instance))};
   return true;
 }
@@ -239,13 +235,13 @@ static void grow(struct region_instance_table *table) {
     drops += region_sum_count(sum, copy, table->last + at, table->now + at,
                               NULL, true);
   }
-  table->watch->cells_back += drops;
-  if (drops > 0 && !table->instance->drop_told)
-    WARNING("percore: region %s: counters of table %s decreased, which a "
-            "producer must never do. They are reported again once they exceed "
-            "their former values.",
-            sum->region->name, sum->table);
-  table->instance->drop_told |= drops > 0;
+  table->instance->watch->cells_back += drops;
+  if (drops > 0)
+    WARN_ONCE(table->instance->drop_told,
+              "percore: region %s: counters of table %s decreased, which a "
+              "producer must never do. They are reported again once they "
+              "exceed their former values.",
+              table->instance->label, sum->table);
 }
 
 static void finish(struct region_instance_table *table) {
@@ -300,7 +296,6 @@ static int make_tile(struct region_instance_table *table, uint32_t rows) {
 static bool read_tiles(struct region_instance_table *table,
                        uint64_t *cells_left) {
   struct region_scan *scan = &table->scan;
-  const struct region_watch_options *options = &table->watch->options;
   do {
     scan->names_matched = 0;
     region_tile_read(table->instance->reader, &scan->tile, scan->next_row);
@@ -309,7 +304,7 @@ static bool read_tiles(struct region_instance_table *table,
     *cells_left -= MIN(*cells_left, cost_of_tile(table));
     if (scan->tile.rows < scan->tile.capacity)
       return true;
-  } while (*cells_left > 0 && options->is_wanted(options->argument));
+  } while (*cells_left > 0 && region_watch_is_wanted(table->instance->watch));
   return false;
 }
 
@@ -323,6 +318,12 @@ void region_table_read(struct region_instance_table *table,
   region_tile_free(&table->scan.tile);
   if (is_complete)
     finish(table);
+}
+
+bool region_table_name(const struct region_instance_table *table, uint32_t row,
+                       uint64_t generation, char name[REGION_ROW_NAME_SIZE]) {
+  return region_reader_row_name(table->instance->reader, table->number, row,
+                                generation, name);
 }
 
 /* ---------------------------------------------------------------------------
@@ -353,9 +354,4 @@ void region_table_show(struct region_instance_table *table,
     region_object_show(candidate->object, row);
   else if (!table->sum->shape.chooses_rows)
     show_untracked(table, candidate, row);
-}
-
-void region_table_remember(struct region_instance_table *table,
-                           const struct region_candidate *candidate) {
-  table->marks[candidate->row].candidate_in = table->scans;
 }

@@ -14,7 +14,6 @@
 
 #include "region_sum.h"
 
-struct region_watch;
 struct region_instance;
 
 /* A row that Top might show. */
@@ -23,7 +22,6 @@ struct region_candidate {
   uint64_t generation;
   struct region_object *object; /* NULL: not tracked */
   uint32_t row;
-  bool again; /* also a candidate in one of the two scans before */
 };
 
 /* Weights come from producers, so their sum saturates. */
@@ -47,7 +45,6 @@ struct region_object {
   uint32_t number;
   uint32_t incarnation;
   uint32_t copies; /* allocated */
-  bool removed;    /* the row is shown for the last time */
   bool ended;      /* the row holds another object */
   uint64_t last[]; /* [copy][column]: cell values at the last scan; for gauges
                       of single cores, the first value */
@@ -56,7 +53,8 @@ struct region_object {
 /* Kept for every row of a table under Top or Row. */
 struct region_mark {
   uint32_t incarnation;  /* of the last object seen here; 0: none */
-  uint32_t candidate_in; /* the last scan in which it was a candidate */
+  uint32_t candidate_in; /* the last scan in which it was a candidate and was
+                            not chosen; 0: none */
   uint64_t weighed;      /* cell value of the column that Top ranks by */
 };
 
@@ -65,17 +63,15 @@ struct region_scan {
   bool underway;
   struct region_tile tile;
   uint32_t next_row, next_object, objects_len;
-  bool looks_names_up;     /* names may have been shown since the last scan */
+  bool looks_names_up;     /* rows that are not tracked may have names that are
+                              shown: since the last scan, or without Top */
   uint64_t live, left_out; /* counts of rows */
   uint64_t names_matched;  /* names times Row options, in this tile */
-  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
-  uint32_t named;                  /* 0: no name was read */
   uint32_t unmarked; /* rows in use without a mark, because memory is short */
 };
 
 /* A table of the instance's current producer. */
 struct region_instance_table {
-  struct region_watch *watch;
   struct region_instance *instance;
   uint32_t number;        /* in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
@@ -109,13 +105,12 @@ struct region_instance_table {
   uint32_t objects_len;
   size_t objects_capacity;
   struct region_candidates candidates; /* of the last scan */
-  struct region_allowance *allowance;  /* to which all of this is charged */
-  size_t bytes;                        /* charged, without objects */
+  size_t bytes; /* charged to the region's allowance, without objects */
 };
 
 /* Begins a scan, unless one is in progress or was made in this round. `ended`:
- * the producer has ended, so this is the last scan. Returns false if there is
- * no scan to continue. */
+ * the producer has ended, so this is the last scan. Returns true if a scan is
+ * in progress. */
 bool region_table_begin(struct region_instance_table *table, bool ended);
 
 /* Reads rows, and subtracts the cost in cells from *cells_left. */
@@ -125,23 +120,18 @@ void region_table_read(struct region_instance_table *table,
 /* This many cells are read in a few milliseconds. */
 #define REGION_PIECE_CELLS UINT64_C(131072)
 
+/* Copies the name of the row that had this generation word. Returns false if
+ * the row holds another object by now. */
+bool region_table_name(const struct region_instance_table *table, uint32_t row,
+                       uint64_t generation, char name[REGION_ROW_NAME_SIZE]);
+
 /* Sorts the candidates, heaviest first, and drops the lightest. */
 void region_candidates_cut(struct region_candidates *candidates);
 
-/* Tracks the candidate's object for a row that Top now shows. */
+/* Tracks the candidate's object, because Top shows its row from now on. */
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row);
-
-/* Records that the candidate was not chosen. If the row is a candidate again
- * soon, it may replace a shown row. */
-void region_table_remember(struct region_instance_table *table,
-                           const struct region_candidate *candidate);
-
-/* Detaches objects from rows if they were removed or have ended, or if the row
- * is no longer shown. Frees those that need not be tracked, and sorts the
- * others. */
-void region_objects_tidy(struct region_instance_table *table);
 
 /* Aborts the current scan. No count is lost; the next scan begins at the first
  * row. */
@@ -162,6 +152,10 @@ void region_table_leave(struct region_instance_table *table);
 /* ---------------------------------------------------------------------------
  * For region_table.c and region_track.c only
  */
+
+/* Detaches objects from rows if they have ended, or if the row is no longer
+ * shown. Frees those that need not be tracked, and sorts the others. */
+void region_objects_tidy(struct region_instance_table *table);
 
 /* Adds the rows of a tile to the sum, and decides which of them to track. */
 void region_track_tile(struct region_instance_table *table);

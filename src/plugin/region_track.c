@@ -64,7 +64,7 @@ struct region_object *region_object_track(struct region_instance_table *table,
   struct region_object *object = NULL;
   if (array_reserve(&table->objects, table->objects_len,
                     &table->objects_capacity, sizeof(struct region_object *)))
-    object = region_claim(table->allowance, size);
+    object = region_claim(&sum->region->rows, size);
   if (object == NULL) {
     sum->memory_short = true;
     return NULL;
@@ -84,8 +84,8 @@ static int compare_objects(const void *a, const void *b) {
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Under Row objects without a row stay tracked, because there is no other count
- * of wanted rows. */
+/* Under Row, objects stay tracked even without a row, because wanted rows are
+ * not counted in any other way. */
 void region_objects_tidy(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t kept = 0;
@@ -94,10 +94,10 @@ void region_objects_tidy(struct region_instance_table *table) {
     struct region_object *object = table->objects[p];
     bool is_hidden = object->row != NULL && !object->row->shown;
     table->left_out += is_hidden;
-    if (is_hidden || object->removed || object->ended)
+    if (is_hidden || object->ended)
       region_object_show(object, NULL);
     if (object->ended || (object->row == NULL && !sum->shape.chooses_rows)) {
-      region_allowance_give(table->allowance,
+      region_allowance_give(&sum->region->rows,
                             size_of_object(sum, object->copies));
       free(object);
       continue;
@@ -125,8 +125,9 @@ struct row {
   const uint64_t *totals, *births;
 };
 
-/* Counts what a tracked object added to its cells, for a row of the sum or
- * (NULL) for the table. Under Row the object is not part of any other count. */
+/* Counts what a tracked object added to its cells: for a row of the sum, or for
+ * the whole table if `row` is NULL. Under Row, this is the only count of the
+ * object. */
 static uint32_t count_object(const struct region_instance_table *table,
                              struct region_object *object, uint32_t i,
                              struct region_sum_row *row) {
@@ -142,7 +143,7 @@ static uint32_t count_object(const struct region_instance_table *table,
 }
 
 /* The weight by which Top ranks the row: the growth of a counter since `last`,
- * or a gauge or level as it is; 0 without Top. */
+ * or the present value of a gauge or level; 0 without Top. */
 static int64_t weigh(const struct row *row, uint64_t last) {
   const struct region_shape *shape = &row->table->sum->shape;
   if (shape->top_field < 0)
@@ -171,7 +172,7 @@ static int compare_candidates(const void *a, const void *b) {
 
 void region_candidates_cut(struct region_candidates *candidates) {
   if (candidates->len == 0)
-    return; /* there may be no list, for want of memory */
+    return; /* if memory is short, there may be no list */
   qsort(candidates->list, candidates->len, sizeof(*candidates->list),
         compare_candidates);
   if (candidates->len <= candidates->most)
@@ -184,15 +185,13 @@ static void offer(const struct row *row, struct region_object *object,
                   int64_t weight) {
   struct region_instance_table *table = row->table;
   struct region_candidates *candidates = &table->candidates;
-  uint32_t candidate_in = row->mark->candidate_in;
   if (candidates->len >= candidates->most && weight <= candidates->least)
     return;
   candidates->list[candidates->len++] = (struct region_candidate){
       .weight = weight,
       .generation = row->table->scan.tile.generations[row->i],
       .object = object,
-      .row = row->number,
-      .again = candidate_in != 0 && candidate_in + 2 >= table->scans};
+      .row = row->number};
   if (candidates->len == 2 * candidates->most)
     region_candidates_cut(candidates);
 }
@@ -221,25 +220,20 @@ static void leave_out(const struct row *row, struct region_object *object,
  * Names
  */
 
-/* NULL if the row holds another object by now. */
-static const char *name_of(const struct row *row) {
-  struct region_instance_table *table = row->table;
-  if (table->scan.named != row->number + 1 &&
-      !region_reader_row_name(table->instance->reader, table->number,
-                              row->number, table->scan.tile.generations[row->i],
-                              table->scan.name))
-    return NULL;
-  table->scan.named = row->number + 1;
-  return table->scan.name;
+/* False if the row holds another object by now. */
+static bool read_name(const struct row *row, char name[REGION_ROW_NAME_SIZE]) {
+  const struct region_tile *tile = &row->table->scan.tile;
+  return region_table_name(row->table, row->number, tile->generations[row->i],
+                           name);
 }
 
 /* Finds or creates the row with this name, and shows it. NULL if out of memory.
  */
 static struct region_sum_row *make_row(const struct row *row) {
   struct region_sum *sum = row->table->sum;
-  const char *name = name_of(row);
+  char name[REGION_ROW_NAME_SIZE];
   struct region_sum_row *made =
-      name != NULL ? region_sum_name(sum, name) : NULL;
+      read_name(row, name) ? region_sum_name(sum, name) : NULL;
   if (made != NULL && !made->shown) {
     sum->rows.places += !region_sum_is_due(sum, made);
     made->shown = true;
@@ -249,17 +243,17 @@ static struct region_sum_row *make_row(const struct row *row) {
 
 /* The row with this name if it is shown already, else NULL. */
 static struct region_sum_row *find_shown(const struct row *row) {
-  const char *name = name_of(row);
+  char name[REGION_ROW_NAME_SIZE];
   struct region_sum_row *found =
-      name != NULL ? region_sum_find(row->table->sum, name) : NULL;
+      read_name(row, name) ? region_sum_find(row->table->sum, name) : NULL;
   return found != NULL && found->shown ? found : NULL;
 }
 
 static bool is_wanted(const struct row *row) {
   const struct region_table_config *config = row->table->sum->config;
-  const char *name = name_of(row);
+  char name[REGION_ROW_NAME_SIZE];
   row->table->scan.names_matched += config->rows_len;
-  return name != NULL && region_config_wants_row(config, name);
+  return read_name(row, name) && region_config_wants_row(config, name);
 }
 
 /* ---------------------------------------------------------------------------
@@ -293,12 +287,14 @@ static void follow(const struct row *row, struct region_object *object) {
   if (object->row == NULL && row->is_live && sum->shape.top_field < 0 &&
       !region_sum_is_full(sum))
     region_object_show(object, make_row(row));
-  table->watch->cells_back += count_object(table, object, row->i, object->row);
+  table->instance->watch->cells_back +=
+      count_object(table, object, row->i, object->row);
   if (object->row != NULL)
     show(row, object, last);
   else if (row->is_live)
     leave_out(row, object, last);
-  object->removed = !row->is_live; /* updates in flight belong to `other` */
+  if (!row->is_live) /* updates in flight belong to `other` */
+    region_object_show(object, NULL);
 }
 
 /* The row holds another object now. That object's birth is the sum of what all
@@ -350,13 +346,13 @@ static bool consider_wanted(const struct row *row) {
       return false;
     }
   }
-  table->watch->rows_unseen +=
+  table->instance->watch->rows_unseen +=
       row->is_new && row->incarnation > row->mark->incarnation + 1;
   return true;
 }
 
-/* Under Top an object is tracked if its name is shown. Otherwise every object
- * is tracked if there is room. */
+/* Under Top, an object is tracked if its name is shown. Without Top, objects
+ * are tracked while there is room. */
 static void consider(const struct row *row) {
   struct region_instance_table *table = row->table;
   struct region_sum *sum = table->sum;
@@ -365,9 +361,9 @@ static void consider(const struct row *row) {
                       ? row->mark->weighed
                       : top_cell(sum, row->is_new ? row->births : row->totals);
   if (sum->shape.top_field < 0)
-    shown = !region_sum_is_full(sum) ? make_row(row)
-            : sum->shared            ? find_shown(row)
-                                     : NULL;
+    shown = !region_sum_is_full(sum)     ? make_row(row)
+            : table->scan.looks_names_up ? find_shown(row)
+                                         : NULL;
   else if (row->mark != NULL && (!row->was_seen || table->scan.looks_names_up))
     shown = find_shown(row);
   if (shown == NULL || !begin_tracking(row, shown))
@@ -378,9 +374,10 @@ static void consider(const struct row *row) {
  * All rows
  */
 
-/* If a row had no mark at the last scan, its counts until then are already in
- * `other`, like those of rows that were left out: only new rows may be counted
- * from their birth. (Under Row they are not counted at all.) */
+/* False if the counts of this row's objects up to the last scan may already be
+ * in `other`, because the row had no mark or was left out. Its next object then
+ * counts from its present values instead of its birth. Under Row, such counts
+ * are in no sum. */
 static bool was_tracked(const struct region_instance_table *table,
                         uint32_t row) {
   const struct region_shape *shape = &table->sum->shape;
@@ -435,7 +432,7 @@ static void read_row(struct region_instance_table *table, uint32_t i) {
   }
   struct row row = look_at(table, i);
   table->scan.live += row.is_live;
-  table->watch->rows_torn += tile->torn[i];
+  table->instance->watch->rows_torn += tile->torn[i];
   if (object != NULL && object->incarnation != row.incarnation) {
     end_object(&row, object);
     object = NULL;

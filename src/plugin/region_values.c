@@ -1,6 +1,7 @@
 /* The end of a round of a region_sum: which rows are shown, with which values.
  */
 #include "region_table.h"
+#include "region_watch.h"
 
 #include "base/clock.h"
 
@@ -56,8 +57,8 @@ static void end_row(struct region_sum *sum, struct region_sum_row *row,
   row->owner = NULL;
 }
 
-/* As a sum of many rows, `other` has no state. Under Top its gauges are known
- * even if every row is shown. */
+/* `other` is a sum of many rows, so it has no state. Under Top, it has gauges
+ * even if every row is shown: they are 0. */
 static void end_rows(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other;
   bool is_read = false;
@@ -87,6 +88,7 @@ static void end_rows(struct region_sum *sum, uint64_t number) {
 struct put {
   const struct region_sum *sum;
   struct region_snapshot *snapshot;
+  uint64_t zero_ns; /* timestamp of the 0 that precedes first points */
   enum region_rank rank;
   const struct region_sum_field *field;
   uint32_t copy;
@@ -99,11 +101,27 @@ static double in_ns(const struct put *put, double value) {
                                            : value;
 }
 
-static void put_counter(struct put *put, const struct region_sum_row *row,
-                        uint64_t cells) {
+/* If the snapshot with the first point was dropped, or the point was cut, the
+ * next point is the first. Under Top, the first point of a row is its former
+ * count, and has no 0 before it. */
+static struct region_first *begin_series(const struct put *put,
+                                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
   struct region_first *first = &row->first[put->copy * sum->shape.field_count +
                                            (put->field - sum->shape.fields)];
+  bool has_zero = sum->shape.top_field < 0 || row == sum->other;
+  bool dropped = first->snapshot > sum->past.dispatched &&
+                 first->snapshot <= sum->past.decided;
+  if (first->snapshot == 0 && first->zero_ns == 0 && has_zero)
+    first->zero_ns = put->zero_ns;
+  if (first->snapshot == 0 || dropped)
+    first->snapshot = put->snapshot->number;
+  return first;
+}
+
+static void put_counter(struct put *put, struct region_first *first,
+                        uint64_t cells) {
+  const struct region_sum *sum = put->sum;
   unsigned __int128 count = cells;
   if (put->field->cycles && sum->tsc_hz != 0)
     count = count * NS_PER_S / sum->tsc_hz;
@@ -124,7 +142,7 @@ static void put_percentiles(struct put *put, const uint64_t *before,
     double q;
   } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
   const struct region_sum_field *field = put->field;
-  uint64_t *grown = put->sum->scratch;
+  uint64_t grown[PERCORE_MAX_COLUMNS];
   for (uint32_t c = 0; c < field->cells; c++)
     grown[c] = (int64_t)(now[c] - before[c]) > 0 ? now[c] - before[c] : 0;
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(percentiles); i++) {
@@ -161,8 +179,10 @@ static void put_row(struct put *put, const struct region_sum_row *row) {
   put->value.type_instance = row->text;
   if (put->field->kind == PERCORE_COUNTER) {
     bool grown = (int64_t)(row->now[at] - row->before[at]) > 0;
-    put_counter(put, row, grown ? row->now[at] : row->before[at]);
+    put_counter(put, begin_series(put, row),
+                grown ? row->now[at] : row->before[at]);
   } else if (put->field->kind == PERCORE_HISTOGRAM) {
+    (void)begin_series(put, row);
     put_percentiles(put, &row->before[at], &row->now[at]);
   } else if (has_meaning(put, row)) {
     put->value.type = REGION_GAUGE;
@@ -173,41 +193,37 @@ static void put_row(struct put *put, const struct region_sum_row *row) {
 
 /* Puts rows from `from` to `to` - 1. `other` goes before all rows so that
  * MaxValues never cuts it. */
-static void put_copy(const struct region_sum *sum,
-                     struct region_snapshot *snapshot,
-                     const struct region_sum_field *field, uint32_t copy,
-                     size_t from, size_t to) {
-  struct put put = {.sum = sum,
-                    .snapshot = snapshot,
-                    .rank = copy == 0 ? REGION_RANK_HOST : REGION_RANK_CORE,
-                    .field = field,
-                    .copy = copy};
+static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
+  const struct region_sum *sum = put->sum;
   char core[16] = "all";
   if (copy > 0)
     snprintf(core, sizeof(core), "%u", copy - 1);
-  put.value.plugin = region_snapshot_format(
-      snapshot, "%s_%s_%s_%s", copy == 0 ? "percore_host" : "percore",
-      sum->region->name, sum->table, field->label);
-  put.value.plugin_instance =
-      region_snapshot_format(snapshot, "%s%s%s", core,
-                             sum->instance[0] != 0 ? "@" : "", sum->instance);
+  put->copy = copy;
+  put->rank = copy == 0 ? REGION_RANK_HOST : REGION_RANK_CORE;
+  put->value = (struct region_value){
+      .plugin = region_snapshot_format(
+          put->snapshot, "%s_%s_%s_%s", copy == 0 ? "percore_host" : "percore",
+          sum->region->name, sum->table, put->field->label),
+      .plugin_instance = region_snapshot_format(
+          put->snapshot, "%s%s%s", core, sum->instance[0] != 0 ? "@" : "",
+          sum->instance)};
   if (from == 0)
-    put_row(&put, sum->other);
+    put_row(put, sum->other);
   for (size_t i = from; i < to; i++)
-    put_row(&put, sum->rows.list[i]);
+    put_row(put, sum->rows.list[i]);
 }
 
-static void put_rows(const struct region_sum *sum,
-                     struct region_snapshot *snapshot, size_t from, size_t to) {
+static void put_rows(struct put *put, size_t from, size_t to) {
+  const struct region_sum *sum = put->sum;
   for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
-    if (!field->wanted)
+    put->field = &sum->shape.fields[f];
+    if (!put->field->wanted)
       continue;
     if (sum->region_config->report_host)
-      put_copy(sum, snapshot, field, 0, from, to);
+      put_copy(put, 0, from, to);
     for (uint32_t copy = 1; copy < sum->copies; copy++)
       if (sum->core_used[copy - 1])
-        put_copy(sum, snapshot, field, copy, from, to);
+        put_copy(put, copy, from, to);
   }
 }
 
@@ -227,54 +243,27 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
   return zero_ns;
 }
 
-/* If the snapshot with the first point was dropped, or the point was cut, the
- * next point is the first. */
-static void begin_series(const struct region_sum *sum,
-                         struct region_first *first, uint64_t number,
-                         uint64_t zero_ns) {
-  bool dropped = first->snapshot > sum->past.dispatched &&
-                 first->snapshot <= sum->past.decided;
-  if (first->snapshot == 0 && first->zero_ns == 0)
-    first->zero_ns = zero_ns;
-  if (first->snapshot == 0 || dropped)
-    first->snapshot = number;
-}
-
-static void show_row(const struct region_sum *sum,
-                     struct region_snapshot *snapshot,
-                     struct region_sum_row *row, uint64_t zero_ns) {
-  row->text = region_snapshot_text(snapshot, row->name[1]);
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t f = 0; f < sum->shape.field_count; f++)
-      if (copy == 0 || sum->core_used[copy - 1])
-        begin_series(sum, &row->first[copy * sum->shape.field_count + f],
-                     snapshot->number, zero_ns);
-}
-
 /* Live rows are shown, then, in the remaining room, rows that were removed or
  * hidden and whose last counts are not dispatched yet. */
-static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
-                      uint64_t interval_ns) {
-  uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
+static void show_rows(struct region_sum *sum,
+                      struct region_snapshot *snapshot) {
   size_t room = region_sum_room(sum);
-  sum->past.put_ns = snapshot->time_ns;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
     if (!is_live(sum, row))
       continue;
-    /* under Top the first point is the row's former count */
-    show_row(sum, snapshot, row, sum->shape.top_field < 0 ? zero_ns : 0);
+    row->text = region_snapshot_text(snapshot, row->name[1]);
     room -= room > 0;
   }
   for (size_t i = 0; i < sum->rows.len && room > 0; i++) {
     struct region_sum_row *row = sum->rows.list[i];
     if (row->text != NULL || !region_sum_is_due(sum, row))
       continue;
-    show_row(sum, snapshot, row, 0);
+    row->text = region_snapshot_text(snapshot, row->name[1]);
     room--;
   }
   if (sum->other_shown && is_live(sum, sum->other))
-    show_row(sum, snapshot, sum->other, zero_ns);
+    sum->other->text = region_snapshot_text(snapshot, sum->other->name[1]);
 }
 
 /* If a row is not in this snapshot, its latest counts come with the next one at
@@ -305,9 +294,12 @@ static bool is_unused(const struct region_sum *sum) {
 }
 
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
-                    uint64_t interval_ns, bool (*is_wanted)(void *argument),
-                    void *argument) {
+                    const struct region_watch_options *options) {
   uint64_t number = snapshot->number;
+  struct put put = {
+      .sum = sum,
+      .snapshot = snapshot,
+      .zero_ns = find_zero(sum, snapshot->time_ns, options->interval_ns)};
   end_rows(sum, number);
   sum->round_put = sum->round;
   if (sum->room.rows > 0) {
@@ -316,7 +308,8 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
     sum->past.snapshots[0] = number;
     if (is_unused(sum))
       return;
-    show_rows(sum, snapshot, interval_ns);
+    show_rows(sum, snapshot);
+    sum->past.put_ns = snapshot->time_ns;
   } else {
     sum->room.left_out = sum->room.live;
   }
@@ -327,7 +320,7 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
   size_t from = 0;
   do {
     size_t to = MIN(from + ROWS_AT_ONCE, sum->rows.len);
-    put_rows(sum, snapshot, from, to);
+    put_rows(&put, from, to);
     from = to;
-  } while (from < sum->rows.len && is_wanted(argument));
+  } while (from < sum->rows.len && options->is_wanted(options->argument));
 }

@@ -1,14 +1,11 @@
 #include "region_watch.h"
 
 #include "region_instance.h"
-#include "region_list.h"
 
 #include "base/clock.h"
 
 #include "utils/common/common.h"
 
-#define MEMORY_MAX_DEFAULT ((size_t)1 << 30)
-#define FORGET_NS UINT64_C(600000000000) /* unused names are kept this long */
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* the topology is refreshed this often */
 /* If a new producer does not answer within HELLO_WAITS milliseconds after the
@@ -31,32 +28,16 @@ region_watch_new(const struct region_watch_options *options,
   watch->options = *options;
   watch->last = *now;
   watch->mark_ns = now->monotonic_ns;
-  watch->allowances.all.max =
-      options->memory_max != 0 ? options->memory_max : MEMORY_MAX_DEFAULT;
-  watch->useful = calloc(1, sizeof(*watch->useful));
-  if (watch->useful == NULL) {
-    free(watch);
-    return NULL;
-  }
+  watch->allowances.all.max = options->memory_max;
   return watch;
 }
 
-static bool is_used(const struct region_watch *watch,
-                    const struct region_allowance_entry *entry) {
-  const struct region_instance *instance = watch->instances;
-  while (instance != NULL && instance->allowance != entry)
-    instance = instance->next;
-  size_t i = 0;
-  while (i < watch->sums.len && watch->sums.list[i]->region != entry)
-    i++;
-  return instance != NULL || i < watch->sums.len;
-}
-
+/* Every sum takes some bytes of its region's allowance. */
 static void drop_allowances(struct region_watch *watch) {
   for (struct region_allowance_entry **link = &watch->allowances.list;
        *link != NULL;) {
     struct region_allowance_entry *entry = *link;
-    if (is_used(watch, entry)) {
+    if (entry->instances > 0 || entry->region.used > 0) {
       link = &entry->next;
       continue;
     }
@@ -78,116 +59,84 @@ void region_watch_free(struct region_watch *watch) {
     topology_free(&watch->topology);
     machine_linux_close(watch->machine);
   }
-  free(watch->useful);
   free(watch);
+}
+
+static void for_each(struct region_watch *watch,
+                     void (*act)(struct region_instance *)) {
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    act(instance);
 }
 
 /* ---------------------------------------------------------------------------
  * One instance in a round
  */
 
-static void begin_reading(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_moment *now,
-                          struct region_snapshot *snapshot, bool ended) {
-  if (!region_instance_begin(watch, instance, now, ended))
-    snapshot->memory_short = true;
-}
-
-static void take_producer(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_moment *now,
-                          struct region_snapshot *snapshot) {
-  instance->restarted = instance->producer != 0;
-  instance->turn = 0; /* a new producer has its own turn */
-  if (region_instance_came(watch, instance, now))
-    begin_reading(watch, instance, now, snapshot, false);
-  else
-    snapshot->memory_short = true;
-}
-
 /* If a producer has ended, it is read once more before its successor is
  * connected. If only the connection has ended, reading continues after it is
  * known whether the same region answers. */
-static void look_after(struct region_watch *watch,
-                       struct region_instance *instance,
-                       const struct region_moment *now,
-                       struct region_snapshot *snapshot) {
+static void look_after(struct region_instance *instance) {
   if (instance->ending_since_ns != 0)
     return;
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
-    instance->ending_since_ns = now->monotonic_ns;
-    begin_reading(watch, instance, now, snapshot, true);
+    instance->ending_since_ns = instance->watch->now.monotonic_ns;
+    region_instance_begin(instance, true);
     break;
   case REGION_CAME:
-    take_producer(watch, instance, now, snapshot);
+    region_instance_came(instance);
     break;
   case REGION_AS_BEFORE:
     if (region_instance_is_alive(instance) &&
         !region_instance_is_unanswered(instance))
-      begin_reading(watch, instance, now, snapshot, false);
+      region_instance_begin(instance, false);
   }
 }
 
 /* Lets the successor connect after all counts were read, or when time is up. */
-static void end_producer(struct region_watch *watch,
-                         struct region_instance *instance,
-                         const struct region_moment *now,
-                         struct region_snapshot *snapshot) {
+static void end_producer(struct region_instance *instance) {
   bool is_drained = region_instance_is_drained(instance);
+  uint64_t now_ns = instance->watch->now.monotonic_ns;
   if (instance->ending_since_ns == 0 ||
-      (!is_drained &&
-       now->monotonic_ns - instance->ending_since_ns < ENDING_NS))
+      (!is_drained && now_ns - instance->ending_since_ns < ENDING_NS))
     return;
   if (!is_drained)
     WARNING("percore: region %s: the last counts of a producer are lost: its "
             "tables could not be read completely within %" PRIu64
             " s after it ended.",
-            instance->region, ENDING_NS / NS_PER_S);
+            instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   for (uint32_t t = 0; t < instance->table_count; t++)
     region_table_stop(&instance->tables[t]);
   if (region_reader_refresh(instance->reader) == REGION_CAME)
-    take_producer(watch, instance, now, snapshot);
-}
-
-static void end_producers(struct region_watch *watch,
-                          const struct region_moment *now,
-                          struct region_snapshot *snapshot) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    end_producer(watch, instance, now, snapshot);
+    region_instance_came(instance);
 }
 
 /* Reads the regions of producers that have answered. Returns how many have not.
  */
-static size_t meet_answered(struct region_watch *watch,
-                            const struct region_moment *now,
-                            struct region_snapshot *snapshot) {
+static size_t meet_answered(struct region_watch *watch) {
   size_t left = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next) {
     if (!region_instance_is_unanswered(instance) ||
         instance->silent_since_ns != 0)
       continue;
-    look_after(watch, instance, now, snapshot);
+    look_after(instance);
     left += region_instance_is_unanswered(instance);
   }
   return left;
 }
 
 /* Waits a moment for producers that were just connected. */
-static void await_hellos(struct region_watch *watch,
-                         const struct region_moment *now,
-                         struct region_snapshot *snapshot) {
+static void await_hellos(struct region_watch *watch) {
   uint64_t most = watch->options.interval_ns / HELLO_PART / HELLO_WAIT_NS;
   size_t left = SIZE_MAX;
   for (uint64_t all = 0, in_vain = 0;
        in_vain < HELLO_WAITS && all < MAX(most, HELLO_WAITS);
        all++, in_vain++) {
     size_t before = left;
-    left = meet_answered(watch, now, snapshot);
+    left = meet_answered(watch);
     if (left < before)
       in_vain = 0;
     if (left == 0 ||
@@ -196,15 +145,11 @@ static void await_hellos(struct region_watch *watch,
   }
 }
 
-/* These producers are alive, even if they are not connected. */
-static void begin_unanswered(struct region_watch *watch,
-                             const struct region_moment *now,
-                             struct region_snapshot *snapshot) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    if (region_instance_is_alive(instance) &&
-        region_instance_is_unanswered(instance))
-      begin_reading(watch, instance, now, snapshot, false);
+/* The producer is alive, even if it is not connected. */
+static void begin_unanswered(struct region_instance *instance) {
+  if (region_instance_is_alive(instance) &&
+      region_instance_is_unanswered(instance))
+    region_instance_begin(instance, false);
 }
 
 /* ---------------------------------------------------------------------------
@@ -235,10 +180,11 @@ static void forget_early(struct region_watch *watch) {
   }
 }
 
-static void forget(struct region_watch *watch, uint64_t now_ns) {
-  region_list_forget(watch, now_ns);
+static void forget(struct region_watch *watch) {
+  uint64_t now_ns = watch->now.monotonic_ns;
+  region_list_forget(watch);
   forget_early(watch);
-  if (now_ns - watch->mark_ns < FORGET_NS)
+  if (now_ns - watch->mark_ns < REGION_FORGET_NS)
     return;
   forget_rows(watch, watch->mark_round);
   drop_allowances(watch);
@@ -252,7 +198,8 @@ static void forget(struct region_watch *watch, uint64_t now_ns) {
 
 /* Reads the topology, which changes only with hotplug, once a minute. Returns 0
  * or -errno. */
-static int know_topology(struct region_watch *watch, uint64_t now_ns) {
+static int know_topology(struct region_watch *watch) {
+  uint64_t now_ns = watch->now.monotonic_ns;
   int status = 0;
   if (watch->machine == NULL) {
     const char *root = watch->options.sys_root;
@@ -272,17 +219,12 @@ static int know_topology(struct region_watch *watch, uint64_t now_ns) {
   return status;
 }
 
-static void put_useful(struct region_watch *watch,
-                       const struct region_moment *now,
-                       struct region_snapshot *snapshot) {
-  if (watch->options.cores != NULL)
-    region_useful_restrict(watch->useful, watch->options.cores);
-  if (!region_useful_any(watch->useful) ||
-      know_topology(watch, now->monotonic_ns) != 0)
-    return;
-  if (region_useful_put(watch->useful, &watch->topology, watch->options.groups,
-                        watch->options.groups_len, snapshot) != 0)
-    snapshot->memory_short = true;
+static void put_useful(struct region_watch *watch) {
+  if (region_useful_count(&watch->useful) > 0 && know_topology(watch) == 0 &&
+      region_useful_put(&watch->useful, &watch->topology, watch->options.groups,
+                        watch->options.groups_len, watch->snapshot) != 0)
+    watch->snapshot->memory_short = true;
+  watch->values_useful = watch->snapshot->values[REGION_RANK_USEFUL].len;
 }
 
 /* Includes each region's first REGION_MEMORY_OWN bytes, which MaxMemory does
@@ -296,8 +238,8 @@ static size_t memory_used(const struct region_watch *watch) {
 }
 
 /* A host without regions gets none of these series. */
-static void put_self(const struct region_watch *watch,
-                     struct region_snapshot *snapshot) {
+static void put_self(const struct region_watch *watch) {
+  struct region_snapshot *snapshot = watch->snapshot;
   const struct {
     const char *name;
     enum region_type type;
@@ -332,7 +274,6 @@ static void put_self(const struct region_watch *watch,
 /* Shares the remaining time equally among the regions. If a region takes
  * longer, it continues in the next round and delays no other region. */
 static void read_all(struct region_watch *watch, uint64_t end_ns) {
-  const struct region_watch_options *options = &watch->options;
   uint64_t left = 0;
   if (watch->sums.grew)
     region_share_room(watch);
@@ -343,101 +284,78 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
        instance = instance->next) {
     if (instance->turn == watch->round || !region_instance_is_amid(instance))
       continue;
-    uint64_t now_ns =
-        options->now_ns != NULL ? options->now_ns(options->argument) : 0;
+    uint64_t now_ns = region_watch_now_ns(watch);
     uint64_t share_ns = now_ns < end_ns ? (end_ns - now_ns) / MAX(1, left) : 0;
-    region_instance_read(watch, instance, now_ns + share_ns);
+    region_instance_read(instance, now_ns + share_ns);
     left--;
   }
 }
 
-/* True if all instances were completely read and the sum was not put yet. */
-static bool is_complete(const struct region_sum *sum) {
-  return sum->open == 0 && sum->round != sum->round_put;
+/* Puts a sum if all instances were completely read. A sum that was not read in
+ * this round is repeated if it has counts that were not dispatched yet. */
+static void put_sum(struct region_watch *watch, struct region_sum *sum) {
+  struct region_snapshot *snapshot = watch->snapshot;
+  snapshot->partial |= sum->open > 0;
+  if (sum->open > 0 || !region_watch_is_wanted(watch))
+    return;
+  if (sum->round != sum->round_put)
+    region_choose(sum);
+  else if (sum->round != watch->round && region_sum_has_due(sum))
+    region_sum_begin(sum, watch->round);
+  else
+    return;
+  snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
+  region_sum_put(sum, snapshot, &watch->options);
 }
 
-/* True if the sum was not read in this round, but has counts that were not
- * dispatched yet. */
-static bool is_to_be_repeated(const struct region_watch *watch,
-                              const struct region_sum *sum) {
-  return sum->open == 0 && sum->round == sum->round_put &&
-         sum->round != watch->round && region_sum_has_due(sum);
-}
-
-static void put_sums(struct region_watch *watch,
-                     struct region_snapshot *snapshot) {
-  const struct region_watch_options *options = &watch->options;
-  for (size_t i = 0; i < watch->sums.len; i++) {
-    struct region_sum *sum = watch->sums.list[i];
-    snapshot->partial |= sum->open > 0;
-    if (!options->is_wanted(options->argument))
-      continue;
-    if (is_to_be_repeated(watch, sum))
-      region_sum_begin(sum, watch->round);
-    else if (is_complete(sum))
-      region_choose(sum);
-    else
-      continue;
-    snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
-    region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
-                   options->argument);
-  }
+static void put_sums(struct region_watch *watch) {
+  for (size_t i = 0; i < watch->sums.len; i++)
+    put_sum(watch, watch->sums.list[i]);
   region_share_room(watch); /* for the next round */
 }
 
 /* Reading takes at most half of the interval. Known producers come first, so
  * that new ones do not delay them. */
-static void read_round(struct region_watch *watch,
-                       const struct region_moment *now,
-                       struct region_snapshot *snapshot) {
-  const struct region_watch_options *options = &watch->options;
-  uint64_t end_ns = options->interval_ns / 2;
-  if (options->now_ns != NULL)
-    end_ns += options->now_ns(options->argument);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    look_after(watch, instance, now, snapshot);
+static void read_round(struct region_watch *watch) {
+  uint64_t end_ns = region_watch_now_ns(watch) + watch->options.interval_ns / 2;
+  for_each(watch, look_after);
   read_all(watch, end_ns);
-  end_producers(watch, now, snapshot);
-  await_hellos(watch, now, snapshot);
-  begin_unanswered(watch, now, snapshot);
+  for_each(watch, end_producer);
+  await_hellos(watch);
+  for_each(watch, begin_unanswered);
   read_all(watch, end_ns);
-  end_producers(watch, now, snapshot);
+  for_each(watch, end_producer);
   read_all(watch, end_ns);
 }
 
 struct region_snapshot *region_watch_round(struct region_watch *watch,
                                            const struct region_moment *now) {
-  struct region_snapshot *snapshot = region_snapshot_new(
-      watch->round + 1, now->stamp_ns, watch->options.values_max);
+  const struct region_watch_options *options = &watch->options;
+  struct region_snapshot *snapshot =
+      region_snapshot_new(watch->round + 1, now->stamp_ns, options->values_max);
   if (snapshot == NULL)
     return NULL;
-  const struct region_watch_options *options = &watch->options;
-  watch->outlet = options->outlet != NULL
-                      ? options->outlet(options->argument)
-                      : (struct region_outlet){.dispatched = watch->round,
-                                               .before_it = UINT64_MAX,
-                                               .room = options->values_max};
+  watch->snapshot = snapshot;
+  watch->now = *now;
+  watch->outlet = options->outlet(options->argument);
   watch->round++;
   for (size_t i = 0; i < watch->sums.len; i++)
     region_sum_note(watch->sums.list[i], &watch->outlet);
-  memset(watch->useful, 0, sizeof(*watch->useful));
+  memset(&watch->useful, 0, sizeof(watch->useful));
+  watch->useful.cores = options->cores;
   region_list_look(watch);
-  read_round(watch, now, snapshot);
-  if (!options->is_wanted(options->argument)) {
+  read_round(watch);
+  if (!region_watch_is_wanted(watch)) {
     region_snapshot_free(snapshot);
     return NULL;
   }
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    region_health_conclude(instance, now, snapshot);
-  put_self(watch, snapshot);
-  put_sums(watch, snapshot);
-  put_useful(watch, now, snapshot);
-  watch->values_useful = snapshot->values[REGION_RANK_USEFUL].len;
+  for_each(watch, region_health_conclude);
+  put_self(watch);
+  put_sums(watch);
+  put_useful(watch);
   if (watch->outlet.dispatched > 0) /* the room is known by then */
     region_snapshot_limit(snapshot, watch->outlet.room);
-  forget(watch, now->monotonic_ns);
+  forget(watch);
   watch->last = *now;
   return snapshot;
 }

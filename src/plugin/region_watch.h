@@ -12,21 +12,20 @@
 /* All pointers must stay valid as long as the watch. */
 struct region_watch_options {
   const struct region_configs *configs;
-  const char *runtime_dir;      /* NULL: the default */
   const char *sys_root;         /* NULL: "/"; used for the topology */
   const struct core_set *cores; /* that have useful loads; NULL: all */
   const struct figures_group *groups;
   size_t groups_len;
   uint64_t interval_ns;
   size_t values_max;
-  size_t memory_max;                /* in bytes; 0: 1 GiB */
+  size_t memory_max;                /* in bytes */
   struct region_receiver *receiver; /* NULL: none; see region/reader.h */
   /* Waits about this long. Returns false if the round should be abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);
   /* CLOCK_MONOTONIC; NULL: reading takes no time. */
   uint64_t (*now_ns)(void *argument);
-  /* Tells which snapshots were dispatched; NULL: all of them. */
+  /* Tells which snapshots were dispatched. */
   struct region_outlet (*outlet)(void *argument);
   void *argument;
 };

@@ -13,7 +13,7 @@ void region_workers_reset(struct region_workers *workers) {
 }
 
 /* ---------------------------------------------------------------------------
- * Looking
+ * Reading slots
  */
 
 static void count_cycles(struct region_worker *worker, const uint64_t *values,
@@ -99,28 +99,22 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
  * Useful load
  */
 
-/* NAN if no worker polls on the core. How long a worker sleeps is known only
- * when it wakes; until then its useful load is 0. */
+/* NAN if no worker polls on the core, or if the core is not measured. How long
+ * a worker sleeps is known only when it wakes; until then its useful load is 0.
+ */
 static double useful_load(const struct region_useful *useful, int core) {
+  if (useful->cores != NULL && !core_set_has(useful->cores, core))
+    return NAN;
   if (useful->total[core] > 0)
     return (double)useful->busy[core] / (double)useful->total[core];
   return useful->asleep[core] ? 0 : NAN;
 }
 
-void region_useful_restrict(struct region_useful *useful,
-                            const struct core_set *cores) {
+size_t region_useful_count(const struct region_useful *useful) {
+  size_t count = 0;
   for (int core = 0; core < CORES_MAX; core++)
-    if (!core_set_has(cores, core)) {
-      useful->total[core] = 0;
-      useful->asleep[core] = false;
-    }
-}
-
-bool region_useful_any(const struct region_useful *useful) {
-  for (int core = 0; core < CORES_MAX; core++)
-    if (!isnan(useful_load(useful, core)))
-      return true;
-  return false;
+    count += !isnan(useful_load(useful, core));
+  return count;
 }
 
 static void put_percent(struct region_snapshot *snapshot, const char *plugin,
@@ -152,12 +146,10 @@ int region_useful_put(const struct region_useful *useful,
                       const struct topology *topology,
                       const struct figures_group *groups, size_t groups_len,
                       struct region_snapshot *snapshot) {
-  size_t len = 0;
-  for (int core = 0; core < CORES_MAX; core++)
-    len += !isnan(useful_load(useful, core));
-  struct snapshot loads = {.cores = calloc(len, sizeof(*loads.cores))};
+  struct snapshot loads = {
+      .cores = calloc(region_useful_count(useful), sizeof(*loads.cores))};
   if (loads.cores == NULL)
-    return len > 0 ? -ENOMEM : 0;
+    return -ENOMEM;
   for (int core = 0; core < CORES_MAX; core++) {
     double load = useful_load(useful, core);
     if (isnan(load))

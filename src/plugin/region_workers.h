@@ -26,12 +26,13 @@ struct region_worker {
 struct region_workers {
   struct region_worker *list;
   uint32_t len;
-  int polling, stuck; /* workers that are attached and awake; those of them that
-                         are stuck */
+  int polling, stuck; /* how many workers are attached and awake, and how many
+                         of these are stuck */
 };
 
 /* Cycles of one interval, summed over all regions. */
 struct region_useful {
+  const struct core_set *cores; /* that have useful loads; NULL: all */
   uint64_t total[CORES_MAX], busy[CORES_MAX];
   bool asleep[CORES_MAX];   /* a worker on this core sleeps */
   bool per_core[CORES_MAX]; /* reported individually */
@@ -42,8 +43,9 @@ struct region_useful {
 void region_workers_reset(struct region_workers *workers);
 
 /* Reads every slot and adds what its worker did since the last reading. What a
- * slot holds at the first reading counts only with `count`. `ended`: the
- * producer is gone, so nobody is stuck. Returns 0 or -ENOMEM. */
+ * slot already holds at its first reading is added only if `count` is set.
+ * `ended`: the producer is gone, so no worker is stuck. Returns 0 or -ENOMEM.
+ */
 int region_workers_look(struct region_workers *workers,
                         struct region_reader *reader, uint64_t now_ns,
                         bool count, bool ended, bool per_core,
@@ -54,9 +56,8 @@ int region_workers_look(struct region_workers *workers,
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 
-/* Removes the useful loads of all other cores. */
-void region_useful_restrict(struct region_useful *useful,
-                            const struct core_set *cores);
+/* Returns how many cores have a useful load. */
+size_t region_useful_count(const struct region_useful *useful);
 
 /* Puts the useful loads of cores, and of sets of cores (topology and groups),
  * into the snapshot. Returns 0 or -ENOMEM. */
@@ -64,8 +65,5 @@ int region_useful_put(const struct region_useful *useful,
                       const struct topology *topology,
                       const struct figures_group *groups, size_t groups_len,
                       struct region_snapshot *snapshot);
-
-/* True if any core has a useful load. */
-bool region_useful_any(const struct region_useful *useful);
 
 #endif

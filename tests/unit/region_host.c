@@ -59,7 +59,7 @@ void start_watch(const char *lines) {
       .cores = config_cores(&config.cores),
       .interval_ns = 1,
       .values_max = host_values_max > 0 ? host_values_max : 10000,
-      .memory_max = host_memory_max,
+      .memory_max = host_memory_max > 0 ? host_memory_max : (size_t)1 << 30,
       .wait = serve_all,
       .is_wanted = is_wanted,
       .now_ns = host_now_ns,

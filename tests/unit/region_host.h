@@ -17,7 +17,7 @@
 extern struct region_snapshot *snapshot; /* of the last round */
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
-extern size_t host_memory_max;          /* MaxMemory; 0: the default */
+extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern size_t host_room; /* limit on values of regions; 0: MaxValues */
 extern bool host_memory_may_be_short; /* if false, a shortage is an error */

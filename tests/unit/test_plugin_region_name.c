@@ -1,5 +1,5 @@
 /* Tests the names of rows, which are untrusted bytes. */
-#include "plugin/region_name.h"
+#include "plugin/region_sum.h"
 
 #include "unit.h"
 

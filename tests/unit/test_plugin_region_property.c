@@ -72,6 +72,7 @@ struct producer {
 
 struct series {
   char name[3 * DATA_MAX_NAME_LEN];
+  uint64_t zero_ns; /* of its first point */
   int64_t last,
       base; /* base: counts before the row was freed because memory was short */
 };
@@ -322,13 +323,16 @@ static void store(const struct region_value *value) {
       strcmp(value->plugin_instance, "self") == 0)
     return;
   struct series *series = series_of(value);
-  if (value->derive < series->last) {
+  bool begins_anew =
+      value->derive < series->last || value->first.zero_ns != series->zero_ns;
+  if (begins_anew && series->last > 0) {
     if (!play.short_of_memory)
-      fail_msg("%s steps back from %lld to %lld", series->name,
-               (long long)series->last, (long long)value->derive);
+      fail_msg("%s begins anew: %lld after %lld", series->name,
+               (long long)value->derive, (long long)series->last);
     series->base += series->last;
   }
   series->last = value->derive;
+  series->zero_ns = value->first.zero_ns;
 }
 
 static void store_all(void) {

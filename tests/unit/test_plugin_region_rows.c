@@ -80,7 +80,7 @@ static void start_long_after(const char *lines) {
   start_watch(lines);
 }
 
-/* The same, and plays the first round. */
+/* Does the same, and plays the first round. */
 static void begin_long_after(const char *lines) {
   start_long_after(lines);
   play_round(SECOND);
@@ -993,10 +993,10 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Tables that take long
+ * Tables that are read over several rounds
  */
 
-/* Returns an hour more at each call, so that a round reads only one piece. */
+/* An hour passes between two calls, so a round reads only one piece. */
 static uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
   (void)argument;

@@ -14,7 +14,8 @@ static struct region_sampler *sampler;
 
 static void start(void) {
   struct region_watch_options options = {.configs = &config.regions,
-                                         .values_max = 10000};
+                                         .values_max = 10000,
+                                         .memory_max = (size_t)1 << 30};
   assert_int_equal(region_sampler_start(&sampler, &options, INTERVAL_NS), 0);
 }
 
