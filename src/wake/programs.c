@@ -127,8 +127,7 @@ int wake_programs_load(struct wake_programs *programs,
   return -ENOTSUP;
 }
 
-/* Never called, because no programs can be loaded. The same holds for
- * wake_programs_start_timer. */
+/* This and the following functions are never called without programs. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
   (void)programs, (void)finds_timer, (void)why;

@@ -33,7 +33,7 @@ static struct {
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]) {
   (void)core;
-  states[0] = wake_points_state(points, "C1", 2);
+  states[0] = wake_points_state(points, "C1");
   return 1;
 }
 
@@ -238,7 +238,7 @@ static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
 }
 
 static void
-what_is_wrong_with_a_core_is_said_once_and_stops_no_other(void **state) {
+why_a_core_is_not_measured_is_said_once_and_others_are_measured(void **state) {
   (void)state;
   play.absent = 2;
   run_rounds(10, CORES);
@@ -290,7 +290,7 @@ int main(void) {
       TEST(busy_cores_and_cores_of_unknown_load_are_not_probed),
       TEST(without_a_core_to_probe_nothing_is_attached),
       TEST(a_round_begins_where_the_time_of_the_last_was_over),
-      TEST(what_is_wrong_with_a_core_is_said_once_and_stops_no_other),
+      TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured),
       TEST(bursts_count_only_if_cpuidle_saw_the_same),
       TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures),
       TEST(the_end_of_collectd_ends_a_round),
