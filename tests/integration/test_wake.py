@@ -475,13 +475,23 @@ def test_bad_files():
 
 def test_options_that_do_nothing():
     """options that would have no effect are refused"""
-    for arguments in (["0", "--include", "SilentTime > 1"], ["0", "--unit", "us"],
-                      ["--compare", "a", "b", "--json"],
-                      ["--compare", "a", "b", "--plot", "c"], ["0", "1"],
-                      ["--from", "a", "0"], ["--from", "a", "--count", "3"],
-                      ["0", "--method", "user", "--source", "perf"], ["--compare", "a"]):
+    measuring = (["--method", "user"], ["--source", "bpf"], ["--count", "3"],
+                 ["--time", "60"], ["--distance", "4000"], ["--pause", "0"])
+    for arguments in (["0", "1"], ["--from", "a", "0"], ["--compare", "a"],
+                      ["0", "--method", "user", "--source", "perf"]):
         done = run("wake", *arguments)
         check(done.returncode == 2, f"{arguments}: {done.stderr}")
+    for words, options in ((["0"], (["--include", "SilentTime > 1"],
+                                    ["--exclude", "SilentTime > 1"],
+                                    ["--unit", "us"])),
+                           (["--from", "a"], measuring),
+                           (["--compare", "a", "b"],
+                            (*measuring, ["--json"], ["--plot", "c"],
+                             ["--csv", "c"], ["--from", "c"]))):
+        for option in options:
+            done = run("wake", *words, *option)
+            check(done.returncode == 2 and f" {option[0]} " in done.stderr,
+                  f"{words} {option}: {done.stderr}")
 
 
 def test_a_million():
