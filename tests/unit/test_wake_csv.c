@@ -251,6 +251,28 @@ static void what_is_no_comparison_is_refused(void **state) {
     assert_int_equal(wake_filter_parse(&filter, bad[i], why), -EINVAL);
 }
 
+static void every_operator_compares_numbers_and_text(void **state) {
+  (void)state;
+  static const struct {
+    const char *filter, *value;
+    bool holds;
+  } cases[] = {
+      {"a == 2", "2.0", true}, {"a == 2", "3", false}, {"a != 2", "2", false},
+      {"a != 2", "3", true},   {"a < 2", "1", true},   {"a < 2", "2", false},
+      {"a <= 2", "2", true},   {"a <= 2", "3", false}, {"a > 2", "3", true},
+      {"a > 2", "2", false},   {"a >= 2", "2", true},  {"a >= 2", "1", false},
+      {"a == b", "b", true},   {"a == b", "c", false}, {"a != b", "b", false},
+      {"a != b", "c", true},   {"a < b", "a", false},  {"a >= b", "b", false},
+      {"a > 2", "", false},    {"a != 2", "", true}};
+  struct wake_filter filter;
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    assert_int_equal(wake_filter_parse(&filter, cases[i].filter, why), 0);
+    if (wake_comparison_holds(&filter.list[0], cases[i].value) !=
+        cases[i].holds)
+      fail_msg("%s with '%s'", cases[i].filter, cases[i].value);
+  }
+}
+
 static void times_in_ns_need_their_unit(void **state) {
   (void)state;
   write_text(path, HEADER "8500,12250,100500,True,C6\n");
@@ -327,6 +349,7 @@ int main(void) {
       TEST(a_column_of_numbers_is_compared_with_numbers),
       TEST(if_nothing_matches_the_idle_states_are_named),
       TEST(what_is_no_comparison_is_refused),
+      TEST(every_operator_compares_numbers_and_text),
       TEST(times_in_ns_need_their_unit),
       TEST(bad_files_are_refused_with_line_and_reason),
       TEST(binary_files_are_refused),
