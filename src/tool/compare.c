@@ -1,4 +1,4 @@
-/* percore load --compare: the main loop; methods.c does the work. */
+/* percore load --compare: the main loop. methods.c reads the methods. */
 #include "compare.h"
 #include "live.h"
 #include "load_options.h"

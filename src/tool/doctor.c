@@ -200,7 +200,7 @@ static void find_softirq(struct doctor_facts *facts,
   softirq_clock_close(clock);
 }
 
-/* Tries one source, or lets `auto` choose. */
+/* Tries one source, or what `auto` chooses. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {

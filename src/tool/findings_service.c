@@ -159,7 +159,7 @@ static void add_rights(struct findings *findings,
                  "percore");
 }
 
-/* Three counters per core; the rest is for regions and other plugins. */
+/* Recommends three counters per core, and 512 for regions and other plugins. */
 static void add_open_files(struct findings *findings, int cores, long limit) {
   long wanted = 3L * cores + 512;
   if (limit >= wanted)

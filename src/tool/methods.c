@@ -69,6 +69,15 @@ static void close_row(struct methods *methods, struct row *row) {
   free(row->now);
 }
 
+static void find_online(struct methods *methods) {
+  size_t len;
+  const struct core *cores = engine_cores(methods->engine, &len);
+  core_set_clear(&methods->online);
+  for (size_t i = 0; i < len; i++)
+    if (cores[i].online && cores[i].number < methods->cores_len)
+      core_set_add(&methods->online, cores[i].number);
+}
+
 int methods_open(struct methods **result,
                  const struct engine_options *options) {
   struct methods *methods = calloc(1, sizeof(*methods));
@@ -83,6 +92,7 @@ int methods_open(struct methods **result,
   }
   engine_prove(methods->engine);
   methods->cores_len = engine_topology(methods->engine)->cores_len;
+  find_online(methods);
   methods->comparison.core =
       calloc((size_t)methods->cores_len + 1, sizeof(int));
   status = methods->comparison.core != NULL ? 0 : -ENOMEM;
@@ -123,7 +133,7 @@ static double load_between(const struct row *row, int core) {
       !(to->wall_ns > from->wall_ns))
     return NAN;
   double load = (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
-  /* Loads from sources are clamped, as in percore itself. */
+  /* percore clamps the loads from its sources, too. */
   if (row->method->source != SOURCE_NONE)
     load = fmin(fmax(load, 0), 1);
   return load;
@@ -131,13 +141,8 @@ static double load_between(const struct row *row, int core) {
 
 static void compare(struct methods *methods) {
   struct comparison *comparison = &methods->comparison;
-  size_t len;
-  const struct core *cores = engine_cores(methods->engine, &len);
   comparison->cores_len = 0;
-  for (size_t i = 0; i < len; i++) {
-    int core = cores[i].number;
-    if (!cores[i].online || core >= methods->cores_len)
-      continue;
+  core_set_for_each(core, &methods->online) {
     for (size_t row = 0; row < methods->rows_len; row++)
       comparison->method[row].load[comparison->cores_len] =
           load_between(&methods->rows[row], core);
@@ -153,6 +158,7 @@ int methods_sample(struct methods *methods,
   int status = engine_sample(methods->engine, false);
   if (status == -ENOMEM)
     return status;
+  find_online(methods);
   for (size_t i = 0; i < methods->rows_len; i++) {
     struct row *row = &methods->rows[i];
     struct reading *readings = row->before;

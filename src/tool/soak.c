@@ -1,6 +1,6 @@
-/* percore soak: a floor of a core's load that depends on no counter of the
- * kernel. A thread of the lowest class runs whenever no other task wants the
- * core, and adds up the time that it did not get. */
+/* percore soak: measures a lower bound of a core's load without any counter of
+ * the kernel. A thread of the lowest scheduling class runs whenever no other
+ * task wants the core, and adds up the time during which it did not run. */
 #include "base/affinity.h"
 #include "cycles/topology.h"
 #include "json.h"
@@ -19,8 +19,8 @@
 #define SECONDS_DEFAULT 10.0
 #define SECONDS_MOST 600.0
 
-/* If two readings of the clock are further apart than the closest pair by this
- * much, something else ran in between. */
+/* Something else ran between two readings of the clock if they are this much
+ * further apart than the closest pair. */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
@@ -31,7 +31,7 @@ struct soak_options {
 
 static const struct argument arguments[] = {
     ARGUMENT(struct soak_options, force, 'f', "force", ARGUMENT_FLAG, NULL,
-             "run on an isolated core, too"),
+             "also run on an isolated core"),
     ARGUMENT_JSON(struct soak_options),
 };
 
@@ -59,7 +59,7 @@ static int occupy(int core) {
   return affinity_pin(core);
 }
 
-/* Returns the difference of the two closest readings of the clock. */
+/* Returns the shortest time between two readings of the clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
@@ -88,7 +88,7 @@ static struct soak soak_for(int core, uint64_t duration_ns) {
   return soak;
 }
 
-/* Checks whether the core may be disturbed. */
+/* Refuses cores that are offline, and isolated cores unless `force` is set. */
 static int check_core(int core, bool force) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;

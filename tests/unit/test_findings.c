@@ -245,7 +245,6 @@ static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
   assert_non_null(find(&findings, "softirq")->advice);
 }
 
-/* mperf under a hypervisor, in a container whose /proc/stat is unusable. */
 static void interrupts_that_the_idle_clock_cannot_see_are_noted(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
