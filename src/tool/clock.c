@@ -22,8 +22,8 @@ static const struct argument arguments[] = {
              "remove the pinned clock"),
 };
 
-/* Starts the clock of every core, because a busy core may never halt and so
- * start its clock itself. */
+/* Starts the clock of every core. A core that halts starts its own clock, but a
+ * busy core may never halt. */
 static void start_cores(const struct idle_clock_kernel *clock,
                         const struct core_set *online) {
   core_set_for_each(core, online) {

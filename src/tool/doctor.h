@@ -101,7 +101,7 @@ struct doctor_facts {
   bool has_cpuidle; /* cpuidle has a driver for core 0 */
   struct source_facts source[SOURCES];
   char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
-  char clock_unseen[FACT_SIZE]; /* interrupts that end no halt of source bpf */
+  char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf cannot see */
   struct regions_facts regions;
   char collectd[FACT_SIZE];   /* path of collectd; "" if not found */
   struct plugin_facts plugin; /* in the default directory */

@@ -50,7 +50,7 @@ void collectd_read_status(struct collectd_facts *facts, const char *proc,
     sscanf(line, "PPid: %ld", &facts->parent);
     sscanf(line, "Uid: %*u %u", &facts->uid);
     sscanf(line, "CapEff: %llx", &facts->capabilities);
-    /* The first group of this line is the real one. */
+    /* The second group is the effective one. */
     unsigned effective;
     if (sscanf(line, "Gid: %*u %u", &effective) == 1)
       facts->in_group |= group == (long)effective;

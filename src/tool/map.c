@@ -104,7 +104,7 @@ static void put_map(struct json *json, const struct map *map) {
     put_map_text(&map->info);
 }
 
-/* Puts all maps, or only pinned maps without CAP_SYS_ADMIN. */
+/* Writes all maps or, without CAP_SYS_ADMIN, the pinned maps. */
 static void put_maps(struct json *json) {
   char why[MAP_WHY_SIZE];
   struct map map;

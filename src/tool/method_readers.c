@@ -290,8 +290,8 @@ void read_source(struct methods *methods, struct row *row) {
   text_clean_string(why(methods, row), WHY_SIZE, reason);
 }
 
-/* The title is "percore (idle)", or "percore" if cores have different sources.
- */
+/* The title is "percore, source idle", or "percore, source by core" if cores
+ * have different sources. */
 void read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;

@@ -41,13 +41,11 @@ static const struct method method_table[] = {
 _Static_assert(METHODS <= METHODS_MAX, "METHODS_MAX");
 
 static int open_row(struct methods *methods, const struct method *method) {
-  struct row *row = &methods->rows[methods->rows_len];
-  struct comparison_method *shown =
-      &methods->comparison.method[methods->rows_len];
+  size_t number = methods->comparison.methods_len++;
+  struct row *row = &methods->rows[number];
+  struct comparison_method *shown = &methods->comparison.method[number];
   size_t len = (size_t)methods->cores_len;
-  *row = (struct row){.method = method};
-  methods->rows_len++;
-  methods->comparison.methods_len++;
+  row->method = method;
   shown->name = method->name;
   snprintf(shown->title, sizeof(shown->title), "%s", method->title);
   row->before = calloc(len, sizeof(*row->before));
@@ -112,7 +110,7 @@ failed:
 void methods_close(struct methods *methods) {
   if (methods == NULL)
     return;
-  for (size_t i = 0; i < methods->rows_len; i++) {
+  for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     close_row(methods, &methods->rows[i]);
     free(methods->comparison.method[i].load);
   }
@@ -143,7 +141,7 @@ static void compare(struct methods *methods) {
   struct comparison *comparison = &methods->comparison;
   comparison->cores_len = 0;
   core_set_for_each(core, &methods->online) {
-    for (size_t row = 0; row < methods->rows_len; row++)
+    for (size_t row = 0; row < methods->comparison.methods_len; row++)
       comparison->method[row].load[comparison->cores_len] =
           load_between(&methods->rows[row], core);
     comparison->core[comparison->cores_len++] = core;
@@ -159,7 +157,7 @@ int methods_sample(struct methods *methods,
   if (status == -ENOMEM)
     return status;
   find_online(methods);
-  for (size_t i = 0; i < methods->rows_len; i++) {
+  for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     struct row *row = &methods->rows[i];
     struct reading *readings = row->before;
     row->before = row->now;
@@ -181,7 +179,7 @@ int methods_sample(struct methods *methods,
 void methods_prove(struct methods *methods) {
   if (engine_proof_due(methods->engine))
     engine_prove(methods->engine);
-  for (size_t i = 0; i < methods->rows_len; i++) {
+  for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     struct engine *engine = methods->rows[i].engine;
     enum source source = methods->rows[i].method->source;
     if (engine != NULL && engine_source_reason(engine, source)[0] == '\0' &&

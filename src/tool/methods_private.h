@@ -52,8 +52,7 @@ struct methods {
   char *file;
   size_t file_size;
   struct schedstat schedstat;
-  size_t rows_len;
-  struct row rows[METHODS_MAX];
+  struct row rows[METHODS_MAX]; /* as many as comparison.method */
   uint64_t sampled_ns;
   struct comparison comparison;
 };

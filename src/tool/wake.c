@@ -223,8 +223,8 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for some seconds. Returns false, after writing to `why` if something
- * failed, if the measurement has ended. */
+/* Measures for some seconds. Returns false once the measurement has ended;
+ * `why` is not empty if it has failed. */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
   uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);

@@ -32,9 +32,9 @@ int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
                      char why[WAKE_WHY_SIZE]);
 void wake_burst_end(struct wake_burst *burst);
 
-/* What one core did. */
+/* The result of probing one core. */
 struct wake_burst_result {
-  uint64_t armed;                  /* probes */
+  uint64_t armed;                  /* how many probes */
   const struct wake_event *events; /* valid until the next call */
   size_t events_len;
   uint64_t idles; /* how many idle states the programs saw the core enter */

@@ -48,7 +48,7 @@ struct reading {
   size_t line_number;
   size_t columns;
   char *values[COLUMNS_MAX];   /* of the line */
-  float numbers[COLUMNS_MAX];  /* of the line, where is_number; NAN if empty */
+  double numbers[COLUMNS_MAX]; /* of the line, where is_number; NAN if empty */
   bool is_number[COLUMNS_MAX]; /* the column must hold numbers */
   int known[KNOWN];            /* index of each known column, or NO_COLUMN */
   /* Indexes of the columns that the filters use. */
@@ -202,12 +202,6 @@ static const char *value_of(const struct reading *reading, int known) {
   return column == NO_COLUMN ? NULL : reading->values[column];
 }
 
-static bool to_number(float *number, const char *text) {
-  char *end;
-  *number = strtof(text, &end);
-  return end != text && *end == '\0' && isfinite(*number);
-}
-
 static int refuse_number(struct reading *reading, size_t column) {
   const char *value = shown(reading->values[column]);
   for (int known = 0; known < KNOWN; known++)
@@ -224,7 +218,7 @@ static int read_numbers(struct reading *reading) {
   for (size_t i = 0; i < reading->columns; i++) {
     reading->numbers[i] = NAN;
     if (reading->is_number[i] && reading->values[i][0] != '\0' &&
-        !to_number(&reading->numbers[i], reading->values[i]))
+        !wake_to_number(&reading->numbers[i], reading->values[i]))
       return refuse_number(reading, i);
   }
   return 0;
@@ -235,7 +229,7 @@ static float us_of(const struct reading *reading, int known) {
   int column = reading->known[known];
   return column == NO_COLUMN
              ? NAN
-             : (float)((double)reading->numbers[column] * reading->us_per_unit);
+             : (float)(reading->numbers[column] * reading->us_per_unit);
 }
 
 static int read_flag(struct reading *reading, bool *interrupts_off,

@@ -51,7 +51,7 @@ static bool copy_trimmed(char *out, size_t size, const char *text,
   return true;
 }
 
-static bool to_number(double *number, const char *text) {
+bool wake_to_number(double *number, const char *text) {
   char *end;
   *number = strtod(text, &end);
   return end != text && *end == '\0' && isfinite(*number);
@@ -72,7 +72,7 @@ static bool parse_one(struct wake_comparison *one, const char *text,
                       length - after) ||
         !unquote(one->text))
       return false;
-    one->is_number = to_number(&one->number, one->text);
+    one->is_number = wake_to_number(&one->number, one->text);
     return true;
   }
   return false;
@@ -103,7 +103,7 @@ int wake_filter_parse(struct wake_filter *filter, const char *text,
 bool wake_comparison_holds(const struct wake_comparison *comparison,
                            const char *value) {
   double number, wanted = comparison->number;
-  if (comparison->is_number && to_number(&number, value))
+  if (comparison->is_number && wake_to_number(&number, value))
     return (comparison->accepted & (number < wanted   ? WAKE_LESS
                                     : number > wanted ? WAKE_GREATER
                                                       : WAKE_EQUAL)) != 0;

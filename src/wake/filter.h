@@ -5,6 +5,9 @@
 
 #include "wake.h"
 
+/* Parses a finite number. Returns false if the text is anything else. */
+bool wake_to_number(double *number, const char *text);
+
 /* The possible results of comparing two values. */
 enum wake_order { WAKE_LESS = 1, WAKE_EQUAL = 2, WAKE_GREATER = 4 };
 

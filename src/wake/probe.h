@@ -5,7 +5,7 @@
 
 #include "steps.h"
 
-#define WAKE_EVENTS 2048 /* the latest events, which wait to be collected */
+#define WAKE_EVENTS 2048 /* how many events can wait to be collected */
 
 /* Offset of the expiry in the kernel's struct hrtimer, on 64-bit machines: the
  * struct begins with a timerqueue_node, which begins with an rb_node of three
@@ -20,8 +20,8 @@ struct wake_probe {
   uint32_t stop;
   uint64_t distance_min, distance_max; /* ns from arming to LTime */
   uint64_t pause;                      /* ns between two events; 0: none */
-  uint64_t armed_max; /* events after which the BPF timer stops */
-  /* Set by the programs. */
+  uint64_t armed_max; /* the BPF timer stops after this many events */
+  /* The state of the programs. */
   uint32_t is_arming, is_paused;
   uint64_t armed;
   struct wake_steps steps;

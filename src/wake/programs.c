@@ -59,7 +59,8 @@ int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
       [LINK_START] = {"hrtimer_start", bpf->progs.wake_start.prog_fd, false},
       {"hrtimer_expire_entry", bpf->progs.wake_expire.prog_fd, false},
       {"irq_handler_entry", bpf->progs.wake_interrupt.prog_fd, false},
-      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd, true}, /* x86 */
+      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd,
+       true}, /* only on x86 */
       {"cpu_idle", bpf->progs.wake_idle.prog_fd, false},
   };
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {

@@ -9,7 +9,7 @@
 
 struct wake_programs {
   struct wake_probe *probe; /* shared with the programs */
-  int links[WAKE_LINKS];    /* attached tracepoints; -1: not attached */
+  int links[WAKE_LINKS];    /* attached tracepoints; -1 if not attached */
   struct wake_bpf *bpf;
 };
 

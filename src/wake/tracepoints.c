@@ -14,9 +14,9 @@
 /* Holds about 0.1 s of the events of a core with 10 000 timers a second. Users
  * without CAP_IPC_LOCK may map this much. */
 #define RING_SIZE (512 * 1024)
-#define RECORD_SIZE 256 /* larger than any of our records */
-#define OFFSET_MAX 128  /* of a field, so that it lies within RECORD_SIZE */
-#define MODE_RELATIVE 1 /* of enum hrtimer_mode */
+#define RECORD_SIZE 256 /* our records are smaller */
+#define OFFSET_MAX 128  /* a field with a larger offset is refused */
+#define MODE_RELATIVE 1 /* a bit of the kernel's enum hrtimer_mode */
 
 /* Indexes into `fields` below. */
 #define STATE 0

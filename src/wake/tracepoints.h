@@ -13,7 +13,7 @@ enum wake_tracepoint {
   WAKE_ON_START,
   WAKE_ON_EXPIRE,
   WAKE_ON_INTERRUPT,
-  WAKE_ON_LOCAL_TIMER, /* x86 */
+  WAKE_ON_LOCAL_TIMER, /* only on x86 */
   WAKE_TRACEPOINTS
 };
 

@@ -41,8 +41,8 @@ enum wake_metric {
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
-  /* NAN if not measured. A core with interrupts on runs the interrupt before
-   * it leaves the idle state, so it has no wake latency. */
+  /* NAN if not measured. With interrupts on, the interrupt runs before the core
+   * leaves the idle state, so there is no wake latency. */
   float us[WAKE_METRICS];
   float distance_us;   /* LDist: time from arming to LTime; NAN if unknown */
   uint8_t state;       /* the idle state: an index into wake_points.states */

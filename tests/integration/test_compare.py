@@ -21,7 +21,7 @@ def compare_under_hog(core):
     """Returns the load of a core by each method, the share of time for which the hog
     kept the core busy, and how long the core was stolen or the machine paused."""
     before = stolen_s(core)
-    # If another task runs while the hog sleeps, the tick charges a whole tick to it.
+    # If another task runs while the hog sleeps, a whole tick is charged to that task.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -47,7 +47,7 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # If another task runs while the hog sleeps, the tick charges a whole tick to it. A
+    # If another task runs while the hog sleeps, a whole tick is charged to that task. A
     # measurement is repeated only if the CPU time of tasks shows that other tasks
     # disturbed it more than that.
     for _ in range(3):

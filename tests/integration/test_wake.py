@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore wake with the real kernel, and with files."""
+"""Tests percore wake with the real kernel, and with files."""
 
 import json
 import math
@@ -22,8 +22,8 @@ from test_json_schema import obeys, validator  # noqa: E402
 
 BPF_METHODS = ("bpf-timer", "thread", "passive")
 PERF_METHODS = ("thread", "passive")
-# A command that sees tracefs, whether this machine has mounted it or not, and
-# one that must do without BPF programs.
+# Prefixes of a command: one mounts tracefs for it, the other one takes away the
+# right to load BPF programs.
 WITH_TRACEFS = ["unshare", "--mount", "sh", "-c",
                 'mount -t tracefs nodev /sys/kernel/tracing && exec "$@"', "sh"]
 WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
@@ -33,9 +33,9 @@ USAGE_SHARE = 0.005
 USAGE_EDGE = 2  # idle states that began before the measurement, or ended after it
 IDLES_MIN = 400  # the fewest idle states for which the edge is within the allowed share
 MEDIANS_APART = 0.15
-ROUNDS = 10  # of thread and BPF timer, at most
-JUDGED = 6  # of them differ to the same side
-BUSY_MAX = 0.1  # of the events of a quiet core
+ROUNDS = 10  # the most comparisons of a thread with a BPF timer
+JUDGED = 6  # of these must differ in the same direction
+BUSY_MAX = 0.1  # share of a quiet core's events that find it busy
 MILLION = 1000000
 HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
@@ -122,7 +122,8 @@ class Folder:
                 for i in range(count))
         with open(self(name), "w", encoding="utf-8") as file:
             file.write(HEADER)
-            file.writelines(rows)  # little memory: a child's peak includes this process's
+            # Not joined, because the peak memory of a child includes that of this process.
+            file.writelines(rows)
         return self(name)
 
 
@@ -172,8 +173,8 @@ def test_perf_obeys_the_schema():
 
 
 def check_idles(measure_core, may_be_blind=False):
-    """may_be_blind: some kernels show the source nothing of some cores' idle
-    tasks."""
+    """may_be_blind: the source may see no idle states at all on some cores,
+    because some kernels hide the idle task from it."""
     judged = 0
     for core in online_cores():
         document = measure_core(core)
@@ -197,8 +198,8 @@ def test_idle_states_are_counted_as_by_cpuidle():
 
 
 def test_perf_counts_idle_states_as_cpuidle():
-    """perf sees the idle states that cpuidle counts, to 0.5 %, unless the kernel
-    shows it none"""
+    """perf sees the idle states that cpuidle counts, to 0.5 %, or none at all if
+    the kernel hides them"""
     need_perf()
     check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
 
@@ -221,12 +222,11 @@ def are_near(a, b):
 
 
 def medians_agree(median):
-    """Whether two methods agree, whose medians alternate: median("bpf-timer"),
-    median("thread"). None: not judged, because the core was busy, or so noisy
-    that the thread was now faster and now slower. Load of a hypervisor changes
-    latencies by more than the bound, so a thread is judged only between two
-    timers that agree, and the two methods differ only if the thread always
-    differs to the same side."""
+    """Returns whether the two methods agree, or None if the core was too busy or too
+    noisy to tell. Calls median("bpf-timer") and median("thread") in turn. Load of a
+    hypervisor changes latencies by more than the bound. So a thread is compared only
+    if the timers before and after it agree, and the methods disagree only if the
+    thread is always faster, or always slower."""
     sides = []
     before = median("bpf-timer")
     for _ in range(ROUNDS):
@@ -538,7 +538,7 @@ def test_plot():
                       "WakeLatency, us"):
             check(words in text, text)
         check("a.csv, C6: 3000 datapoints" in text, text)
-        # One bar is as wide as another, though most of the range is empty.
+        # All bars have the same width, although most of the range is empty.
         rows = "".join(f"{us},1,9,True,C6\n" for us in [*[20, 60] * 999, 900])
         rare = folder.write("rare.csv", HEADER + rows)
         done = run("wake", "--from", rare, "--plot", path)

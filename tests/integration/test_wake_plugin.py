@@ -1,4 +1,4 @@
-"""<WakeLatency> in the real collectd, with the real kernel."""
+"""Tests <WakeLatency> in the real collectd, with the real kernel."""
 
 import ctypes
 import os
@@ -11,13 +11,13 @@ from harness import (Burner, Collectd, Skip, bpf_programs, check,
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PROGRAM = "wake_expire"
 PROBES = 100
-JUDGED_S = 20  # after which busy cores are not waited for
-DATAPOINTS_S = 60  # within which idle cores have 1000 datapoints
-IDLE_MIN = 0.5  # of a core that must have them
-INTERVAL_S = 10  # of the test of cost
+JUDGED_S = 20  # then the test no longer waits for busy cores
+DATAPOINTS_S = 60  # idle cores have 1000 datapoints within this time
+IDLE_MIN = 0.5  # a core that is idle for less time need not have them
+INTERVAL_S = 10  # in the test of the cost
 COST_MAX = 0.1  # percent of a core
 TIMERS_HZ = 10000
-# Without the start of timers; only x86 has local_timer_entry.
+# Tracepoints besides hrtimer_start; only x86 has local_timer_entry.
 LINKS = 4 if os.uname().machine == "x86_64" else 3
 SYS_BPF, BPF_ENABLE_STATS = {"x86_64": 321}.get(os.uname().machine, 280), 32
 
@@ -29,7 +29,7 @@ def block(*lines):
 
 
 def held(collectd):
-    """The BPF objects of collectd: a list of kind and fdinfo."""
+    """Returns the kind and the fdinfo of each BPF object that collectd holds."""
     found, folder = [], f"/proc/{collectd.process.pid}"
     for name in os.listdir(f"{folder}/fd"):
         try:
@@ -44,7 +44,7 @@ def held(collectd):
 
 
 def links(collectd):
-    """How many tracepoints programs are attached to."""
+    """Returns how many tracepoints have a program of collectd."""
     return sum("raw_tracepoint" in info for _, info in held(collectd))
 
 
@@ -70,7 +70,7 @@ def need_programs():
 
 
 def idle_s():
-    """The idle time of each core since boot."""
+    """Returns the idle time of each core since boot."""
     with open("/proc/stat", encoding="ascii") as file:
         return {int(words[0][3:]): int(words[4]) / os.sysconf("SC_CLK_TCK")
                 for words in map(str.split, file)
@@ -82,7 +82,7 @@ def idle_s():
 
 
 def nothing_when_off():
-    """Without the block, collectd holds no BPF object and has no value of it"""
+    """Without the block, collectd holds no BPF object and sends no wake latency"""
     with Collectd("", 0.3).start() as collectd:
         collectd.wait_for_reads(4)
         check(not held(collectd), str(held(collectd)))
@@ -91,8 +91,7 @@ def nothing_when_off():
 
 
 def values_of_both_cores():
-    """From 1000 datapoints up, each core that was idle has percentiles that can be
-    right"""
+    """From 1000 datapoints up, each core that was idle has plausible percentiles"""
     need_programs()
     begin, before = time.monotonic(), idle_s()
 

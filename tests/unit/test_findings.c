@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets up a bare-metal machine without faults: two cores, collectd and the
- * plugin. */
+/* Returns the facts of a machine that lacks nothing. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",

@@ -1,4 +1,4 @@
-/* Tests datapoints in CSV files, good and bad. */
+/* Tests reading and writing datapoints as CSV, and filters. */
 #include "wake/csv.h"
 
 #include "unit.h"

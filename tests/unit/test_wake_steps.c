@@ -1,4 +1,4 @@
-/* Tests how events on a core become datapoints, with streams in every order. */
+/* Tests how events on a core, in every possible order, become datapoints. */
 #include "wake/classify.h"
 
 #include "unit.h"
@@ -75,7 +75,7 @@ static void an_expiry_on_a_busy_core_is_dropped(void **state) {
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 2);
-  /* It went to sleep after LTime. */
+  /* The core became idle only after LTime. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 11000, 1);
   assert_false(wake_on_expire(&steps, 12000, TIMER, 10500));
@@ -92,7 +92,7 @@ static void lost_events_are_dropped_and_counted(void **state) {
   wake_on_idle(&steps, 6000, 1);
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
-  /* The idle state has not ended in between. */
+  /* The end of the previous idle state was not seen. */
   assert_false(wake_on_idle(&steps, 9900, 1));
   assert_int_equal(steps.drops[WAKE_DROP_LOST], 1);
   assert_false(wake_on_wake(&steps, 9950));
@@ -125,7 +125,7 @@ static void
 passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   (void)state;
   steps = (struct wake_steps){.is_passive = 1};
-  /* Interrupts on. */
+  /* With interrupts on, the datapoint is complete when the core wakes. */
   wake_on_idle(&steps, 1000, 1);
   wake_on_interrupt(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5200, 1, 5050));
@@ -133,7 +133,7 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_false(wake_on_expire(&steps, 5220, 3, 5080));
   assert_true(wake_on_wake(&steps, 5300));
   assert_int_equal(steps.event.ltime, 5000);
-  /* Interrupts off: complete when the core goes to sleep again. */
+  /* With interrupts off, it is complete when the core becomes idle again. */
   wake_on_idle(&steps, 6000, 2);
   assert_false(wake_on_wake(&steps, 7100));
   wake_on_interrupt(&steps, 7200);
@@ -142,7 +142,7 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_true(wake_on_idle(&steps, 8000, 2));
   assert_int_equal(steps.event.ltime, 7000);
   assert_int_equal(steps.event.tai, 7100);
-  /* Something else wakes the core: no datapoint. */
+  /* A wake-up without a timer is not a datapoint. */
   assert_false(wake_on_wake(&steps, 9000));
   assert_false(wake_on_idle(&steps, 9100, 2));
 }

@@ -19,12 +19,12 @@ static struct {
   int begins, ends;
   int probed[16], probed_len;
   int budget;       /* how many cores a burst has time for */
-  int absent;       /* core on which no thread may run; -1: none */
-  bool interrupted; /* by the end of collectd */
+  int absent;       /* a core on which no thread may run, or -1 */
+  bool interrupted; /* collectd is shutting down */
   bool interrupts_on;
   int64_t usage;  /* according to cpuidle */
   int64_t unseen; /* idle states that the programs miss */
-  unsigned step;  /* of the series of latencies */
+  unsigned step;  /* position in the series of latencies */
   struct wake_event events[PROBES];
   char said[512];
   int said_len;
@@ -231,7 +231,7 @@ static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
   assert_probed("0 2 4");
   run_rounds(1, CORES);
   assert_probed("6 0 2");
-  /* The core at which it ended may be gone. */
+  /* The core with which the next round would begin may be gone. */
   cores[2].core = 5;
   run_rounds(1, CORES);
   assert_probed("5 6 0");
