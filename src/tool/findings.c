@@ -96,10 +96,11 @@ static bool is_spare(const struct doctor_facts *facts, enum source source) {
 static void add_clock(struct findings *findings,
                       const struct doctor_facts *facts) {
   if (facts->clock_unseen[0] != '\0')
-    findings_add(findings, "sources", "bpf misses", VERDICT_NOTE,
-                 "nothing to do: such an interrupt counts as halted up to the "
-                 "softirq that it runs",
-                 "interrupts without a tracepoint: %s", facts->clock_unseen);
+    findings_add(
+        findings, "sources", "bpf misses", VERDICT_NOTE,
+        "nothing to do: the time of such an interrupt counts as halted "
+        "until its softirq begins",
+        "interrupts without a tracepoint: %s", facts->clock_unseen);
 }
 
 static void add_softirq(struct findings *findings,

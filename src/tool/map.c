@@ -225,8 +225,8 @@ static int publish(struct map_table *table, const char *word,
                                           .if_no_rights = "run as root",
                                           .say = say_line};
   char if_missing[128];
-  snprintf(if_missing, sizeof(if_missing), "for a map's name write name:%s",
-           word);
+  snprintf(if_missing, sizeof(if_missing),
+           "to give a map by its name, write name:%s", word);
   if (strchr(word, '/') == NULL)
     options.if_missing = if_missing;
   int status = choose_map(table, word);

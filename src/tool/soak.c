@@ -116,7 +116,7 @@ static double floor_of(const struct soak *soak) {
 }
 
 static int write_text(const struct soak *soak) {
-  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
+  printf("core %d: other work took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
          soak->core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
          soak->gaps);
   return 0;

@@ -82,8 +82,9 @@ static void write_head(FILE *out, const struct wake_run *run) {
   else if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
             (unsigned long long)status->idles, (long long)status->usage,
-            agrees(status) ? ""
-                           : ": events were missed, do not trust the figures");
+            agrees(status)
+                ? ""
+                : ": events were missed, so the figures are unreliable");
   else if (status->source != WAKE_NONE)
     fputs(status->is_offline
               ? "unchecked: the core went offline; measure it again\n"

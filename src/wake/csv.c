@@ -136,7 +136,7 @@ static int find_columns(struct reading *reading) {
   for (size_t i = 0; i < reading->columns; i++) {
     const char *name = reading->values[i];
     if (!is_printable(name))
-      return fail(reading, "the names of its columns are not text");
+      return fail(reading, "the names of the columns are not text");
     reading->is_number[i] = is_number_column(name);
     for (int known = 0; known < KNOWN; known++) {
       if (strcmp(name, known_name(known)) != 0)

@@ -238,7 +238,8 @@ static int read_format(struct wake_format *format,
   fclose(file);
   if (wake_format_parse(format, tracepoint, text))
     return 0;
-  snprintf(why, WAKE_WHY_SIZE, "%s has an unknown format", path);
+  snprintf(why, WAKE_WHY_SIZE, "%s has an unknown format; use --source bpf",
+           path);
   return -EPROTO;
 }
 
