@@ -1,6 +1,6 @@
-/* percore soak: measures a lower bound of a core's load without any counter of
- * the kernel. A thread of the lowest scheduling class runs whenever no other
- * task wants the core, and adds up the time during which it did not run. */
+/* percore soak: a floor of a core's load that depends on no counter of the
+ * kernel. A thread of the lowest class runs whenever no other task wants the
+ * core, and adds up the time that it did not get. */
 #include "base/affinity.h"
 #include "cycles/topology.h"
 #include "json.h"
@@ -19,8 +19,8 @@
 #define SECONDS_DEFAULT 10.0
 #define SECONDS_MOST 600.0
 
-/* Something else ran between two readings of the clock if they are this much
- * further apart than the closest pair. */
+/* If two readings of the clock are further apart than the closest pair by this
+ * much, something else ran in between. */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
@@ -59,7 +59,7 @@ static int occupy(int core) {
   return affinity_pin(core);
 }
 
-/* Returns the shortest time between two readings of the clock. */
+/* Returns the difference of the two closest readings of the clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
@@ -116,7 +116,7 @@ static double floor_of(const struct soak *soak) {
 }
 
 static int write_text(const struct soak *soak) {
-  printf("core %d: other work took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
+  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
          soak->core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
          soak->gaps);
   return 0;

@@ -217,7 +217,7 @@ def test_soak():
     begin = time.monotonic()
     done = run("soak", str(core), "1")
     check(done.returncode == 0, done.stderr)
-    match = re.match(rf"core {core}: other work took ([0-9.]+) % of ([0-9.]+) s",
+    match = re.match(rf"core {core}: others took ([0-9.]+) % of ([0-9.]+) s",
                      done.stdout)
     check(match and 0 <= float(match[1]) <= 100, done.stdout)
     check(1 <= float(match[2]) <= time.monotonic() - begin, done.stdout)
