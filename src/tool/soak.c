@@ -88,7 +88,7 @@ static struct soak soak_for(int core, uint64_t duration_ns) {
   return soak;
 }
 
-/* Refuses cores that are offline, and isolated cores unless `force` is set. */
+/* Checks whether the core may be disturbed. */
 static int check_core(int core, bool force) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
