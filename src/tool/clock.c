@@ -1,5 +1,5 @@
-/* percore clock: keeps the idle clock of source bpf running independently of
- * any process. */
+/* percore clock: pins the idle clock of source bpf, so that it runs without any
+ * process. */
 #include "cycles/idle_clock.h"
 #include "cycles/idle_clock_kernel.h"
 #include "tool.h"
@@ -22,7 +22,8 @@ static const struct argument arguments[] = {
              "remove the pinned clock"),
 };
 
-/* Starts the words of cores that may never halt because they are busy. */
+/* Starts the clock of every core. A core that halts starts its own clock, but a
+ * busy core may never halt. */
 static void start_cores(const struct idle_clock_kernel *clock,
                         const struct core_set *online) {
   core_set_for_each(core, online) {

@@ -1,4 +1,4 @@
-/* percore load --compare: the main loop; methods.c does the work. */
+/* percore load --compare: the main loop. methods.c reads the methods. */
 #include "compare.h"
 #include "live.h"
 #include "load.h"
@@ -9,6 +9,10 @@
 
 #define COMMAND "load"
 
+static int fail(struct live *live, int status) {
+  return live_fail(live, "cannot read loads: %s", strerror(-status));
+}
+
 static int next(struct live *live, void *context, const void **figures) {
   struct methods *methods = context;
   const struct comparison *comparison;
@@ -17,7 +21,7 @@ static int next(struct live *live, void *context, const void **figures) {
     return TOOL_OK;
   int status = methods_sample(methods, &comparison);
   if (status != 0)
-    return live_fail(live, "cannot read loads: %s", strerror(-status));
+    return fail(live, status);
   *figures = comparison;
   return TOOL_OK;
 }
@@ -36,7 +40,7 @@ static int run(const struct load_options *options, struct live *live,
   const struct comparison *first;
   int status = methods_sample(methods, &first);
   if (status != 0)
-    return live_fail(live, "cannot read loads: %s", strerror(-status));
+    return fail(live, status);
   live_pace(live, options->interval_s);
   status = live_run(live, options->count, methods);
   if (status == TOOL_OK && !stop_requested() && !methods_have_load(methods))
@@ -51,11 +55,8 @@ int compare_run(const struct load_options *options, struct machine *machine) {
   struct engine_options engine =
       load_engine_options(options, machine, live_journal(live));
   struct methods *methods = NULL;
-  int result, status = methods_open(&methods, &engine);
-  if (status == 0)
-    result = run(options, live, methods);
-  else
-    result = live_fail(live, "cannot read loads: %s", strerror(-status));
+  int status = methods_open(&methods, &engine);
+  int result = status == 0 ? run(options, live, methods) : fail(live, status);
   methods_close(methods);
   live_close(live);
   return result;

@@ -1,5 +1,5 @@
-/* compare: measures loads with every method side by side, over the same
- * windows, to show what each method misses on this machine. */
+/* compare: measures loads with every method over the same intervals, to show
+ * what each method misses on this machine. */
 #ifndef PERCORE_COMPARE_H
 #define PERCORE_COMPARE_H
 
@@ -19,23 +19,24 @@ struct comparison_method {
   char title[64];   /* in the table */
   /* Why it has no value for any core; "" if it has a value. */
   char why[WHY_SIZE];
-  /* Indexed like comparison.core[]; NAN: no value. May exceed 0 to 1. */
+  /* Indexed like comparison.core[]; NAN if there is no value. A load may be
+   * below 0 or above 1. */
   double *load;
 };
 
 struct comparison {
   uint64_t time_ns;  /* CLOCK_REALTIME */
   double interval_s; /* as measured */
-  double bracket_s;  /* from the first method's reading to the last's */
+  double bracket_s;  /* how long it took to read all methods */
   size_t cores_len;
   int *core; /* core numbers, ascending */
   size_t methods_len;
   struct comparison_method method[METHODS_MAX];
 };
 
-/* Return 0 or -ENOMEM. The table fits the window: notes are left out first,
- * then methods without a value, then other methods and cores; a line says what.
- */
+/* These return 0 or -ENOMEM. If the table does not fit into the window, it
+ * leaves out notes, then methods without a value, then other methods and cores,
+ * and a line says what was left out. */
 int comparison_table_write(FILE *out, const void *comparison,
                            struct window window);
 int comparison_json_write(FILE *out, const void *comparison);
@@ -46,9 +47,9 @@ int comparison_json_write(FILE *out, const void *comparison);
 
 struct methods;
 
-/* Opens every method that works on this machine and proves the sources, which
- * takes up to half a second each. `engine` configures percore's own method.
- * Returns 0 or -errno like engine_open. */
+/* Opens every method that works on this machine and proves the sources, each of
+ * which takes up to half a second. `engine` has the options of percore's own
+ * method. Returns 0 or -errno as engine_open does. */
 int methods_open(struct methods **methods, const struct engine_options *engine);
 void methods_close(struct methods *methods);
 

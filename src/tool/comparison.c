@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line is a title followed by loads. In a narrow window, names replace
- * titles. */
+/* A line has the title of a method, or its name in a narrow window, and then
+ * the loads. */
 #define TITLE_WIDTH 39
 #define NAME_WIDTH 14
 #define WIDE 60
 #define CORE_WIDTH 8
-#define TITLE_LINES 2  /* including the heading of a block */
+#define TITLE_LINES 2  /* the title of the page and the heading of a block */
 #define LINE_WIDTH 100 /* if the output is not a terminal */
 
 /* The part of a comparison that is shown, and how it is arranged. */
@@ -24,7 +24,7 @@ struct layout {
   int width, title_width;
   size_t core[CORES_MAX], cores_len; /* positions in the comparison */
   size_t cores_left_out;
-  size_t across; /* how many cores are in a block */
+  size_t across; /* cores in a block */
   size_t method[METHODS_MAX], methods_len;
   size_t methods_left_out;
 };
@@ -111,8 +111,8 @@ static int note_lines(const struct comparison *comparison, int width) {
   return lines;
 }
 
-/* If there is no room for all methods, leaves out those without a value, and
- * then the first ones. percore, the last method, is always shown. */
+/* If there is no room for all methods, leaves out those without a value, then
+ * the first of the others. percore, the last method, is always shown. */
 static void fit_methods(struct layout *layout,
                         const struct comparison *comparison, size_t room) {
   size_t available = 0;
@@ -141,7 +141,7 @@ static size_t cores_in(const struct layout *layout, int lines) {
   return (size_t)(blocks > 0 ? blocks : 1) * layout->across;
 }
 
-/* `notes` is the number of lines that notes take. */
+/* `notes` is the number of lines that the notes take. */
 static void fit_cores(struct layout *layout, int height, int notes) {
   bool says = layout->notes_left_out || layout->methods_left_out > 0;
   int lines = height - 1 - notes - (says ? 1 : 0);
@@ -172,7 +172,7 @@ static void make_layout(struct layout *layout,
       notes > 0 && (int)comparison->methods_len + notes > room;
   if (layout->notes_left_out) {
     notes = 0;
-    room--; /* for the line that reports what is missing */
+    room--; /* for the line that says what was left out */
   }
   fit_methods(layout, comparison, room > 1 ? (size_t)room : 1);
   if (window->height > 0)

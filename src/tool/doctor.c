@@ -60,19 +60,6 @@ static void note_pmu(const char *name, void *argument) {
   facts->core_pmu |= is_core_pmu(name);
 }
 
-/* True with CAP_PERFMON, or with CAP_SYS_ADMIN, which includes it. */
-static bool has_capability(const struct machine *machine) {
-  char status[8192];
-  struct collectd_facts self = {0};
-  if (machine->read_file(machine->context, "/proc/self/status", status,
-                         sizeof(status)) < 0)
-    return false;
-  const char *line = strstr(status, "\nCapEff:");
-  if (line != NULL)
-    collectd_take_status(&self, line + 1, -1);
-  return (self.capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)) != 0;
-}
-
 /* ---------------------------------------------------------------------------
  * Facts
  */
@@ -84,13 +71,9 @@ static void find_collectd(struct doctor_facts *facts) {
   for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
     if (facts->collectd[0] == '\0' && access(paths[i], X_OK) == 0)
       snprintf(facts->collectd, FACT_SIZE, "%s", paths[i]);
-  char plugin[FACT_SIZE + 16];
-  struct stat kind;
-  snprintf(facts->plugindir, FACT_SIZE, "%s", PLUGINDIR);
-  snprintf(plugin, sizeof(plugin), "%s/percore.so", facts->plugindir);
-  /* collectd does not load symbolic links. */
-  facts->plugin_installed = facts->plugindir[0] != '\0' &&
-                            lstat(plugin, &kind) == 0 && S_ISREG(kind.st_mode);
+  plugin_find(&facts->plugin, PLUGINDIR);
+  facts->running_len =
+      collectd_find(facts->running, "/proc", facts->regions.group);
 }
 
 static void find_machine(struct doctor_facts *facts,
@@ -112,7 +95,6 @@ static void find_machine(struct doctor_facts *facts,
     facts->paranoid = strtol(level, &end, 10);
     facts->has_paranoid = end != level;
   }
-  facts->may_perf = has_capability(machine);
   char event[FACT_SIZE];
   facts->has_mperf = read_line(
       machine, "/sys/bus/event_source/devices/msr/events/mperf", event);
@@ -131,40 +113,15 @@ static void find_wake(struct doctor_facts *facts) {
  * Regions
  */
 
-static long find_group(const char *name) {
-  const struct group *group = getgrnam(name);
-  return group != NULL ? (long)group->gr_gid : -1;
-}
-
-static bool is_member(long group) {
-  gid_t groups[1024];
-  int count = getgroups(sizeof(groups) / sizeof(groups[0]), groups);
-  bool member = group >= 0 && getegid() == (gid_t)group;
-  for (int i = 0; i < count; i++)
-    member |= group >= 0 && groups[i] == (gid_t)group;
-  return member;
-}
-
-/* "drwxrwsr-t root percore" */
 static void describe_mode(char text[FACT_SIZE], const char *path) {
-  static const char letters[] = "rwxrwxrwx";
   struct stat status;
-  char mode[11] = "d---------";
-  text[0] = '\0';
   if (stat(path, &status) != 0)
     return;
-  for (int i = 0; i < 9; i++)
-    if (status.st_mode & (0400U >> i))
-      mode[i + 1] = letters[i];
-  if (status.st_mode & S_ISGID)
-    mode[6] = mode[6] == 'x' ? 's' : 'S';
-  if (status.st_mode & S_ISVTX)
-    mode[9] = mode[9] == 'x' ? 't' : 'T';
   const struct passwd *user = getpwuid(status.st_uid);
   const struct group *group = getgrgid(status.st_gid);
-  snprintf(text, FACT_SIZE, "%s %s %s", mode,
-           user != NULL ? user->pw_name : "(unknown user)",
-           group != NULL ? group->gr_name : "(unknown group)");
+  snprintf(text, FACT_SIZE, "mode %o, owner %s, group %s",
+           status.st_mode & 07777, user != NULL ? user->pw_name : "(unknown)",
+           group != NULL ? group->gr_name : "(unknown)");
 }
 
 static void find_sockets(struct regions_facts *facts,
@@ -185,14 +142,24 @@ static void find_sockets(struct regions_facts *facts,
   }
 }
 
+/* Finds out what this process may do. */
+static void find_rights(struct doctor_facts *facts) {
+  struct regions_facts *regions = &facts->regions;
+  struct collectd_facts self = {0};
+  const struct group *group = getgrnam("percore");
+  const struct passwd *user = getpwuid(geteuid());
+  regions->group = group != NULL ? (long)group->gr_gid : -1;
+  snprintf(regions->user, FACT_SIZE, "%s",
+           user != NULL ? user->pw_name : "(unknown)");
+  collectd_read_status(&self, "/proc", "self", regions->group);
+  regions->root = geteuid() == 0;
+  regions->member = self.in_group;
+  facts->may_perf =
+      (self.capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)) != 0;
+}
+
 static void find_regions(struct regions_facts *facts) {
   struct listing listing;
-  const struct passwd *user = getpwuid(geteuid());
-  snprintf(facts->user, FACT_SIZE, "%s",
-           user != NULL ? user->pw_name : "(unknown)");
-  facts->root = geteuid() == 0;
-  facts->group = find_group("percore");
-  facts->member = is_member(facts->group);
   text_clean_string(facts->directory, FACT_SIZE, region_runtime_dir());
   describe_mode(facts->mode, region_runtime_dir());
   facts->error = -listing_read(&listing);
@@ -211,7 +178,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
-      /* no event is given to try the source with */
+      /* The source event is not tried on its own, because no event is named. */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -233,7 +200,7 @@ static void find_softirq(struct doctor_facts *facts,
   softirq_clock_close(clock);
 }
 
-/* Tries what `auto` chooses, or one source. */
+/* Tries one source, or what `auto` chooses. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {
@@ -241,7 +208,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .hardware = true,
       .source = source,
       .raise_limit = true,
-      /* Reads each core once, isolated or not. */
+      /* A source that is tried is read once on every core, isolated or not. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
   };
@@ -279,11 +246,11 @@ static int collect(struct doctor_facts *facts, const struct machine *machine) {
   static const enum source sources[] = {
       SOURCE_AUTO, SOURCE_MPERF, SOURCE_REF_CYCLES, SOURCE_BPF, SOURCE_IDLE};
   *facts = (struct doctor_facts){0};
+  find_rights(facts);
   find_machine(facts, machine);
   find_wake(facts);
-  find_collectd(facts);
   find_regions(&facts->regions);
-  collectd_find(&facts->running, "/proc", facts->regions.group);
+  find_collectd(facts);
   snprintf(facts->source[SOURCE_EVENT].reason, FACT_SIZE,
            "not tested: no event is named");
   for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {

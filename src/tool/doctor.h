@@ -1,7 +1,7 @@
 /* doctor: what can be measured on this machine, and what would help.
  *
- * doctor*.c collect facts and findings*.c judge them, so that tests of the
- * judgement need no machine. */
+ * doctor*.c collect facts. findings*.c turn facts into findings (a line of the
+ * report, with advice), so that tests of the advice need no machine. */
 #ifndef PERCORE_DOCTOR_H
 #define PERCORE_DOCTOR_H
 
@@ -12,13 +12,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define FINDINGS_MAX 40
+#define FINDINGS_MAX 64
+#define COLLECTDS_MAX 4
 #define FACT_SIZE 256
 
 struct source_facts {
-  int cores;              /* online cores on which it works */
-  int chosen;             /* online cores for which `auto` chose it */
-  enum proof proof;       /* proof of the source, if it works on any core */
+  int cores;              /* how many online cores it works on */
+  int chosen;             /* how many online cores `auto` chose it for */
+  enum proof proof;       /* valid if it works on any core */
   char reason[FACT_SIZE]; /* why it works on no core, or what else is wrong */
 };
 
@@ -26,13 +27,13 @@ struct source_facts {
 struct regions_facts {
   char directory[FACT_SIZE];
   int error;            /* errno of reading it, or 0 */
-  char mode[FACT_SIZE]; /* "drwxrwsr-t root percore" */
+  char mode[FACT_SIZE]; /* "mode 3775, owner root, group percore" */
   long group;           /* gid of the group percore; -1 if it does not exist */
   bool member;          /* this process is a member of the group */
   bool root;
   char user[FACT_SIZE]; /* the user of this process */
   int alive, sockets;
-  /* How many unreadable regions are listed below; there may be more. */
+  /* The first few regions that cannot be read. */
   int unreadable_len;
   struct {
     char name[FACT_SIZE];
@@ -41,6 +42,13 @@ struct regions_facts {
   } unreadable[4];
 };
 
+/* Is percore.so in collectd's plugin directory? */
+struct plugin_facts {
+  char directory[FACT_SIZE]; /* "" if percore was built without the plugin */
+  bool is_installed;
+};
+void plugin_find(struct plugin_facts *facts, const char *directory);
+
 enum plugin_state {
   PLUGIN_UNKNOWN, /* collectd's memory map is not readable */
   PLUGIN_ABSENT,
@@ -48,22 +56,24 @@ enum plugin_state {
   PLUGIN_REPLACED, /* the file has changed since collectd loaded it */
 };
 
-/* The running collectd. */
+/* A running collectd. */
 struct collectd_facts {
-  long pid; /* 0 if collectd does not run */
-  unsigned uid, gid;
+  long pid, parent;
+  unsigned uid;                    /* effective */
   unsigned long long capabilities; /* effective */
   bool in_group;                   /* member of the group percore */
-  long open_files;                 /* soft limit; 0: unknown */
-  enum plugin_state plugin;
+  long open_files;                 /* soft limit; 0 if unknown */
+  enum plugin_state state;
+  struct plugin_facts plugin;
 };
 
-/* Finds the running collectd. `proc` is "/proc", or a copy for tests. `group`
- * is the gid of percore, or -1. */
-void collectd_find(struct collectd_facts *facts, const char *proc, long group);
-/* Stores the contents of one line of /proc/PID/status. */
-void collectd_take_status(struct collectd_facts *facts, const char *line,
-                          long group);
+/* Finds running collectds and returns how many. `proc` is "/proc", or a copy
+ * for tests. `group` is the gid of percore, or -1. */
+int collectd_find(struct collectd_facts list[COLLECTDS_MAX], const char *proc,
+                  long group);
+/* Reads the status of any process: parent, user, capabilities and groups. */
+void collectd_read_status(struct collectd_facts *facts, const char *proc,
+                          const char *pid, long group);
 
 struct doctor_facts {
   char kernel[FACT_SIZE];
@@ -71,7 +81,7 @@ struct doctor_facts {
   char online[FACT_SIZE], possible[FACT_SIZE];
   /* "" if there are no such cores. */
   char isolated[FACT_SIZE], nohz_full[FACT_SIZE];
-  /* How many isolated cores `auto` measures with the source idle. */
+  /* How many isolated cores `auto` chose the source idle for. */
   int isolated_on_idle;
   bool hypervisor;
   bool arm64;
@@ -86,18 +96,17 @@ struct doctor_facts {
   bool has_paranoid;
   long paranoid; /* kernel.perf_event_paranoid */
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
-  /* Why the programs that measure wake latency cannot be loaded; "": they can.
-   */
+  /* Why the BPF programs of percore wake cannot be loaded; "" if they can. */
   char wake_reason[FACT_SIZE];
   bool has_cpuidle; /* cpuidle has a driver for core 0 */
   struct source_facts source[SOURCES];
   char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
-  char clock_unseen[FACT_SIZE]; /* interrupts that end no halt of source bpf */
+  char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf cannot see */
   struct regions_facts regions;
-  char collectd[FACT_SIZE];  /* path of collectd; "" if not found */
-  char plugindir[FACT_SIZE]; /* "" if built without the plugin */
-  bool plugin_installed;
-  struct collectd_facts running;
+  char collectd[FACT_SIZE];   /* path of collectd; "" if not found */
+  struct plugin_facts plugin; /* in the default directory */
+  int running_len;
+  struct collectd_facts running[COLLECTDS_MAX];
 };
 
 /* Numbers from linux/capability.h, which older headers lack. */
@@ -125,7 +134,7 @@ void findings_make(struct findings *findings, const struct doctor_facts *facts);
 /* True if any source works. */
 bool facts_have_source(const struct doctor_facts *facts);
 
-/* Return 0 or -ENOMEM. Width 0 means unlimited. */
+/* These return 0 or -ENOMEM. Width 0 means unlimited. */
 int findings_text_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts, int width,
                         bool colour);
@@ -136,7 +145,7 @@ int findings_json_write(FILE *out, const struct findings *findings,
  * Shared by findings*.c
  */
 
-/* advice is NULL if nothing needs to be done. */
+/* Adds a finding. advice is NULL if nothing needs to be done. */
 void findings_add(struct findings *findings, const char *group,
                   const char *name, enum verdict verdict, const char *advice,
                   const char *format, ...)

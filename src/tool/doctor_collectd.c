@@ -1,13 +1,14 @@
-/* Facts about the running collectd, read from /proc. */
+/* Facts about the running collectds, read from /proc. */
 #include "doctor.h"
 #include "text.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
-enum { STATUS_SIZE = 8192 };
+#define CONFIG "/etc/collectd/collectd.conf"
 
 static FILE *open_file(const char *proc, const char *pid, const char *name) {
   char path[FACT_SIZE + 64];
@@ -15,112 +16,164 @@ static FILE *open_file(const char *proc, const char *pid, const char *name) {
   return fopen(path, "re");
 }
 
-static bool is_collectd(const char *proc, const char *pid) {
-  char name[32] = "";
-  FILE *file = open_file(proc, pid, "comm");
-  if (file == NULL)
-    return false;
-  bool read = fgets(name, sizeof(name), file) != NULL;
-  fclose(file);
-  return read && strcmp(name, "collectd\n") == 0;
+/* Reads at most size - 1 bytes of a file. Returns how many. */
+static size_t read_start(char *text, size_t size, const char *proc,
+                         const char *pid, const char *name) {
+  FILE *file = open_file(proc, pid, name);
+  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
+  text[length] = '\0';
+  if (file != NULL)
+    fclose(file);
+  return length;
 }
 
-/* Parses "Groups:\t4 27 1000 ". */
-static bool has_group(const char *list, unsigned long long group) {
-  while (*list != '\0' && *list != '\n') {
-    char *end;
-    unsigned long long number = strtoull(list, &end, 10);
+/* ---------------------------------------------------------------------------
+ * Rights and limits
+ */
+
+/* Parses "4 27 1000 ". */
+static bool has_group(const char *list, unsigned long group) {
+  for (char *end;; list = end) {
+    unsigned long number = strtoul(list, &end, 10);
     if (end == list)
       return false;
     if (number == group)
       return true;
-    list = end;
-    while (*list == ' ' || *list == '\t')
-      list++;
   }
-  return false;
 }
 
-void collectd_take_status(struct collectd_facts *facts, const char *line,
-                          long group) {
-  const char *value = strchr(line, ':');
-  if (value == NULL)
-    return;
-  value++;
-  if (strncmp(line, "Uid:", 4) == 0)
-    sscanf(value, "%*u %u", &facts->uid);
-  else if (strncmp(line, "CapEff:", 7) == 0)
-    facts->capabilities = strtoull(value, NULL, 16);
-  else if (strncmp(line, "Gid:", 4) == 0)
-    sscanf(value, "%*u %u", &facts->gid);
-  else if (strncmp(line, "Groups:", 7) == 0)
-    facts->in_group = group >= 0 && has_group(value, (unsigned long long)group);
+void collectd_read_status(struct collectd_facts *facts, const char *proc,
+                          const char *pid, long group) {
+  char status[8192];
+  read_start(status, sizeof(status), proc, pid, "status");
+  for (char *line, *rest = status; (line = strsep(&rest, "\n")) != NULL;) {
+    sscanf(line, "PPid: %ld", &facts->parent);
+    sscanf(line, "Uid: %*u %u", &facts->uid);
+    sscanf(line, "CapEff: %llx", &facts->capabilities);
+    /* The second group is the effective one. */
+    unsigned effective;
+    if (sscanf(line, "Gid: %*u %u", &effective) == 1)
+      facts->in_group |= group == (long)effective;
+    if (strncmp(line, "Groups:", 7) == 0 && group >= 0)
+      facts->in_group |= has_group(line + 7, (unsigned long)group);
+  }
 }
 
-static void read_status(struct collectd_facts *facts, const char *proc,
-                        const char *pid, long group) {
-  char line[STATUS_SIZE];
-  FILE *file = open_file(proc, pid, "status");
-  if (file == NULL)
-    return;
-  while (fgets(line, sizeof(line), file) != NULL)
-    collectd_take_status(facts, line, group);
-  fclose(file);
-  facts->in_group |= group >= 0 && facts->gid == (unsigned long)group;
-}
-
-/* Parses "Max open files 1024 524288 files". */
 static void read_limits(struct collectd_facts *facts, const char *proc,
                         const char *pid) {
-  static const char name[] = "Max open files";
-  char line[256];
-  FILE *file = open_file(proc, pid, "limits");
-  if (file == NULL)
-    return;
-  while (fgets(line, sizeof(line), file) != NULL)
-    if (strncmp(line, name, strlen(name)) == 0)
-      facts->open_files = strtol(line + strlen(name), NULL, 10);
-  fclose(file);
+  static const char name[] = "\nMax open files";
+  char limits[4096];
+  read_start(limits, sizeof(limits), proc, pid, "limits");
+  const char *line = strstr(limits, name);
+  if (line != NULL)
+    facts->open_files = strtol(line + strlen(name), NULL, 10);
 }
 
-/* Only root and collectd's own user may read the map. */
-static void read_maps(struct collectd_facts *facts, const char *proc,
-                      const char *pid) {
+/* ---------------------------------------------------------------------------
+ * The plugin
+ */
+
+void plugin_find(struct plugin_facts *facts, const char *directory) {
+  char path[FACT_SIZE + 16];
+  struct stat status;
+  text_clean_string(facts->directory, FACT_SIZE, directory);
+  snprintf(path, sizeof(path), "%s/percore.so", directory);
+  /* collectd does not load symbolic links. */
+  facts->is_installed = directory[0] != '\0' && lstat(path, &status) == 0 &&
+                        S_ISREG(status.st_mode);
+}
+
+/* Finds the configuration that was given with -C. */
+static void find_config(char path[FACT_SIZE], const char *proc,
+                        const char *pid) {
+  char line[4096] = ""; /* ends with two NULs */
+  size_t length = read_start(line, sizeof(line) - 1, proc, pid, "cmdline");
+  snprintf(path, FACT_SIZE, "%s", CONFIG);
+  for (const char *word = line; word < line + length; word += strlen(word) + 1)
+    if (strncmp(word, "-C", 2) == 0)
+      snprintf(path, FACT_SIZE, "%s",
+               word[2] != '\0' ? word + 2 : word + strlen(word) + 1);
+}
+
+/* Looks for PluginDir in the configuration, but not in the files that the
+ * configuration includes. */
+static void read_config(char directory[FACT_SIZE], const char *proc,
+                        const char *pid) {
+  char path[FACT_SIZE], line[1024], key[16], value[FACT_SIZE];
+  find_config(path, proc, pid);
+  FILE *file = fopen(path, "re");
+  while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+    if (sscanf(line, " %15s \"%255[^\"\n]", key, value) == 2 &&
+        strcasecmp(key, "PluginDir") == 0)
+      snprintf(directory, FACT_SIZE, "%s", value);
+  if (file != NULL)
+    fclose(file);
+}
+
+/* Only root and collectd's own user may read the memory map. If it shows the
+ * plugin, it also shows the plugin's directory. */
+static void read_maps(struct collectd_facts *facts, char directory[FACT_SIZE],
+                      const char *proc, const char *pid) {
   char line[4096];
   FILE *file = open_file(proc, pid, "maps");
-  facts->plugin = PLUGIN_UNKNOWN;
-  if (file == NULL)
-    return;
-  for (bool any = false; fgets(line, sizeof(line), file) != NULL; any = true) {
-    if (!any)
-      facts->plugin = PLUGIN_ABSENT;
-    if (strstr(line, "/percore.so\n") != NULL)
-      facts->plugin = PLUGIN_LOADED;
-    else if (strstr(line, "/percore.so (deleted)\n") != NULL)
-      facts->plugin = PLUGIN_REPLACED;
+  while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+    char *path = strchr(line, '/'), *name = strstr(line, "/percore.so");
+    if (facts->state == PLUGIN_UNKNOWN)
+      facts->state = PLUGIN_ABSENT;
+    if (name == NULL)
+      continue;
+    facts->state =
+        strcmp(name, "/percore.so\n") == 0 ? PLUGIN_LOADED : PLUGIN_REPLACED;
+    snprintf(directory, FACT_SIZE, "%.*s", (int)(name - path), path);
   }
-  fclose(file);
+  if (file != NULL)
+    fclose(file);
 }
 
-void collectd_find(struct collectd_facts *facts, const char *proc, long group) {
-  *facts = (struct collectd_facts){0};
+/* ---------------------------------------------------------------------------
+ * All processes
+ */
+
+static bool is_collectd(const char *proc, const char *pid) {
+  char name[32];
+  read_start(name, sizeof(name), proc, pid, "comm");
+  return strcmp(name, "collectd\n") == 0;
+}
+
+/* Leaves out children, which are about to execute a program of the exec plugin.
+ */
+static int drop_children(struct collectd_facts *list, int len) {
+  int kept = 0;
+  for (int i = 0; i < len; i++) {
+    bool is_child = false;
+    for (int j = 0; j < len; j++)
+      is_child |= list[i].parent == list[j].pid;
+    if (!is_child)
+      list[kept++] = list[i];
+  }
+  return kept;
+}
+
+int collectd_find(struct collectd_facts list[COLLECTDS_MAX], const char *proc,
+                  long group) {
   DIR *dir = opendir(proc);
+  int len = 0;
   if (dir == NULL)
-    return;
-  char found[FACT_SIZE] = "";
-  /* The lowest pid is the daemon; the others are its children. */
-  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    return 0;
+  for (struct dirent *entry;
+       len < COLLECTDS_MAX && (entry = readdir(dir)) != NULL;) {
     long pid = strtol(entry->d_name, NULL, 10);
-    if (pid <= 0 || (facts->pid > 0 && pid > facts->pid) ||
-        !is_collectd(proc, entry->d_name))
+    char directory[FACT_SIZE] = PLUGINDIR;
+    if (pid <= 0 || !is_collectd(proc, entry->d_name))
       continue;
-    facts->pid = pid;
-    snprintf(found, sizeof(found), "%s", entry->d_name);
+    struct collectd_facts *facts = &list[len++];
+    *facts = (struct collectd_facts){.pid = pid};
+    collectd_read_status(facts, proc, entry->d_name, group);
+    read_limits(facts, proc, entry->d_name);
+    read_config(directory, proc, entry->d_name);
+    read_maps(facts, directory, proc, entry->d_name);
+    plugin_find(&facts->plugin, directory);
   }
   closedir(dir);
-  if (facts->pid == 0)
-    return;
-  read_status(facts, proc, found, group);
-  read_limits(facts, proc, found);
-  read_maps(facts, proc, found);
+  return drop_children(list, len);
 }

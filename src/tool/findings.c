@@ -1,11 +1,11 @@
-/* Turns facts into findings, each with advice on what to do. */
+/* Makes the findings on sources, on the machine and on this process. */
 #include "doctor.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-/* Levels of kernel.perf_event_paranoid: above 0, events of a whole core need
- * CAP_PERFMON; level 3, a patch of Debian, restricts all events. */
+/* Levels of kernel.perf_event_paranoid. Above 0, events of a whole core need
+ * CAP_PERFMON. Level 3, which Debian's kernels add, restricts all events. */
 #define PARANOID_CORES 0
 #define PARANOID_ALL 3
 
@@ -42,7 +42,7 @@ static const char clock_advice[] =
     "have root pin the idle clock (percore clock --pin), or give this process "
     "CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle misses";
 
-/* Advises how to make a counter work. Rights help only if the counter exists.
+/* Says how to make a counter work. Advises rights only if the counter exists.
  */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
@@ -85,13 +85,22 @@ static const char *proof_advice(enum source source, enum proof proof) {
   return NULL;
 }
 
+/* True if every core uses another source. */
+static bool is_spare(const struct doctor_facts *facts, enum source source) {
+  int chosen = 0;
+  for (int other = 0; other < SOURCES; other++)
+    chosen += facts->source[other].chosen;
+  return facts->source[source].chosen == 0 && chosen == facts->cores_online;
+}
+
 static void add_clock(struct findings *findings,
                       const struct doctor_facts *facts) {
   if (facts->clock_unseen[0] != '\0')
-    findings_add(findings, "sources", "bpf misses", VERDICT_NOTE,
-                 "nothing to do: such an interrupt counts as halted up to the "
-                 "softirq that it runs",
-                 "interrupts without a tracepoint: %s", facts->clock_unseen);
+    findings_add(
+        findings, "sources", "bpf misses", VERDICT_NOTE,
+        "nothing to do: the time of such an interrupt counts as halted "
+        "until its softirq begins",
+        "interrupts without a tracepoint: %s", facts->clock_unseen);
 }
 
 static void add_softirq(struct findings *findings,
@@ -103,8 +112,8 @@ static void add_softirq(struct findings *findings,
       works ? "time in softirqs can be measured" : facts->softirq_trouble);
 }
 
-/* Why a source works on no core. A counter that does not exist is refused for
- * want of rights, too, but rights would not help. */
+/* Why a source works on no core. The kernel also refuses a counter that does
+ * not exist for lack of rights, but rights would not help. */
 static const char *reason_without_cores(const struct doctor_facts *facts,
                                         enum source source) {
   if (source == SOURCE_REF_CYCLES && !facts->core_pmu)
@@ -118,7 +127,7 @@ static void add_source(struct findings *findings,
   const struct source_facts *fact = &facts->source[source];
   if (fact->cores == 0) {
     findings_add(findings, "sources", source_name(source),
-                 /* no event was named, so the source is optional */
+                 /* The source event is optional. */
                  source == SOURCE_EVENT ? VERDICT_NOTE : VERDICT_MISSING,
                  source == SOURCE_IDLE  ? "make /proc/stat readable"
                  : source == SOURCE_BPF ? clock_advice
@@ -126,9 +135,11 @@ static void add_source(struct findings *findings,
                  "%s", reason_without_cores(facts, source));
     return;
   }
+  bool is_fine = fact->proof == PROOF_PROVEN ||
+                 (fact->proof != PROOF_TICK_SAMPLED && is_spare(facts, source));
   findings_add(findings, "sources", source_name(source),
-               fact->proof == PROOF_PROVEN ? VERDICT_OK : VERDICT_NOTE,
-               proof_advice(source, fact->proof),
+               is_fine ? VERDICT_OK : VERDICT_NOTE,
+               is_fine ? NULL : proof_advice(source, fact->proof),
                "%s, works on %d of %d cores%s%s%s", proof_name(fact->proof),
                fact->cores, facts->cores_online,
                fact->chosen > 0 ? ", in use" : "",
@@ -153,14 +164,16 @@ static void add_tick(struct findings *findings,
     findings_add(findings, "machine", "tick", VERDICT_NOTE,
                  proof_advice(SOURCE_IDLE, PROOF_TICK_SAMPLED),
                  "idle time is sampled at the tick");
+  else if (is_spare(facts, SOURCE_IDLE))
+    findings_add(findings, "machine", "tick", VERDICT_OK, NULL,
+                 "not tested, because no load depends on it");
   else
     findings_add(findings, "machine", "tick", VERDICT_NOTE,
                  proof_advice(SOURCE_IDLE, PROOF_UNPROVEN),
                  "not tested: idle time may be measured or sampled");
 }
 
-/* Fast paths run on isolated cores, where `idle` misses more inline softirqs
- * than other sources do. */
+/* Isolated cores run fast paths, whose inline softirqs `idle` may miss. */
 static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
@@ -181,21 +194,19 @@ static void add_isolated(struct findings *findings,
 
 static void add_proc_stat(struct findings *findings,
                           const struct doctor_facts *facts) {
-  findings_add(
-      findings, "machine", "/proc/stat",
-      facts->lxcfs ? VERDICT_MISSING : VERDICT_OK,
-      facts->lxcfs
-          ? "run without LXCFS, or give collectd the host's /proc and /sys "
-            "and set SysRoot"
-          : NULL,
-      "%s",
-      facts->lxcfs ? "provided by LXCFS, like the list of cores: its rows may "
-                     "belong to other cores"
-                   : "provided by the kernel");
+  if (facts->lxcfs)
+    findings_add(findings, "machine", "/proc/stat", VERDICT_MISSING,
+                 "run without LXCFS, or give collectd the host's /proc and "
+                 "/sys and set SysRoot",
+                 "provided by LXCFS, like the list of cores: its rows may "
+                 "belong to other cores");
+  else
+    findings_add(findings, "machine", "/proc/stat", VERDICT_OK, NULL,
+                 "provided by the kernel");
 }
 
-/* Only a note if something is missing: wake latency is off by default. The
- * reason contains the advice: "what failed: why; what to do". */
+/* Never more than a note, because wake latency is off by default. The reason
+ * ends with the advice: "what failed: why; what to do". */
 static void add_wake(struct findings *findings,
                      const struct doctor_facts *facts) {
   const char *advice = strchr(facts->wake_reason, ';');

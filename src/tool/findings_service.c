@@ -1,4 +1,5 @@
-/* Findings on regions and on the running collectd, and all findings. */
+/* Makes the findings on regions and on collectd, and the list of all findings.
+ */
 #include "doctor.h"
 #include "listing.h"
 
@@ -96,30 +97,22 @@ static void add_regions(struct findings *findings,
 #define EDIT "systemctl edit collectd, add below [Service]: "
 #define RESTART "; then: systemctl restart collectd"
 
-static void add_installed(struct findings *findings,
-                          const struct doctor_facts *facts) {
-  bool found = facts->collectd[0] != '\0';
-  findings_add(findings, COLLECTD, "daemon",
-               found ? VERDICT_OK : VERDICT_MISSING,
-               found ? NULL : "apt-get install collectd-core", "%s",
-               found ? facts->collectd : "not found");
-  if (facts->plugindir[0] == '\0')
+static void add_plugin(struct findings *findings,
+                       const struct plugin_facts *plugin) {
+  if (plugin->directory[0] == '\0')
     findings_add(findings, COLLECTD, "plugin", VERDICT_MISSING,
                  "configure without --disable-plugin",
                  "this percore was built without the plugin");
+  else if (plugin->is_installed)
+    findings_add(findings, COLLECTD, "plugin", VERDICT_OK, NULL,
+                 "%s/percore.so", plugin->directory);
   else
-    findings_add(findings, COLLECTD, "plugin",
-                 facts->plugin_installed ? VERDICT_OK : VERDICT_MISSING,
-                 facts->plugin_installed
-                     ? NULL
-                     : "make install, or install the package "
-                       "collectd-plugin-percore",
-                 "%s/percore.so%s", facts->plugindir,
-                 facts->plugin_installed ? "" : " is not installed");
+    findings_add(findings, COLLECTD, "plugin", VERDICT_MISSING,
+                 "make install, or install the package collectd-plugin-percore",
+                 "%s/percore.so is not installed", plugin->directory);
 }
 
-static void add_loaded(struct findings *findings,
-                       const struct collectd_facts *running) {
+static void add_loaded(struct findings *findings, enum plugin_state state) {
   static const struct {
     enum verdict verdict;
     const char *value, *advice;
@@ -135,64 +128,75 @@ static void add_loaded(struct findings *findings,
           {VERDICT_NOTE, "percore.so has been replaced since collectd started",
            "systemctl restart collectd"},
   };
-  findings_add(findings, COLLECTD, "LoadPlugin",
-               states[running->plugin].verdict, states[running->plugin].advice,
-               "%s", states[running->plugin].value);
+  findings_add(findings, COLLECTD, "LoadPlugin", states[state].verdict,
+               states[state].advice, "%s", states[state].value);
 }
 
-static void add_running_rights(struct findings *findings,
-                               const struct doctor_facts *facts) {
-  const struct collectd_facts *running = &facts->running;
-  bool counts = facts_may_count(facts, running->capabilities);
-  bool useful = facts->has_mperf || facts->core_pmu;
-  findings_add(findings, COLLECTD, "counters",
-               counts   ? VERDICT_OK
-               : useful ? VERDICT_MISSING
-                        : VERDICT_NOTE,
-               counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
-               "%s",
-               counts   ? "collectd may read counters"
-               : useful ? "collectd may not read counters: it lacks CAP_PERFMON"
-                        : "collectd lacks CAP_PERFMON, but this machine offers "
-                          "no counters either");
-  bool reads = running->in_group ||
-               (running->uid == 0 &&
-                (running->capabilities & CAPABILITY_DAC_OVERRIDE) != 0);
-  findings_add(findings, COLLECTD, "regions",
-               reads ? VERDICT_OK : VERDICT_MISSING,
-               reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART, "%s",
-               reads ? "collectd may read regions"
-                     : "collectd may not read regions: it is not in the group "
-                       "percore");
+static void add_rights(struct findings *findings,
+                       const struct doctor_facts *facts,
+                       const struct collectd_facts *running) {
+  if (facts_may_count(facts, running->capabilities))
+    findings_add(findings, COLLECTD, "counters", VERDICT_OK, NULL,
+                 "collectd may read counters");
+  else if (facts->has_mperf || facts->core_pmu)
+    findings_add(findings, COLLECTD, "counters", VERDICT_MISSING,
+                 EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
+                 "collectd may not read counters: it lacks CAP_PERFMON");
+  else
+    findings_add(findings, COLLECTD, "counters", VERDICT_NOTE,
+                 EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
+                 "collectd lacks CAP_PERFMON, but this machine offers no "
+                 "counters either");
+  if (running->in_group ||
+      (running->uid == 0 &&
+       (running->capabilities & CAPABILITY_DAC_OVERRIDE) != 0))
+    findings_add(findings, COLLECTD, "regions", VERDICT_OK, NULL,
+                 "collectd may read regions");
+  else
+    findings_add(findings, COLLECTD, "regions", VERDICT_MISSING,
+                 EDIT "SupplementaryGroups=percore" RESTART,
+                 "collectd may not read regions: it is not in the group "
+                 "percore");
 }
 
-/* Three counters per core; the rest is for regions and other plugins. */
-static void add_open_files(struct findings *findings,
-                           const struct doctor_facts *facts) {
-  long wanted = 3L * facts->cores_online + 512;
-  bool enough = facts->running.open_files >= wanted;
-  if (facts->running.open_files > 0)
-    findings_add(
-        findings, COLLECTD, "open files", enough ? VERDICT_OK : VERDICT_NOTE,
-        enough ? NULL : EDIT "LimitNOFILE=4096:524288" RESTART,
-        enough ? "at most %ld" : "at most %ld; %ld are recommended here",
-        facts->running.open_files, wanted);
+/* Recommends three counters per core, and 512 for regions and other plugins. */
+static void add_open_files(struct findings *findings, int cores, long limit) {
+  long wanted = 3L * cores + 512;
+  if (limit >= wanted)
+    findings_add(findings, COLLECTD, "open files", VERDICT_OK, NULL,
+                 "at most %ld", limit);
+  else if (limit > 0)
+    findings_add(findings, COLLECTD, "open files", VERDICT_NOTE,
+                 EDIT "LimitNOFILE=4096:524288" RESTART,
+                 "at most %ld; %ld are recommended here", limit, wanted);
+}
+
+static void add_running(struct findings *findings,
+                        const struct doctor_facts *facts,
+                        const struct collectd_facts *running) {
+  findings_add(findings, COLLECTD, "running", VERDICT_OK, NULL,
+               "pid %ld, uid %u", running->pid, running->uid);
+  add_plugin(findings, &running->plugin);
+  add_loaded(findings, running->state);
+  add_rights(findings, facts, running);
+  add_open_files(findings, facts->cores_online, running->open_files);
 }
 
 static void add_collectd(struct findings *findings,
                          const struct doctor_facts *facts) {
-  const struct collectd_facts *running = &facts->running;
-  add_installed(findings, facts);
-  if (running->pid == 0) {
-    findings_add(findings, COLLECTD, "running", VERDICT_NOTE,
-                 "systemctl start collectd", "no");
+  if (facts->collectd[0] != '\0')
+    findings_add(findings, COLLECTD, "daemon", VERDICT_OK, NULL, "%s",
+                 facts->collectd);
+  else
+    findings_add(findings, COLLECTD, "daemon", VERDICT_MISSING,
+                 "apt-get install collectd-core", "not found");
+  for (int i = 0; i < facts->running_len; i++)
+    add_running(findings, facts, &facts->running[i]);
+  if (facts->running_len > 0)
     return;
-  }
-  findings_add(findings, COLLECTD, "running", VERDICT_OK, NULL,
-               "pid %ld, uid %u", running->pid, running->uid);
-  add_loaded(findings, running);
-  add_running_rights(findings, facts);
-  add_open_files(findings, facts);
+  add_plugin(findings, &facts->plugin);
+  findings_add(findings, COLLECTD, "running", VERDICT_NOTE,
+               "systemctl start collectd", "no");
 }
 
 void findings_make(struct findings *findings,

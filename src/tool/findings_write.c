@@ -8,13 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *const verdict_names[] = {[VERDICT_OK] = "ok",
-                                            [VERDICT_NOTE] = "note",
-                                            [VERDICT_MISSING] = "missing"};
-
-static const enum paint verdict_paints[] = {[VERDICT_OK] = PAINT_GOOD,
-                                            [VERDICT_NOTE] = PAINT_WARN,
-                                            [VERDICT_MISSING] = PAINT_BAD};
+static const struct {
+  const char *name;
+  enum paint paint;
+} verdicts[] = {[VERDICT_OK] = {"ok", PAINT_GOOD},
+                [VERDICT_NOTE] = {"note", PAINT_WARN},
+                [VERDICT_MISSING] = {"missing", PAINT_BAD}};
 
 #define INDENT 31 /* column where values begin */
 
@@ -53,8 +52,8 @@ int findings_text_write(FILE *out, const struct findings *findings,
       fprintf(out, "\n%s\n", finding->group);
     group = finding->group;
     fputs("  ", out);
-    paint_pad(out, colour, verdict_paints[finding->verdict],
-              verdict_names[finding->verdict], -7);
+    paint_pad(out, colour, verdicts[finding->verdict].paint,
+              verdicts[finding->verdict].name, -7);
     fprintf(out, "  %-19s  ", finding->name);
     text_wrap(out, finding->value, INDENT, width);
     if (finding->advice[0] != '\0') {
@@ -81,7 +80,7 @@ int findings_json_write(FILE *out, const struct findings *findings,
     json_open_object(json, NULL);
     json_text(json, "group", finding->group);
     json_text(json, "name", finding->name);
-    json_text(json, "verdict", verdict_names[finding->verdict]);
+    json_text(json, "verdict", verdicts[finding->verdict].name);
     json_text(json, "value", finding->value);
     if (finding->advice[0] != '\0')
       json_text(json, "advice", finding->advice);

@@ -1,5 +1,5 @@
-/* percore map: lists the BPF maps of other programs, or shows a map as if it
- * were a region. */
+/* percore map: lists the BPF maps of other programs, or shows a map as `percore
+ * top` and `percore dump` show a region. */
 #include "json.h"
 #include "map/publish.h"
 #include "target.h"
@@ -60,8 +60,8 @@ static const char *pin_of(uint32_t id) {
   return NULL;
 }
 
-/* Maps of percore's own BPF programs, and of the loaders of light skeletons;
- * they hold no counters of other programs. */
+/* True for maps of percore's own BPF programs and of the loaders of light
+ * skeletons, which hold no counters of other programs. */
 static bool is_own(const struct map_info *info) {
   static const char *const names[] = {"idle_clock", "softirq_clock",
                                       "wake_probes", "wake_timers",
@@ -104,7 +104,7 @@ static void put_map(struct json *json, const struct map *map) {
     put_map_text(&map->info);
 }
 
-/* Without CAP_SYS_ADMIN, only pinned maps can be found. */
+/* Writes all maps or, without CAP_SYS_ADMIN, the pinned maps. */
 static void put_maps(struct json *json) {
   char why[MAP_WHY_SIZE];
   struct map map;
@@ -152,7 +152,8 @@ static int list(const struct map_options *options) {
 
 static struct map_publisher *publisher;
 
-/* Runs within `percore top`, but speaks for `percore map`. */
+/* `percore top` calls this; messages about the map are those of `percore map`.
+ */
 static void renew(void) {
   say_within(NULL);
   map_publisher_update(publisher);
@@ -194,7 +195,7 @@ static uint32_t find_by_name(const char *name) {
   return found == UINT32_MAX ? 0 : found;
 }
 
-/* Accepts PIN, id:N or name:NAME. */
+/* Parses PIN, id:N or name:NAME. */
 static int choose_map(struct map_table *table, const char *word) {
   static char name[MAP_NAME_SIZE];
   char *end;
@@ -224,8 +225,8 @@ static int publish(struct map_table *table, const char *word,
                                           .if_no_rights = "run as root",
                                           .say = say_line};
   char if_missing[128];
-  snprintf(if_missing, sizeof(if_missing), "for a map's name write name:%s",
-           word);
+  snprintf(if_missing, sizeof(if_missing),
+           "to give a map by its name, write name:%s", word);
   if (strchr(word, '/') == NULL)
     options.if_missing = if_missing;
   int status = choose_map(table, word);
@@ -237,8 +238,8 @@ static int publish(struct map_table *table, const char *word,
   return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
 }
 
-/* Runs `percore top` or `percore dump` on the table of the map; the publisher's
- * slots are of no interest. */
+/* Runs `percore top` or `percore dump` on the table of the map, which leaves
+ * out the publisher's own table. */
 static int run_on_table(const struct command *command, const char *table,
                         int argc, char **argv) {
   const char *first[] = {command->name, "map", "--table", table};

@@ -11,8 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct core_set *online(const struct methods *methods) {
-  return &engine_topology(methods->engine)->online;
+static bool is_isolated(const struct methods *methods, int core) {
+  return core_set_has(&engine_topology(methods->engine)->isolated, core);
+}
+
+/* The middle of the time from `before` until now, at which something was read.
+ */
+static double middle_ns(const struct methods *methods, uint64_t before) {
+  return ((double)before + (double)methods_now_ns(methods)) / 2;
 }
 
 static char *why(struct methods *methods, const struct row *row) {
@@ -37,11 +43,11 @@ void read_stat(struct methods *methods, struct row *row) {
                [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
                [STAT_SHARE] = sum_ns - total->stat_idle,
            };
-    if (cores[i].number >= methods->cores_len)
-      continue; /* was not a possible core at the start */
-    any |= cores[i].online && total->stat_wall > 0;
+    if (!core_set_has(&methods->online, cores[i].number))
+      continue;
+    any |= total->stat_wall > 0;
     row->now[cores[i].number] = (struct reading){
-        .valid = cores[i].online,
+        .valid = true,
         .epoch = total->stat_epoch,
         .wall_ns = figure == STAT_SHARE ? sum_ns : total->stat_wall,
         .busy_ns = busy_ns[figure],
@@ -70,14 +76,14 @@ int open_ns(struct methods *methods, struct row *row) {
   return row->ns != NULL ? 0 : -ENOMEM;
 }
 
-/* Turns the times that a parser left in row->ns into readings. */
+/* Turns the times in row->ns, which are idle times or busy times, into
+ * readings.
+ */
 static void take(struct methods *methods, struct row *row, double wall_ns,
                  bool idle) {
-  core_set_for_each(core, online(methods)) {
-    if (core >= methods->cores_len || isnan(row->ns[core]))
-      continue;
+  core_set_for_each(core, &methods->online) {
     row->now[core] = (struct reading){
-        .valid = true,
+        .valid = !isnan(row->ns[core]),
         .wall_ns = wall_ns,
         .busy_ns = idle ? wall_ns - row->ns[core] : row->ns[core],
     };
@@ -104,7 +110,7 @@ void read_schedstat(struct methods *methods, struct row *row) {
   struct schedstat *stat = &methods->schedstat;
   uint64_t before = methods_now_ns(methods);
   int status = schedstat_read(stat, methods->machine);
-  uint64_t after = methods_now_ns(methods);
+  double wall_ns = middle_ns(methods, before);
   explain_file(methods, row, "/proc/schedstat", status,
                "this kernel is built without CONFIG_SCHEDSTATS");
   if (status != 0)
@@ -113,7 +119,7 @@ void read_schedstat(struct methods *methods, struct row *row) {
     row->ns[core] = core_set_has(&stat->cores, core)
                         ? (double)stat->rows[core].run_ns
                         : NAN;
-  take(methods, row, ((double)before + (double)after) / 2, false);
+  take(methods, row, wall_ns, false);
 }
 
 void read_timer_list(struct methods *methods, struct row *row) {
@@ -133,7 +139,7 @@ void read_timer_list(struct methods *methods, struct row *row) {
     take(methods, row, list_ns, true);
 }
 
-/* Looks for version 1 of cgroups where distributions mount it. */
+/* Looks where distributions mount version 1 of cgroups. */
 int open_cpuacct(struct methods *methods, struct row *row) {
   static const char *const paths[] = {
       "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
@@ -154,25 +160,24 @@ void read_cpuacct(struct methods *methods, struct row *row) {
   }
   uint64_t before = methods_now_ns(methods);
   int status = read_file(methods, row->path);
-  uint64_t after = methods_now_ns(methods);
+  double wall_ns = middle_ns(methods, before);
   if (status == 0)
     status = cpuacct_parse(methods->file,
                            &engine_topology(methods->engine)->possible, row->ns,
                            methods->cores_len);
   explain_file(methods, row, row->path, status, "it has been unmounted");
   if (status == 0)
-    take(methods, row, ((double)before + (double)after) / 2, false);
+    take(methods, row, wall_ns, false);
 }
 
 void read_cpuidle(struct methods *methods, struct row *row) {
   bool any = false;
-  core_set_for_each(core, online(methods)) {
+  core_set_for_each(core, &methods->online) {
     struct cpuidle cpuidle;
     uint64_t before = methods_now_ns(methods);
-    if (core >= methods->cores_len ||
-        cpuidle_read(&cpuidle, methods->machine, core) == 0)
+    if (cpuidle_read(&cpuidle, methods->machine, core) == 0)
       continue;
-    double wall_ns = ((double)before + (double)methods_now_ns(methods)) / 2;
+    double wall_ns = middle_ns(methods, before);
     double idle_ns = 0;
     for (int i = 0; i < cpuidle.states_len; i++)
       idle_ns += (double)cpuidle.state[i].time_ns;
@@ -188,7 +193,7 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
-/* Leaves out isolated cores, because reading the clock interrupts the core. */
+/* Leaves out isolated cores, because reading the clock interrupts them. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -196,10 +201,8 @@ int open_task_clock(struct methods *methods, struct row *row) {
   row->groups = calloc((size_t)methods->cores_len, sizeof(*row->groups));
   if (row->groups == NULL)
     return -ENOMEM;
-  struct core_set cores = *online(methods);
-  core_set_subtract(&cores, &engine_topology(methods->engine)->isolated);
-  core_set_for_each(core, &cores) {
-    if (core >= methods->cores_len)
+  core_set_for_each(core, &methods->online) {
+    if (is_isolated(methods, core))
       continue;
     int status = perf_group_open(&row->groups[core], methods->machine, core,
                                  &event, 1, false);
@@ -215,11 +218,11 @@ int open_task_clock(struct methods *methods, struct row *row) {
 }
 
 void read_task_clock(struct methods *methods, struct row *row) {
-  core_set_for_each(core, online(methods)) {
+  core_set_for_each(core, &methods->online) {
     struct perf_reading reading;
-    if (core >= methods->cores_len || row->groups[core].events_len == 0)
+    if (row->groups[core].events_len == 0)
       continue;
-    if (core_set_has(&engine_topology(methods->engine)->isolated, core)) {
+    if (is_isolated(methods, core)) {
       perf_group_close(&row->groups[core]);
       continue;
     }
@@ -228,7 +231,7 @@ void read_task_clock(struct methods *methods, struct row *row) {
       continue;
     row->now[core] = (struct reading){
         .valid = true,
-        .wall_ns = ((double)before + (double)methods_now_ns(methods)) / 2,
+        .wall_ns = middle_ns(methods, before),
         .busy_ns = (double)reading.value[0],
     };
   }
@@ -238,8 +241,8 @@ void read_task_clock(struct methods *methods, struct row *row) {
  * Sources of percore
  */
 
-/* Opens an engine that has only this source, and a separate machine, because a
- * machine reports each hotplug event only once. */
+/* Opens an engine that has only this source. The engine gets a machine of its
+ * own, because a machine reports each hotplug event only once. */
 int open_source(struct methods *methods, struct row *row) {
   struct engine_options options = methods->options;
   row->machine = machine_linux(NULL);
@@ -253,19 +256,20 @@ int open_source(struct methods *methods, struct row *row) {
     row->engine = NULL;
     return status;
   }
-  /* A proof takes time, and is not needed for an unavailable source. */
+  /* A proof takes time, which would be wasted on an unavailable source. */
   if (engine_source_reason(row->engine, options.source)[0] == '\0')
     engine_prove(row->engine);
   return 0;
 }
 
 static void read_engine(const struct methods *methods, struct row *row,
-                        const struct engine *engine, enum source source) {
+                        const struct engine *engine) {
+  enum source source = row->method->source;
   size_t len;
   const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
     const struct core_totals *total = &cores[i].total;
-    if (cores[i].number >= methods->cores_len)
+    if (!core_set_has(&methods->online, cores[i].number))
       continue;
     row->now[cores[i].number] = (struct reading){
         .valid = cores[i].online &&
@@ -279,22 +283,21 @@ static void read_engine(const struct methods *methods, struct row *row,
 }
 
 void read_source(struct methods *methods, struct row *row) {
-  enum source source = row->method->source;
   if (engine_sample(row->engine, false) != 0)
     return;
-  read_engine(methods, row, row->engine, source);
-  const char *reason = engine_source_reason(row->engine, source);
+  read_engine(methods, row, row->engine);
+  const char *reason = engine_source_reason(row->engine, row->method->source);
   text_clean_string(why(methods, row), WHY_SIZE, reason);
 }
 
-/* The title is "percore (idle)", or "percore" if cores have different sources.
- */
+/* The title is "percore, source idle", or "percore, source by core" if cores
+ * have different sources. */
 void read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;
   size_t len;
   const struct core *cores = engine_cores(methods->engine, &len);
-  read_engine(methods, row, methods->engine, SOURCE_AUTO);
+  read_engine(methods, row, methods->engine);
   for (size_t i = 0; i < len; i++) {
     if (!cores[i].online || cores[i].source == SOURCE_NONE)
       continue;

@@ -41,13 +41,11 @@ static const struct method method_table[] = {
 _Static_assert(METHODS <= METHODS_MAX, "METHODS_MAX");
 
 static int open_row(struct methods *methods, const struct method *method) {
-  struct row *row = &methods->rows[methods->rows_len];
-  struct comparison_method *shown =
-      &methods->comparison.method[methods->rows_len];
+  size_t number = methods->comparison.methods_len++;
+  struct row *row = &methods->rows[number];
+  struct comparison_method *shown = &methods->comparison.method[number];
   size_t len = (size_t)methods->cores_len;
-  *row = (struct row){.method = method};
-  methods->rows_len++;
-  methods->comparison.methods_len++;
+  row->method = method;
   shown->name = method->name;
   snprintf(shown->title, sizeof(shown->title), "%s", method->title);
   row->before = calloc(len, sizeof(*row->before));
@@ -69,6 +67,15 @@ static void close_row(struct methods *methods, struct row *row) {
   free(row->now);
 }
 
+static void find_online(struct methods *methods) {
+  size_t len;
+  const struct core *cores = engine_cores(methods->engine, &len);
+  core_set_clear(&methods->online);
+  for (size_t i = 0; i < len; i++)
+    if (cores[i].online && cores[i].number < methods->cores_len)
+      core_set_add(&methods->online, cores[i].number);
+}
+
 int methods_open(struct methods **result,
                  const struct engine_options *options) {
   struct methods *methods = calloc(1, sizeof(*methods));
@@ -83,6 +90,7 @@ int methods_open(struct methods **result,
   }
   engine_prove(methods->engine);
   methods->cores_len = engine_topology(methods->engine)->cores_len;
+  find_online(methods);
   methods->comparison.core =
       calloc((size_t)methods->cores_len + 1, sizeof(int));
   status = methods->comparison.core != NULL ? 0 : -ENOMEM;
@@ -102,7 +110,7 @@ failed:
 void methods_close(struct methods *methods) {
   if (methods == NULL)
     return;
-  for (size_t i = 0; i < methods->rows_len; i++) {
+  for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     close_row(methods, &methods->rows[i]);
     free(methods->comparison.method[i].load);
   }
@@ -123,7 +131,7 @@ static double load_between(const struct row *row, int core) {
       !(to->wall_ns > from->wall_ns))
     return NAN;
   double load = (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
-  /* Loads from sources are clamped, as in percore itself. */
+  /* percore clamps the loads from its sources, too. */
   if (row->method->source != SOURCE_NONE)
     load = fmin(fmax(load, 0), 1);
   return load;
@@ -131,14 +139,9 @@ static double load_between(const struct row *row, int core) {
 
 static void compare(struct methods *methods) {
   struct comparison *comparison = &methods->comparison;
-  size_t len;
-  const struct core *cores = engine_cores(methods->engine, &len);
   comparison->cores_len = 0;
-  for (size_t i = 0; i < len; i++) {
-    int core = cores[i].number;
-    if (!cores[i].online || core >= methods->cores_len)
-      continue;
-    for (size_t row = 0; row < methods->rows_len; row++)
+  core_set_for_each(core, &methods->online) {
+    for (size_t row = 0; row < methods->comparison.methods_len; row++)
       comparison->method[row].load[comparison->cores_len] =
           load_between(&methods->rows[row], core);
     comparison->core[comparison->cores_len++] = core;
@@ -153,7 +156,8 @@ int methods_sample(struct methods *methods,
   int status = engine_sample(methods->engine, false);
   if (status == -ENOMEM)
     return status;
-  for (size_t i = 0; i < methods->rows_len; i++) {
+  find_online(methods);
+  for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     struct row *row = &methods->rows[i];
     struct reading *readings = row->before;
     row->before = row->now;
@@ -175,7 +179,7 @@ int methods_sample(struct methods *methods,
 void methods_prove(struct methods *methods) {
   if (engine_proof_due(methods->engine))
     engine_prove(methods->engine);
-  for (size_t i = 0; i < methods->rows_len; i++) {
+  for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     struct engine *engine = methods->rows[i].engine;
     enum source source = methods->rows[i].method->source;
     if (engine != NULL && engine_source_reason(engine, source)[0] == '\0' &&

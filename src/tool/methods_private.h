@@ -7,8 +7,8 @@
 #include "cycles/perf_event.h"
 #include "cycles/schedstat.h"
 
-/* Busy time and wall time of one core, measured by one method from an arbitrary
- * start. Readings of different epochs have different starts. */
+/* The busy time and wall time of a core since an arbitrary moment. Readings
+ * with different epochs begin at different moments. */
 struct reading {
   bool valid;
   uint64_t epoch;
@@ -16,7 +16,7 @@ struct reading {
   double busy_ns;
 };
 
-/* What a method makes of the columns of /proc/stat. */
+/* How a method turns the columns of /proc/stat into a load. */
 enum stat_figure { STAT_BUSY, STAT_SUM, STAT_SHARE, STAT_NOT_IDLE };
 
 struct row; /* an open method */
@@ -24,10 +24,10 @@ struct row; /* an open method */
 struct method {
   const char *name;
   const char *title;
-  enum source source; /* if an engine reads the method */
+  enum source source; /* SOURCE_NONE if no engine reads the method */
   /* Prepares a row. Returns 0 or -errno. May be NULL. */
   int (*open)(struct methods *methods, struct row *row);
-  /* Fills row->now for the online cores. */
+  /* Fills row->now for the cores in methods->online. */
   void (*read)(struct methods *methods, struct row *row);
   enum stat_figure figure; /* for read_stat */
 };
@@ -36,23 +36,23 @@ struct row {
   const struct method *method;
   struct machine *machine; /* used by this row and its engine only */
   struct engine *engine;
-  struct perf_group *groups; /* indexed by core number */
-  const char *path;
-  double *ns;                   /* indexed by core number; filled by a parser */
-  struct reading *before, *now; /* indexed by core number */
+  const char *path; /* the file to read; NULL if there is none */
+  /* Indexed by core number. */
+  struct perf_group *groups;
+  double *ns; /* filled by a parser */
+  struct reading *before, *now;
 };
 
 struct methods {
   const struct machine *machine;
-  struct engine_options options; /* options for `engine` */
-  /* Percore's own engine: all sources of `auto`, /proc/stat. */
-  struct engine *engine;
-  int cores_len; /* the highest possible core number + 1 */
+  struct engine_options options; /* of `engine` */
+  struct engine *engine; /* measures the row percore and reads /proc/stat */
+  int cores_len;         /* the highest possible core number at the start + 1 */
+  struct core_set online; /* the cores that are compared, below cores_len */
   char *file;
   size_t file_size;
   struct schedstat schedstat;
-  size_t rows_len;
-  struct row rows[METHODS_MAX];
+  struct row rows[METHODS_MAX]; /* as many as comparison.method */
   uint64_t sampled_ns;
   struct comparison comparison;
 };
@@ -61,7 +61,7 @@ static inline uint64_t methods_now_ns(const struct methods *methods) {
   return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
 }
 
-/* The readers, by the row they fill. */
+/* The functions in the table of methods. */
 void read_stat(struct methods *methods, struct row *row);
 int open_ns(struct methods *methods, struct row *row);
 void read_schedstat(struct methods *methods, struct row *row);

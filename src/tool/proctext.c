@@ -27,8 +27,8 @@ static const char *after(const char *line, const char *key) {
   return strncmp(line, key, length) == 0 ? line + length : NULL;
 }
 
-/* Returns the next line, or NULL. Ignores a last line without a newline, which
- * may have been cut off within a number. */
+/* Returns the next line, or NULL. Ignores a last line without a newline,
+ * because a number in that line may have been cut. */
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
   return end != NULL && strchr(end + 1, '\n') != NULL ? end + 1 : NULL;
@@ -42,7 +42,7 @@ static const char *first_line(const char *text) {
  * /proc/timer_list
  */
 
-/* The lines of interest for one core. */
+/* The lines of a core that are read. */
 enum timer_list_field {
   TICK_STOPPED,
   IDLE_ENTRYTIME,
@@ -108,7 +108,7 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
                  : -1;
       part = (struct timer_list_core){0};
     }
-    /* The tick devices, which follow the cores, have no such lines. */
+    /* Tick devices, which follow the cores, have no such lines. */
     parse_timer_list_field(line, &part);
     if (core >= 0 && has_now)
       idle_ns[core] = timer_list_idle(&part, now);

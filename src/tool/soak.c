@@ -23,7 +23,7 @@ struct soak_options {
 
 static const struct argument arguments[] = {
     ARGUMENT(struct soak_options, force, 'f', "force", ARGUMENT_FLAG, NULL,
-             "run on an isolated core, too"),
+             "also run on an isolated core"),
     ARGUMENT_JSON(struct soak_options),
 };
 

@@ -23,6 +23,7 @@
 #define SHOW_S 0.5
 #define COUNT_DEFAULT 2000
 
+/* NULL, 0 or NAN: not given. */
 struct wake_arguments {
   const char *method, *source, *csv, *from, *unit, *include, *exclude, *plot;
   uint64_t count;
@@ -97,26 +98,21 @@ static const struct argument arguments[] = {
 static int read_points(struct wake_points *points, const char *path,
                        const struct wake_arguments *options) {
   char why[WAKE_WHY_SIZE];
-  struct wake_filter include, exclude;
   struct wake_csv_options csv = {.us_per_unit = 0};
   if (options->unit != NULL)
     csv.us_per_unit = strcmp(options->unit, "ns") == 0 ? 0.001 : 1;
-  if (options->include != NULL) {
-    if (wake_filter_parse(&include, options->include, why) != 0)
-      return say_usage(COMMAND, "--include: %s", why);
-    csv.include = &include;
-  }
-  if (options->exclude != NULL) {
-    if (wake_filter_parse(&exclude, options->exclude, why) != 0)
-      return say_usage(COMMAND, "--exclude: %s", why);
-    csv.exclude = &exclude;
-  }
+  if (options->include != NULL &&
+      wake_filter_parse(&csv.include, options->include, why) != 0)
+    return say_usage(COMMAND, "--include: %s", why);
+  if (options->exclude != NULL &&
+      wake_filter_parse(&csv.exclude, options->exclude, why) != 0)
+    return say_usage(COMMAND, "--exclude: %s", why);
   return wake_csv_read(points, path, &csv, why) == 0
              ? TOOL_OK
              : say_failure(COMMAND, "%s", why);
 }
 
-/* Returns 0 or a negative errno. */
+/* Returns 0 if the file can be written, or a negative errno. */
 static int try_output(const char *path) {
   struct stat status;
   if (stat(path, &status) == 0)
@@ -129,8 +125,8 @@ static int try_output(const char *path) {
   return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-/* Called before a measurement, which must not end without a place for its
- * results. */
+/* Called before a measurement, so that no results are lost because they cannot
+ * be written. */
 static int check_outputs(const struct wake_arguments *options) {
   const struct {
     const char *option, *path;
@@ -161,10 +157,10 @@ static int write_run(const struct wake_run *run,
                                      .seconds = run->seconds};
   int status = options->json ? wake_write_json(stdout, run)
                              : wake_write_text(stdout, run);
-  if (status == 0 && !options->json && !has_histogram && run->points->len > 0)
-    status = wake_write_histogram(stdout, run->points, 0);
   if (status != 0)
     return say_failure(COMMAND, "%s", strerror(-status));
+  if (!options->json && !has_histogram && run->points->len > 0)
+    wake_write_histogram(stdout, run->points, 0);
   if (flush_output(COMMAND) != 0)
     return TOOL_FAILURE;
   if (options->csv != NULL &&
@@ -227,8 +223,8 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for a while. Returns false if the measurement is complete or was
- * stopped. */
+/* Measures for some seconds. Returns false once the measurement has ended;
+ * `why` is not empty if it has failed. */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
   uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -263,9 +259,9 @@ static int table(FILE *out, const void *figures, struct window window) {
           wake_source_name(measurement->run.status.source),
           measurement->run.points->len, (unsigned long long)options->count,
           measurement->run.seconds, options->seconds);
-  return measurement->run.points->len == 0
-             ? 0
-             : wake_write_histogram(out, measurement->run.points, window.width);
+  if (measurement->run.points->len > 0)
+    wake_write_histogram(out, measurement->run.points, window.width);
+  return 0;
 }
 
 static const struct live_face face = {
@@ -304,8 +300,8 @@ static bool is_wanted(const struct wake_arguments *wanted,
          (method == WAKE_BPF_TIMER && strcmp(wanted->source, "bpf") == 0);
 }
 
-/* Opens the first method that is wanted and works. Returns nonzero, after a
- * message, if there is no such method. */
+/* Opens the first method that is wanted and works. Returns nonzero, after an
+ * error message, if none works. */
 static int open_collector(struct wake_collect **collect,
                           struct wake_collect_options *options,
                           const struct wake_arguments *wanted) {
@@ -356,8 +352,8 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* Returns the last core that is not isolated, because earlier cores are busier
- * on most machines, or -1 after a message. */
+/* Returns the last core that is not isolated, because on most machines the
+ * first cores are the busiest, or -1 after an error message. */
 static int find_core(void) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
@@ -383,46 +379,86 @@ static bool is_core(const char *word) {
   return end != word && *end == '\0' && core >= 0 && core < CORES_MAX;
 }
 
-static int compare_words(int words, char **files,
-                         const struct wake_arguments *options) {
-  if (words != 2)
-    return say_usage(COMMAND, "--compare takes two files");
-  if (options->from != NULL || options->csv != NULL || options->plot != NULL ||
-      options->json)
-    return say_usage(COMMAND, "--from, --csv, --plot and --json cannot be "
-                              "used with --compare");
-  return compare_files(files, options);
+static int measure_word(int words, char **word,
+                        const struct wake_arguments *options) {
+  if (options->method != NULL && options->source != NULL &&
+      strcmp(options->method, "user") == 0)
+    return say_usage(COMMAND, "--source cannot be used with --method user");
+  if (words > 1)
+    return say_usage(COMMAND, "only one core can be measured at a time");
+  if (words == 1 && !is_core(*word))
+    return say_usage(COMMAND, "'%s' is not a core", *word);
+  int core = words == 1 ? atoi(*word) : find_core();
+  return core < 0 ? TOOL_FAILURE : measure_core(core, options);
+}
+
+/* ---------------------------------------------------------------------------
+ * The command
+ */
+
+enum use { MEASURE, FROM, COMPARE };
+
+/* The options that each use of the command takes, by their letters. */
+static const struct {
+  const char *letters, *if_other;
+} uses[] = {
+    [MEASURE] = {"msntdpoPj", "works only with --from and --compare"},
+    [FROM] = {"fuIEoPj", "has no effect with --from; leave it out"},
+    [COMPARE] = {"cuIE", "has no effect with --compare; leave it out"},
+};
+
+static bool is_given(const struct argument *argument,
+                     const struct wake_arguments *options) {
+  const char *value = (const char *)options + argument->offset;
+  switch (argument->type) {
+  case ARGUMENT_TEXT:
+    return *(const char *const *)value != NULL;
+  case ARGUMENT_NUMBER:
+    return !isnan(*(const double *)value);
+  case ARGUMENT_WHOLE:
+    return *(const uint64_t *)value != 0;
+  default:
+    return *(const bool *)value;
+  }
+}
+
+static int check_options(enum use use, const struct wake_arguments *options) {
+  for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+    if (is_given(&arguments[i], options) &&
+        strchr(uses[use].letters, arguments[i].letter) == NULL)
+      return say_usage(COMMAND, "--%s %s", arguments[i].name,
+                       uses[use].if_other);
+  return TOOL_OK;
+}
+
+static double or_default(double value, double otherwise) {
+  return isnan(value) ? otherwise : value;
 }
 
 static int wake_main(int argc, char **argv) {
-  struct wake_arguments options = {.seconds = 60, .distance_us = 4000};
+  struct wake_arguments options = {
+      .seconds = NAN, .distance_us = NAN, .pause_ms = NAN};
   int status = arguments_read(&wake_command, argc, argv, &options);
   if (status >= 0)
     return status;
   int words = argc - optind;
+  enum use use = options.compare        ? COMPARE
+                 : options.from != NULL ? FROM
+                                        : MEASURE;
+  if (check_options(use, &options) != TOOL_OK)
+    return TOOL_USAGE;
   stop_catch();
-  if (options.compare)
-    return compare_words(words, argv + optind, &options);
-  if (options.from != NULL && options.count != 0)
-    return say_usage(COMMAND, "--count cannot be used with --from");
-  if (options.from != NULL)
+  if (use == COMPARE)
+    return words == 2 ? compare_files(argv + optind, &options)
+                      : say_usage(COMMAND, "--compare takes two files");
+  if (use == FROM)
     return words == 0 ? show_file(&options)
                       : say_usage(COMMAND, "--from cannot be used with a core");
-  if (options.method != NULL && options.source != NULL &&
-      strcmp(options.method, "user") == 0)
-    return say_usage(COMMAND, "--source cannot be used with --method user");
-  if (options.unit != NULL || options.include != NULL ||
-      options.exclude != NULL)
-    return say_usage(COMMAND, "--unit, --include and --exclude work only with "
-                              "--from and --compare");
-  if (words > 1)
-    return say_usage(COMMAND, "only one core can be measured at a time");
-  if (words == 1 && !is_core(argv[optind]))
-    return say_usage(COMMAND, "'%s' is not a core", argv[optind]);
-  int core = words == 1 ? atoi(argv[optind]) : find_core();
-  if (options.count == 0)
-    options.count = COUNT_DEFAULT;
-  return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
+  options.count = options.count > 0 ? options.count : COUNT_DEFAULT;
+  options.seconds = or_default(options.seconds, 60);
+  options.distance_us = or_default(options.distance_us, 4000);
+  options.pause_ms = or_default(options.pause_ms, 0);
+  return measure_word(words, argv + optind, &options);
 }
 
 const struct command wake_command = {
@@ -435,8 +471,7 @@ const struct command wake_command = {
         "CORE, takes the last core that is not isolated. Interrupts "
         "the core some 500 times a second. --from and --compare show "
         "datapoints of earlier measurements, including those of wult. Ctrl-C "
-        "ends a "
-        "measurement and shows the result.",
+        "ends a measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
     .words_max = 2,

@@ -1,4 +1,4 @@
-/* wake: the output of `percore wake`. */
+/* wake: what `percore wake` prints. */
 #ifndef PERCORE_TOOL_WAKE_H
 #define PERCORE_TOOL_WAKE_H
 
@@ -11,7 +11,8 @@
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
-  int core;         /* of a measurement, as all that follows */
+  /* The rest describes a measurement. */
+  int core;
   const char *method;
   double seconds;
   struct wake_collect_status status;
@@ -20,31 +21,33 @@ struct wake_run {
 /* True if a datapoint has this idle state. */
 bool wake_state_has(const struct wake_points *points, int state);
 
-/* Returns the main metric: the wake latency if it was measured. */
+/* Returns the first of WakeLatency, IntrLatency and UserLatency that was
+ * measured. */
 enum wake_metric wake_main_metric(const struct wake_points *points);
 
 /* Prints where the datapoints come from, what was dropped and why, and a table
  * for each idle state. Returns 0 or -ENOMEM. */
 int wake_write_text(FILE *out, const struct wake_run *run);
 
-/* Prints a histogram with a bar for each range of latencies; the width of the
- * ranges doubles with every second range. width is the terminal's, in columns;
- * 0 means 80. Returns 0 or -ENOMEM. */
-int wake_write_histogram(FILE *out, const struct wake_points *points,
-                         int width);
+/* Prints a histogram with a bar for each range of latencies. Every second range
+ * is twice as wide. width is the terminal's, in columns; 0 means 80. */
+void wake_write_histogram(FILE *out, const struct wake_points *points,
+                          int width);
 
-/* Prints the figures of two runs side by side, and how each figure changed. */
+/* Prints the figures of two runs side by side, and how each figure changed.
+ * Returns 0 or -ENOMEM. */
 int wake_write_comparison(FILE *out, const struct wake_run *a,
                           const struct wake_run *b);
 
+/* Returns 0 or -ENOMEM. */
 int wake_write_json(FILE *out, const struct wake_run *run);
 
 /* True if gnuplot is in PATH. */
 bool wake_can_plot(void);
 
-/* Plots a histogram, a cumulative histogram, and latency over SilentTime into
- * an SVG file with gnuplot. Returns the exit status, after an error message on
- * failure. */
+/* Has gnuplot draw a histogram, a cumulative histogram, and latency over
+ * SilentTime into an SVG file. Returns the exit status, after an error message
+ * on failure. */
 int wake_plot(const char *path, const struct wake_run *run);
 
 #endif

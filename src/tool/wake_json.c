@@ -6,21 +6,11 @@
 
 static void put_summary(struct json *json, const struct wake_summary *summary,
                         enum wake_metric metric) {
-  static const char *const percentiles[WAKE_PERCENTILES] = {
-      "p99", "p99_9", "p99_99", "p99_999"};
   json_open_object(json, NULL);
   json_text(json, "metric", wake_metric_name(metric));
   json_unsigned(json, "count", summary->count);
-  json_number(json, "min_us", summary->min);
-  json_number(json, "mean_us", summary->mean);
-  json_number(json, "median_us", summary->median);
-  json_number(json, "stddev_us", summary->stddev);
-  json_number(json, "max_us", summary->max);
-  for (size_t i = 0; i < WAKE_PERCENTILES; i++) {
-    char key[16];
-    snprintf(key, sizeof(key), "%s_us", percentiles[i]);
-    json_number(json, key, summary->percentile[i]);
-  }
+  for (size_t i = 0; i < WAKE_FIGURES; i++)
+    json_number(json, wake_figures[i].key, wake_figure(summary, i));
   json_close_object(json);
 }
 

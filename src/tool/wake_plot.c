@@ -3,18 +3,16 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define COMMAND "wake"
-/* Points at most, because an SVG has an element for each. */
+/* The most points that are plotted, because an SVG has an element for each. */
 #define SCATTER_MAX 20000
-#define CUMULATIVE 1000 /* in steps */
+#define CUMULATIVE 1000 /* steps of the cumulative histogram */
 
-/* In gnuplot, a quote within single quotes is doubled. */
+/* gnuplot takes two quotes within single quotes as one. */
 static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
   for (; *text != '\0'; text++) {
@@ -25,12 +23,9 @@ static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
 }
 
-static int compare(const void *a, const void *b) {
-  float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
-/* Returns true if there is anything to plot as points. */
+/* Returns true if a datapoint has a SilentTime, so that there is a scatter
+ * plot.
+ */
 static bool put_data(FILE *plot, const struct wake_points *points,
                      enum wake_metric metric, const float *sorted, size_t len) {
   fputs("$sorted << EOD\n", plot);
@@ -57,7 +52,7 @@ static bool put_data(FILE *plot, const struct wake_points *points,
   return has_scatter;
 }
 
-/* `above` datapoints are beyond the end of the axis. */
+/* The axis ends at `to`; `above` datapoints are beyond it. */
 static void put_plots(FILE *plot, enum wake_metric metric, double from,
                       double to, size_t above, bool has_scatter) {
   const char *name = wake_metric_name(metric);
@@ -84,16 +79,7 @@ static void put_plots(FILE *plot, enum wake_metric metric, double from,
 }
 
 bool wake_can_plot(void) {
-  const char *path = getenv("PATH");
-  while (path != NULL && *path != '\0') {
-    char file[PATH_MAX];
-    size_t length = strcspn(path, ":");
-    int size = snprintf(file, sizeof(file), "%.*s/gnuplot", (int)length, path);
-    if ((size_t)size < sizeof(file) && access(file, X_OK) == 0)
-      return true;
-    path += length + (path[length] == ':');
-  }
-  return false;
+  return system("command -v gnuplot >/dev/null") == 0;
 }
 
 /* Such as "core 1, method thread, source bpf, C6: 2000 datapoints". */
@@ -128,15 +114,15 @@ int wake_plot(const char *path, const struct wake_run *run) {
                                : "there are no datapoints to plot%.0s",
                        strerror(errno));
   }
-  qsort(numbers, len, sizeof(*numbers), compare);
+  wake_sort_numbers(numbers, len);
   fputs("set terminal svg size 900,1200 background 'white'\nset output ", plot);
   put_quoted(plot, path);
   fputs("\nset multiplot layout 3,1 title ", plot);
   put_title(plot, run, len);
   fputs(" noenhanced\nset grid\nset key off\n", plot);
   bool has_scatter = put_data(plot, points, metric, numbers, len);
-  /* A wider range for a few outliers would put all other datapoints in one bar.
-   */
+  /* An axis that reached to the last outliers would squeeze all other
+   * datapoints into one bar. */
   double from = (double)numbers[0];
   double to = (double)numbers[(size_t)((double)(len - 1) * 0.999)];
   double end = to + fmax((to - from) / 100, 1e-3);

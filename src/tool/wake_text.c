@@ -4,20 +4,18 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
-/* Idle times that differ by more than this factor are not comparable. */
-#define RATES_APART 2
+/* If median idle times differ by more than this factor, so do latencies. */
+#define IDLE_TIMES_APART 2
 
-static void put_number(FILE *out, int width, double value) {
+static void put_number(FILE *out, double value) {
   char text[CELL];
   number_text(text, sizeof(text), "%.2f", value);
-  fprintf(out, " %*s", width, text);
+  fprintf(out, " %12s", text);
 }
 
 bool wake_state_has(const struct wake_points *points, int state) {
@@ -42,8 +40,8 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
-/* True if both counts agree within 0.5 %, or within the idle states at both
- * ends of the measurement. */
+/* True if the two counts of idle states differ by at most 0.5 %, or by the idle
+ * states at the two ends of the measurement. */
 static bool agrees(const struct wake_collect_status *status) {
   return fabs((double)status->idles - (double)status->usage) <=
          fmax(0.005 * (double)status->usage, 2);
@@ -84,36 +82,18 @@ static void write_head(FILE *out, const struct wake_run *run) {
   else if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
             (unsigned long long)status->idles, (long long)status->usage,
-            agrees(status) ? ""
-                           : ": events were missed, do not trust the figures");
+            agrees(status)
+                ? ""
+                : ": events were missed, so the figures are unreliable");
   else if (status->source != WAKE_NONE)
-    fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
+    fputs(status->is_offline
+              ? "unchecked: the core went offline; measure it again\n"
+              : "unchecked: this core has no cpuidle driver to compare with\n",
+          out);
 }
 
-/* One line per figure and one column per metric; figures and metrics that are
- * unknown are left out. */
-static const struct {
-  const char *name;
-  size_t offset; /* of a double in struct wake_summary */
-} figures[] = {
-    {"min", offsetof(struct wake_summary, min)},
-    {"mean", offsetof(struct wake_summary, mean)},
-    {"median", offsetof(struct wake_summary, median)},
-    {"stddev", offsetof(struct wake_summary, stddev)},
-    {"99 %", offsetof(struct wake_summary, percentile[0])},
-    {"99.9 %", offsetof(struct wake_summary, percentile[1])},
-    {"99.99 %", offsetof(struct wake_summary, percentile[2])},
-    {"99.999 %", offsetof(struct wake_summary, percentile[3])},
-    {"max", offsetof(struct wake_summary, max)},
-};
-#define FIGURES (sizeof(figures) / sizeof(figures[0]))
-
-static double figure_of(const struct wake_summary *summary, size_t figure) {
-  double value;
-  memcpy(&value, (const char *)summary + figures[figure].offset, sizeof(value));
-  return value;
-}
-
+/* The table of a state has a line per figure and a column per metric. Figures
+ * and metrics that are unknown are left out. */
 static void write_titles(FILE *out,
                          const struct wake_summary summaries[WAKE_METRICS]) {
   fprintf(out, "  %-9s", "us");
@@ -132,13 +112,13 @@ static void write_figure(FILE *out,
                          size_t figure) {
   bool is_known = false;
   for (int metric = 0; metric < WAKE_METRICS; metric++)
-    is_known |= !isnan(figure_of(&summaries[metric], figure));
+    is_known |= !isnan(wake_figure(&summaries[metric], figure));
   if (!is_known)
     return;
-  fprintf(out, "  %-9s", figures[figure].name);
+  fprintf(out, "  %-9s", wake_figures[figure].name);
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (summaries[metric].count > 0)
-      put_number(out, 12, figure_of(&summaries[metric], figure));
+      put_number(out, wake_figure(&summaries[metric], figure));
   fputc('\n', out);
 }
 
@@ -150,7 +130,7 @@ static int write_state(FILE *out, const struct wake_points *points, int state) {
       return -ENOMEM;
   fprintf(out, "%s\n", points->states[state]);
   write_titles(out, summaries);
-  for (size_t figure = 0; figure < FIGURES; figure++)
+  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
     write_figure(out, summaries, figure);
   return 0;
 }
@@ -179,22 +159,21 @@ static double bucket_from(int bucket) {
   return bucket == 0 ? 0 : exp2((bucket - 1) / 2.0);
 }
 
-int wake_write_histogram(FILE *out, const struct wake_points *points,
-                         int width) {
+void wake_write_histogram(FILE *out, const struct wake_points *points,
+                          int width) {
   enum wake_metric metric = wake_main_metric(points);
-  size_t counts[BUCKETS] = {0}, most = 0, len;
-  float *numbers;
-  if (wake_numbers(&numbers, &len, points, WAKE_ALL_STATES, metric) != 0)
-    return -ENOMEM;
+  size_t counts[BUCKETS] = {0}, most = 0;
   int first = BUCKETS, last = -1;
-  for (size_t i = 0; i < len; i++) {
-    int bucket = bucket_of((double)numbers[i]);
+  for (size_t i = 0; i < points->len; i++) {
+    double us = (double)points->list[i].us[metric];
+    if (isnan(us))
+      continue;
+    int bucket = bucket_of(us);
     counts[bucket]++;
     most = counts[bucket] > most ? counts[bucket] : most;
     first = bucket < first ? bucket : first;
     last = bucket > last ? bucket : last;
   }
-  free(numbers);
   fprintf(out, "%s, us\n", wake_metric_name(metric));
   int room = (width > 0 ? width : 80) - 30;
   room = room < 10 ? 10 : room > BAR_MAX ? BAR_MAX : room;
@@ -206,28 +185,22 @@ int wake_write_histogram(FILE *out, const struct wake_points *points,
     fprintf(out, "%9.1f to %-8.1f %7zu %s\n", bucket_from(bucket),
             bucket_from(bucket + 1), counts[bucket], bar);
   }
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------
  * Two runs
  */
 
-static int find_state(const struct wake_points *points, const char *name) {
-  for (size_t i = 0; i < points->states_len; i++)
-    if (strcmp(points->states[i], name) == 0)
-      return (int)i;
-  return -1;
-}
-
-static void put_change(FILE *out, const char *figure, double a, double b) {
+static void put_change(FILE *out, size_t figure, const struct wake_summary *x,
+                       const struct wake_summary *y) {
+  double a = wake_figure(x, figure), b = wake_figure(y, figure);
   char change[CELL];
   if (isnan(a) || isnan(b))
     return;
   number_text(change, sizeof(change), "%+.1f", a > 0 ? 100 * (b / a - 1) : NAN);
-  fprintf(out, "  %-9s", figure);
-  put_number(out, 12, a);
-  put_number(out, 12, b);
+  fprintf(out, "  %-9s", wake_figures[figure].name);
+  put_number(out, a);
+  put_number(out, b);
   fprintf(out, " %9s\n", change);
 }
 
@@ -242,21 +215,20 @@ static int compare_metric(FILE *out, const struct wake_points *a, int state_a,
     return 0;
   fprintf(out, "%s, %s\n  %-9s %12s %12s %9s\n", a->states[state_a],
           wake_metric_name(metric), "us", "A", "B", "change %");
-  for (size_t figure = 0; figure < FIGURES; figure++)
-    put_change(out, figures[figure].name, figure_of(&x, figure),
-               figure_of(&y, figure));
+  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
+    put_change(out, figure, &x, &y);
   return 0;
 }
 
-/* Latency depends on how long the core was idle before, so runs with different
- * rates of events are not comparable. */
-static int warn_of_rates(FILE *out, const struct wake_points *a,
-                         const struct wake_points *b) {
+/* Latency depends on how long the core was idle before. */
+static int warn_of_idle_times(FILE *out, const struct wake_points *a,
+                              const struct wake_points *b) {
   struct wake_summary x, y;
   if (wake_summarize(&x, a, WAKE_ALL_STATES, WAKE_SILENT_TIME) != 0 ||
       wake_summarize(&y, b, WAKE_ALL_STATES, WAKE_SILENT_TIME) != 0)
     return -ENOMEM;
-  if (x.median > RATES_APART * y.median || y.median > RATES_APART * x.median)
+  if (x.median > IDLE_TIMES_APART * y.median ||
+      y.median > IDLE_TIMES_APART * x.median)
     fprintf(out,
             "The cores were idle for different times before the events (median "
             "SilentTime\n%.0f and %.0f us), which alone changes the "
@@ -270,7 +242,8 @@ static void name_missing(FILE *out, const char *where,
                          const struct wake_points *others) {
   for (size_t s = 0; s < points->states_len; s++)
     if (wake_state_has(points, (int)s) &&
-        !wake_state_has(others, find_state(others, points->states[s])))
+        !wake_state_has(others,
+                        wake_points_find_state(others, points->states[s])))
       fprintf(out, "%s only in %s\n", points->states[s], where);
 }
 
@@ -278,15 +251,15 @@ int wake_write_comparison(FILE *out, const struct wake_run *a,
                           const struct wake_run *b) {
   fprintf(out, "A %s: %zu datapoints\nB %s: %zu datapoints\n", a->file,
           a->points->len, b->file, b->points->len);
-  int status = warn_of_rates(out, a->points, b->points);
+  int status = warn_of_idle_times(out, a->points, b->points);
   name_missing(out, "A", a->points, b->points);
   name_missing(out, "B", b->points, a->points);
   for (size_t s = 0; s < a->points->states_len; s++) {
-    int other = find_state(b->points, a->points->states[s]);
-    for (int metric = 0; metric < WAKE_METRICS && status == 0; metric++)
-      if (other >= 0)
-        status = compare_metric(out, a->points, (int)s, b->points, other,
-                                (enum wake_metric)metric);
+    int other = wake_points_find_state(b->points, a->points->states[s]);
+    for (int metric = 0; other >= 0 && metric < WAKE_METRICS && status == 0;
+         metric++)
+      status = compare_metric(out, a->points, (int)s, b->points, other,
+                              (enum wake_metric)metric);
   }
   return status;
 }

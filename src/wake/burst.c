@@ -16,7 +16,7 @@
 #define DISTANCE_MIN_NS 1000 /* as in percore wake */
 #define DISTANCE_MAX_NS 4000000
 #define POLL_NS (NS_PER_S / 50)
-#define LATE_NS (NS_PER_S / 10) /* a grace period; then probes are given up */
+#define LATE_NS (NS_PER_S / 10) /* wait this long for probes that are late */
 #define LEAVE_NS (NS_PER_S / 1000)
 
 _Static_assert(WAKE_BURST_PROBES_MAX < WAKE_EVENTS, "events would be lost");
@@ -81,7 +81,8 @@ void wake_burst_end(struct wake_burst *burst) {
   wake_programs_detach(&burst->programs);
 }
 
-/* Keeps the address of the timer, which is the same in every burst. */
+/* Clears everything but the address of the timer, which is the same in every
+ * burst. */
 static void reset(struct wake_probe *probe) {
   probe->steps = (struct wake_steps){.timer = probe->steps.timer};
   probe->head = probe->armed = 0;
@@ -117,8 +118,8 @@ static bool is_done(const struct wake_burst *burst) {
 }
 
 /* First sleeps for as long as the probes take on average, because this thread
- * would disturb the core if it woke there. When time is up, the timer finds
- * that its core is no longer measured and does not start again. */
+ * would disturb the core if it woke up there. When time is up, the timer finds
+ * that its core is no longer measured and is not armed again. */
 static int wait_for_probes(const struct wake_burst *burst) {
   uint64_t begin = now_ns(), probes = burst->options.probes;
   uint64_t until = begin + probes * DISTANCE_MAX_NS + LATE_NS;
@@ -132,8 +133,8 @@ static int wait_for_probes(const struct wake_burst *burst) {
   return going ? 0 : -EINTR;
 }
 
-/* Waits, because programs may still be running; they end within microseconds.
- */
+/* Waits until programs that still run on the core have ended, which takes only
+ * microseconds. */
 static void leave_core(const struct wake_burst *burst) {
   __atomic_store_n(&burst->programs.probe->core, NO_CORE, __ATOMIC_SEQ_CST);
   wait(burst, LEAVE_NS);
@@ -152,6 +153,10 @@ int wake_burst_probe(struct wake_burst *burst, int core,
   if (status == 0)
     status = wait_for_probes(burst);
   int64_t after = wake_core_usage(core);
+  if (status == 0 && !wake_core_is_online(core)) {
+    snprintf(why, WAKE_WHY_SIZE, "it went offline");
+    status = -ENODEV;
+  }
   leave_core(burst);
   *result =
       (struct wake_burst_result){.armed = probe->armed,

@@ -1,5 +1,6 @@
-/* burst: measures cores one after another, each for a moment, with a BPF timer.
- * The programs are loaded once and attached only during a burst. */
+/* burst: probes cores one after another. A probe is a BPF timer that expires up
+ * to 4 ms after it was armed. The BPF programs are loaded once, and attached
+ * only during a burst. */
 #ifndef PERCORE_WAKE_BURST_H
 #define PERCORE_WAKE_BURST_H
 
@@ -17,31 +18,32 @@ struct wake_burst_options {
 
 struct wake_burst;
 
-/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. -ENODEV: cpuidle has
- * no driver, so nothing could be checked. */
+/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. Returns -ENODEV if
+ * cpuidle has no driver, because then no result could be checked. */
 int wake_burst_open(struct wake_burst **burst,
                     const struct wake_burst_options *options,
                     char why[WAKE_WHY_SIZE]);
 void wake_burst_close(struct wake_burst *burst); /* NULL is ignored */
 
-/* Attaches the programs. The burst lasts at most duration_ns; probes that
- * remain are skipped. */
+/* Attaches the programs. Probes that duration_ns leaves no time for are
+ * skipped.
+ */
 int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
                      char why[WAKE_WHY_SIZE]);
 void wake_burst_end(struct wake_burst *burst);
 
-/* What one core did. */
+/* The result of probing one core. */
 struct wake_burst_result {
-  uint64_t armed;                  /* probes */
+  uint64_t armed;                  /* how many probes */
   const struct wake_event *events; /* valid until the next call */
   size_t events_len;
-  uint64_t idles; /* idle states entered, as the programs saw them */
-  int64_t usage;  /* the same, counted by cpuidle; negative: not counted */
+  uint64_t idles; /* how many idle states the programs saw the core enter */
+  int64_t usage;  /* the same according to cpuidle; negative if unknown */
 };
 
 /* Probes a core. A thread runs on the core for a moment to start the timer.
- * -ETIME: the burst has lasted long enough; -EINTR: `wait` returned false. Any
- * other error concerns this core alone. */
+ * Returns -ETIME if the time of the burst is over, and -EINTR if `wait`
+ * returned false. Any other error concerns this core alone. */
 int wake_burst_probe(struct wake_burst *burst, int core,
                      struct wake_burst_result *result, char why[WAKE_WHY_SIZE]);
 

@@ -27,7 +27,7 @@ static enum verdict verdict_of(const struct wake_classifier *classifier,
                                int state) {
   double on = (double)classifier->on[state] + 1;
   double off = (double)classifier->off[state] + 1;
-  if (strcmp(classifier->points->states[state], "POLL") == 0 ||
+  if (strcmp(classifier->points.states[state], "POLL") == 0 ||
       on / off > WAKE_MAJORITY)
     return ON;
   return off / on > WAKE_MAJORITY ? OFF : UNDECIDED;
@@ -36,7 +36,7 @@ static enum verdict verdict_of(const struct wake_classifier *classifier,
 static int settle(struct wake_classifier *classifier,
                   const struct wake_point *point, enum verdict verdict) {
   if (point->interrupts_off == (verdict == OFF))
-    return wake_points_add(classifier->points, point);
+    return wake_points_add(&classifier->points, point);
   classifier->drops[WAKE_DROP_MINORITY]++;
   return 0;
 }
@@ -63,7 +63,9 @@ static float us(uint64_t later, uint64_t earlier) {
 }
 
 int wake_classify(struct wake_classifier *classifier,
-                  const struct wake_event *event, int state, float user_us) {
+                  const struct wake_event *event, float user_us) {
+  uint32_t last = (uint32_t)classifier->states_len - 1;
+  int state = classifier->states[event->state < last ? event->state : last];
   bool off = event->interrupts_off != 0;
   if (event->ltime <= event->tbi || event->ltime >= event->tai ||
       event->ltime >= event->tintr || off != (event->tai < event->tintr)) {
@@ -86,12 +88,4 @@ int wake_classify(struct wake_classifier *classifier,
     return wake_points_add(&classifier->held, &point);
   int status = before == now ? 0 : release(classifier, state, now);
   return status == 0 ? settle(classifier, &point, now) : status;
-}
-
-size_t wake_classifier_held(const struct wake_classifier *classifier) {
-  return classifier->held.len;
-}
-
-void wake_classifier_free(struct wake_classifier *classifier) {
-  wake_points_free(&classifier->held);
 }

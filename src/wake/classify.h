@@ -1,17 +1,19 @@
-/* classify: decides which events are datapoints. An idle state has interrupts
- * on if most of its events say so; the other events are dropped. */
+/* classify: turns events into datapoints. Whether an idle state has interrupts
+ * on or off is decided by the majority of its events; the others are dropped.
+ */
 #ifndef PERCORE_WAKE_CLASSIFY_H
 #define PERCORE_WAKE_CLASSIFY_H
 
 #include "steps.h"
 #include "wake.h"
 
-/* One order of wake and interrupt must be this many times as frequent as the
- * other, as in wult. Until then, the state's datapoints are held back. */
+/* A majority is this many times as large as the minority, as in wult. The
+ * datapoints of a state without a majority are held back. */
 #define WAKE_MAJORITY 100
 
 enum {
-  WAKE_DROP_ORDER = WAKE_DROPS_BY_STEPS, /* not TBI < LTime < TAI and TIntr */
+  WAKE_DROP_ORDER = WAKE_DROPS_BY_STEPS, /* LTime is not after TBI, or not
+                                            before TAI and TIntr */
   WAKE_DROP_MINORITY, /* interrupts on in a state with interrupts off, or the
                          reverse */
   WAKE_DROPS
@@ -22,22 +24,19 @@ const char *wake_drop_name(int reason);
 /* Such as "the core was not idle when the timer expired; ...". */
 const char *wake_drop_help(int reason);
 
+/* Zero it, and let wake_core_states fill in the idle states. */
 struct wake_classifier {
-  struct wake_points *points; /* owned by the caller */
-  struct wake_points held;
-  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];
+  struct wake_points points;   /* the datapoints */
+  struct wake_points held;     /* datapoints held back */
+  int states[WAKE_STATES_MAX]; /* indexes into points.states, in the kernel's
+                                  order */
+  int states_len;              /* at least 1 */
+  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX]; /* events of each state */
   uint64_t drops[WAKE_DROPS];
 };
 
-/* Takes an event; `state` is the number of its idle state in points->states.
- * user_us: NAN if unknown. Returns 0 or -ENOMEM. */
+/* Takes an event. user_us is its UserLatency, or NAN. Returns 0 or -ENOMEM. */
 int wake_classify(struct wake_classifier *classifier,
-                  const struct wake_event *event, int state, float user_us);
-
-/* The number of datapoints held back, because it is not yet clear whether their
- * state has interrupts on. */
-size_t wake_classifier_held(const struct wake_classifier *classifier);
-
-void wake_classifier_free(struct wake_classifier *classifier);
+                  const struct wake_event *event, float user_us);
 
 #endif

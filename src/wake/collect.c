@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAITS 4096    /* waits of the thread kept for a late reader */
-#define MATCH_NS 1000 /* the kernel's LTime is later by the timer slack */
+#define WAITS 4096    /* waits of the thread that are kept until collected */
+#define MATCH_NS 1000 /* the kernel adds the timer slack to LTime */
 
 /* One wait of the thread. */
 struct wait {
@@ -28,16 +28,13 @@ struct wait {
 
 struct wake_collect {
   struct wake_collect_options options;
-  struct wake_points points;
   struct wake_classifier classifier;
   enum wake_source source;
   struct wake_programs programs;       /* of WAKE_BPF */
   struct wake_tracepoints tracepoints; /* of WAKE_PERF */
-  struct wake_probe *probe; /* the programs' or ours; NULL for WAKE_NONE */
-  uint64_t tail;            /* events taken */
+  struct wake_probe *probe;            /* NULL for WAKE_NONE */
+  uint64_t tail;                       /* events taken */
   uint64_t overrun;
-  int states[WAKE_STATES_MAX]; /* numbers in points.states */
-  int states_len;
   int64_t usage_before;
   bool has_thread;
   pthread_t thread;
@@ -75,9 +72,9 @@ static void sleep_ns(int flags, uint64_t ns) {
   clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL);
 }
 
-/* The BPF programs learn the address of our timer when it starts, so is_armed
- * may be set before that. The reader of the tracepoints recognizes a pause by
- * its relative time. */
+/* is_armed may be set before the timer starts, because the BPF programs ignore
+ * other timers. The reader of the tracepoints needs no is_armed: it recognizes
+ * a pause by its relative time. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;
@@ -116,12 +113,20 @@ static int start_thread(struct wake_collect *collect) {
   return -status;
 }
 
+/* Skips waits that newer waits have overwritten. Returns how many. */
+static uint64_t skip_overwritten_waits(struct wake_collect *collect,
+                                       uint64_t len) {
+  uint64_t taken = collect->waits_taken;
+  if (len > WAITS && taken < len - WAITS)
+    collect->waits_taken = len - WAITS;
+  return collect->waits_taken - taken;
+}
+
 /* Returns the UserLatency of an event, or NAN. Waits are in the same order as
  * events. */
 static float user_us(struct wake_collect *collect, uint64_t ltime) {
   uint64_t len = atomic_load(&collect->waits_len);
-  if (len > WAITS && collect->waits_taken < len - WAITS)
-    collect->waits_taken = len - WAITS;
+  skip_overwritten_waits(collect, len);
   for (uint64_t i = collect->waits_taken; i < len; i++) {
     const struct wait *wait = &collect->waits[i % WAITS];
     if (wait->ltime > ltime)
@@ -246,9 +251,9 @@ int wake_collect_open(struct wake_collect **result,
   }
   collect->options = *options;
   collect->source = WAKE_NONE;
-  collect->classifier.points = &collect->points;
-  collect->states_len =
-      wake_core_states(options->core, &collect->points, collect->states);
+  struct wake_classifier *classifier = &collect->classifier;
+  classifier->states_len =
+      wake_core_states(options->core, &classifier->points, classifier->states);
   int status = options->method == WAKE_USER ? 0 : load(collect, why);
   read_tracepoints(collect);
   collect->usage_before = wake_core_usage(options->core);
@@ -264,28 +269,26 @@ int wake_collect_open(struct wake_collect **result,
   return 0;
 }
 
-/* WAKE_USER: the thread's waits are the only datapoints; their idle state is
- * unknown. */
+/* With WAKE_USER, each wait of the thread is a datapoint of an unknown idle
+ * state. */
 static int take_waits(struct wake_collect *collect) {
+  struct wake_points *points = &collect->classifier.points;
   uint64_t len = atomic_load(&collect->waits_len);
   int status = 0;
-  if (len > WAITS && collect->waits_taken < len - WAITS) {
-    collect->overrun += len - WAITS - collect->waits_taken;
-    collect->waits_taken = len - WAITS;
-  }
-  int state = wake_points_state(&collect->points, "unknown", 7);
+  collect->overrun += skip_overwritten_waits(collect, len);
+  int state = wake_points_state(points, "unknown");
   for (; status == 0 && collect->waits_taken < len; collect->waits_taken++) {
     const struct wait *wait = &collect->waits[collect->waits_taken % WAITS];
     struct wake_point point = {
         .us = {NAN, NAN, (float)((double)(wait->end - wait->ltime) / 1e3), NAN},
         .distance_us = NAN,
         .state = (uint8_t)(state < 0 ? 0 : state)};
-    status = wake_points_add(&collect->points, &point);
+    status = wake_points_add(points, &point);
   }
   return status;
 }
 
-/* True if the programs may have overwritten the event with a newer one. */
+/* True if a newer event may have overwritten this one. */
 static bool is_overwritten(const struct wake_probe *probe, uint64_t event) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event is read first */
   uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_RELAXED);
@@ -306,12 +309,9 @@ static int take_events(struct wake_collect *collect) {
       collect->overrun++;
       continue;
     }
-    int number = event.state < (uint32_t)collect->states_len
-                     ? (int)event.state
-                     : collect->states_len - 1;
-    status = wake_classify(
-        &collect->classifier, &event, collect->states[number],
-        collect->has_thread ? user_us(collect, event.ltime) : NAN);
+    status = wake_classify(&collect->classifier, &event,
+                           collect->has_thread ? user_us(collect, event.ltime)
+                                               : NAN);
   }
   return status;
 }
@@ -327,7 +327,7 @@ int wake_collect_poll(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
 
 const struct wake_points *
 wake_collect_points(const struct wake_collect *collect) {
-  return &collect->points;
+  return &collect->classifier.points;
 }
 
 void wake_collect_status(struct wake_collect *collect,
@@ -338,7 +338,8 @@ void wake_collect_status(struct wake_collect *collect,
   *status = (struct wake_collect_status){
       .source = collect->source,
       .overrun = collect->overrun + collect->tracepoints.lost,
-      .held = wake_classifier_held(&collect->classifier),
+      .held = collect->classifier.held.len,
+      .is_offline = !wake_core_is_online(collect->options.core),
       .usage = usage < 0 ? -1 : usage - collect->usage_before};
   memcpy(status->drops, collect->classifier.drops, sizeof(status->drops));
   status->armed = probe != NULL && collect->options.method == WAKE_BPF_TIMER
@@ -366,7 +367,7 @@ void wake_collect_close(struct wake_collect *collect) {
     wake_tracepoints_close(&collect->tracepoints);
     free(collect->probe);
   }
-  wake_classifier_free(&collect->classifier);
-  wake_points_free(&collect->points);
+  wake_points_free(&collect->classifier.held);
+  wake_points_free(&collect->classifier.points);
   free(collect);
 }

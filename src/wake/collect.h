@@ -11,12 +11,12 @@ enum wake_method {
   WAKE_USER       /* a thread alone; measures UserLatency only */
 };
 
-/* How the events in the kernel are seen. */
+/* What observes the events in the kernel. */
 enum wake_source {
-  WAKE_BEST, /* the first of these that works */
+  WAKE_BEST, /* BPF programs or, if they cannot be loaded, perf */
   WAKE_BPF,  /* BPF programs; WAKE_BPF_TIMER needs them */
   WAKE_PERF, /* perf samples of tracepoints */
-  WAKE_NONE  /* not at all: WAKE_USER */
+  WAKE_NONE  /* nothing: WAKE_USER */
 };
 
 /* Such as "bpf-timer". */
@@ -29,20 +29,20 @@ struct wake_collect_options {
   enum wake_method method;
   enum wake_source source;                   /* ignored by WAKE_USER */
   uint64_t distance_min_ns, distance_max_ns; /* from arming to LTime */
-  uint64_t pause_ns;                         /* between two events */
+  uint64_t pause_ns; /* from an event until the next is armed */
 };
 
 struct wake_collect;
 
 /* Starts measuring. WAKE_USER needs no rights, WAKE_BPF needs CAP_BPF and
- * CAP_PERFMON, WAKE_PERF needs CAP_PERFMON and a readable tracefs. -EINVAL for
- * WAKE_BPF_TIMER: the kernel has no BPF timers. */
+ * CAP_PERFMON, WAKE_PERF needs CAP_PERFMON and a readable tracefs. Returns
+ * -EINVAL for WAKE_BPF_TIMER if the kernel has no BPF timers. */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WAKE_WHY_SIZE]);
 
 /* Collects the events since the last call. Call it at least ten times a second.
- * Returns 0, or a negative errno with `why`. */
+ */
 int wake_collect_poll(struct wake_collect *collect, char why[WAKE_WHY_SIZE]);
 
 struct wake_collect_status {
@@ -51,8 +51,9 @@ struct wake_collect_status {
   uint64_t overrun; /* events lost because they were collected too late */
   size_t held;      /* datapoints held back, see classify.h */
   enum wake_source source;
-  uint64_t idles; /* idle states entered, as the source saw them */
-  int64_t usage;  /* the same, counted by cpuidle; -1: no cpuidle driver */
+  bool is_offline; /* the core has gone offline */
+  uint64_t idles;  /* how many idle states the source saw the core enter */
+  int64_t usage;   /* the same according to cpuidle; -1 if unknown */
 };
 
 /* The datapoints so far, owned by the collector. */

@@ -11,19 +11,20 @@
 #include <string.h>
 #include <time.h>
 
-#define CPUIDLE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s"
-#define CORES 8192   /* a kernel has at most this many */
-#define PATIENCE_S 2 /* longer than real-time threads may keep others out */
+#define PATIENCE_S 2 /* longer than real-time throttling keeps others out */
 #define LOOK_NS (NS_PER_S / 20)
 
+/* Room for the 8192 cores that a kernel may have. */
+typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
+
 /* ---------------------------------------------------------------------------
- * cpuidle
+ * What sysfs says about a core
  */
 
-static bool read_cpuidle(int core, int state, const char *what, char *text,
-                         size_t size) {
+/* Reads the first line of a file in the directory of a core. */
+static bool read_line(int core, const char *name, char *text, size_t size) {
   char path[128];
-  snprintf(path, sizeof(path), CPUIDLE, core, state, what);
+  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", core, name);
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return false;
@@ -31,6 +32,19 @@ static bool read_cpuidle(int core, int state, const char *what, char *text,
   fclose(file);
   text[read ? strcspn(text, "\n") : 0] = '\0';
   return read;
+}
+
+static bool read_cpuidle(int core, int state, const char *name, char *text,
+                         size_t size) {
+  char path[64];
+  snprintf(path, sizeof(path), "cpuidle/state%d/%s", state, name);
+  return read_line(core, path, text, size);
+}
+
+bool wake_core_is_online(int core) {
+  char text[8];
+  /* Cores that cannot go offline have no such file. */
+  return !read_line(core, "online", text, sizeof(text)) || text[0] != '0';
 }
 
 int64_t wake_core_usage(int core) {
@@ -49,9 +63,9 @@ int wake_core_states(int core, struct wake_points *points,
   int len = 0;
   while (len < WAKE_STATES_MAX - 1 &&
          read_cpuidle(core, len, "name", name, sizeof(name)))
-    states[len++] = wake_points_state(points, name, strlen(name));
+    states[len++] = wake_points_state(points, name);
   if (len == 0)
-    states[len++] = wake_points_state(points, "idle", 4);
+    states[len++] = wake_points_state(points, "idle");
   return len;
 }
 
@@ -73,15 +87,17 @@ static void *run_errand(void *argument) {
   return NULL;
 }
 
-/* Starts a thread that runs on these cores only and handles none of the host
+/* Starts a thread that runs on the core only and handles none of the host
  * program's signals. Returns 0 or a negative errno. */
-static int start_pinned(pthread_t *thread, size_t size, const cpu_set_t *cores,
-                        struct errand *errand) {
+static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   pthread_attr_t attributes;
   sigset_t all, before;
+  cores_t cores;
+  CPU_ZERO_S(sizeof(cores), cores);
+  CPU_SET_S((size_t)core, sizeof(cores), cores);
   sigfillset(&all);
   pthread_attr_init(&attributes);
-  int status = pthread_attr_setaffinity_np(&attributes, size, cores);
+  int status = pthread_attr_setaffinity_np(&attributes, sizeof(cores), cores);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   if (status == 0)
     status = pthread_create(thread, &attributes, run_errand, errand);
@@ -90,7 +106,7 @@ static int start_pinned(pthread_t *thread, size_t size, const cpu_set_t *cores,
   return -status;
 }
 
-/* Joins the thread. If it has not got the core in time, lets it end on another
+/* Joins the thread. If it does not get the core in time, lets it end on another
  * core. */
 static int await(pthread_t thread, int core, struct errand *errand,
                  bool (*goes_on)(void *context)) {
@@ -109,14 +125,12 @@ static int await(pthread_t thread, int core, struct errand *errand,
   return going ? -ETIMEDOUT : -EINTR;
 }
 
-static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
-                       bool (*goes_on)(void *context),
-                       char why[WAKE_WHY_SIZE]) {
-  size_t size = CPU_ALLOC_SIZE(CORES);
+int wake_core_run(int core, int (*run)(void *context),
+                  bool (*goes_on)(void *context), void *context,
+                  char why[WAKE_WHY_SIZE]) {
+  struct errand errand = {.run = run, .context = context};
   pthread_t thread;
-  CPU_ZERO_S(size, cores);
-  CPU_SET_S((size_t)core, size, cores);
-  int status = start_pinned(&thread, size, cores, errand);
+  int status = start_pinned(&thread, core, &errand);
   if (status != 0) {
     snprintf(why, WAKE_WHY_SIZE,
              "cannot run on core %d: %s; choose a core listed in "
@@ -127,7 +141,7 @@ static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
                                : strerror(-status));
     return status;
   }
-  status = await(thread, core, errand, goes_on);
+  status = await(thread, core, &errand, goes_on);
   if (status == -ETIMEDOUT)
     snprintf(
         why, WAKE_WHY_SIZE,
@@ -136,27 +150,9 @@ static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
   return status;
 }
 
-int wake_core_run(int core, int (*run)(void *context),
-                  bool (*goes_on)(void *context), void *context,
-                  char why[WAKE_WHY_SIZE]) {
-  struct errand errand = {.run = run, .context = context};
-  cpu_set_t *cores = CPU_ALLOC(CORES);
-  if (cores == NULL) {
-    snprintf(why, WAKE_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
-  int status = run_on_core(core, cores, &errand, goes_on, why);
-  CPU_FREE(cores);
-  return status;
-}
-
 void wake_core_leave(int core, pthread_t thread) {
-  size_t size = CPU_ALLOC_SIZE(CORES);
-  cpu_set_t *cores = CPU_ALLOC(CORES);
-  if (cores == NULL)
-    return;
-  memset(cores, 0xff, size);
-  CPU_CLR_S((size_t)core, size, cores);
-  pthread_setaffinity_np(thread, size, cores);
-  CPU_FREE(cores);
+  cores_t cores;
+  memset(cores, 0xff, sizeof(cores));
+  CPU_CLR_S((size_t)core, sizeof(cores), cores);
+  pthread_setaffinity_np(thread, sizeof(cores), cores);
 }

@@ -1,5 +1,5 @@
-/* core: the idle states of a core as cpuidle counts them, and how to run on a
- * core. */
+/* core: the idle states of a core according to cpuidle, and functions that run
+ * on a core. */
 #ifndef PERCORE_WAKE_CORE_H
 #define PERCORE_WAKE_CORE_H
 
@@ -7,26 +7,29 @@
 
 #include <pthread.h>
 
-/* Stores the number in `points` of each idle state of the core, in the kernel's
- * order, and returns how many idle states there are. Without a cpuidle driver
- * the kernel has a single idle state, called "idle" here. */
+/* Adds the idle states of the core to `points`, stores their indexes in the
+ * kernel's order, and returns how many there are. Without a cpuidle driver the
+ * kernel has a single idle state, called "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 
-/* How many idle states the core has entered since boot; -1: cpuidle has no
- * driver for it. */
+/* Returns how many idle states the core has entered since boot, or -1 if
+ * cpuidle has no driver for the core or the core is offline. */
 int64_t wake_core_usage(int core);
 
-/* Runs `run` in a thread on the core, and returns its status. Writes to `why`
- * only if it did not run there. -ETIMEDOUT: the core was never free. -EINTR:
- * the core was not free before goes_on returned false. goes_on is called again
- * and again, and may be NULL. */
+/* False if the core, which exists, is offline. */
+bool wake_core_is_online(int core);
+
+/* Calls run(context) in a thread on the core, and returns its status. If the
+ * thread does not get the core, writes the reason to `why` and returns
+ * -ETIMEDOUT after two seconds, or -EINTR as soon as goes_on(context) returns
+ * false. goes_on may be NULL. */
 int wake_core_run(int core, int (*run)(void *context),
                   bool (*goes_on)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);
 
-/* Moves a thread from the core to others, so that it can end even if it never
- * gets the core. */
+/* Allows a thread to run on all other cores instead, so that it can end even
+ * if other threads keep the core busy. */
 void wake_core_leave(int core, pthread_t thread);
 
 #endif

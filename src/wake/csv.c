@@ -23,8 +23,8 @@ static const char *known_name(int known) {
                               : others[known - WAKE_METRICS];
 }
 
-/* wult's other columns that hold numbers, except shares in percent. Unknown
- * columns may hold anything. */
+/* Columns of wult that percore does not use but that must hold numbers, besides
+ * those whose names end with %. Other columns may hold anything. */
 static const char *const numbers[] = {"WakeLatencyRaw",
                                       "IntrLatencyRaw",
                                       "CPUFreq",
@@ -45,20 +45,21 @@ struct reading {
   const struct wake_csv_options *options;
   double us_per_unit;
   char line[LINE_MAX_BYTES];
-  size_t number; /* number of the line */
-  char *values[COLUMNS_MAX];
+  size_t line_number;
   size_t columns;
-  int known[KNOWN];            /* position of each known column, or NO_COLUMN */
-  bool is_number[COLUMNS_MAX]; /* of columns that are not known */
-  int include[WAKE_COMPARISONS_MAX],
-      exclude[WAKE_COMPARISONS_MAX]; /* columns */
+  char *values[COLUMNS_MAX];   /* of the line */
+  double numbers[COLUMNS_MAX]; /* of the line, where is_number; NAN if empty */
+  bool is_number[COLUMNS_MAX]; /* the column must hold numbers */
+  int known[KNOWN];            /* index of each known column, or NO_COLUMN */
+  /* Indexes of the columns that the filters use. */
+  int include[WAKE_COMPARISONS_MAX], exclude[WAKE_COMPARISONS_MAX];
   char *why;
 };
 
 __attribute__((format(printf, 2, 3))) static int fail(struct reading *reading,
                                                       const char *format, ...) {
   int length = snprintf(reading->why, WAKE_WHY_SIZE,
-                        "%.200s:%zu: ", reading->path, reading->number);
+                        "%.200s:%zu: ", reading->path, reading->line_number);
   va_list list;
   va_start(list, format);
   vsnprintf(reading->why + length, WAKE_WHY_SIZE - (size_t)length, format,
@@ -75,7 +76,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reading *reading,
 static int next_line(struct reading *reading) {
   size_t length = 0;
   int c;
-  reading->number++;
+  reading->line_number++;
   while ((c = getc_unlocked(reading->file)) != EOF && c != '\n') {
     if (c == '\0')
       return fail(reading, "binary data: a NUL byte");
@@ -92,8 +93,8 @@ static int next_line(struct reading *reading) {
   return c != EOF || length > 0;
 }
 
-/* Cuts the line at its commas. Returns the number of values, at most one more
- * than fit. */
+/* Cuts the line at its commas. Returns the number of values; if there are too
+ * many, returns COLUMNS_MAX. */
 static size_t split(struct reading *reading) {
   size_t len = 0;
   for (char *at = reading->line; at != NULL && len < COLUMNS_MAX;) {
@@ -110,6 +111,11 @@ static bool is_printable(const char *text) {
     if ((unsigned char)*text < ' ' || (unsigned char)*text >= 0x7f)
       return false;
   return true;
+}
+
+/* A value as it appears in messages. */
+static const char *shown(const char *value) {
+  return is_printable(value) ? value : "(binary)";
 }
 
 /* ---------------------------------------------------------------------------
@@ -130,7 +136,7 @@ static int find_columns(struct reading *reading) {
   for (size_t i = 0; i < reading->columns; i++) {
     const char *name = reading->values[i];
     if (!is_printable(name))
-      return fail(reading, "the names of its columns are not text");
+      return fail(reading, "the names of the columns are not text");
     reading->is_number[i] = is_number_column(name);
     for (int known = 0; known < KNOWN; known++) {
       if (strcmp(name, known_name(known)) != 0)
@@ -138,6 +144,7 @@ static int find_columns(struct reading *reading) {
       if (reading->known[known] != NO_COLUMN)
         return fail(reading, "two columns are named %s", name);
       reading->known[known] = (int)i;
+      reading->is_number[i] = known != INTR_OFF && known != STATE;
     }
   }
   if (reading->known[WAKE_LATENCY] == NO_COLUMN &&
@@ -148,16 +155,9 @@ static int find_columns(struct reading *reading) {
   return 0;
 }
 
-static bool holds_numbers(const struct reading *reading, int column) {
-  bool found = reading->is_number[column] || reading->known[DISTANCE] == column;
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    found |= reading->known[metric] == column;
-  return found;
-}
-
 static int find_filter_columns(struct reading *reading,
                                const struct wake_filter *filter, int *columns) {
-  for (size_t f = 0; filter != NULL && f < filter->len; f++) {
+  for (size_t f = 0; f < filter->len; f++) {
     columns[f] = NO_COLUMN;
     for (size_t i = 0; i < reading->columns; i++)
       if (strcmp(reading->values[i], filter->list[f].column) == 0)
@@ -165,7 +165,7 @@ static int find_filter_columns(struct reading *reading,
     if (columns[f] == NO_COLUMN)
       return fail(reading, "the file has no column %s to filter by",
                   filter->list[f].column);
-    if (!filter->list[f].is_number && holds_numbers(reading, columns[f]))
+    if (!filter->list[f].is_number && reading->is_number[columns[f]])
       return fail(
           reading,
           "%s is a number, but '%s' is not; only 'and' joins comparisons",
@@ -185,11 +185,12 @@ static int read_header(struct reading *reading) {
     return fail(reading, "the file has more than %d columns", COLUMNS_MAX - 1);
   status = find_columns(reading);
   if (status == 0)
-    status = find_filter_columns(reading, reading->options->include,
+    status = find_filter_columns(reading, &reading->options->include,
                                  reading->include);
-  return status != 0 ? status
-                     : find_filter_columns(reading, reading->options->exclude,
-                                           reading->exclude);
+  if (status == 0)
+    status = find_filter_columns(reading, &reading->options->exclude,
+                                 reading->exclude);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -201,36 +202,34 @@ static const char *value_of(const struct reading *reading, int known) {
   return column == NO_COLUMN ? NULL : reading->values[column];
 }
 
-static bool to_number(float *number, const char *text) {
-  char *end;
-  *number = strtof(text, &end);
-  return end != text && *end == '\0' && isfinite(*number);
+static int refuse_number(struct reading *reading, size_t column) {
+  const char *value = shown(reading->values[column]);
+  for (int known = 0; known < KNOWN; known++)
+    if (reading->known[known] == (int)column)
+      return fail(reading, "%s is '%.40s', not a number", known_name(known),
+                  value);
+  return fail(reading, "column %zu is '%.40s', not a number", column + 1,
+              value);
 }
 
-/* Values that only filters use, but that show whether a line is damaged. */
-static int check_numbers(struct reading *reading) {
-  float unused;
-  for (size_t i = 0; i < reading->columns; i++)
+/* Also checks numbers that only filters use, because a bad number is a sign of
+ * a damaged line. */
+static int read_numbers(struct reading *reading) {
+  for (size_t i = 0; i < reading->columns; i++) {
+    reading->numbers[i] = NAN;
     if (reading->is_number[i] && reading->values[i][0] != '\0' &&
-        !to_number(&unused, reading->values[i]))
-      return fail(reading, "column %zu is '%.40s', not a number", i + 1,
-                  is_printable(reading->values[i]) ? reading->values[i]
-                                                   : "(binary)");
+        !wake_to_number(&reading->numbers[i], reading->values[i]))
+      return refuse_number(reading, i);
+  }
   return 0;
 }
 
-/* NAN if the line has no such value. */
-static int read_us(struct reading *reading, int known, float *us) {
-  const char *text = value_of(reading, known);
-  *us = NAN;
-  if (text == NULL || text[0] == '\0')
-    return 0;
-  float value;
-  if (!to_number(&value, text))
-    return fail(reading, "%s is '%.40s', not a number", known_name(known),
-                is_printable(text) ? text : "(binary)");
-  *us = (float)((double)value * reading->us_per_unit);
-  return 0;
+/* Returns NAN if the line has no such value. */
+static float us_of(const struct reading *reading, int known) {
+  int column = reading->known[known];
+  return column == NO_COLUMN
+             ? NAN
+             : (float)(reading->numbers[column] * reading->us_per_unit);
 }
 
 static int read_flag(struct reading *reading, bool *interrupts_off,
@@ -241,8 +240,7 @@ static int read_flag(struct reading *reading, bool *interrupts_off,
     return 0;
   bool off = strcmp(text, "True") == 0 || strcmp(text, "1") == 0;
   if (!off && strcmp(text, "False") != 0 && strcmp(text, "0") != 0)
-    return fail(reading, "IntrOff is '%.40s', not True or False",
-                is_printable(text) ? text : "(binary)");
+    return fail(reading, "IntrOff is '%.40s', not True or False", shown(text));
   *interrupts_off = off;
   return 0;
 }
@@ -254,7 +252,7 @@ static int read_state(struct reading *reading, struct wake_points *points,
     text = "unknown";
   if (!is_printable(text))
     return fail(reading, "ReqCState is not text");
-  int state = wake_points_state(points, text, strlen(text));
+  int state = wake_points_state(points, text);
   if (state < 0)
     return fail(reading,
                 "ReqCState '%.40s' is too long, or there are more than %d",
@@ -273,10 +271,9 @@ static bool holds(const struct reading *reading,
 
 static bool is_taken(const struct reading *reading) {
   const struct wake_csv_options *options = reading->options;
-  return (options->include == NULL ||
-          holds(reading, options->include, reading->include)) &&
-         (options->exclude == NULL ||
-          !holds(reading, options->exclude, reading->exclude));
+  return holds(reading, &options->include, reading->include) &&
+         (options->exclude.len == 0 ||
+          !holds(reading, &options->exclude, reading->exclude));
 }
 
 static int read_point(struct reading *reading, struct wake_points *points) {
@@ -285,11 +282,7 @@ static int read_point(struct reading *reading, struct wake_points *points) {
     return fail(reading, "the line has %zu values, but there are %zu columns",
                 columns, reading->columns);
   struct wake_point point;
-  int status = read_us(reading, DISTANCE, &point.distance_us);
-  for (int metric = 0; status == 0 && metric < WAKE_METRICS; metric++)
-    status = read_us(reading, metric, &point.us[metric]);
-  if (status == 0)
-    status = check_numbers(reading);
+  int status = read_numbers(reading);
   if (status == 0)
     status = read_state(reading, points, &point.state);
   if (status == 0)
@@ -297,6 +290,9 @@ static int read_point(struct reading *reading, struct wake_points *points) {
         read_flag(reading, &point.interrupts_off, points->states[point.state]);
   if (status != 0 || !is_taken(reading))
     return status;
+  point.distance_us = us_of(reading, DISTANCE);
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    point.us[metric] = us_of(reading, metric);
   if (!point.interrupts_off)
     point.us[WAKE_LATENCY] = NAN;
   return wake_points_add(points, &point) == 0 ? 0
@@ -326,7 +322,7 @@ static bool read_version(FILE *file, char *version, size_t size) {
   return false;
 }
 
-/* Files from 2020 and before contain integers in nanoseconds. */
+/* Files from before 2021 contain integers in nanoseconds. */
 static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
   char info[4096], version[32] = "";
   path_beside(info, sizeof(info), path, "info.yml");
@@ -356,7 +352,8 @@ static int none_matches(const struct reading *reading,
   size_t used = (size_t)snprintf(
       reading->why, WAKE_WHY_SIZE,
       "%.200s: none of %zu datapoints matches; idle states in this file:",
-      reading->path, reading->number - 2); /* neither the header nor the end */
+      reading->path,
+      reading->line_number - 2); /* less the header and the end */
   for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
     used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
                              s > 0 ? "," : "", points->states[s]);
@@ -382,29 +379,28 @@ int wake_csv_read(struct wake_points *points, const char *path,
     snprintf(inside, sizeof(inside), "%s/datapoints.csv", path);
     path = inside;
   }
+  FILE *file = fopen(path, "re");
+  if (file == NULL) {
+    int error = errno;
+    snprintf(why, WAKE_WHY_SIZE, "%.200s: %s", path, strerror(error));
+    return -error;
+  }
   struct reading *reading = calloc(1, sizeof(*reading));
   int result = -ENOMEM;
-  FILE *file = NULL;
   if (reading == NULL) {
     snprintf(why, WAKE_WHY_SIZE, "out of memory");
-  } else if ((file = fopen(path, "re")) == NULL) {
-    result = -errno;
-    snprintf(why, WAKE_WHY_SIZE, "%.200s: %s", path, strerror(errno));
   } else {
-    *reading = (struct reading){
-        .path = path,
-        .file = file,
-        .options = options,
-        .us_per_unit = options->us_per_unit == 0 ? 1 : options->us_per_unit,
-        .why = why};
+    reading->path = path;
+    reading->file = file;
+    reading->options = options;
+    reading->us_per_unit = options->us_per_unit == 0 ? 1 : options->us_per_unit;
+    reading->why = why;
     result = read_all(reading, points);
-    if (result == 0 && options->us_per_unit == 0)
-      result = check_format(path, why);
   }
-  if (file != NULL)
-    fclose(file);
   free(reading);
-  return result;
+  fclose(file);
+  return result != 0 || options->us_per_unit != 0 ? result
+                                                  : check_format(path, why);
 }
 
 /* ---------------------------------------------------------------------------
@@ -418,24 +414,16 @@ static void write_us(FILE *file, float us) {
     fprintf(file, "%.3f,", (double)us);
 }
 
-static int close_written(FILE *file, const char *path,
-                         char why[WAKE_WHY_SIZE]) {
-  bool failed = (ferror(file) != 0) | (fclose(file) != 0);
-  if (!failed)
-    return 0;
+static int cannot_write(const char *path, char why[WAKE_WHY_SIZE]) {
   snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s", path,
            strerror(errno));
   return -EIO;
 }
 
-static int open_written(FILE **file, const char *path,
-                        char why[WAKE_WHY_SIZE]) {
-  *file = fopen(path, "we");
-  if (*file != NULL)
-    return 0;
-  snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s", path,
-           strerror(errno));
-  return -errno;
+static int close_written(FILE *file, const char *path,
+                         char why[WAKE_WHY_SIZE]) {
+  bool failed = (ferror(file) != 0) | (fclose(file) != 0);
+  return failed ? cannot_write(path, why) : 0;
 }
 
 /* wult allows letters, digits and -.,_~ in a report's ID. */
@@ -450,7 +438,7 @@ static void write_report_id(FILE *file, const struct wake_csv_info *info,
           day);
 }
 
-/* The device is what woke the core. Its resolution is in nanoseconds. */
+/* wult's "device" is what woke the core; its resolution is in nanoseconds. */
 static void write_measurement(FILE *file, const struct wake_csv_info *info) {
   char date[32], day[32];
   struct timespec resolution;
@@ -472,10 +460,9 @@ static void write_measurement(FILE *file, const struct wake_csv_info *info) {
 int wake_csv_write(const struct wake_points *points, const char *path,
                    const struct wake_csv_info *info, char why[WAKE_WHY_SIZE]) {
   char beside[4096];
-  FILE *file;
-  int status = open_written(&file, path, why);
-  if (status != 0)
-    return status;
+  FILE *file = fopen(path, "we");
+  if (file == NULL)
+    return cannot_write(path, why);
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     fprintf(file, "%s,", wake_metric_name((enum wake_metric)metric));
   fputs("LDist,IntrOff,ReqCState\n", file);
@@ -487,11 +474,13 @@ int wake_csv_write(const struct wake_points *points, const char *path,
     fprintf(file, "%s,%s\n", point->interrupts_off ? "True" : "False",
             points->states[point->state]);
   }
-  if ((status = close_written(file, path, why)) != 0)
+  int status = close_written(file, path, why);
+  if (status != 0)
     return status;
   path_beside(beside, sizeof(beside), path, "info.yml");
-  if ((status = open_written(&file, beside, why)) != 0)
-    return status;
+  file = fopen(beside, "we");
+  if (file == NULL)
+    return cannot_write(beside, why);
   fprintf(file, "toolname: percore\ntoolver: %s\nformat_version: '%s'\n",
           info->version, WAKE_FORMAT_VERSION);
   if (info->method != NULL)

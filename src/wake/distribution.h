@@ -1,5 +1,5 @@
-/* distribution: counts latencies in buckets of bounded number, for percentiles
- * of any number of datapoints. */
+/* distribution: counts latencies in a fixed number of buckets, so that
+ * percentiles of any number of datapoints take the same memory. */
 #ifndef PERCORE_WAKE_DISTRIBUTION_H
 #define PERCORE_WAKE_DISTRIBUTION_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Each power of two has 64 buckets, so a percentile is wrong by at most 0.8 %.
- * Everything from 1.07 s up is in the last bucket. */
+ * The last bucket takes everything from 1.07 s up. */
 #define WAKE_DISTRIBUTION_SUB_BITS 6
 #define WAKE_DISTRIBUTION_BITS 30
 #define WAKE_DISTRIBUTION_BUCKETS                                              \
@@ -21,8 +21,8 @@ struct wake_distribution {
 
 void wake_distribution_add(struct wake_distribution *distribution, uint64_t ns);
 
-/* A percentile in ns, percent from 0 to 100; NAN unless at least 10 datapoints
- * are above it. */
+/* Returns a percentile in ns, or NAN if fewer than 10 datapoints are above it.
+ */
 double
 wake_distribution_percentile(const struct wake_distribution *distribution,
                              double percent);

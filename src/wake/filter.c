@@ -7,19 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNEQUAL (WAKE_LESS | WAKE_GREATER)
+
+/* "<=" is before "<", and ">=" before ">", because the first match counts. */
 static const struct {
   const char *text;
-  enum wake_operator comparison;
+  int accepted;
 } operators[] = {
-    /* longer operators first */
-    {"==", WAKE_EQUAL},         {"!=", WAKE_NOT_EQUAL},
-    {"<=", WAKE_LESS_OR_EQUAL}, {">=", WAKE_GREATER_OR_EQUAL},
-    {"<", WAKE_LESS},           {">", WAKE_GREATER},
+    {"==", WAKE_EQUAL},
+    {"!=", UNEQUAL},
+    {"<=", WAKE_LESS | WAKE_EQUAL},
+    {">=", WAKE_GREATER | WAKE_EQUAL},
+    {"<", WAKE_LESS},
+    {">", WAKE_GREATER},
 };
 #define OPERATORS (sizeof(operators) / sizeof(operators[0]))
 
-/* Takes the quotes off a value, or refuses a value that contains an operator,
- * as in "100 or SilentTime < 3". */
+/* Removes the quotes around a value. Refuses a value without quotes that
+ * contains an operator, as in "100 or SilentTime < 3". */
 static bool unquote(char *text) {
   size_t length = strlen(text);
   if (text[0] != '"' && text[0] != '\'')
@@ -31,8 +36,8 @@ static bool unquote(char *text) {
   return true;
 }
 
-/* Copies without the blanks at both ends. False if nothing is left, or if it
- * does not fit. */
+/* Copies text without the blanks at both ends. Returns false if nothing is left
+ * or the text does not fit. */
 static bool copy_trimmed(char *out, size_t size, const char *text,
                          size_t length) {
   while (length > 0 && isspace((unsigned char)text[length - 1]))
@@ -46,7 +51,7 @@ static bool copy_trimmed(char *out, size_t size, const char *text,
   return true;
 }
 
-static bool to_number(double *number, const char *text) {
+bool wake_to_number(double *number, const char *text) {
   char *end;
   *number = strtod(text, &end);
   return end != text && *end == '\0' && isfinite(*number);
@@ -60,14 +65,14 @@ static bool parse_one(struct wake_comparison *one, const char *text,
     if (strncmp(text + before, operators[i].text, operator_length) != 0)
       continue;
     size_t after = before + operator_length;
-    one->comparison = operators[i].comparison;
+    one->accepted = operators[i].accepted;
     if (after > length ||
         !copy_trimmed(one->column, sizeof(one->column), text, before) ||
         !copy_trimmed(one->text, sizeof(one->text), text + after,
                       length - after) ||
         !unquote(one->text))
       return false;
-    one->is_number = to_number(&one->number, one->text);
+    one->is_number = wake_to_number(&one->number, one->text);
     return true;
   }
   return false;
@@ -95,30 +100,13 @@ int wake_filter_parse(struct wake_filter *filter, const char *text,
   return -EINVAL;
 }
 
-static bool holds_for_number(enum wake_operator comparison, double a,
-                             double b) {
-  switch (comparison) {
-  case WAKE_EQUAL:
-    return a == b;
-  case WAKE_NOT_EQUAL:
-    return a != b;
-  case WAKE_LESS:
-    return a < b;
-  case WAKE_LESS_OR_EQUAL:
-    return a <= b;
-  case WAKE_GREATER:
-    return a > b;
-  default:
-    return a >= b;
-  }
-}
-
 bool wake_comparison_holds(const struct wake_comparison *comparison,
                            const char *value) {
-  double number;
-  if (comparison->is_number && to_number(&number, value))
-    return holds_for_number(comparison->comparison, number, comparison->number);
-  bool equal = strcmp(value, comparison->text) == 0;
-  return (comparison->comparison == WAKE_EQUAL && equal) ||
-         (comparison->comparison == WAKE_NOT_EQUAL && !equal);
+  double number, wanted = comparison->number;
+  if (comparison->is_number && wake_to_number(&number, value))
+    return (comparison->accepted & (number < wanted   ? WAKE_LESS
+                                    : number > wanted ? WAKE_GREATER
+                                                      : WAKE_EQUAL)) != 0;
+  return comparison->accepted ==
+         (strcmp(value, comparison->text) == 0 ? WAKE_EQUAL : UNEQUAL);
 }

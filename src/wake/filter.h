@@ -5,19 +5,15 @@
 
 #include "wake.h"
 
-enum wake_operator {
-  WAKE_EQUAL,
-  WAKE_NOT_EQUAL,
-  WAKE_LESS,
-  WAKE_LESS_OR_EQUAL,
-  WAKE_GREATER,
-  WAKE_GREATER_OR_EQUAL
-};
+/* Parses a finite number. Returns false if the text is anything else. */
+bool wake_to_number(double *number, const char *text);
 
-/* One comparison. */
+/* The possible results of comparing two values. */
+enum wake_order { WAKE_LESS = 1, WAKE_EQUAL = 2, WAKE_GREATER = 4 };
+
 struct wake_comparison {
   char column[64];
-  enum wake_operator comparison;
+  int accepted;   /* the results for which the comparison holds, or'ed */
   char text[64];  /* the value to compare with */
   bool is_number; /* text is a number */
   double number;
@@ -25,19 +21,21 @@ struct wake_comparison {
 
 #define WAKE_COMPARISONS_MAX 8
 
-/* Comparisons that must all hold. A filter without comparisons always holds. */
+/* Comparisons that must all hold. */
 struct wake_filter {
   struct wake_comparison list[WAKE_COMPARISONS_MAX];
   size_t len;
 };
 
-/* Parses COLUMN OPERATOR VALUE, and more of these after "and". The operators
- * are == != < <= > >=. A value may be in quotes. Returns 0 or -EINVAL. */
+/* Parses comparisons of the form COLUMN OPERATOR VALUE, joined by "and". The
+ * operators are == != < <= > >=. A value may be in quotes. Returns 0 or
+ * -EINVAL.
+ */
 int wake_filter_parse(struct wake_filter *filter, const char *text,
                       char why[WAKE_WHY_SIZE]);
 
-/* True if the comparison holds for a value of its column. For text, only == and
- * != can hold. */
+/* True if the comparison holds for a value of its column. If either is not a
+ * number, only == and != can hold. */
 bool wake_comparison_holds(const struct wake_comparison *comparison,
                            const char *value);
 

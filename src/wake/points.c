@@ -1,10 +1,8 @@
 #include "wake.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/array.h"
 
-#define CAPACITY_FIRST 1024
+#include <errno.h>
 
 const char *wake_metric_name(enum wake_metric metric) {
   static const char *const names[] = {
@@ -18,28 +16,28 @@ const char *wake_metric_name(enum wake_metric metric) {
 
 int wake_points_add(struct wake_points *points,
                     const struct wake_point *point) {
-  if (points->len == points->capacity) {
-    size_t capacity =
-        points->capacity == 0 ? CAPACITY_FIRST : 2 * points->capacity;
-    struct wake_point *list = realloc(points->list, capacity * sizeof(*list));
-    if (list == NULL)
-      return -ENOMEM;
-    points->list = list;
-    points->capacity = capacity;
-  }
+  if (!array_reserve(&points->list, points->len, &points->capacity,
+                     sizeof(*points->list)))
+    return -ENOMEM;
   points->list[points->len++] = *point;
   return 0;
 }
 
-int wake_points_state(struct wake_points *points, const char *name,
-                      size_t length) {
+int wake_points_find_state(const struct wake_points *points, const char *name) {
   for (size_t i = 0; i < points->states_len; i++)
-    if (strlen(points->states[i]) == length &&
-        memcmp(points->states[i], name, length) == 0)
+    if (strcmp(points->states[i], name) == 0)
       return (int)i;
-  if (points->states_len == WAKE_STATES_MAX || length >= WAKE_STATE_NAME_SIZE)
+  return -1;
+}
+
+int wake_points_state(struct wake_points *points, const char *name) {
+  int found = wake_points_find_state(points, name);
+  if (found >= 0)
+    return found;
+  if (points->states_len == WAKE_STATES_MAX ||
+      strlen(name) >= WAKE_STATE_NAME_SIZE)
     return -1;
-  memcpy(points->states[points->states_len], name, length);
+  strcpy(points->states[points->states_len], name);
   return (int)points->states_len++;
 }
 

@@ -1,11 +1,11 @@
-/* probe: the memory that the BPF programs and this process share by mmap, or
- * that the reader of the tracepoints fills in their place. */
+/* probe: the state of a measurement. The BPF programs share it with this
+ * process by mmap; without them, the reader of the tracepoints fills it. */
 #ifndef PERCORE_WAKE_PROBE_H
 #define PERCORE_WAKE_PROBE_H
 
 #include "steps.h"
 
-#define WAKE_EVENTS 2048 /* events kept for a late reader */
+#define WAKE_EVENTS 2048 /* how many events can wait to be collected */
 
 /* Offset of the expiry in the kernel's struct hrtimer, on 64-bit machines: the
  * struct begins with a timerqueue_node, which begins with an rb_node of three
@@ -20,12 +20,12 @@ struct wake_probe {
   uint32_t stop;
   uint64_t distance_min, distance_max; /* ns from arming to LTime */
   uint64_t pause;                      /* ns between two events; 0: none */
-  uint64_t armed_max; /* events after which the BPF timer stops */
-  /* Used by the programs only. */
+  uint64_t armed_max; /* the BPF timer stops after this many events */
+  /* The state of the programs. */
   uint32_t is_arming, is_paused;
   uint64_t armed;
   struct wake_steps steps;
-  uint64_t head; /* events published so far */
+  uint64_t head; /* how many events have been published */
   struct wake_event events[WAKE_EVENTS];
 };
 

@@ -59,7 +59,8 @@ int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
       [LINK_START] = {"hrtimer_start", bpf->progs.wake_start.prog_fd, false},
       {"hrtimer_expire_entry", bpf->progs.wake_expire.prog_fd, false},
       {"irq_handler_entry", bpf->progs.wake_interrupt.prog_fd, false},
-      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd, true}, /* x86 */
+      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd,
+       true}, /* only on x86 */
       {"cpu_idle", bpf->progs.wake_idle.prog_fd, false},
   };
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
@@ -127,8 +128,7 @@ int wake_programs_load(struct wake_programs *programs,
   return -ENOTSUP;
 }
 
-/* Never called, because no programs can be loaded. The same holds for
- * wake_programs_start_timer. */
+/* This and the following functions are never called without programs. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
   (void)programs, (void)finds_timer, (void)why;

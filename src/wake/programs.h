@@ -1,4 +1,4 @@
-/* programs: the BPF programs of wake.bpf.c in the kernel. */
+/* programs: loads the BPF programs of wake.bpf.c and attaches them. */
 #ifndef PERCORE_WAKE_PROGRAMS_H
 #define PERCORE_WAKE_PROGRAMS_H
 
@@ -9,26 +9,27 @@
 
 struct wake_programs {
   struct wake_probe *probe; /* shared with the programs */
-  int links[WAKE_LINKS];    /* attached tracepoints; -1: not attached */
+  int links[WAKE_LINKS];    /* attached tracepoints; -1 if not attached */
   struct wake_bpf *bpf;
 };
 
 /* Loads the programs, which do not run until they are attached. Loading needs
- * CAP_BPF and CAP_PERFMON. -ENOTSUP: percore was built without BPF. */
+ * CAP_BPF and CAP_PERFMON. Returns -ENOTSUP if percore was built without BPF.
+ */
 int wake_programs_load(struct wake_programs *programs, char why[WAKE_WHY_SIZE]);
 
-/* Attaches the programs to their tracepoints, which interrupts every core some
- * 15 times for each tracepoint. finds_timer: also attaches to the start of
- * timers, from which the programs learn the address of their timer. */
+/* Attaches the programs to their tracepoints. The kernel interrupts every core
+ * some 15 times for each tracepoint. With finds_timer, the programs also see
+ * timers start, and so learn the address of their own timer. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]);
-/* Call this once the address of the timer is known: the start of timers need no
- * longer be seen. */
+/* Call this once the address of the timer is known. It detaches the program
+ * that sees timers start. */
 void wake_programs_timer_is_found(struct wake_programs *programs);
 void wake_programs_detach(struct wake_programs *programs);
 
-/* Starts the BPF timer on this thread's core. -EINVAL: the kernel has no BPF
- * timers. */
+/* Starts the BPF timer on this thread's core. Returns -EINVAL if the kernel has
+ * no BPF timers. */
 int wake_programs_start_timer(struct wake_programs *programs);
 
 /* Detaches and unloads the programs. `programs` may be zeroed. */

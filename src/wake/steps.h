@@ -1,6 +1,6 @@
-/* steps: turns the events on one core into datapoints. The BPF programs and the
- * unit tests share these functions. Events of one core never interrupt one
- * another.
+/* steps: recognizes, in the stream of events on one core, how the core woke for
+ * a timer. BPF programs call these functions, and so does the reader of the
+ * tracepoints. An event of the core never interrupts the handling of another.
  *
  * With interrupts off, idle ends before the interrupt is taken:
  *
@@ -29,7 +29,7 @@ enum wake_drop {
                       struct hrtimer has another layout */
   WAKE_DROP_LOST,  /* the end of the idle state was not seen, or another event
                       was lost */
-  WAKE_DROP_NO_INTERRUPT, /* no entry of the interrupt was seen */
+  WAKE_DROP_NO_INTERRUPT, /* the entry of the interrupt was not seen */
   WAKE_DROPS_BY_STEPS
 };
 
@@ -41,16 +41,16 @@ struct wake_event {
 };
 
 struct wake_steps {
-  uint64_t tbi, tai, tintr; /* 0: not seen since idle began */
+  uint64_t tbi, tai, tintr; /* 0: not seen since the core became idle */
   uint32_t state;
-  uint32_t is_passive; /* uses any timer; if an interrupt expires several, the
-                          earliest */
+  uint32_t is_passive; /* uses every timer; of those that one interrupt expires,
+                          the earliest */
   uint64_t timer;      /* address of our timer; 0: unknown */
   uint64_t distance;   /* distance of the armed event */
   uint32_t is_armed;   /* if not, our timer only ends a pause */
   uint32_t is_pending; /* `event` waits for TAI, or for an earlier LTime */
   struct wake_event event;
-  uint64_t idles; /* idle states entered */
+  uint64_t idles; /* how many idle states the core has entered */
   uint64_t drops[WAKE_DROPS_BY_STEPS];
 };
 
@@ -91,7 +91,8 @@ static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
   return false;
 }
 
-/* Events were lost: nothing is known until the core is idle again. */
+/* Call this if events were lost. The next datapoint begins when the core
+ * becomes idle again. */
 static inline void wake_on_lost(struct wake_steps *steps) {
   if (steps->is_armed || steps->is_pending)
     wake_drop(steps, WAKE_DROP_LOST);

@@ -6,11 +6,32 @@
 
 #define BEYOND 10 /* datapoints needed above a percentile */
 
-const double wake_percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
+static const double percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
+
+#define FIGURE(member) offsetof(struct wake_summary, member)
+const struct wake_figure wake_figures[WAKE_FIGURES] = {
+    {"min", "min_us", FIGURE(min)},
+    {"mean", "mean_us", FIGURE(mean)},
+    {"median", "median_us", FIGURE(median)},
+    {"stddev", "stddev_us", FIGURE(stddev)},
+    {"99 %", "p99_us", FIGURE(percentile[0])},
+    {"99.9 %", "p99_9_us", FIGURE(percentile[1])},
+    {"99.99 %", "p99_99_us", FIGURE(percentile[2])},
+    {"99.999 %", "p99_999_us", FIGURE(percentile[3])},
+    {"max", "max_us", FIGURE(max)},
+};
+
+double wake_figure(const struct wake_summary *summary, size_t figure) {
+  return *(const double *)((const char *)summary + wake_figures[figure].offset);
+}
 
 static int compare(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
   return (x > y) - (x < y);
+}
+
+void wake_sort_numbers(float *numbers, size_t len) {
+  qsort(numbers, len, sizeof(*numbers), compare);
 }
 
 bool wake_percentile_is_known(size_t count, double percent) {
@@ -31,17 +52,11 @@ static double quantile(const float *sorted, size_t len, double fraction) {
 
 void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
                             size_t len) {
-  *summary = (struct wake_summary){.count = len,
-                                   .min = NAN,
-                                   .max = NAN,
-                                   .mean = NAN,
-                                   .median = NAN,
-                                   .stddev = NAN};
-  for (size_t i = 0; i < WAKE_PERCENTILES; i++)
-    summary->percentile[i] = NAN;
+  *summary =
+      (struct wake_summary){len, NAN, NAN, NAN, NAN, NAN, {NAN, NAN, NAN, NAN}};
   if (len == 0)
     return;
-  qsort(numbers, len, sizeof(*numbers), compare);
+  wake_sort_numbers(numbers, len);
   summary->min = (double)numbers[0];
   summary->max = (double)numbers[len - 1];
   summary->median = quantile(numbers, len, 0.5);
@@ -50,21 +65,12 @@ void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
     sum += (double)numbers[i];
   summary->mean = sum / (double)len;
   for (size_t i = 0; i < len; i++)
-    squares += ((double)numbers[i] - summary->mean) *
-               ((double)numbers[i] - summary->mean);
+    squares += pow((double)numbers[i] - summary->mean, 2);
   if (len > 1)
     summary->stddev = sqrt(squares / (double)(len - 1));
-  for (size_t i = 0; i < WAKE_PERCENTILES; i++) {
-    if (wake_percentile_is_known(len, wake_percentiles[i]))
-      summary->percentile[i] =
-          quantile(numbers, len, wake_percentiles[i] / 100);
-  }
-}
-
-static bool counts(const struct wake_point *point, int state,
-                   enum wake_metric metric) {
-  return (state == WAKE_ALL_STATES || point->state == state) &&
-         !isnan(point->us[metric]);
+  for (size_t i = 0; i < WAKE_PERCENTILES; i++)
+    if (wake_percentile_is_known(len, percentiles[i]))
+      summary->percentile[i] = quantile(numbers, len, percentiles[i] / 100);
 }
 
 int wake_numbers(float **numbers_out, size_t *len_out,
@@ -74,9 +80,12 @@ int wake_numbers(float **numbers_out, size_t *len_out,
   if (numbers == NULL)
     return -ENOMEM;
   size_t len = 0;
-  for (size_t i = 0; i < points->len; i++)
-    if (counts(&points->list[i], state, metric))
-      numbers[len++] = points->list[i].us[metric];
+  for (size_t i = 0; i < points->len; i++) {
+    const struct wake_point *point = &points->list[i];
+    if ((state == WAKE_ALL_STATES || point->state == state) &&
+        !isnan(point->us[metric]))
+      numbers[len++] = point->us[metric];
+  }
   *numbers_out = numbers;
   *len_out = len;
   return 0;

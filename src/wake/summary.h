@@ -7,20 +7,25 @@
 #define WAKE_PERCENTILES 4
 #define WAKE_ALL_STATES (-1)
 
-/* 99, 99.9, 99.99, 99.999. */
-extern const double wake_percentiles[WAKE_PERCENTILES];
-
 /* True if at least 10 of this many datapoints are above the percentile. */
 bool wake_percentile_is_known(size_t count, double percent);
 
-/* Microseconds; NAN: too few datapoints. */
+/* In microseconds. A figure is NAN if there are too few datapoints for it. */
 struct wake_summary {
   size_t count;
   double min, max, mean, median;
   double stddev; /* sample standard deviation, divided by n - 1 */
-  double percentile[WAKE_PERCENTILES]; /* linear interpolation; NAN unless at
-                                          least 10 datapoints are above */
+  /* 99, 99.9, 99.99 and 99.999 %, by linear interpolation. */
+  double percentile[WAKE_PERCENTILES];
 };
+
+/* The figures of a summary, as they are called in text and in JSON. */
+#define WAKE_FIGURES (5 + WAKE_PERCENTILES)
+extern const struct wake_figure {
+  const char *name, *key;
+  size_t offset; /* of a double in struct wake_summary */
+} wake_figures[WAKE_FIGURES];
+double wake_figure(const struct wake_summary *summary, size_t figure);
 
 /* Summarizes a metric over the datapoints of a state, or of all states. Returns
  * 0 or -ENOMEM. */
@@ -32,9 +37,11 @@ int wake_summarize(struct wake_summary *summary,
 void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
                             size_t len);
 
-/* Returns the sorted numbers of a metric, for plots. The caller frees *numbers.
- * Returns 0 or -ENOMEM. */
+/* Sets *numbers to the values of a metric in the order of the datapoints. The
+ * caller frees them. Returns 0 or -ENOMEM. */
 int wake_numbers(float **numbers, size_t *len, const struct wake_points *points,
                  int state, enum wake_metric metric);
+
+void wake_sort_numbers(float *numbers, size_t len);
 
 #endif

@@ -1,8 +1,8 @@
 #include "survey.h"
 
+#include "base/array.h"
 #include "classify.h"
 #include "core.h"
-#include "summary.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,20 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELD_MAX 1000 /* datapoints held back, see classify.h */
+#define HELD_MAX 1000 /* held-back datapoints kept from burst to burst */
 
-/* At each end of a burst the programs may see one idle state more or less than
- * cpuidle counts. If they miss a few others, no percentile changes. */
+/* How far the programs' count of idle states may be from that of cpuidle: by
+ * one at each end of a burst, and by so small a share that percentiles stay
+ * right. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
 struct surveyed {
   int core;
-  bool said; /* what is wrong with this core was said */
-  int states[WAKE_STATES_MAX];
-  int states_len;
-  struct wake_points points; /* of the last burst */
-  struct wake_classifier classifier;
+  bool said; /* why this core is not measured has been said */
+  struct wake_classifier classifier; /* has the datapoints of the last burst */
   struct wake_distribution distribution[WAKE_METRICS];
 };
 
@@ -32,7 +30,7 @@ struct wake_survey {
   struct wake_burst *burst;
   struct surveyed **list;
   size_t len;
-  int next; /* core with which the next round begins */
+  int next; /* the core that the next round begins with */
   uint64_t probes;
 };
 
@@ -62,8 +60,8 @@ void wake_survey_close(struct wake_survey *survey) {
   if (survey == NULL)
     return;
   for (size_t i = 0; i < survey->len; i++) {
-    wake_classifier_free(&survey->list[i]->classifier);
-    wake_points_free(&survey->list[i]->points);
+    wake_points_free(&survey->list[i]->classifier.held);
+    wake_points_free(&survey->list[i]->classifier.points);
     free(survey->list[i]);
   }
   free(survey->list);
@@ -87,26 +85,19 @@ static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
   struct surveyed *found = find(survey, core);
   if (found != NULL)
     return found;
-  struct surveyed **list =
-      realloc(survey->list, (survey->len + 1) * sizeof(*list));
-  if (list == NULL)
+  if (!array_resize(&survey->list, survey->len + 1, sizeof(*survey->list)) ||
+      (found = calloc(1, sizeof(*found))) == NULL)
     return NULL;
-  survey->list = list;
-  found = calloc(1, sizeof(*found));
-  if (found == NULL)
-    return NULL;
+  struct wake_classifier *classifier = &found->classifier;
   found->core = core;
-  found->classifier.points = &found->points;
-  found->states_len = wake_core_states(core, &found->points, found->states);
+  classifier->states_len =
+      wake_core_states(core, &classifier->points, classifier->states);
   return survey->list[survey->len++] = found;
 }
 
-static void say_once(const struct wake_survey *survey, struct surveyed *core,
-                     const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void say_once(const struct wake_survey *survey, struct surveyed *core,
-                     const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void
+say_once(const struct wake_survey *survey, struct surveyed *core,
+         const char *format, ...) {
   char line[WAKE_WHY_SIZE + 64];
   va_list arguments;
   va_start(arguments, format);
@@ -120,23 +111,24 @@ static void say_once(const struct wake_survey *survey, struct surveyed *core,
 /* Moves the datapoints of the last burst into the distributions, and frees
  * their memory. */
 static void count_points(struct surveyed *core) {
-  for (size_t i = 0; i < core->points.len; i++)
+  struct wake_points *points = &core->classifier.points,
+                     *held = &core->classifier.held;
+  for (size_t i = 0; i < points->len; i++)
     for (int metric = 0; metric < WAKE_METRICS; metric++) {
-      double us = (double)core->points.list[i].us[metric];
+      double us = (double)points->list[i].us[metric];
       if (!isnan(us))
         wake_distribution_add(&core->distribution[metric],
                               (uint64_t)llround(us * 1e3));
     }
-  free(core->points.list);
-  core->points.list = NULL;
-  core->points.len = core->points.capacity = 0;
-  size_t held = wake_classifier_held(&core->classifier);
-  if (held == 0 || held > HELD_MAX)
-    wake_classifier_free(&core->classifier);
+  free(points->list);
+  points->list = NULL;
+  points->len = points->capacity = 0;
+  if (held->len == 0 || held->len > HELD_MAX)
+    wake_points_free(held);
 }
 
-/* Events count only if the programs saw the idle states that cpuidle counted.
- * Returns 0 or -ENOMEM. */
+/* Counts the events of a burst if the programs saw the idle states that cpuidle
+ * counted. Returns 0 or -ENOMEM. */
 static int count_events(const struct wake_survey *survey, struct surveyed *core,
                         const struct wake_burst_result *result) {
   double missed = fabs((double)result->usage - (double)result->idles);
@@ -149,24 +141,20 @@ static int count_events(const struct wake_survey *survey, struct surveyed *core,
   }
   if (missed > IDLES_EDGE + IDLES_SHARE * (double)result->usage) {
     say_once(survey, core,
-             "a burst of probes on core %d does not count: the programs saw "
+             "a burst of probes on core %d is ignored: the programs saw "
              "%llu idle states, cpuidle counted %lld",
              core->core, (unsigned long long)result->idles,
              (long long)result->usage);
     return 0;
   }
   int status = 0;
-  for (size_t i = 0; status == 0 && i < result->events_len; i++) {
-    const struct wake_event *event = &result->events[i];
-    int last = core->states_len - 1;
-    int number = event->state < (uint32_t)last ? (int)event->state : last;
-    status = wake_classify(&core->classifier, event, core->states[number], NAN);
-  }
+  for (size_t i = 0; status == 0 && i < result->events_len; i++)
+    status = wake_classify(&core->classifier, &result->events[i], NAN);
   count_points(core);
   return status;
 }
 
-/* -ETIME, -EINTR: the round is over. -ENOMEM is final. */
+/* Returns 0, -ETIME or -EINTR if the round is over, or -ENOMEM. */
 static int probe(struct wake_survey *survey, int number,
                  char why[WAKE_WHY_SIZE]) {
   struct wake_burst_result result;

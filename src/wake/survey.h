@@ -1,19 +1,19 @@
 /* survey: how fast the cores of a machine wake, from bursts of probes. Counts
- * all datapoints since it was opened, in 28 KiB for each core; datapoints that
- * are held back may take as much again. */
+ * all datapoints since it was opened, in 28 KiB of memory per core; datapoints
+ * that are held back may take as much again. */
 #ifndef PERCORE_WAKE_SURVEY_H
 #define PERCORE_WAKE_SURVEY_H
 
 #include "burst.h"
 #include "distribution.h"
 
-/* Nothing is known of a core before it has this many datapoints. */
+/* A core with fewer datapoints has no percentiles. */
 #define WAKE_SURVEY_DATAPOINTS_MIN 1000
 
 struct wake_survey_options {
   struct wake_burst_options burst;
-  double load_max; /* a core with a higher load is not probed */
-  /* Says once what is wrong with a core. */
+  double load_max; /* cores with a higher load are not probed */
+  /* Called once for each core that cannot be measured. */
   void (*say)(void *context, const char *line);
   void *context;
 };
@@ -21,7 +21,7 @@ struct wake_survey_options {
 /* A core that may be probed. */
 struct wake_survey_core {
   int core;
-  double load; /* recent, 0 to 1; NAN: unknown, not probed */
+  double load; /* recent, 0 to 1; a core with NAN is not probed */
 };
 
 struct wake_survey;
@@ -32,17 +32,17 @@ int wake_survey_open(struct wake_survey **survey,
                      char why[WAKE_WHY_SIZE]);
 void wake_survey_close(struct wake_survey *survey); /* NULL is ignored */
 
-/* Probes the cores, which are in rising order, one after another. If time does
- * not suffice for all, the next round begins where this one ended. An error is
- * final. */
+/* Probes the cores, which are in rising order, one after another. If there is
+ * not enough time for all, the next round begins where this one ended. After an
+ * error, close the survey. */
 int wake_survey_round(struct wake_survey *survey,
                       const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WAKE_WHY_SIZE]);
 
-/* Probes of all cores so far. */
+/* Returns how many probes all cores have had so far. */
 uint64_t wake_survey_probes(const struct wake_survey *survey);
 
-/* A percentile in seconds; NAN: too few datapoints. */
+/* Returns a percentile in seconds, or NAN if there are too few datapoints. */
 double wake_survey_percentile(const struct wake_survey *survey, int core,
                               enum wake_metric metric, double percent);
 

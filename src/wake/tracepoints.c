@@ -14,17 +14,16 @@
 /* Holds about 0.1 s of the events of a core with 10 000 timers a second. Users
  * without CAP_IPC_LOCK may map this much. */
 #define RING_SIZE (512 * 1024)
-#define RECORD_SIZE 256 /* larger than any of our records */
-#define OFFSET_MAX 128  /* of a field, so that it lies within RECORD_SIZE */
-#define MODE_RELATIVE 1 /* of enum hrtimer_mode */
+#define RECORD_SIZE 256 /* our records are smaller */
+#define OFFSET_MAX 128  /* a field with a larger offset is refused */
+#define MODE_RELATIVE 1 /* a bit of the kernel's enum hrtimer_mode */
 
-enum { STATE = 0 }; /* fields of WAKE_ON_IDLE */
-enum {
-  TIMER = 0,
-  EXPIRES,
-  MODE
-}; /* of WAKE_ON_START; WAKE_ON_EXPIRE has the
-      first */
+/* Indexes into `fields` below. */
+#define STATE 0
+#define TIMER 0
+#define EXPIRES 1
+#define MODE 2
+
 static const struct {
   const char *name;
   const char *fields[WAKE_FIELDS];
@@ -43,7 +42,7 @@ static const struct {
  * Events
  */
 
-/* What perf records of an event, with our sample_type. */
+/* A perf sample with our sample_type. */
 struct sample {
   struct perf_event_header header;
   uint32_t process, thread;
@@ -98,7 +97,8 @@ static bool on_expire(struct wake_tracepoints *tracepoints,
   /* The timer was started on another core, or its start was not seen. */
   if (!steps->is_passive)
     return wake_on_expire(steps, sample->time, timer, 0);
-  /* It may be the first timer of its interrupt, so the others are not used. */
+  /* The unknown timer may be the earliest of its interrupt, so the others of
+   * the interrupt are not used either. */
   steps->tintr = 0;
   steps->is_pending = 0;
   return false;
@@ -238,7 +238,8 @@ static int read_format(struct wake_format *format,
   fclose(file);
   if (wake_format_parse(format, tracepoint, text))
     return 0;
-  snprintf(why, WAKE_WHY_SIZE, "%s has an unknown format", path);
+  snprintf(why, WAKE_WHY_SIZE, "%s has an unknown format; use --source bpf",
+           path);
   return -EPROTO;
 }
 

@@ -1,6 +1,5 @@
-/* tracepoints: the events on a core as perf records them. Takes the place of
- * the BPF programs where these cannot be loaded, but sees the events only when
- * it reads them. */
+/* tracepoints: reads the events on a core from perf. Replaces the BPF programs
+ * where they cannot be loaded. */
 #ifndef PERCORE_WAKE_TRACEPOINTS_H
 #define PERCORE_WAKE_TRACEPOINTS_H
 
@@ -14,14 +13,14 @@ enum wake_tracepoint {
   WAKE_ON_START,
   WAKE_ON_EXPIRE,
   WAKE_ON_INTERRUPT,
-  WAKE_ON_LOCAL_TIMER, /* x86 */
+  WAKE_ON_LOCAL_TIMER, /* only on x86 */
   WAKE_TRACEPOINTS
 };
 
 #define WAKE_FIELDS 3
 #define WAKE_TIMERS 256
 
-/* Where a tracepoint's record holds its fields. */
+/* Where the fields are in a record of a tracepoint. */
 struct wake_format {
   uint16_t id; /* 0: this kernel has no such tracepoint */
   struct {
@@ -37,7 +36,7 @@ struct wake_tracepoints {
   uint64_t lost; /* records */
   struct {
     uint64_t timer, ltime;
-  } timers[WAKE_TIMERS]; /* by a hash of the address */
+  } timers[WAKE_TIMERS]; /* when timers are due, by a hash of their address */
 };
 
 /* Opens the tracepoints on a core. Needs CAP_PERFMON, and read access to
@@ -45,16 +44,16 @@ struct wake_tracepoints {
 int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
                           char why[WAKE_WHY_SIZE]);
 
-/* Handles all events since the last call as the BPF programs handle theirs. If
- * records were lost, the datapoint in progress is dropped. */
+/* Handles all events since the last call as the BPF programs do. If records
+ * were lost, drops the datapoint in progress. */
 void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
                            struct wake_probe *probe);
 
 /* Closes what is open; `tracepoints` may be zeroed. */
 void wake_tracepoints_close(struct wake_tracepoints *tracepoints);
 
-/* Takes a format out of the text of the tracepoint's file `format`. False: a
- * field is missing. */
+/* Parses the tracepoint's file `format`. Returns false if a field is missing.
+ */
 bool wake_format_parse(struct wake_format *format,
                        enum wake_tracepoint tracepoint, const char *text);
 

@@ -57,8 +57,8 @@ int wake_interrupt(void *context) {
   return 0;
 }
 
-/* Learns which timer is ours: the one started while arming, or the one that the
- * waiting thread starts. */
+/* Our timer is the one that starts during arm(), or that the waiting thread
+ * starts. */
 SEC("raw_tp/hrtimer_start")
 int wake_start(struct bpf_raw_tracepoint_args *args) {
   struct wake_probe *probe = probe_of_this_core();

@@ -1,8 +1,10 @@
-/* wake: measures how fast an idle core wakes: datapoints of delayed events,
- * their statistics, and CSV files of them.
+/* wake: measures how fast an idle core wakes. A timer that expires while the
+ * core is idle gives a datapoint; this folder collects datapoints, summarizes
+ * them, and keeps them in CSV files.
  *
  * Knows neither collectd nor regions, maps or cycles. Functions that can fail
- * return 0 or a negative errno and write a line to `why`.
+ * return 0 or a negative errno; if they have a parameter `why`, they write one
+ * line to it that says what failed and what to do.
  *
  * The names are those of wult (https://github.com/intel/wult):
  *
@@ -39,11 +41,11 @@ enum wake_metric {
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
-  /* NAN: not measured. With interrupts on there is no wake latency: the
-   * interrupt runs first, so the end of idle tells nothing about latency. */
+  /* NAN if not measured. With interrupts on, the interrupt runs before the core
+   * leaves the idle state, so there is no wake latency. */
   float us[WAKE_METRICS];
-  float distance_us;   /* LDist: from arming to LTime; NAN: unknown */
-  uint8_t state;       /* number in wake_points.states */
+  float distance_us;   /* LDist: time from arming to LTime; NAN if unknown */
+  uint8_t state;       /* the idle state: an index into wake_points.states */
   bool interrupts_off; /* interrupts are off in the idle state */
 };
 
@@ -57,10 +59,12 @@ struct wake_points {
 /* Returns 0 or -ENOMEM. */
 int wake_points_add(struct wake_points *points, const struct wake_point *point);
 
-/* The number of the state with this name, which is added if it is new. Returns
- * -1 if there are too many states or the name is too long. */
-int wake_points_state(struct wake_points *points, const char *name,
-                      size_t length);
+/* Returns the index of the idle state with this name, or -1. */
+int wake_points_find_state(const struct wake_points *points, const char *name);
+
+/* The same, but adds the state if it is new. Returns -1 if there are too many
+ * states or the name is too long. */
+int wake_points_state(struct wake_points *points, const char *name);
 
 void wake_points_free(struct wake_points *points);
 

@@ -48,9 +48,9 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # If another task runs while the hog sleeps, a whole tick is charged as busy. A
-    # measurement is repeated only if the CPU time of tasks shows that other tasks ran
-    # longer than that.
+    # If another task runs while the hog sleeps, a whole tick is charged to that task. A
+    # measurement is repeated only if the CPU time of tasks shows that other tasks
+    # disturbed it more than that.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
         # Time stolen from the hog is not load.

@@ -288,7 +288,7 @@ def what_is_missing_to_show_a_map_is_said():
                 ([], "name:no_such_map",
                  "no map is called no_such_map; 'percore map list' lists them"),
                 ([], "protocols",
-                 "No such file or directory; for a map's name write name:protocols")):
+                 "No such file or directory; to give a map by its name, write name:protocols")):
             done = subprocess.run([*before, PERCORE, "map", "dump", word],
                                   capture_output=True, text=True, check=False)
             check(done.returncode == 1 and f"{text}\n" in done.stderr,

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore wake with the real kernel, and with files."""
+"""Tests percore wake with the real kernel, and with files."""
 
 import json
 import math
@@ -123,7 +123,8 @@ class Folder:
                 for i in range(count))
         with open(self(name), "w", encoding="utf-8") as file:
             file.write(HEADER)
-            file.writelines(rows)  # little memory: a child's peak includes this process's
+            # Not joined, because the peak memory of a child includes that of this process.
+            file.writelines(rows)
         return self(name)
 
 
@@ -173,8 +174,8 @@ def test_perf_obeys_the_schema():
 
 
 def check_idles(measure_core, may_be_blind=False):
-    """may_be_blind: some kernels show the source nothing of some cores' idle
-    tasks."""
+    """may_be_blind: the source may see no idle states at all on some cores,
+    because some kernels hide the idle task from it."""
     judged = 0
     for core in online_cores():
         document = measure_core(core)
@@ -477,13 +478,23 @@ def test_bad_files():
 
 def test_options_that_do_nothing():
     """options that would have no effect are refused"""
-    for arguments in (["0", "--include", "SilentTime > 1"], ["0", "--unit", "us"],
-                      ["--compare", "a", "b", "--json"],
-                      ["--compare", "a", "b", "--plot", "c"], ["0", "1"],
-                      ["--from", "a", "0"], ["--from", "a", "--count", "3"],
-                      ["0", "--method", "user", "--source", "perf"], ["--compare", "a"]):
+    measuring = (["--method", "user"], ["--source", "bpf"], ["--count", "3"],
+                 ["--time", "60"], ["--distance", "4000"], ["--pause", "0"])
+    for arguments in (["0", "1"], ["--from", "a", "0"], ["--compare", "a"],
+                      ["0", "--method", "user", "--source", "perf"]):
         done = run("wake", *arguments)
         check(done.returncode == 2, f"{arguments}: {done.stderr}")
+    for words, options in ((["0"], (["--include", "SilentTime > 1"],
+                                    ["--exclude", "SilentTime > 1"],
+                                    ["--unit", "us"])),
+                           (["--from", "a"], measuring),
+                           (["--compare", "a", "b"],
+                            (*measuring, ["--json"], ["--plot", "c"],
+                             ["--csv", "c"], ["--from", "c"]))):
+        for option in options:
+            done = run("wake", *words, *option)
+            check(done.returncode == 2 and f" {option[0]} " in done.stderr,
+                  f"{words} {option}: {done.stderr}")
 
 
 def test_a_million():
@@ -530,7 +541,7 @@ def test_plot():
                       "WakeLatency, us"):
             check(words in text, text)
         check("a.csv, C6: 3000 datapoints" in text, text)
-        # One bar is as wide as another, though most of the range is empty.
+        # All bars have the same width, although most of the range is empty.
         rows = "".join(f"{us},1,9,True,C6\n" for us in [*[20, 60] * 999, 900])
         rare = folder.write("rare.csv", HEADER + rows)
         done = run("wake", "--from", rare, "--plot", path)

@@ -1,4 +1,4 @@
-"""<WakeLatency> in the real collectd, with the real kernel."""
+"""Tests <WakeLatency> in the real collectd, with the real kernel."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ IDLE_MIN = 0.5  # the idle share of the cores that must have them
 INTERVAL_S = 10  # in the test of cost
 COST_MAX = 0.1  # percent of a core
 TIMERS_HZ = 10000
-# Without the start of timers; only x86 has local_timer_entry.
+# Tracepoints besides hrtimer_start; only x86 has local_timer_entry.
 LINKS = 4 if os.uname().machine == "x86_64" else 3
 SYS_BPF, BPF_ENABLE_STATS = {"x86_64": 321}.get(os.uname().machine, 280), 32
 
@@ -30,7 +30,7 @@ def block(*lines):
 
 
 def held(collectd):
-    """Returns the BPF objects of collectd: a list of kind and fdinfo."""
+    """Returns the kind and the fdinfo of each BPF object that collectd holds."""
     found, folder = [], f"/proc/{collectd.process.pid}"
     for name in os.listdir(f"{folder}/fd"):
         try:
@@ -45,7 +45,7 @@ def held(collectd):
 
 
 def links(collectd):
-    """Returns how many tracepoints have programs attached."""
+    """Returns how many tracepoints have a program of collectd."""
     return sum("raw_tracepoint" in info for _, info in held(collectd))
 
 

@@ -1,5 +1,6 @@
-/* Wake latency against an exact clock, with one core. The instructions between
- * two tracepoints are almost always the same, so latencies hardly differ. */
+/* Tests wake latency against an exact clock, on one core. The instructions
+ * between two tracepoints are almost always the same, so latencies hardly
+ * differ. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -16,7 +17,7 @@
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define COUNT 1100 /* enough for 99 % of those that are used */
+#define COUNT 1100 /* enough for a 99 % percentile of those that are used */
 #define POLLS_MAX 100
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
@@ -26,8 +27,8 @@
 /* perf takes the time of an event later than a BPF program, here by some 600
  * instructions of 8 ns. */
 #define PERF_US 6
-#define WAY_IN_US 20 /* the way into an idle state is shorter */
-#define IDLES_EDGE 2 /* begun before the measurement, or not yet over */
+#define WAY_IN_US 20 /* entering an idle state takes less */
+#define IDLES_EDGE 2 /* idle states at the two ends of the measurement */
 
 static const struct run {
   const char *name;
@@ -131,7 +132,7 @@ void chapter_wake_on(void) { measure_all(false); }
  * A core that others have taken
  */
 
-/* The emulated cores take turns of 0.1 s while one of them never halts. */
+/* While one emulated core never halts, the cores run in turns of 0.1 s. */
 #define ENDED_S 10
 
 static atomic_bool hog_stops;

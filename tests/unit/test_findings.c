@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets up a bare-metal machine without faults: two cores, collectd and the
- * plugin. */
+/* Returns the facts of a machine that lacks nothing. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -25,20 +24,20 @@ static struct doctor_facts healthy(void) {
       .may_perf = true,
       .has_cpuidle = true,
       .collectd = "/usr/sbin/collectd",
-      .plugindir = "/usr/lib/collectd",
-      .plugin_installed = true,
       .regions = {.directory = "/run/percore",
-                  .mode = "drwxrwsr-t root percore",
+                  .mode = "mode 3775, owner root, group percore",
                   .group = 998,
                   .member = true,
                   .user = "ann",
                   .alive = 1,
                   .sockets = 1},
-      .running = {.pid = 42,
-                  .capabilities = CAPABILITY_PERFMON,
-                  .in_group = true,
-                  .open_files = 4096,
-                  .plugin = PLUGIN_LOADED},
+      .running_len = 1,
+      .running = {{.pid = 42,
+                   .capabilities = CAPABILITY_PERFMON,
+                   .in_group = true,
+                   .open_files = 4096,
+                   .state = PLUGIN_LOADED,
+                   .plugin = {"/usr/lib/collectd", true}}},
   };
   for (int source = 0; source < SOURCES; source++)
     facts.source[source] =
@@ -245,7 +244,6 @@ static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
   assert_non_null(find(&findings, "softirq")->advice);
 }
 
-/* mperf under a hypervisor, in a container whose /proc/stat is unusable. */
 static void interrupts_that_the_idle_clock_cannot_see_are_noted(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
@@ -317,8 +315,8 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
-  facts.running = (struct collectd_facts){
-      .pid = 42, .uid = 1000, .plugin = PLUGIN_ABSENT, .open_files = 256};
+  facts.running[0] = (struct collectd_facts){
+      .pid = 42, .uid = 1000, .state = PLUGIN_ABSENT, .open_files = 256};
   findings_make(&findings, &facts);
   assert_non_null(
       strstr(find(&findings, "LoadPlugin")->advice, "LoadPlugin percore"));
@@ -328,24 +326,59 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
   assert_non_null(strstr(out, "SupplementaryGroups=percore"));
   free(out);
   assert_non_null(strstr(find(&findings, "open files")->advice, "LimitNOFILE"));
-  facts.running.pid = 0;
+  facts.running_len = 0;
   findings_make(&findings, &facts);
   assert_non_null(
       strstr(find(&findings, "running")->advice, "systemctl start collectd"));
 }
 
-/* Writes the files in /proc of two processes, the second a child of the first.
- */
-static void the_running_collectd_is_found_in_proc(void **state) {
+static void
+an_unproven_source_is_noted_only_if_a_core_depends_on_it(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.source[SOURCE_IDLE].proof = PROOF_UNPROVEN;
+  facts.source[SOURCE_MPERF].chosen = 0;
+  facts.source[SOURCE_BPF].chosen = 2;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "idle")->verdict, VERDICT_OK);
+  assert_non_null(strstr(find(&findings, "idle")->value, "unproven"));
+  assert_int_equal(find(&findings, "tick")->verdict, VERDICT_OK);
+  facts.source[SOURCE_BPF].chosen = 1;
+  facts.source[SOURCE_IDLE].chosen = 1;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "idle")->verdict, VERDICT_NOTE);
+  assert_int_equal(find(&findings, "tick")->verdict, VERDICT_NOTE);
+}
+
+static void every_running_collectd_is_reported(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  facts.running[1] = facts.running[0];
+  facts.running[1].pid = 77;
+  facts.running[1].plugin = (struct plugin_facts){"/opt/collectd", false};
+  facts.running_len = 2;
+  char *out = text_of(&facts);
+  assert_non_null(strstr(out, "pid 42"));
+  assert_non_null(strstr(out, "/usr/lib/collectd/percore.so\n"));
+  assert_non_null(strstr(out, "pid 77"));
+  assert_non_null(strstr(out, "/opt/collectd/percore.so is not installed"));
+  free(out);
+}
+
+/* The files in /proc of a shell and of two collectds. Process 98 is a child of
+ * 99. */
+static void running_collectds_are_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;
-  struct collectd_facts facts;
+  struct collectd_facts list[COLLECTDS_MAX], *facts = &list[0];
   temp_tree_make(&tree);
   temp_tree_write(&tree, "/7/comm", "bash\n");
-  temp_tree_write(&tree, "/100/comm", "collectd\n");
+  temp_tree_write(&tree, "/98/comm", "collectd\n");
+  temp_tree_write(&tree, "/98/status", "Name:\tcollectd\nPPid:\t99\n");
   temp_tree_write(&tree, "/99/comm", "collectd\n");
   temp_tree_write(&tree, "/99/status",
-                  "Name:\tcollectd\nUid:\t1\t1000\t1\t1\n"
+                  "Name:\tcollectd\nPPid:\t1\nUid:\t1\t1000\t1\t1\n"
                   "Gid:\t4\t4\t4\t4\nGroups:\t27 998 \n"
                   "CapEff:\t0000004000000000\n");
   temp_tree_write(&tree, "/99/limits",
@@ -355,20 +388,46 @@ static void the_running_collectd_is_found_in_proc(void **state) {
       &tree, "/99/maps",
       "7f00-7f01 r-xp 00000000 fd:00 1 /usr/sbin/collectd\n"
       "7f02-7f03 r-xp 00000000 fd:00 2 /lib/percore.so (deleted)\n");
-  collectd_find(&facts, tree.root, 998);
-  assert_int_equal(facts.pid, 99);
-  assert_int_equal(facts.uid, 1000);
-  assert_true(facts.in_group);
-  assert_true(facts.capabilities == CAPABILITY_PERFMON);
-  assert_int_equal(facts.open_files, 4096);
-  assert_int_equal(facts.plugin, PLUGIN_REPLACED);
-  collectd_find(&facts, tree.root, 99);
-  assert_false(facts.in_group);
-  collectd_find(&facts, tree.root, 4);
-  assert_true(facts.in_group);
+  assert_int_equal(collectd_find(list, tree.root, 998), 1);
+  assert_int_equal(facts->pid, 99);
+  assert_int_equal(facts->uid, 1000);
+  assert_true(facts->in_group);
+  assert_true(facts->capabilities == CAPABILITY_PERFMON);
+  assert_int_equal(facts->open_files, 4096);
+  assert_int_equal(facts->state, PLUGIN_REPLACED);
+  assert_string_equal(facts->plugin.directory, "/lib");
+  assert_int_equal(collectd_find(list, tree.root, 99), 1);
+  assert_false(facts->in_group);
+  collectd_find(list, tree.root, 4);
+  assert_true(facts->in_group);
+  temp_tree_write(&tree, "/100/comm", "collectd\n");
+  assert_int_equal(collectd_find(list, tree.root, 4), 2);
   temp_tree_remove(&tree);
-  collectd_find(&facts, tree.root, 4);
-  assert_int_equal(facts.pid, 0);
+  assert_int_equal(collectd_find(list, tree.root, 4), 0);
+}
+
+static void the_plugin_is_looked_for_where_collectd_looks(void **state) {
+  (void)state;
+  struct temp_tree tree;
+  struct collectd_facts list[COLLECTDS_MAX];
+  char text[256];
+  temp_tree_make(&tree);
+  temp_tree_write(&tree, "/99/comm", "collectd\n");
+  snprintf(text, sizeof(text), "%s/99/cmdline", tree.root);
+  FILE *file = fopen(text, "w");
+  assert_non_null(file);
+  fprintf(file, "collectd%c-f%c-C%c%s/collectd.conf%c", 0, 0, 0, tree.root, 0);
+  fclose(file);
+  snprintf(text, sizeof(text), "# PluginDir \"/no\"\n  plugindir \"%s\"\n",
+           tree.root);
+  temp_tree_write(&tree, "/collectd.conf", text);
+  assert_int_equal(collectd_find(list, tree.root, -1), 1);
+  assert_string_equal(list[0].plugin.directory, tree.root);
+  assert_false(list[0].plugin.is_installed);
+  temp_tree_write(&tree, "/percore.so", "");
+  collectd_find(list, tree.root, -1);
+  assert_true(list[0].plugin.is_installed);
+  temp_tree_remove(&tree);
 }
 
 int main(void) {
@@ -387,7 +446,11 @@ int main(void) {
       cmocka_unit_test(
           an_unreadable_socket_is_reported_with_reason_and_command),
       cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
-      cmocka_unit_test(the_running_collectd_is_found_in_proc),
+      cmocka_unit_test(running_collectds_are_found_in_proc),
+      cmocka_unit_test(the_plugin_is_looked_for_where_collectd_looks),
+      cmocka_unit_test(every_running_collectd_is_reported),
+      cmocka_unit_test(
+          an_unproven_source_is_noted_only_if_a_core_depends_on_it),
       cmocka_unit_test(
           with_perf_event_paranoid_minus_1_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),

@@ -1,5 +1,5 @@
-/* Running on a core. A function that does not return plays a core that
- * real-time tasks keep busy. */
+/* Tests how functions run on a core. A function that does not return simulates
+ * a core that real-time tasks keep busy. */
 #include "wake/core.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* Tests datapoints in CSV files, good and bad. */
+/* Tests reading and writing datapoints as CSV, and filters. */
 #include "wake/csv.h"
 
 #include "unit.h"
@@ -173,14 +173,15 @@ static void info_of_a_converted_file_has_no_measurement(void **state) {
 
 static void filters_take_and_leave_out(void **state) {
   (void)state;
-  struct wake_filter include, exclude;
+  struct wake_csv_options options = {.us_per_unit = 0};
   write_text(path, HEADER "1,1,90,True,C1\n2,1,110,True,C1\n"
                           "3,1,120,True,C6\n4,1,130,True,C6\n");
-  assert_int_equal(wake_filter_parse(&include, " SilentTime>= 110", why), 0);
   assert_int_equal(
-      wake_filter_parse(&exclude, "ReqCState == C6 and SilentTime < 125", why),
-      0);
-  struct wake_csv_options options = {.include = &include, .exclude = &exclude};
+      wake_filter_parse(&options.include, " SilentTime>= 110", why), 0);
+  assert_int_equal(wake_filter_parse(&options.exclude,
+                                     "ReqCState == C6 and SilentTime < 125",
+                                     why),
+                   0);
   assert_int_equal(read_with(&options), 0);
   assert_int_equal(points.len, 2);
   assert_near(points.list[0].us[WAKE_LATENCY], 2, 0);
@@ -189,13 +190,12 @@ static void filters_take_and_leave_out(void **state) {
 
 static void filters_can_use_any_column(void **state) {
   (void)state;
-  struct wake_filter filter;
+  struct wake_csv_options options = {.us_per_unit = 0};
   write_text(path, "IntrLatency,SMICnt\n5,0\n6,2\n");
-  wake_filter_parse(&filter, "SMICnt != 0", why);
-  struct wake_csv_options options = {.exclude = &filter};
+  wake_filter_parse(&options.exclude, "SMICnt != 0", why);
   assert_int_equal(read_with(&options), 0);
   assert_int_equal(points.len, 1);
-  wake_filter_parse(&filter, "NMICnt != 0", why);
+  wake_filter_parse(&options.exclude, "NMICnt != 0", why);
   assert_int_not_equal(read_with(&options), 0);
   assert_non_null(strstr(why, "no column NMICnt"));
 }
@@ -206,9 +206,8 @@ static void values_may_be_in_quotes(void **state) {
                                        "ReqCState == \"C6\""};
   write_text(path, HEADER "1,1,90,True,C1\n2,1,110,True,C6\n");
   for (size_t i = 0; i < sizeof(quoted) / sizeof(quoted[0]); i++) {
-    struct wake_filter filter;
-    assert_int_equal(wake_filter_parse(&filter, quoted[i], why), 0);
-    struct wake_csv_options options = {.exclude = &filter};
+    struct wake_csv_options options = {.us_per_unit = 0};
+    assert_int_equal(wake_filter_parse(&options.exclude, quoted[i], why), 0);
     wake_points_free(&points);
     points = (struct wake_points){.len = 0};
     assert_int_equal(read_with(&options), 0);
@@ -218,20 +217,19 @@ static void values_may_be_in_quotes(void **state) {
 
 static void a_column_of_numbers_is_compared_with_numbers(void **state) {
   (void)state;
-  struct wake_filter filter;
-  struct wake_csv_options options = {.include = &filter};
+  struct wake_csv_options options = {.us_per_unit = 0};
   write_text(path, HEADER "1,1,90,True,C1\n");
-  assert_int_equal(wake_filter_parse(&filter, "SilentTime == C6", why), 0);
+  assert_int_equal(wake_filter_parse(&options.include, "SilentTime == C6", why),
+                   0);
   assert_int_equal(read_with(&options), -EINVAL);
   assert_non_null(strstr(why, "SilentTime is a number, but 'C6' is not"));
 }
 
 static void if_nothing_matches_the_idle_states_are_named(void **state) {
   (void)state;
-  struct wake_filter filter;
-  struct wake_csv_options options = {.include = &filter};
+  struct wake_csv_options options = {.us_per_unit = 0};
   write_text(path, HEADER "1,1,90,True,C1\n2,1,110,True,C3\n");
-  wake_filter_parse(&filter, "ReqCState == C6", why);
+  wake_filter_parse(&options.include, "ReqCState == C6", why);
   assert_int_equal(read_with(&options), -ENOENT);
   assert_non_null(strstr(why, "none of 2 datapoints matches; idle states in "
                               "this file: C1, C3"));
@@ -251,6 +249,28 @@ static void what_is_no_comparison_is_refused(void **state) {
   struct wake_filter filter;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_int_equal(wake_filter_parse(&filter, bad[i], why), -EINVAL);
+}
+
+static void every_operator_compares_numbers_and_text(void **state) {
+  (void)state;
+  static const struct {
+    const char *filter, *value;
+    bool holds;
+  } cases[] = {
+      {"a == 2", "2.0", true}, {"a == 2", "3", false}, {"a != 2", "2", false},
+      {"a != 2", "3", true},   {"a < 2", "1", true},   {"a < 2", "2", false},
+      {"a <= 2", "2", true},   {"a <= 2", "3", false}, {"a > 2", "3", true},
+      {"a > 2", "2", false},   {"a >= 2", "2", true},  {"a >= 2", "1", false},
+      {"a == b", "b", true},   {"a == b", "c", false}, {"a != b", "b", false},
+      {"a != b", "c", true},   {"a < b", "a", false},  {"a >= b", "b", false},
+      {"a > 2", "", false},    {"a != 2", "", true}};
+  struct wake_filter filter;
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    assert_int_equal(wake_filter_parse(&filter, cases[i].filter, why), 0);
+    if (wake_comparison_holds(&filter.list[0], cases[i].value) !=
+        cases[i].holds)
+      fail_msg("%s with '%s'", cases[i].filter, cases[i].value);
+  }
 }
 
 static void times_in_ns_need_their_unit(void **state) {
@@ -329,6 +349,7 @@ int main(void) {
       TEST(a_column_of_numbers_is_compared_with_numbers),
       TEST(if_nothing_matches_the_idle_states_are_named),
       TEST(what_is_no_comparison_is_refused),
+      TEST(every_operator_compares_numbers_and_text),
       TEST(times_in_ns_need_their_unit),
       TEST(bad_files_are_refused_with_line_and_reason),
       TEST(binary_files_are_refused),

@@ -1,4 +1,4 @@
-/* Tests how events on a core become datapoints, with streams in every order. */
+/* Tests how events on a core, in every possible order, become datapoints. */
 #include "wake/classify.h"
 
 #include "unit.h"
@@ -8,23 +8,23 @@
 #define TIMER 0xfeed
 
 static struct wake_steps steps;
-static struct wake_points points;
 static struct wake_classifier classifier;
+static struct wake_points *const points = &classifier.points;
 
 static int begin(void **state) {
   (void)state;
   steps = (struct wake_steps){.timer = TIMER, .is_armed = 1, .distance = 7000};
-  classifier = (struct wake_classifier){.points = &points};
-  wake_points_state(&points, "POLL", 4);
-  wake_points_state(&points, "C1", 2);
-  wake_points_state(&points, "C6", 2);
+  classifier = (struct wake_classifier){.states = {0, 1, 2}, .states_len = 3};
+  wake_points_state(points, "POLL");
+  wake_points_state(points, "C1");
+  wake_points_state(points, "C6");
   return 0;
 }
 
 static int end(void **state) {
   (void)state;
-  wake_classifier_free(&classifier);
-  wake_points_free(&points);
+  wake_points_free(&classifier.held);
+  wake_points_free(points);
   return 0;
 }
 
@@ -75,7 +75,7 @@ static void an_expiry_on_a_busy_core_is_dropped(void **state) {
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 2);
-  /* It went to sleep after LTime. */
+  /* The core became idle only after LTime. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 11000, 1);
   assert_false(wake_on_expire(&steps, 12000, TIMER, 10500));
@@ -92,7 +92,7 @@ static void lost_events_are_dropped_and_counted(void **state) {
   wake_on_idle(&steps, 6000, 1);
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
-  /* The idle state has not ended in between. */
+  /* The end of the previous idle state was not seen. */
   assert_false(wake_on_idle(&steps, 9900, 1));
   assert_int_equal(steps.drops[WAKE_DROP_LOST], 1);
   assert_false(wake_on_wake(&steps, 9950));
@@ -125,7 +125,7 @@ static void
 passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   (void)state;
   steps = (struct wake_steps){.is_passive = 1};
-  /* Interrupts on. */
+  /* With interrupts on, the datapoint is complete when the core wakes. */
   wake_on_idle(&steps, 1000, 1);
   wake_on_interrupt(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5200, 1, 5050));
@@ -133,7 +133,7 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_false(wake_on_expire(&steps, 5220, 3, 5080));
   assert_true(wake_on_wake(&steps, 5300));
   assert_int_equal(steps.event.ltime, 5000);
-  /* Interrupts off: complete when the core goes to sleep again. */
+  /* With interrupts off, it is complete when the core becomes idle again. */
   wake_on_idle(&steps, 6000, 2);
   assert_false(wake_on_wake(&steps, 7100));
   wake_on_interrupt(&steps, 7200);
@@ -142,7 +142,7 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_true(wake_on_idle(&steps, 8000, 2));
   assert_int_equal(steps.event.ltime, 7000);
   assert_int_equal(steps.event.tai, 7100);
-  /* Something else wakes the core: no datapoint. */
+  /* A wake-up without a timer is not a datapoint. */
   assert_false(wake_on_wake(&steps, 9000));
   assert_false(wake_on_idle(&steps, 9100, 2));
 }
@@ -151,34 +151,35 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
  * Interrupts on or off, by majority
  */
 
-static void classify(size_t count, int state, bool off) {
+static void classify(size_t count, uint32_t state, bool off) {
   struct wake_event event = {.tbi = 1000,
                              .ltime = 5000,
                              .tai = off ? 5100 : 5300,
                              .tintr = 5200,
+                             .state = state,
                              .interrupts_off = off};
   for (size_t i = 0; i < count; i++)
-    assert_int_equal(wake_classify(&classifier, &event, state, NAN), 0);
+    assert_int_equal(wake_classify(&classifier, &event, NAN), 0);
 }
 
 static void datapoints_are_held_back_until_their_state_is_clear(void **state) {
   (void)state;
   classify(99, 2, true);
-  assert_int_equal(points.len, 0);
-  assert_int_equal(wake_classifier_held(&classifier), 99);
+  assert_int_equal(points->len, 0);
+  assert_int_equal(classifier.held.len, 99);
   classify(1, 2, true);
-  assert_int_equal(points.len, 100);
-  assert_int_equal(wake_classifier_held(&classifier), 0);
-  assert_near(points.list[0].us[WAKE_LATENCY], 0.1, 1e-6);
-  assert_near(points.list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
-  assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
+  assert_int_equal(points->len, 100);
+  assert_int_equal(classifier.held.len, 0);
+  assert_near(points->list[0].us[WAKE_LATENCY], 0.1, 1e-6);
+  assert_near(points->list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
+  assert_near(points->list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
 }
 
 static void the_minority_is_dropped(void **state) {
   (void)state;
   classify(1, 2, false);
   classify(250, 2, true);
-  assert_int_equal(points.len, 250);
+  assert_int_equal(points->len, 250);
   assert_int_equal(classifier.drops[WAKE_DROP_MINORITY], 1);
 }
 
@@ -186,16 +187,24 @@ static void states_are_judged_one_by_one(void **state) {
   (void)state;
   classify(150, 1, false);
   classify(50, 2, true);
-  assert_int_equal(points.len, 150);
-  assert_int_equal(wake_classifier_held(&classifier), 50);
-  assert_nan(points.list[0].us[WAKE_LATENCY]);
+  assert_int_equal(points->len, 150);
+  assert_int_equal(classifier.held.len, 50);
+  assert_nan(points->list[0].us[WAKE_LATENCY]);
+}
+
+static void
+a_state_that_cpuidle_does_not_name_counts_as_the_last(void **state) {
+  (void)state;
+  classify(150, 7, true);
+  assert_int_equal(points->len, 150);
+  assert_int_equal(points->list[0].state, 2);
 }
 
 static void in_poll_interrupts_are_on(void **state) {
   (void)state;
   classify(1, 0, false);
   classify(1, 0, true);
-  assert_int_equal(points.len, 1);
+  assert_int_equal(points->len, 1);
   assert_int_equal(classifier.drops[WAKE_DROP_MINORITY], 1);
 }
 
@@ -216,9 +225,9 @@ static void times_in_an_impossible_order_are_dropped(void **state) {
       {.tbi = 1000, .ltime = 5000, .tai = 5100, .tintr = 5200},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-    wake_classify(&classifier, &bad[i], 2, NAN);
+    wake_classify(&classifier, &bad[i], NAN);
   assert_int_equal(classifier.drops[WAKE_DROP_ORDER], 4);
-  assert_int_equal(wake_classifier_held(&classifier), 0);
+  assert_int_equal(classifier.held.len, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -236,6 +245,7 @@ int main(void) {
       TEST(datapoints_are_held_back_until_their_state_is_clear),
       TEST(the_minority_is_dropped),
       TEST(states_are_judged_one_by_one),
+      TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last),
       TEST(in_poll_interrupts_are_on),
       TEST(times_in_an_impossible_order_are_dropped),
   };

@@ -77,9 +77,9 @@ static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
 static void states_are_summed_up_one_by_one(void **state) {
   (void)state;
   struct wake_summary summary;
-  assert_int_equal(wake_points_state(&points, "C1", 2), 0);
-  assert_int_equal(wake_points_state(&points, "C6", 2), 1);
-  assert_int_equal(wake_points_state(&points, "C1", 2), 0);
+  assert_int_equal(wake_points_state(&points, "C1"), 0);
+  assert_int_equal(wake_points_state(&points, "C6"), 1);
+  assert_int_equal(wake_points_state(&points, "C1"), 0);
   add(1, 0);
   add(5, 1);
   add(7, 1);

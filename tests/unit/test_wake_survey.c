@@ -19,12 +19,12 @@ static struct {
   int begins, ends;
   int probed[16], probed_len;
   int budget;       /* how many cores a burst has time for */
-  int absent;       /* core on which no thread may run; -1: none */
-  bool interrupted; /* by the end of collectd */
+  int absent;       /* a core on which no thread may run, or -1 */
+  bool interrupted; /* collectd is shutting down */
   bool interrupts_on;
   int64_t usage;  /* according to cpuidle */
   int64_t unseen; /* idle states that the programs miss */
-  unsigned step;  /* of the series of latencies */
+  unsigned step;  /* position in the series of latencies */
   struct wake_event events[PROBES];
   char said[512];
   int said_len;
@@ -33,7 +33,7 @@ static struct {
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]) {
   (void)core;
-  states[0] = wake_points_state(points, "C1", 2);
+  states[0] = wake_points_state(points, "C1");
   return 1;
 }
 
@@ -231,14 +231,14 @@ static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
   assert_probed("0 2 4");
   run_rounds(1, CORES);
   assert_probed("6 0 2");
-  /* The core at which it ended may be gone. */
+  /* The core with which the next round would begin may be gone. */
   cores[2].core = 5;
   run_rounds(1, CORES);
   assert_probed("5 6 0");
 }
 
 static void
-what_is_wrong_with_a_core_is_said_once_and_stops_no_other(void **state) {
+why_a_core_is_not_measured_is_said_once_and_others_are_measured(void **state) {
   (void)state;
   play.absent = 2;
   run_rounds(10, CORES);
@@ -290,7 +290,7 @@ int main(void) {
       TEST(busy_cores_and_cores_of_unknown_load_are_not_probed),
       TEST(without_a_core_to_probe_nothing_is_attached),
       TEST(a_round_begins_where_the_time_of_the_last_was_over),
-      TEST(what_is_wrong_with_a_core_is_said_once_and_stops_no_other),
+      TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured),
       TEST(bursts_count_only_if_cpuidle_saw_the_same),
       TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures),
       TEST(the_end_of_collectd_ends_a_round),

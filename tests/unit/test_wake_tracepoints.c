@@ -1,4 +1,4 @@
-/* From perf's records of tracepoints to datapoints: recorded streams. */
+/* Tests how streams of perf records become datapoints. */
 #include "wake/tracepoints.h"
 
 #include "unit.h"
@@ -152,7 +152,7 @@ static void a_stream_wraps_around_in_the_ring(void **state) {
     uint64_t at = 10000 * i;
     starts(at, TIMER, at + 5000, 0);
     idle(at + 100, 1);
-    read_all(); /* in two parts */
+    read_all(); /* the reader gets the stream in two parts */
     interrupt(at + 5100);
     expires(at + 5200, TIMER);
     wake(at + 5300);
@@ -204,7 +204,7 @@ static void the_datapoint_of_lost_records_is_dropped(void **state) {
   assert_int_equal(probe.head, 0);
   assert_int_equal(tracepoints.lost, 3);
   assert_int_equal(probe.steps.drops[WAKE_DROP_LOST], 1);
-  /* The next datapoint is whole. */
+  /* The next datapoint is complete. */
   starts(6000, TIMER, 9000, 0);
   idle(6100, 2);
   wake(9100);

@@ -10,7 +10,8 @@ tool_tests = \
 	tests/unit/test_messages \
 	tests/unit/test_methods \
 	tests/unit/test_proctext \
-	tests/unit/test_text
+	tests/unit/test_text \
+	tests/unit/test_wake_text
 check_PROGRAMS += $(tool_tests)
 TESTS += $(tool_tests)
 tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
@@ -26,5 +27,6 @@ tests_unit_test_messages_LDADD = $(tool_tests_libs)
 tests_unit_test_methods_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_proctext_LDADD = $(tool_tests_libs)
 tests_unit_test_text_LDADD = $(tool_tests_libs)
+tests_unit_test_wake_text_LDADD = $(tool_tests_libs)
 endif
 endif
