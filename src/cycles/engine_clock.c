@@ -116,7 +116,8 @@ static void start_cores(struct engine *engine) {
 static void open_clock(struct engine *engine, struct candidate *candidate) {
   bool wanted = engine->options.source == SOURCE_BPF || engine->load_clock;
   bool load = wanted && !topology_any_isolated(&engine->topology);
-  int status = idle_clock_open(&engine->clock, engine->options.machine, load,
+  int status = idle_clock_open(&engine->clock, engine->options.machine,
+                               &engine->topology.possible, load,
                                candidate->reason, sizeof(candidate->reason));
   if (status != 0) {
     if (status == -ENOENT && !load)

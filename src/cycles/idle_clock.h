@@ -17,10 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest allowed error of a value: the time between the readings of
- * CLOCK_MONOTONIC before and after the clock's words are read. */
-#define IDLE_CLOCK_BRACKET_NS UINT64_C(1000000)
-
 struct idle_clock;
 
 struct idle_clock_reading {
@@ -32,12 +28,13 @@ struct idle_clock_reading {
  * true, loads a clock, which runs until it is closed. Only one clock can run on
  * a machine. Returns 0, or -errno with the reason in `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
-                    bool load, char *why, size_t why_size);
+                    const struct core_set *possible, bool load, char *why,
+                    size_t why_size);
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 
-/* Reads all cores. Returns 0; -EAGAIN if every read took more than
- * IDLE_CLOCK_BRACKET_NS; or another -errno, after which the clock can only be
+/* Reads all cores. Returns 0; -EAGAIN if every read took too long; or another
+ * -errno, after which the clock can only be
  * closed. -ENOLINK: the clock no longer runs, because its pins were removed, or
  * because a core halted, or was woken, while its word did not move. */
 int idle_clock_read(struct idle_clock *clock);
@@ -53,6 +50,8 @@ int idle_clock_core(struct idle_clock *clock, int core,
  * (separated by blanks; "": none is known), as percore doctor shows them. */
 const char *idle_clock_unseen(const struct idle_clock *clock);
 
-struct idle_clock_traits idle_clock_traits(const struct machine *machine);
+/* `cores` are those whose idle driver tells whether state 0 polls. */
+struct idle_clock_traits idle_clock_traits(const struct machine *machine,
+                                           const struct core_set *cores);
 
 #endif

@@ -9,6 +9,8 @@
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 
+#include "programs.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +19,6 @@
 /* The directory of the pinned clock, where a separate bpffs is mounted. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
-#define IDLE_CLOCK_HOOKS_MAX 16
-
 /* What a clock must know of the machine before it is loaded. */
 struct idle_clock_traits {
   bool state0_polls;   /* idle state 0 polls instead of halting */
@@ -26,9 +26,8 @@ struct idle_clock_traits {
 };
 
 struct idle_clock_kernel {
-  int map;
+  struct programs programs;
   int start; /* the program on_start; -1 for a pinned clock */
-  int links[IDLE_CLOCK_HOOKS_MAX];
   /* Directory of the pins; NULL if this process loaded the clock. */
   const char *folder;
   struct stat pin; /* the pin of the link that sees halts begin */
@@ -59,16 +58,15 @@ int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size);
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char *why, size_t why_size);
 
-/* Lists the kinds of interrupts, separated by blanks, for which this kernel has
- * no tracepoint. */
+/* Appends to `list` the kinds of interrupts for which this kernel has no
+ * tracepoint, as interrupts_append does. */
 void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
                                char *list, size_t list_size);
 
-/* Reads the words of all possible cores, in rising core numbers. Returns their
- * number; -ENOLINK if the pinned clock no longer runs or is another one.
- * `words` must have room for CORES_MAX. */
+/* Reads the words of all possible cores as programs_read does. -ENOLINK: the
+ * pinned clock no longer runs, or another clock has been pinned since. */
 int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
-                           int64_t *words);
+                           int64_t *words, int cores);
 
 /* Interrupts an online core, which might not halt for a long time, to start its
  * word. Fails with -EOPNOTSUPP for a pinned clock, whose words were started

@@ -43,8 +43,8 @@ static int load_and_pin(const struct machine *machine, char *why) {
              strerror(-status));
     return status;
   }
-  status =
-      idle_clock_kernel_load(&clock, idle_clock_traits(machine), why, WHY_SIZE);
+  status = idle_clock_kernel_load(&clock, idle_clock_traits(machine, &online),
+                                  why, WHY_SIZE);
   if (status != 0)
     return status;
   start_cores(&clock, &online);

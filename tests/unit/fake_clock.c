@@ -41,8 +41,9 @@ static int64_t word_of(const struct fake_machine *fake, int core) {
   return it->load < 1 ? halted - (int64_t)fake->monotonic_ns : halted;
 }
 
-static int read_words(void *context, int64_t *words) {
+static int read_words(void *context, void *words, int cores) {
   struct fake_machine *fake = context;
+  int64_t *word = words;
   fake->clock.reads++;
   if (fake->clock.read_ns > 0)
     fake_machine_run(fake, fake->clock.read_ns);
@@ -51,9 +52,9 @@ static int read_words(void *context, int64_t *words) {
   for (int i = 0; i < fake->cores_len; i++) {
     if (!fake->clock.detached)
       fake->cores[i].clock_word = word_of(fake, i);
-    words[i] = fake->cores[i].clock_word;
+    word[i] = fake->cores[i].clock_word;
   }
-  return fake->cores_len;
+  return cores == fake->cores_len ? 0 : -EINVAL;
 }
 
 static int start(void *context, int core) {

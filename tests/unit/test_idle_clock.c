@@ -17,7 +17,9 @@ struct play {
   int64_t now_ns;
   int64_t words[8];
   int words_len;
-  int64_t read_takes_ns, fast_reads_after;
+  int64_t read_takes_ns;
+  /* Reads take read_takes_ns after the first and up to the second of these. */
+  int slow_reads_after, fast_reads_after;
   int reads, read_status;
   /* How much the word of core 0 grows at each read, in seconds. */
   int moves_at_read;
@@ -68,17 +70,18 @@ static void list_missing(void *context, char *list, size_t list_size) {
   snprintf(list, list_size, "%s", play_of(context)->missing);
 }
 
-static int read_words(void *context, int64_t *words) {
+static int read_words(void *context, void *words, int cores) {
   struct play *play = play_of(context);
   play->reads++;
   if (play->reads == play->moves_at_read)
     play->words[0] += SECOND;
-  play->now_ns +=
-      play->reads > play->fast_reads_after ? 1000 : play->read_takes_ns;
+  bool slow = play->reads > play->slow_reads_after &&
+              play->reads <= play->fast_reads_after;
+  play->now_ns += slow ? play->read_takes_ns : 1000;
   if (play->read_status != 0)
     return play->read_status;
   memcpy(words, play->words, sizeof(play->words));
-  return play->words_len;
+  return cores == play->words_len ? 0 : -EINVAL;
 }
 
 static int start(void *context, int core) {
@@ -114,7 +117,12 @@ static int teardown(void **state) {
 
 static int open_clock(struct play *play, bool may_load) {
   char why[128];
-  return idle_clock_open(&play->clock, &play->machine, may_load, why,
+  struct core_set possible;
+  assert_int_equal(machine_read_core_set(&play->machine,
+                                         "/sys/devices/system/cpu/possible",
+                                         &possible),
+                   0);
+  return idle_clock_open(&play->clock, &play->machine, &possible, may_load, why,
                          sizeof(why));
 }
 
@@ -333,6 +341,21 @@ a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
   assert_int_equal(reading.halted_ns, 6 * SECOND);
 }
 
+static void a_word_that_cannot_be_read_again_in_time_is_no_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_and_read(play, 5 * SECOND);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play->read_takes_ns = 3000000;
+  play->slow_reads_after = play->reads + 1;
+  play->fast_reads_after = 100;
+  assert_int_equal(read_later(play, "10", "19"), -EAGAIN);
+  assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
+  play->fast_reads_after = 0;
+  play->words[0] += SECOND;
+  assert_int_equal(read_later(play, "10", "19"), 0);
+}
+
 static void
 an_idle_driver_that_counts_from_0_again_does_not_end_the_clock(void **state) {
   struct play *play = *state;
@@ -520,6 +543,7 @@ int main(void) {
       TEST(a_core_that_halts_while_its_word_stands_still_ends_the_clock),
       TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
       TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
+      TEST(a_word_that_cannot_be_read_again_in_time_is_no_value),
       TEST(an_idle_driver_that_counts_from_0_again_does_not_end_the_clock),
       TEST(
           without_an_idle_driver_a_softirq_in_a_halt_that_lasts_ends_the_clock),

@@ -35,11 +35,11 @@ static int load(void *context, char *why, size_t why_size) {
   return kernel.load_status;
 }
 
-static int read_kernel(void *context, struct softirq_words *words, int cores) {
+static int read_kernel(void *context, void *words, int cores) {
   kernel.reads++;
   if (kernel.reads <= kernel.slow_reads)
     fake_machine_run(context, 2 * FAKE_MS);
-  memcpy(words, kernel.words, (size_t)cores * sizeof(*words));
+  memcpy(words, kernel.words, (size_t)cores * sizeof(*kernel.words));
   return kernel.read_status;
 }
 
