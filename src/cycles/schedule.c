@@ -21,26 +21,18 @@ static uint64_t next_multiple(const struct schedule *schedule,
 }
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
-                    uint64_t sample_interval_ns, uint64_t monotonic_ns,
-                    uint64_t realtime_ns) {
+                    uint64_t sample_interval_ns, bool from_here,
+                    uint64_t monotonic_ns, uint64_t realtime_ns) {
   *schedule = (struct schedule){
       .interval_ns = interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
+      .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
   /* The first interval is at least half an interval long. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
-}
-
-void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
-                         uint64_t sample_interval_ns, uint64_t monotonic_ns,
-                         uint64_t realtime_ns) {
-  schedule_start(schedule, interval_ns, sample_interval_ns, monotonic_ns,
-                 realtime_ns);
-  schedule->origin_ns = realtime_ns % interval_ns;
-  schedule->next_grid_ns = realtime_ns + interval_ns;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -25,7 +25,8 @@ static void start(struct play *play, uint64_t monotonic_ns,
                   uint64_t realtime_ns) {
   *play =
       (struct play){.monotonic_ns = monotonic_ns, .realtime_ns = realtime_ns};
-  schedule_start(&play->schedule, INTERVAL, SAMPLE, monotonic_ns, realtime_ns);
+  schedule_start(&play->schedule, INTERVAL, SAMPLE, false, monotonic_ns,
+                 realtime_ns);
 }
 
 static void pass(struct play *play, uint64_t ns) {
@@ -350,7 +351,7 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
 static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   (void)state;
   struct schedule schedule;
-  schedule_start(&schedule, 3600 * SECOND, SAMPLE, 5, 5 * SECOND);
+  schedule_start(&schedule, 3600 * SECOND, SAMPLE, false, 5, 5 * SECOND);
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
 }
 
@@ -364,7 +365,8 @@ static void every_wait_makes_progress(void **state) {
     struct schedule schedule;
     uint64_t monotonic_ns = 12345,
              realtime_ns = 1700000000 * SECOND + 987654321;
-    schedule_start(&schedule, intervals[n], SAMPLE, monotonic_ns, realtime_ns);
+    schedule_start(&schedule, intervals[n], SAMPLE, false, monotonic_ns,
+                   realtime_ns);
     for (int i = 0; i < 5000; i++) {
       schedule_take(&schedule, monotonic_ns, realtime_ns);
       uint64_t ns = schedule_wait_ns(&schedule, monotonic_ns, realtime_ns);
@@ -381,8 +383,8 @@ intervals_that_begin_here_are_whole_from_the_first_on(void **state) {
   struct play play = {.monotonic_ns = 12345,
                       .realtime_ns = 1700000000 * SECOND + 987654321};
   uint64_t begin_ns = play.realtime_ns;
-  schedule_start_here(&play.schedule, INTERVAL, SAMPLE, play.monotonic_ns,
-                      play.realtime_ns);
+  schedule_start(&play.schedule, INTERVAL, SAMPLE, true, play.monotonic_ns,
+                 play.realtime_ns);
   for (uint64_t n = 1; n <= 3; n++) {
     while (!(take(&play).what & SCHEDULE_INTERVAL))
       pass(&play, schedule_wait_ns(&play.schedule, play.monotonic_ns,
