@@ -11,13 +11,11 @@
  * 2011). */
 #define LOADAVG_INTERVAL_NS (UINT64_C(60000000000) / 13)
 
-/* The average is sum / weight. All zero until the first value. */
+/* The average is sum / weight. Initialise with zeros. */
 struct loadavg {
   double sum;
   double weight;
 };
-
-void loadavg_reset(struct loadavg *average);
 
 /* Starts the average at a value, as if the value had always held. */
 void loadavg_start(struct loadavg *average, double value);
