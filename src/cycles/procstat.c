@@ -67,17 +67,16 @@ static int64_t parse_count(const char *text) {
   return number_next(&text, &value) && value <= INT64_MAX ? (int64_t)value : -1;
 }
 
-int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
+int procstat_parse(struct procstat *stat, const char *text,
+                   uint64_t ns_per_tick) {
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
   stat->running = stat->blocked = -1;
-  for (char *line = text; line != NULL;) {
-    char *end = strchr(line, '\n');
+  /* If the file was cut off, the last number may lack digits, and a wrong
+   * figure is worse than no figure. */
+  for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
+       line = end + 1) {
     int status = 0;
-    /* If the file was cut off, the last number may lack digits, and a wrong
-     * figure is worse than no figure. */
-    if (end == NULL)
-      break;
     if (strncmp(line, "cpu", 3) == 0)
       status = parse_row(stat, line + 3, ns_per_tick);
     else if (strncmp(line, "procs_running ", 14) == 0)
@@ -86,7 +85,6 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
       stat->blocked = parse_count(line + 14);
     if (status != 0)
       return status;
-    line = end + 1;
   }
   return core_set_next(&stat->cores, -1) >= 0 ? 0 : -EINVAL;
 }
@@ -96,10 +94,10 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
  */
 
 static int read_once(struct procstat *stat, const struct machine *machine) {
-  uint64_t before_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+  uint64_t before_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
   ssize_t length = machine_read_long(machine, "/proc/stat", &stat->buffer,
                                      &stat->buffer_size);
-  uint64_t after_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+  uint64_t after_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
   stat->bracket_ns = after_ns - before_ns;
   stat->time_ns = before_ns + stat->bracket_ns / 2;
   return length < 0 ? (int)length : 0;

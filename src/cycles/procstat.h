@@ -42,7 +42,8 @@ struct procstat {
 
 /* Parses text in the format of proc(5). Columns that an old kernel lacks are 0.
  * Returns 0, -EINVAL if no "cpuN" line can be parsed, or -ENOMEM. */
-int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick);
+int procstat_parse(struct procstat *stat, const char *text,
+                   uint64_t ns_per_tick);
 
 /* Reads the file, a second time if the first read took over 2 ms. *stat must be
  * all zero at first; its buffers are reused. Returns 0 or -errno. */
