@@ -34,7 +34,7 @@ struct figures_options {
   bool throttles;
   bool schedstat;
   bool softirq;
-  const struct figures_group *groups;
+  const struct figures_group *groups; /* must outlive the figures */
   size_t groups_len;
 };
 
@@ -152,17 +152,17 @@ void snapshot_free(struct snapshot *snapshot);
 
 struct figures;
 
-/* Copies the options. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
 /* Call these after engine_sample: figures_sample at the end of each sample
  * window (for minimum and maximum), figures_load_average at the end of each
- * load average window, and figures_interval at the end of each interval. The
- * first two return 0 or -ENOMEM. */
-int figures_sample(struct figures *figures);
-int figures_load_average(struct figures *figures);
+ * load average window, and figures_interval at the end of each interval. If out
+ * of memory, a window lasts until the next call. */
+void figures_sample(struct figures *figures);
+void figures_load_average(struct figures *figures);
 /* Returns a snapshot in which the caller fills in the time, the interval and
  * the sampler's own figures; NULL if out of memory. */
 struct snapshot *figures_interval(struct figures *figures);

@@ -20,19 +20,16 @@ struct core_windows {
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update; 0 before the first. */
   uint64_t averaged_ns;
-  bool has_cpuidle;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  bool has_wait;
-  uint64_t wait_time_ns, wait_ns; /* last values from /proc/schedstat */
+  /* The last values from /proc/schedstat; wait_time_ns is 0 before them. */
+  uint64_t wait_time_ns, wait_ns;
 };
 
 struct figures {
   struct figures_options options;
-  struct figures_group *groups;
   const struct engine *engine;
-  struct core_windows *windows;
-  int windows_len;
+  struct core_windows *windows[CORES_MAX]; /* NULL: core not yet seen */
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
   struct domains *domains; /* NULL if not wanted or unavailable */

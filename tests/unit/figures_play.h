@@ -27,8 +27,8 @@ static inline void figures_play_start(struct figures_play *it) {
   play_open(&it->play);
   it->figures = figures_open(&it->options, it->play.engine);
   assert_non_null(it->figures);
-  assert_int_equal(figures_sample(it->figures), 0);
-  assert_int_equal(figures_load_average(it->figures), 0);
+  figures_sample(it->figures);
+  figures_load_average(it->figures);
   snapshot_free(figures_interval(it->figures));
 }
 
@@ -40,14 +40,14 @@ static inline void figures_play_end(struct figures_play *it) {
 /* A sample window. */
 static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
   play_sample(&it->play, ns);
-  assert_int_equal(figures_sample(it->figures), 0);
+  figures_sample(it->figures);
 }
 
 /* Plays whole windows of the load averages, each with a sample. */
 static inline void figures_play_windows(struct figures_play *it, int count) {
   for (int i = 0; i < count; i++) {
     figures_play_sample(it, LOADAVG_INTERVAL_NS);
-    assert_int_equal(figures_load_average(it->figures), 0);
+    figures_load_average(it->figures);
   }
 }
 
