@@ -85,32 +85,32 @@ static void find_unseen(struct idle_clock *clock) {
     interrupts_without_tracepoint(clock->text, clock->unseen, UNSEEN_SIZE);
 }
 
-static int open_or_load(struct idle_clock *clock, bool load, char *why,
-                        size_t why_size) {
+static int open_or_load(struct idle_clock *clock, bool load,
+                        char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
   if (machine->idle_clock_open == NULL) {
-    snprintf(why, why_size, "this machine has no idle clock");
+    snprintf(why, PROGRAMS_WHY_SIZE, "this machine has no idle clock");
     return -ENOSYS;
   }
-  int status = machine->idle_clock_open(machine->context, why, why_size);
+  int status = machine->idle_clock_open(machine->context, why);
   clock->pinned = status == 0;
   if (status != -ENOENT || !load)
     return status;
   return machine->idle_clock_load(
       machine->context, idle_clock_traits(machine, &clock->kernel.possible),
-      why, why_size);
+      why);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
-                    const struct core_set *possible, bool load, char *why,
-                    size_t why_size) {
+                    const struct core_set *possible, bool load,
+                    char why[PROGRAMS_WHY_SIZE]) {
   struct idle_clock *clock = calloc(1, sizeof(*clock));
   if (clock == NULL) {
-    snprintf(why, why_size, "out of memory");
+    snprintf(why, PROGRAMS_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
   kernel_clock_init(&clock->kernel, machine, possible);
-  int status = open_or_load(clock, load, why, why_size);
+  int status = open_or_load(clock, load, why);
   if (status != 0) {
     free(clock);
     return status;

@@ -28,8 +28,8 @@ struct idle_clock_reading {
  * true, loads a clock, which runs until it is closed. Only one clock can run on
  * a machine. Returns 0, or -errno with the reason in `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
-                    const struct core_set *possible, bool load, char *why,
-                    size_t why_size);
+                    const struct core_set *possible, bool load,
+                    char why[PROGRAMS_WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 

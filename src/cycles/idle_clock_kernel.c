@@ -61,8 +61,8 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
  * seen. */
 static int attach_all(struct idle_clock_kernel *clock,
                       const struct idle_clock_bpf *loaded,
-                      struct idle_clock_traits traits, char *why,
-                      size_t why_size) {
+                      struct idle_clock_traits traits,
+                      char why[PROGRAMS_WHY_SIZE]) {
   int on_idle = traits.state0_polls
                     ? loaded->progs.on_idle.prog_fd
                     : loaded->progs.on_idle_without_poll.prog_fd;
@@ -70,8 +70,7 @@ static int attach_all(struct idle_clock_kernel *clock,
     if (i == HOOK_TIMER && traits.timer_is_known)
       continue;
     int program = i == HOOK_HALT ? on_idle : loaded->progs.on_interrupt.prog_fd;
-    int status =
-        programs_attach(&clock->programs, i, hooks[i], program, why, why_size);
+    int status = programs_attach(&clock->programs, i, hooks[i], program, why);
     if (status != 0 && (status != -ENOENT || i <= HOOK_SOFTIRQ))
       return status;
   }
@@ -79,24 +78,23 @@ static int attach_all(struct idle_clock_kernel *clock,
 }
 
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
-                           struct idle_clock_traits traits, char *why,
-                           size_t why_size) {
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]) {
   idle_clock_kernel_init(clock);
-  int status = programs_check_rights(", or run percore clock --pin as root",
-                                     why, why_size);
+  int status =
+      programs_check_rights(", or run percore clock --pin as root", why);
   if (status != 0)
     return status;
   errno = 0;
   struct idle_clock_bpf *loaded = idle_clock_bpf__open_and_load();
   if (loaded == NULL)
-    return programs_refused(errno, why, why_size);
-  status = programs_keep(&clock->programs.map, loaded->maps.idle_clock.map_fd,
-                         why, why_size);
+    return programs_refused(errno, why);
+  status =
+      programs_keep(&clock->programs.map, loaded->maps.idle_clock.map_fd, why);
   if (status == 0)
-    status = programs_keep(&clock->start, loaded->progs.on_start.prog_fd, why,
-                           why_size);
+    status = programs_keep(&clock->start, loaded->progs.on_start.prog_fd, why);
   if (status == 0)
-    status = attach_all(clock, loaded, traits, why, why_size);
+    status = attach_all(clock, loaded, traits, why);
   idle_clock_bpf__destroy(loaded);
   if (status != 0)
     idle_clock_kernel_close(clock);
@@ -104,11 +102,11 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock,
 }
 #else
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
-                           struct idle_clock_traits traits, char *why,
-                           size_t why_size) {
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]) {
   (void)traits;
   idle_clock_kernel_init(clock);
-  return programs_not_built(why, why_size);
+  return programs_not_built(why);
 }
 #endif
 
@@ -121,41 +119,41 @@ static void pin_path(char path[PATH_MAX], const char *folder,
   snprintf(path, PATH_MAX, "%s/%s", folder, name);
 }
 
-static int cannot(const char *what, const char *path, int error, char *why,
-                  size_t why_size) {
+static int cannot(const char *what, const char *path, int error,
+                  char why[PROGRAMS_WHY_SIZE]) {
   return programs_fail(
-      why, why_size, -error, "cannot %s %s: %s%s", what, path, strerror(error),
+      why, -error, "cannot %s %s: %s%s", what, path, strerror(error),
       error == EPERM || error == EACCES ? "; run as root" : "");
 }
 
-static int check_owner(const char *path, struct stat *file, char *why,
-                       size_t why_size) {
+static int check_owner(const char *path, struct stat *file,
+                       char why[PROGRAMS_WHY_SIZE]) {
   if (lstat(path, file) != 0)
-    return programs_fail(why, why_size, -errno, "no clock is pinned: %s: %s",
-                         path, strerror(errno));
+    return programs_fail(why, -errno, "no clock is pinned: %s: %s", path,
+                         strerror(errno));
   if (file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0)
     return 0;
-  return programs_fail(why, why_size, -EPERM,
+  return programs_fail(why, -EPERM,
                        "%s is not used: users other than root may write to it",
                        path);
 }
 
 /* Any user can create a directory and a map, but only root can mount a bpffs
  * that belongs to root. */
-static int check_folder(const char *folder, char *why, size_t why_size) {
+static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
   if (statfs(folder, &kind) != 0)
-    return programs_fail(why, why_size, -errno, "no clock is pinned: %s: %s",
-                         folder, strerror(errno));
+    return programs_fail(why, -errno, "no clock is pinned: %s: %s", folder,
+                         strerror(errno));
   if (kind.f_type != BPF_FS_MAGIC)
-    return programs_fail(why, why_size, -ENOENT,
+    return programs_fail(why, -ENOENT,
                          "no clock is pinned in %s: no bpffs is mounted there",
                          folder);
-  return check_owner(folder, &file, why, why_size);
+  return check_owner(folder, &file, why);
 }
 
-static int check_map(int map, char *why, size_t why_size) {
+static int check_map(int map, char why[PROGRAMS_WHY_SIZE]) {
   struct bpf_map_info info = {0};
   union bpf_attr attr = {0};
   attr.info.bpf_fd = (uint32_t)map;
@@ -163,28 +161,28 @@ static int check_map(int map, char *why, size_t why_size) {
   attr.info.info = (uintptr_t)&info;
   int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0)
-    return programs_fail(why, why_size, status,
-                         "cannot read the pinned map: %s", strerror(-status));
+    return programs_fail(why, status, "cannot read the pinned map: %s",
+                         strerror(-status));
   if (info.type != BPF_MAP_TYPE_PERCPU_ARRAY || info.key_size != 4 ||
       info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
       strcmp(info.name, MAP_NAME) != 0)
-    return programs_fail(why, why_size, -EINVAL,
+    return programs_fail(why, -EINVAL,
                          "the pinned map does not belong to an idle clock");
   return 0;
 }
 
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
-                           char *why, size_t why_size) {
+                           char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX], halt[PATH_MAX];
   struct stat map;
   idle_clock_kernel_init(clock);
   pin_path(path, folder, MAP_NAME);
   pin_path(halt, folder, hooks[HOOK_HALT]);
-  int status = check_folder(folder, why, why_size);
+  int status = check_folder(folder, why);
   if (status == 0)
-    status = check_owner(path, &map, why, why_size);
+    status = check_owner(path, &map, why);
   if (status == 0)
-    status = check_owner(halt, &clock->pin, why, why_size);
+    status = check_owner(halt, &clock->pin, why);
   if (status != 0)
     return status;
   union bpf_attr attr = {0};
@@ -192,10 +190,10 @@ int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
   attr.file_flags = BPF_F_RDONLY;
   int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd < 0)
-    return programs_fail(
-        why, why_size, fd, "cannot open %s: %s%s", path, strerror(-fd),
-        fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed" : "");
-  status = check_map(fd, why, why_size);
+    return programs_fail(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
+                         fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed"
+                                      : "");
+  status = check_map(fd, why);
   if (status != 0) {
     close(fd);
     return status;
@@ -205,55 +203,54 @@ int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
   return 0;
 }
 
-static int pin_one(int fd, const char *folder, const char *name, char *why,
-                   size_t why_size) {
+static int pin_one(int fd, const char *folder, const char *name,
+                   char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
   pin_path(path, folder, name);
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.bpf_fd = (uint32_t)fd;
   int status = bpf_call(BPF_OBJ_PIN, &attr);
-  return status < 0 ? cannot("pin", path, -status, why, why_size) : 0;
+  return status < 0 ? cannot("pin", path, -status, why) : 0;
 }
 
 /* The directory must belong to root, because another owner could replace it. */
-static int mount_pins(const char *folder, char *why, size_t why_size) {
+static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
     return errno != ENOENT
-               ? cannot("create", folder, errno, why, why_size)
-               : programs_fail(why, why_size, -ENOENT,
+               ? cannot("create", folder, errno, why)
+               : programs_fail(why, -ENOENT,
                                "cannot create %s: its parent does not exist; "
                                "run systemd-sysusers and systemd-tmpfiles "
                                "--create percore.conf first",
                                folder);
-  int status = check_owner(folder, &file, why, why_size);
+  int status = check_owner(folder, &file, why);
   if (status != 0)
     return status;
   if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
             "mode=0755") != 0)
-    return cannot("mount a bpffs on", folder, errno, why, why_size);
+    return cannot("mount a bpffs on", folder, errno, why);
   return 0;
 }
 
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
-                          char *why, size_t why_size) {
+                          char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   char path[PATH_MAX];
   if (statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC)
-    return programs_fail(why, why_size, -EEXIST,
-                         "a clock is already pinned in %s", folder);
-  int status = mount_pins(folder, why, why_size);
+    return programs_fail(why, -EEXIST, "a clock is already pinned in %s",
+                         folder);
+  int status = mount_pins(folder, why);
   if (status != 0)
     return status;
   pin_path(path, folder, MAP_NAME);
-  status = pin_one(clock->programs.map, folder, MAP_NAME, why, why_size);
+  status = pin_one(clock->programs.map, folder, MAP_NAME, why);
   for (int i = 0; i < HOOKS && status == 0; i++)
     if (clock->programs.links[i] >= 0)
-      status =
-          pin_one(clock->programs.links[i], folder, hooks[i], why, why_size);
+      status = pin_one(clock->programs.links[i], folder, hooks[i], why);
   if (status == 0 && chmod(path, 0444) != 0)
-    status = cannot("change the mode of", path, errno, why, why_size);
+    status = cannot("change the mode of", path, errno, why);
   if (status != 0)
     umount2(folder, MNT_DETACH);
   return status;
@@ -261,20 +258,20 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
 
 /* First removes the pin of the program that begins halts, so that no reader
  * trusts a clock that no longer sees interrupts. */
-int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
+int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
-  int status = check_folder(folder, why, why_size);
+  int status = check_folder(folder, why);
   if (status != 0)
     return status;
   for (int i = 0; i < HOOKS; i++) {
     pin_path(path, folder, hooks[i]);
     if (unlink(path) != 0 && errno != ENOENT)
-      return cannot("remove", path, errno, why, why_size);
+      return cannot("remove", path, errno, why);
   }
   pin_path(path, folder, MAP_NAME);
   unlink(path);
   if (umount2(folder, MNT_DETACH) != 0)
-    return cannot("unmount", folder, errno, why, why_size);
+    return cannot("unmount", folder, errno, why);
   return 0;
 }
 

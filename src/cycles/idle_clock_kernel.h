@@ -42,21 +42,21 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock);
  * interrupts every core some 150 times. -EPERM: this process lacks the
  * capabilities; -ENOSYS: percore was built without the programs. */
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
-                           struct idle_clock_traits traits, char *why,
-                           size_t why_size);
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]);
 
 /* Mounts a bpffs at `folder` and pins a loaded clock there, so that it keeps
  * running. Needs root. Fails with -EEXIST if a clock is already pinned there.
  */
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
-                          char *why, size_t why_size);
-int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size);
+                          char why[PROGRAMS_WHY_SIZE]);
+int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 
 /* Opens a pinned clock for reading, after checking that only root can have
  * pinned it. Needs no capability (before Linux 5.19, CAP_BPF). `folder` must
  * outlive the clock. Fails with -ENOENT if no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
-                           char *why, size_t why_size);
+                           char why[PROGRAMS_WHY_SIZE]);
 
 /* Appends to `list` the kinds of interrupts for which this kernel has no
  * tracepoint, as interrupts_append does. */

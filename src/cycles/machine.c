@@ -228,16 +228,15 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  * The idle clock and the softirq clock
  */
 
-static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
+static int linux_idle_clock_open(void *context, char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why,
-                                why_size);
+  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why);
 }
 
 static int linux_idle_clock_load(void *context, struct idle_clock_traits traits,
-                                 char *why, size_t why_size) {
+                                 char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_load(&self->idle_clock, traits, why, why_size);
+  return idle_clock_kernel_load(&self->idle_clock, traits, why);
 }
 
 static void linux_idle_clock_missing(void *context, char *list,
@@ -261,9 +260,10 @@ static void linux_idle_clock_close(void *context) {
   idle_clock_kernel_close(&self->idle_clock);
 }
 
-static int linux_softirq_clock_load(void *context, char *why, size_t why_size) {
+static int linux_softirq_clock_load(void *context,
+                                    char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return softirq_clock_kernel_load(&self->softirq_clock, why, why_size);
+  return softirq_clock_kernel_load(&self->softirq_clock, why);
 }
 
 static int linux_softirq_clock_read(void *context, void *words, int cores) {

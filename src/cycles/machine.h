@@ -62,9 +62,9 @@ struct machine {
    * idle_clock_open opens the pinned clock, and is NULL on machines without
    * such a clock. Only one clock can be open at a time. idle_clock_read reads
    * an int64_t for each core. */
-  int (*idle_clock_open)(void *context, char *why, size_t why_size);
+  int (*idle_clock_open)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
-                         char *why, size_t why_size);
+                         char why[PROGRAMS_WHY_SIZE]);
   void (*idle_clock_missing)(void *context, char *list, size_t list_size);
   int (*idle_clock_read)(void *context, void *words, int cores);
   int (*idle_clock_start)(void *context, int core);
@@ -73,7 +73,7 @@ struct machine {
   /* The kernel's softirq clock: see softirq_clock_kernel.h. Only one can be
    * open at a time. softirq_clock_load is NULL on machines without such a
    * clock. softirq_clock_read reads a struct softirq_words for each core. */
-  int (*softirq_clock_load)(void *context, char *why, size_t why_size);
+  int (*softirq_clock_load)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*softirq_clock_read)(void *context, void *words, int cores);
   void (*softirq_clock_close)(void *context);
 };

@@ -22,51 +22,50 @@ void programs_close(struct programs *programs) {
   programs_init(programs);
 }
 
-int programs_fail(char *why, size_t why_size, int status, const char *format,
+int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
                   ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(why, why_size, format, arguments);
+  vsnprintf(why, PROGRAMS_WHY_SIZE, format, arguments);
   va_end(arguments);
   return status;
 }
 
-int programs_check_rights(const char *otherwise, char *why, size_t why_size) {
+int programs_check_rights(const char *otherwise, char why[PROGRAMS_WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   if (missing == NULL)
     return 0;
-  return programs_fail(why, why_size, -EPERM,
+  return programs_fail(why, -EPERM,
                        "loading its programs needs CAP_BPF and CAP_PERFMON: "
                        "%s; grant both%s",
                        missing, otherwise);
 }
 
-int programs_refused(int error, char *why, size_t why_size) {
+int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]) {
   if (error == 0)
     error = ENOMEM;
-  return programs_fail(why, why_size, -error,
+  return programs_fail(why, -error,
                        "the kernel refused its programs: %s (they need Linux "
                        "5.14 or later with CONFIG_BPF_SYSCALL)",
                        strerror(error));
 }
 
-int programs_not_built(char *why, size_t why_size) {
-  return programs_fail(why, why_size, -ENOSYS,
+int programs_not_built(char why[PROGRAMS_WHY_SIZE]) {
+  return programs_fail(why, -ENOSYS,
                        "percore was built without BPF programs (clang, bpftool "
                        "and libbpf-dev were missing, or --disable-bpf)");
 }
 
-int programs_keep(int *copy, int fd, char *why, size_t why_size) {
+int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]) {
   *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (*copy >= 0)
     return 0;
-  return programs_fail(why, why_size, -errno,
-                       "no file descriptor is left for it: %s",
+  return programs_fail(why, -errno, "no file descriptor is left for it: %s",
                        strerror(errno));
 }
 
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char *why, size_t why_size) {
+                    int program, char why[PROGRAMS_WHY_SIZE]) {
   union bpf_attr attr = {0};
   attr.raw_tracepoint.name = (uintptr_t)tracepoint;
   attr.raw_tracepoint.prog_fd = (uint32_t)program;
@@ -74,9 +73,8 @@ int programs_attach(struct programs *programs, int link, const char *tracepoint,
   programs->links[link] = status;
   if (status >= 0)
     return 0;
-  return programs_fail(why, why_size, status,
-                       "cannot attach to the tracepoint %s: %s", tracepoint,
-                       strerror(-status));
+  return programs_fail(why, status, "cannot attach to the tracepoint %s: %s",
+                       tracepoint, strerror(-status));
 }
 
 int programs_read(const struct programs *programs, void *values, size_t size,

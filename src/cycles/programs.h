@@ -30,6 +30,7 @@
 #endif
 
 #define PROGRAMS_LINKS_MAX 32
+#define PROGRAMS_WHY_SIZE 256
 
 struct programs {
   int map;                       /* -1: none */
@@ -43,27 +44,27 @@ void programs_init(struct programs *programs);
 void programs_close(struct programs *programs);
 
 /* Writes the message to `why`, and returns `status`. */
-int programs_fail(char *why, size_t why_size, int status, const char *format,
-                  ...) __attribute__((format(printf, 4, 5)));
+int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
+                  ...) __attribute__((format(printf, 3, 4)));
 
 /* Fails with -EPERM if this process lacks a capability. `otherwise` is what
  * helps besides granting it, such as ", or run as root". */
-int programs_check_rights(const char *otherwise, char *why, size_t why_size);
+int programs_check_rights(const char *otherwise, char why[PROGRAMS_WHY_SIZE]);
 
 /* Explains the error with which the kernel refused to load programs, and
  * returns it, negative. 0: unknown. */
-int programs_refused(int error, char *why, size_t why_size);
+int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
 
 /* Returns -ENOSYS, for builds without the programs. */
-int programs_not_built(char *why, size_t why_size);
+int programs_not_built(char why[PROGRAMS_WHY_SIZE]);
 
 /* Sets *copy to a duplicate of a descriptor. */
-int programs_keep(int *copy, int fd, char *why, size_t why_size);
+int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this
  * kernel has no such tracepoint. */
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char *why, size_t why_size);
+                    int program, char why[PROGRAMS_WHY_SIZE]);
 
 /* Reads the map: the values of all possible cores, in rising core numbers. Each
  * value takes `size` bytes and begins with an int64_t that is never INT64_MIN.

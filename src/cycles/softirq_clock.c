@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WHY_SIZE 256
 #define WORDS (SOFTIRQ_CONTEXTS * SOFTIRQ_VECTORS)
 
 #define RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
@@ -27,7 +26,7 @@ struct softirq_clock {
   const struct engine *engine;
   struct kernel_clock kernel;
   bool loaded;
-  char trouble[WHY_SIZE]; /* why not; "": loaded, or not tried yet */
+  char trouble[PROGRAMS_WHY_SIZE]; /* why not; "": loaded, or not tried yet */
   struct backoff backoff;
   struct softirq_words *words;  /* of possible cores, in rising numbers */
   struct sums *sums;            /* in the order of `words` */
@@ -88,7 +87,8 @@ static bool preempts_softirqs(const struct machine *machine) {
          realtime != 0;
 }
 
-static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
+static int load(const struct softirq_clock *clock,
+                char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
   const char *reason = NULL;
   if (machine->softirq_clock_load == NULL)
@@ -101,8 +101,8 @@ static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
   else if (topology_any_isolated(engine_topology(clock->engine)))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
-    return machine->softirq_clock_load(machine->context, why, WHY_SIZE);
-  snprintf(why, WHY_SIZE, "%s", reason);
+    return machine->softirq_clock_load(machine->context, why);
+  snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
   return -ENOTSUP;
 }
 
@@ -113,11 +113,11 @@ static void put_off(struct softirq_clock *clock, const char *why) {
   if (clock->trouble[0] == '\0')
     journal_say(&options->journal, JOURNAL_WARNING,
                 "time in softirqs is not known: %s", why);
-  snprintf(clock->trouble, WHY_SIZE, "%s", why);
+  snprintf(clock->trouble, PROGRAMS_WHY_SIZE, "%s", why);
 }
 
 static void try_to_load(struct softirq_clock *clock) {
-  char why[WHY_SIZE] = "";
+  char why[PROGRAMS_WHY_SIZE] = "";
   if (engine_time_ns(clock->engine) < clock->backoff.until_ns)
     return;
   clock->loaded = load(clock, why) == 0;

@@ -20,47 +20,45 @@ _Static_assert(2 * sizeof(hooks) / sizeof(hooks[0]) <= PROGRAMS_LINKS_MAX,
                "links[] has no room for all hooks");
 
 static int attach_all(struct programs *programs,
-                      const struct softirq_clock_bpf *loaded, char *why,
-                      size_t why_size) {
+                      const struct softirq_clock_bpf *loaded,
+                      char why[PROGRAMS_WHY_SIZE]) {
   for (int i = 0; i < HOOKS; i++) {
     bool softirq = i == HOOK_SOFTIRQ;
     int end = softirq ? loaded->progs.on_softirq_exit.prog_fd
                       : loaded->progs.on_hard_exit.prog_fd;
     int begin = softirq ? loaded->progs.on_softirq_entry.prog_fd
                         : loaded->progs.on_hard_entry.prog_fd;
-    int status =
-        programs_attach(programs, 2 * i, hooks[i].end, end, why, why_size);
+    int status = programs_attach(programs, 2 * i, hooks[i].end, end, why);
     if (status == 0)
-      status = programs_attach(programs, 2 * i + 1, hooks[i].begin, begin, why,
-                               why_size);
+      status = programs_attach(programs, 2 * i + 1, hooks[i].begin, begin, why);
     if (status != 0 && (status != -ENOENT || i <= HOOK_DEVICE))
       return status;
   }
   return 0;
 }
 
-int softirq_clock_kernel_load(struct programs *programs, char *why,
-                              size_t why_size) {
-  int status = programs_check_rights("", why, why_size);
+int softirq_clock_kernel_load(struct programs *programs,
+                              char why[PROGRAMS_WHY_SIZE]) {
+  int status = programs_check_rights("", why);
   if (status != 0)
     return status;
   errno = 0;
   struct softirq_clock_bpf *loaded = softirq_clock_bpf__open_and_load();
   if (loaded == NULL)
-    return programs_refused(errno, why, why_size);
-  status = programs_keep(&programs->map, loaded->maps.softirq_clock.map_fd, why,
-                         why_size);
+    return programs_refused(errno, why);
+  status =
+      programs_keep(&programs->map, loaded->maps.softirq_clock.map_fd, why);
   if (status == 0)
-    status = attach_all(programs, loaded, why, why_size);
+    status = attach_all(programs, loaded, why);
   softirq_clock_bpf__destroy(loaded);
   if (status != 0)
     programs_close(programs);
   return status;
 }
 #else
-int softirq_clock_kernel_load(struct programs *programs, char *why,
-                              size_t why_size) {
+int softirq_clock_kernel_load(struct programs *programs,
+                              char why[PROGRAMS_WHY_SIZE]) {
   (void)programs;
-  return programs_not_built(why, why_size);
+  return programs_not_built(why);
 }
 #endif

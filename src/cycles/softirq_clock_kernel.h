@@ -8,7 +8,7 @@
 /* Loads and attaches the programs, which run until they are closed. Attaching
  * interrupts every core some 150 times. Returns 0, or -errno with the reason in
  * `why`. */
-int softirq_clock_kernel_load(struct programs *programs, char *why,
-                              size_t why_size);
+int softirq_clock_kernel_load(struct programs *programs,
+                              char why[PROGRAMS_WHY_SIZE]);
 
 #endif

@@ -4,20 +4,20 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int open_pinned(void *context, char *why, size_t why_size) {
+static int open_pinned(void *context, char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
-  snprintf(why, why_size, "no clock is pinned");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no clock is pinned");
   if (!fake->clock.pinned)
     return -ENOENT;
   fake->clock.open = true;
   return 0;
 }
 
-static int load(void *context, struct idle_clock_traits traits, char *why,
-                size_t why_size) {
+static int load(void *context, struct idle_clock_traits traits,
+                char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
   (void)traits;
-  snprintf(why, why_size, "it needs CAP_BPF");
+  snprintf(why, PROGRAMS_WHY_SIZE, "it needs CAP_BPF");
   if (fake->clock.load_error != 0)
     return -fake->clock.load_error;
   fake->clock.loads++;

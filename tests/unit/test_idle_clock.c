@@ -52,17 +52,17 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
   return files->read_file(files->context, path, buffer, size);
 }
 
-static int open_pinned(void *context, char *why, size_t why_size) {
+static int open_pinned(void *context, char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
-  snprintf(why, why_size, "no pin");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no pin");
   return play->open_status;
 }
 
-static int load(void *context, struct idle_clock_traits traits, char *why,
-                size_t why_size) {
+static int load(void *context, struct idle_clock_traits traits,
+                char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
   play->loaded_with = traits;
-  snprintf(why, why_size, "no rights");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
   return play->load_status;
 }
 
@@ -116,14 +116,14 @@ static int teardown(void **state) {
 }
 
 static int open_clock(struct play *play, bool may_load) {
-  char why[128];
+  char why[PROGRAMS_WHY_SIZE];
   struct core_set possible;
   assert_int_equal(machine_read_core_set(&play->machine,
                                          "/sys/devices/system/cpu/possible",
                                          &possible),
                    0);
-  return idle_clock_open(&play->clock, &play->machine, &possible, may_load, why,
-                         sizeof(why));
+  return idle_clock_open(&play->clock, &play->machine, &possible, may_load,
+                         why);
 }
 
 /* Reads all cores, and returns the status of one core with its reading. */

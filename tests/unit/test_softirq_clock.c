@@ -27,9 +27,9 @@ struct it {
   struct softirq_clock *clock;
 };
 
-static int load(void *context, char *why, size_t why_size) {
+static int load(void *context, char why[PROGRAMS_WHY_SIZE]) {
   (void)context;
-  snprintf(why, why_size, "no rights");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
   kernel.loads++;
   kernel.is_open = kernel.load_status == 0;
   return kernel.load_status;
