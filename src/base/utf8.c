@@ -5,8 +5,8 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define LAST_CODE 0x10ffff
 
-/* The forms of characters: the bits of the first byte that tell the length, and
- * the smallest code point that needs this length. */
+/* How UTF-8 encodes characters of each length: the bits that mark the first
+ * byte, and the smallest code point that needs this length. */
 static const struct form {
   uint8_t mask, bits;
   uint8_t length;

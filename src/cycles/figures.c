@@ -14,7 +14,7 @@ static const double first_periods[] = {60, 300, 900};
  * Open and close
  */
 
-/* Starts from the kernel's own load averages. */
+/* Starts the averages of the run queue at the kernel's own load averages. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = engine_machine(figures->engine);
   char text[128];

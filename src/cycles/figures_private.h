@@ -1,7 +1,7 @@
 /* figures_private: the figures object, for the files that implement it:
  *
- *   figures.c        loads, averages and columns, out of the engine's totals
- *   figures_files.c  what is read once in an interval
+ *   figures.c        loads, averages and columns, from the engine's totals
+ *   figures_files.c  files and clocks that are read once in an interval
  */
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
@@ -46,10 +46,10 @@ static inline double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-/* Reads what covers all cores. */
+/* Reads the files and clocks that cover all cores at once. */
 void figures_files_read(struct figures *figures);
 
-/* Fills in idle states, counts of the scheduler and of throttling, and time in
+/* Fills in one core's idle states, scheduler and throttle counts, and time in
  * softirqs. */
 void figures_files_interval(const struct figures *figures,
                             struct core_windows *windows,

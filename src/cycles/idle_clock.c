@@ -23,7 +23,7 @@ struct core_clock {
   int64_t word;
   int64_t halted_ns;
   int64_t watch_at_ns; /* 0: `wakes` is unknown */
-  uint64_t wakes;      /* when the word was first seen unmoved */
+  uint64_t wakes;      /* count when the word was first seen unmoved */
 };
 
 struct idle_clock {
@@ -41,9 +41,8 @@ struct idle_clock {
  * Opening
  */
 
-/* State 0 polls on x86. Elsewhere it polls if the idle driver says so, or if
- * there is no idle driver: then only polling is reported as state 0.
- */
+/* State 0 polls on x86. Elsewhere it polls if the idle driver says so. Without
+ * an idle driver, the kernel reports nothing but polling as state 0. */
 static bool state0_polls(const struct machine *machine,
                          const struct core_set *cores) {
   struct cpuidle cpuidle;
@@ -54,8 +53,8 @@ static bool state0_polls(const struct machine *machine,
   return true;
 }
 
-/* The local APIC's interrupt has a tracepoint of its own, and arm64 runs that
- * of its counter like an interrupt of a device. */
+/* The timer interrupt of the local APIC has its own tracepoint. On arm64, the
+ * interrupt of the system timer runs the tracepoint of device interrupts. */
 static bool timer_is_known(const struct machine *machine) {
   static const char *const known[] = {"lapic", "arch_sys_timer"};
   char name[64];
@@ -150,8 +149,10 @@ static const int64_t *word_of(const struct idle_clock *clock, int core) {
   return &clock->words[clock->kernel.places[core]];
 }
 
-/* Each softirq would have ended the halt in which the word says that the core
- * is. (A core that is awake runs softirqs, too.) */
+/* Counts the core's softirqs if the core is halted according to its word: each
+ * softirq would have ended that halt. Returns false if the core is awake,
+ * because its word does not change when it runs softirqs, or if the softirqs
+ * cannot be read. */
 static bool count_softirqs(struct idle_clock *clock, int core,
                            uint64_t *softirqs) {
   const struct kernel_clock *kernel = &clock->kernel;
@@ -165,9 +166,8 @@ static bool count_softirqs(struct idle_clock *clock, int core,
   return interrupts_add_softirqs(clock->text, kernel->places[core], softirqs);
 }
 
-/* Counts what does not happen while the core stays as its word says: its halts,
- * or, without an idle driver, what wakes it. Returns false if neither is known.
- */
+/* Counts events that change the core's word: halts, or softirqs if the core has
+ * no idle driver. Returns false if neither can be counted. */
 static bool count_wakes(struct idle_clock *clock, int core, uint64_t *wakes) {
   struct cpuidle cpuidle;
   *wakes = 0;
@@ -180,8 +180,8 @@ static bool count_wakes(struct idle_clock *clock, int core, uint64_t *wakes) {
 }
 
 /* Returns -ENOLINK if the core has halted or woken although its word did not
- * move, or the error of a further read. The word of a core that halts or works
- * for long does not move either. */
+ * move, or the error of a second read. A word may also stay the same because
+ * the core halts or works for a long time. */
 static int check_moved(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
   const int64_t *word = word_of(clock, core);

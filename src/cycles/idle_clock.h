@@ -46,11 +46,13 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* The kinds of interrupts that occur here, or could, and do not end a halt
- * (separated by blanks; "": none is known), as percore doctor shows them. */
+/* Returns the names of interrupts that do not end a halt for the clock, because
+ * they have no tracepoint: those that this kernel may have, and those that have
+ * occurred. The names are separated by blanks; "" if none are known. */
 const char *idle_clock_unseen(const struct idle_clock *clock);
 
-/* `cores` are those whose idle driver tells whether state 0 polls. */
+/* Finds out what a clock must know before it is loaded. Whether state 0 polls
+ * is read from the idle driver of the first of `cores` that has one. */
 struct idle_clock_traits idle_clock_traits(const struct machine *machine,
                                            const struct core_set *cores);
 

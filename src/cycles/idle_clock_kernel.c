@@ -35,7 +35,7 @@ static const char *const hooks[] = {
 };
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
 #define HOOK_HALT 0
-#define HOOK_SOFTIRQ 2 /* this hook and those before it are indispensable */
+#define HOOK_SOFTIRQ 2 /* this hook and those before it are required */
 #define HOOK_TIMER 3
 _Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= PROGRAMS_LINKS_MAX,
                "links[] has no room for all hooks");
@@ -57,8 +57,8 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
  */
 
 #ifdef PERCORE_BPF
-/* Attaches the hook that begins halts last, when every end of a halt is already
- * seen. */
+/* Attaches to cpu_idle last, so that no halt begins before the programs that
+ * end halts are attached. */
 static int attach_all(struct idle_clock_kernel *clock,
                       const struct idle_clock_bpf *loaded,
                       struct idle_clock_traits traits,
@@ -294,8 +294,8 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
  * Reading
  */
 
-/* True if the clock's own link is still pinned, so that its programs still run.
- * Another clock may have been pinned in its place. */
+/* True if the programs still run: the pin is still that of the clock's own
+ * link. Another clock may have been pinned in its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
   struct stat pin;

@@ -1,7 +1,7 @@
-/* idle_clock_kernel: the part of the idle clock that runs in the kernel. Loads
- * the programs of idle_clock.bpf.c, pins them, and reads their words, all
- * through bpf(2). The programs are compiled when percore is built, so running
- * them needs no library.
+/* idle_clock_kernel: loads the programs of the idle clock (idle_clock.bpf.c)
+ * into the kernel, pins them, and reads their words. It uses bpf(2) alone: the
+ * programs are compiled when percore is built, so running them needs no
+ * library.
  *
  * Functions return 0 or -errno. Those with the parameter `why` describe a
  * failure there.
@@ -33,8 +33,7 @@ struct idle_clock_kernel {
   struct stat pin; /* the pin of the link that sees halts begin */
 };
 
-/* Initialises a closed clock, which may be passed to idle_clock_kernel_close.
- */
+/* Initialises a clock that is not loaded. Closing it is allowed. */
 void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
@@ -68,9 +67,9 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
 int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
                            int64_t *words, int cores);
 
-/* Interrupts an online core, which might not halt for a long time, to start its
- * word. Fails with -EOPNOTSUPP for a pinned clock, whose words were started
- * when it was pinned. */
+/* Interrupts an online core to start its word, because the core might not halt
+ * for a long time. Fails with -EOPNOTSUPP for a pinned clock, whose words were
+ * started before it was pinned. */
 int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core);
 
 #endif

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The next line, or NULL. */
+/* Returns the next line, or NULL. */
 static const char *next_line(const char *text) {
   const char *end = strchr(text, '\n');
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;
 }
 
-/* "     NET_RX:       1204     889233" */
+/* A line is "     NET_RX:       1204     889233". */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count) {
   bool found = false;
   *count = 0;

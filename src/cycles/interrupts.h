@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds up one column of /proc/softirqs: the softirqs of one core. Possible
- * cores have columns, in rising numbers from 0. Returns false if there is no
- * such column. */
+/* Adds up one column of /proc/softirqs, which counts the softirqs of one core.
+ * Each possible core has a column, in rising core numbers; the first column is
+ * 0. Returns false if there is no such column. */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count);
 
 /* Appends a name to a list of names that are separated by blanks. Cuts what

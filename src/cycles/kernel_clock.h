@@ -1,5 +1,5 @@
-/* kernel_clock: reads what the idle clock and the softirq clock have in common:
- * words that programs in the kernel keep for each core.
+/* kernel_clock: what the idle clock and the softirq clock have in common: they
+ * read words that programs in the kernel keep for each core.
  *
  * A word >= 0 is a sum of times. A word < 0 is such a sum less the time at
  * which the present span began. Times are CLOCK_MONOTONIC of the initial time

@@ -15,8 +15,8 @@
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
 
-/* The figures of one core as the percore_load_get functions return them.
- * Written under the mutex, and read by any thread with relaxed loads. */
+/* The figures of one core as the percore_load_get functions return them. They
+ * are written under the mutex, and any thread reads them with relaxed loads. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
   _Atomic double sibling_load; /* of the busiest sibling, likewise */
@@ -27,7 +27,7 @@ struct published {
   _Atomic int proof;
 };
 
-/* What the getters see of a number that no core has. */
+/* What the getters return for a number that no core has. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
                                          .sibling_load = -1,
@@ -153,7 +153,8 @@ int load_open(struct percore_load **result, struct engine *engine,
   return 0;
 }
 
-/* Parses a list; NULL is the empty set. Returns 0 or -EINVAL. */
+/* Parses a list of at least one core; NULL is the empty set. Returns 0 or
+ * -EINVAL. */
 static int parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
   if (list == NULL)

@@ -58,7 +58,7 @@ EXTRA_DIST += src/cycles/idle_clock.lskel.h src/cycles/softirq_clock.lskel.h
 MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h \
 	src/cycles/softirq_clock.lskel.h
 CLEANFILES += src/cycles/idle_clock.bpf.o src/cycles/softirq_clock.bpf.o
-# By another name, or automake would take this for the rule that makes it.
+# Variables, because automake takes a rule for an object as its compile rule.
 idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
 $(idle_clock_object): src/cycles/idle_clock.lskel.h
 softirq_clock_object = src/cycles/libcycles_la-softirq_clock_kernel.lo

@@ -18,10 +18,9 @@
  * Parsing
  */
 
-/* Is the text after the last column that was read the end of the line, or a
- * further column of a newer kernel? Anything else among the first ten columns
- * is malformed, and must not be mistaken for a column that an old kernel does
- * not have. */
+/* Returns true if the line ends after the last column that was read, or continues
+ * with a column of a newer kernel. Any other text is a malformed column, which
+ * must not be mistaken for a column that an old kernel does not have. */
 static bool ends_well(const char *text, int column) {
   if (column == PROCSTAT_COLUMNS)
     return *text == ' ' || *text == '\n';

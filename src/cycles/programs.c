@@ -31,14 +31,15 @@ int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
   return status;
 }
 
-int programs_check_rights(const char *otherwise, char why[PROGRAMS_WHY_SIZE]) {
+int programs_check_rights(const char *alternative,
+                          char why[PROGRAMS_WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   if (missing == NULL)
     return 0;
   return programs_fail(why, -EPERM,
                        "loading its programs needs CAP_BPF and CAP_PERFMON: "
                        "%s; grant both%s",
-                       missing, otherwise);
+                       missing, alternative);
 }
 
 int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]) {

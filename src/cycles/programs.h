@@ -1,5 +1,5 @@
-/* programs: what the idle clock and the softirq clock have in common in the
- * kernel: BPF programs at tracepoints, and a map with a value for each core.
+/* programs: BPF programs at tracepoints, and the map in which they keep a value
+ * for each core. The idle clock and the softirq clock consist of such programs.
  *
  * Functions return 0 or -errno. Those with the parameter `why` describe a
  * failure there. */
@@ -47,18 +47,20 @@ void programs_close(struct programs *programs);
 int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
                   ...) __attribute__((format(printf, 3, 4)));
 
-/* Fails with -EPERM if this process lacks a capability. `otherwise` is what
- * helps besides granting it, such as ", or run as root". */
-int programs_check_rights(const char *otherwise, char why[PROGRAMS_WHY_SIZE]);
+/* Fails with -EPERM if this process lacks a capability. The message advises to
+ * grant the capabilities and ends with `alternative`, such as ", or run as
+ * root". */
+int programs_check_rights(const char *alternative, char why[PROGRAMS_WHY_SIZE]);
 
-/* Explains the error with which the kernel refused to load programs, and
- * returns it, negative. 0: unknown. */
+/* Explains the errno with which the kernel refused to load programs (0 if it is
+ * unknown), and returns it as -errno. */
 int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
 
 /* Returns -ENOSYS, for builds without the programs. */
 int programs_not_built(char why[PROGRAMS_WHY_SIZE]);
 
-/* Sets *copy to a duplicate of a descriptor. */
+/* Sets *copy to a duplicate of a descriptor, which stays open when a skeleton
+ * is destroyed. */
 int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this

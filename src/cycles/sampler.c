@@ -17,9 +17,9 @@ struct sampler {
   /* The members below are used only by the thread. */
   struct schedule schedule;
   uint64_t worst_late_ns, worst_cost_ns;
-  uint64_t cpu_ns, cpu_since_ns; /* CPU time and time at the last snapshot */
-  /* CLOCK_MONOTONIC of the sample for that snapshot. */
-  uint64_t interval_began_ns;
+  /* CPU time and CLOCK_MONOTONIC at the last snapshot. */
+  uint64_t cpu_ns, cpu_since_ns;
+  uint64_t interval_began_ns; /* CLOCK_MONOTONIC of that snapshot's sample */
 };
 
 static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {

@@ -11,7 +11,8 @@
 /* Columns after the name of the core. */
 enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
 
-/* "<N>" and its columns; anything else is ignored. Returns 0 or -ENOMEM. */
+/* Parses "<N>" and its columns, and ignores anything else. Returns 0 or
+ * -ENOMEM. */
 static int parse_row(struct schedstat *stat, const char *text) {
   uint64_t core, column[COLUMNS];
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
@@ -41,7 +42,7 @@ static bool is_known_version(const char *text) {
 
 int schedstat_parse(struct schedstat *stat, const char *text) {
   core_set_clear(&stat->cores);
-  /* A last line without newline may lack digits. */
+  /* If the file was cut off, the last number may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))

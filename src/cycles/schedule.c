@@ -2,8 +2,8 @@
 
 #include "loadavg.h"
 
-/* Deadlines that differ by less than this share of the interval use the same
- * sample: a second sample would add little precision. */
+/* Deadlines that are less than this apart share a sample, because a second
+ * sample would add little precision. */
 #define COALESCE_NS UINT64_C(1000000)
 
 /* The windows of a snapshot are at least a tenth of an interval, because
@@ -62,10 +62,10 @@ static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
   return late_ns;
 }
 
-/* Was the clock set back by more than an interval? It could then take hours to
- * reach the next multiple. After a smaller step, the next multiple is still
- * right, because the snapshot of the multiple before it has already been taken.
- */
+/* Returns true if the clock was set back by more than an interval. It could
+ * then take hours to reach the next multiple. After a smaller step, the next
+ * multiple is still right, because the snapshot of the multiple before it has
+ * already been taken. */
 static bool stepped_back(const struct schedule *schedule,
                          uint64_t realtime_ns) {
   return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;

@@ -1,4 +1,4 @@
-/* schedule: computes when the sampler samples. It reads no clock itself.
+/* schedule: computes when the sampler must sample. The caller reads the clocks.
  *
  * Windows are measured on CLOCK_MONOTONIC, which nobody sets. Snapshots are
  * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
@@ -29,7 +29,7 @@ enum {
 struct schedule_due {
   unsigned what;     /* the flags above, one for each thing that is due */
   uint64_t stamp_ns; /* time stamp of the snapshot, with SCHEDULE_INTERVAL */
-  uint64_t late_ns;  /* time since the earliest deadline that was due */
+  uint64_t late_ns;  /* how long the most overdue deadline has been due */
   bool late;         /* late_ns is more than three sample intervals */
 };
 

@@ -26,7 +26,8 @@ struct softirq_clock {
   const struct engine *engine;
   struct kernel_clock kernel;
   bool loaded;
-  char trouble[PROGRAMS_WHY_SIZE]; /* why not; "": loaded, or not tried yet */
+  char trouble[PROGRAMS_WHY_SIZE]; /* why it is not loaded; "": loaded, or not
+                                      tried */
   struct backoff backoff;
   struct softirq_words *words;  /* of possible cores, in rising numbers */
   struct sums *sums;            /* in the order of `words` */
@@ -80,7 +81,7 @@ void softirq_clock_close(struct softirq_clock *clock) {
   free(clock);
 }
 
-/* Where PREEMPT_RT is configured, a task may run in the middle of a softirq. */
+/* With PREEMPT_RT, a task may run in the middle of a softirq. */
 static bool preempts_softirqs(const struct machine *machine) {
   uint64_t realtime;
   return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
@@ -181,8 +182,9 @@ static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
   return holds;
 }
 
-/* Turns the growth of sums into shares. Words are not read at the same instant,
- * so the growth may exceed wall time by as much as that takes. */
+/* Computes shares from the growth of sums. The words are not all read at the
+ * same instant, so their growth may exceed wall time by the time that the reads
+ * took. */
 static bool to_shares(const struct sums *from, struct sums *to,
                       struct softirq_figures *figures) {
   double hard_ns, ns[WORDS], all_ns;

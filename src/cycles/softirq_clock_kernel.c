@@ -5,8 +5,8 @@
 #ifdef PERCORE_BPF
 #include "cycles/softirq_clock.lskel.h"
 
-/* The end of each span is attached before its beginning, so that no span stays
- * open. */
+/* Pairs of tracepoints. The one that ends spans is attached first, so that no
+ * span stays open. */
 static const struct {
   const char *end, *begin;
 } hooks[] = {{"softirq_exit", "softirq_entry"},
@@ -15,7 +15,7 @@ static const struct {
              PROGRAMS_EACH_INTERRUPT(PAIR)};
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
 #define HOOK_SOFTIRQ 0
-#define HOOK_DEVICE 1 /* this hook and those before it are indispensable */
+#define HOOK_DEVICE 1 /* this hook and those before it are required */
 _Static_assert(2 * sizeof(hooks) / sizeof(hooks[0]) <= PROGRAMS_LINKS_MAX,
                "links[] has no room for all hooks");
 
