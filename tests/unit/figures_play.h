@@ -1,4 +1,4 @@
-/* figures_play: an engine on a fake machine with figures above it. */
+/* figures_play: figures that are computed from an engine on a fake machine. */
 #ifndef PERCORE_FIGURES_PLAY_H
 #define PERCORE_FIGURES_PLAY_H
 
@@ -37,7 +37,7 @@ static inline void figures_play_end(struct figures_play *it) {
   play_end(&it->play);
 }
 
-/* A sample window. */
+/* Plays one sample window. */
 static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
   play_sample(&it->play, ns);
   figures_sample(it->figures);

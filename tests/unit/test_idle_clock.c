@@ -18,13 +18,12 @@ struct play {
   int64_t words[8];
   int words_len;
   int64_t read_takes_ns;
-  /* Reads take read_takes_ns after the first and up to the second of these. */
+  /* Reads after the first number, up to the second, take read_takes_ns. */
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
-  /* How much the word of core 0 grows at each read, in seconds. */
-  int moves_at_read;
+  int moves_at_read; /* the read before which the word of core 0 grows by 1 s */
   int open_status, load_status;
-  int started; /* core, -1: none */
+  int started; /* the core that was started; -1: none */
   struct idle_clock_traits loaded_with;
   bool closed;
   const char *missing;
@@ -282,7 +281,8 @@ static void play_halts(struct play *play, int core, const char *poll,
   }
 }
 
-/* Opens the clock. Core 0 has the word, and has polled and halted ten times. */
+/* Opens the clock and reads it. Core 0 has this word, and has polled ten times
+ * and halted ten times. */
 static void open_and_read(struct play *play, int64_t word) {
   struct idle_clock_reading reading;
   open_clock(play, true);
@@ -291,7 +291,8 @@ static void open_and_read(struct play *play, int64_t word) {
   assert_int_equal(read_core(play, 0, &reading), 0);
 }
 
-/* Reads core 0 again six seconds later, when the idle driver has these counts.
+/* Reads core 0 again six seconds later, when its idle driver shows these
+ * counts.
  */
 static int read_later(struct play *play, const char *polls, const char *halts) {
   struct idle_clock_reading reading;
@@ -321,7 +322,7 @@ a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   struct play *play = *state;
   open_and_read(play, 5 * SECOND);
   assert_int_equal(read_later(play, "10", "10"), 0);
-  /* The halt of before has been counted. */
+  /* The driver has now counted the halt that began before the first reading. */
   assert_int_equal(read_later(play, "900", "11"), 0);
   /* It halted once more, and its word moved. */
   play->words[0] += SECOND;
@@ -407,7 +408,7 @@ without_an_idle_driver_a_core_that_works_keeps_its_value(void **state) {
   play_softirqs(play, "9000");
   play->now_ns += 6 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
-  /* It halted, and softirqs came before and after. */
+  /* The core halts, after softirqs that its word does not show. */
   play->words[0] = -990 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
   play->now_ns += 6 * SECOND;

@@ -1,4 +1,4 @@
-/* The softirq clock on words that the test sets. */
+/* Tests the softirq clock on words that the tests set. */
 #include "unit.h"
 
 #include "cycles/softirq_clock.h"
@@ -50,7 +50,7 @@ static void close_kernel(void *context) {
 
 static struct it *of(void **state) { return *state; }
 
-/* Begins on a machine that has this file (path NULL: no file). */
+/* Opens a clock on a machine that also has this file, unless path is NULL. */
 static struct it *begin(const char *path, const char *text) {
   static struct it it;
   memset(&kernel, 0, sizeof(kernel));
@@ -138,7 +138,7 @@ static void
 a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted(void **state) {
   struct it *it = of(state);
   next(it);
-  /* The softirq began with the window, the hard interrupt 0.25 s later. */
+  /* The softirq began with the window, and the hard interrupt 0.25 s later. */
   kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it);
   kernel.words[0].hard = -now_ns(it) - SECOND / 4;
   struct softirq_figures figures = next(it);
@@ -183,7 +183,7 @@ static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
   struct it *it =
       begin("/proc/self/timens_offsets", "monotonic       -5 500000000\n");
   next(it);
-  /* The kernel's clock is 4.5 s ahead of ours. */
+  /* The kernel's clock is 4.5 s ahead of this process's. */
   kernel.words[0].hard = -now_ns(it) - 5 * SECOND;
   assert_near(next(it).hard, 0.5, 1e-5);
 }
