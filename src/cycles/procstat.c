@@ -1,6 +1,5 @@
 #include "procstat.h"
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/number.h"
 
@@ -18,9 +17,10 @@
  * Parsing
  */
 
-/* Returns true if the line ends after the last column that was read, or continues
- * with a column of a newer kernel. Any other text is a malformed column, which
- * must not be mistaken for a column that an old kernel does not have. */
+/* Returns true if the line ends after the last column that was read, or
+ * continues with a column of a newer kernel. Any other text is a malformed
+ * column, which must not be mistaken for a column that an old kernel does not
+ * have. */
 static bool ends_well(const char *text, int column) {
   if (column == PROCSTAT_COLUMNS)
     return *text == ' ' || *text == '\n';
@@ -39,26 +39,19 @@ static bool parse_columns(struct procstat_row *row, const char *text,
   return column > PROCSTAT_IDLE && ends_well(text, column);
 }
 
-static int parse_row(struct procstat *stat, const char *text,
-                     uint64_t ns_per_tick) {
+static void parse_row(struct procstat *stat, const char *text,
+                      uint64_t ns_per_tick) {
   uint64_t core;
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
       core >= CORES_MAX)
-    return 0;
+    return;
   struct procstat_row row = {{0}};
   if (!parse_columns(&row, text, ns_per_tick)) {
     core_set_add(&stat->unreadable, (int)core);
-    return 0;
-  }
-  if ((int)core >= stat->rows_len) {
-    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
-                    sizeof(*stat->rows)))
-      return -ENOMEM;
-    stat->rows_len = (int)core + 1;
+    return;
   }
   stat->rows[core] = row;
   core_set_add(&stat->cores, (int)core);
-  return 0;
 }
 
 static int64_t parse_count(const char *text) {
@@ -71,19 +64,20 @@ int procstat_parse(struct procstat *stat, const char *text,
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
   stat->running = stat->blocked = -1;
+  if (stat->rows == NULL)
+    stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
+  if (stat->rows == NULL)
+    return -ENOMEM;
   /* If the file was cut off, the last number may lack digits, and a wrong
    * figure is worse than no figure. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
-    int status = 0;
     if (strncmp(line, "cpu", 3) == 0)
-      status = parse_row(stat, line + 3, ns_per_tick);
+      parse_row(stat, line + 3, ns_per_tick);
     else if (strncmp(line, "procs_running ", 14) == 0)
       stat->running = parse_count(line + 14);
     else if (strncmp(line, "procs_blocked ", 14) == 0)
       stat->blocked = parse_count(line + 14);
-    if (status != 0)
-      return status;
   }
   return core_set_next(&stat->cores, -1) >= 0 ? 0 : -EINVAL;
 }

@@ -17,8 +17,7 @@ struct schedstat_row {
 
 struct schedstat {
   struct core_set cores;
-  int rows_len; /* rows[core] is valid for `cores` */
-  struct schedstat_row *rows;
+  struct schedstat_row *rows; /* rows[core] is valid for `cores` */
   char *buffer;
   size_t buffer_size;
 };

@@ -16,7 +16,6 @@ static int parse(struct procstat *stat, const char *text) {
 
 static uint64_t ticks(const struct procstat *stat, int core,
                       enum procstat_column column) {
-  assert_true(core < stat->rows_len);
   assert_true(core_set_has(&stat->cores, core));
   return stat->rows[core].ns[column] / TICK;
 }
