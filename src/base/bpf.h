@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,13 +32,11 @@ static inline const char *bpf_missing_capability(void) {
   uint64_t effective = (uint64_t)data[1].effective << 32 | data[0].effective;
   if ((effective >> CAP_SYS_ADMIN & 1) != 0)
     return NULL;
-  bool bpf = (effective >> CAP_BPF & 1) != 0;
-  bool perfmon = (effective >> CAP_PERFMON & 1) != 0;
-  if (bpf && perfmon)
-    return NULL;
-  return bpf       ? "CAP_PERFMON is missing"
-         : perfmon ? "CAP_BPF is missing"
-                   : "both are missing";
+  static const char *const texts[2][2] = {
+      {"both are missing", "CAP_BPF is missing"},
+      {"CAP_PERFMON is missing", NULL},
+  };
+  return texts[effective >> CAP_BPF & 1][effective >> CAP_PERFMON & 1];
 }
 
 #endif

@@ -40,7 +40,7 @@ struct figures_options {
 
 struct cstate_figures {
   char name[32];    /* only letters, digits, '-', '_' and '.' */
-  double residency; /* share of the interval, 0 to 1; NAN unknown */
+  double residency; /* share of the interval, 0 to 1; NAN: unknown */
   uint64_t entries; /* since boot */
   bool poll;        /* the core busy-waits in this state instead of halting */
 };

@@ -19,10 +19,10 @@
 #define UNSEEN_SIZE 256
 
 struct core_clock {
-  bool known; /* the members below */
+  bool known; /* the members below are valid */
   int64_t word;
   int64_t halted_ns;
-  int64_t watch_at_ns; /* 0: `wakes` is unknown */
+  int64_t watch_at_ns; /* when to count again; 0: `wakes` is unknown */
   uint64_t wakes;      /* count when the word was first seen unmoved */
 };
 
@@ -31,9 +31,9 @@ struct idle_clock {
   bool pinned;
   int64_t words[CORES_MAX + 1]; /* of possible cores, in rising numbers */
   char unseen[UNSEEN_SIZE];
-  char *text; /* of a file with a column for each core */
+  char *text; /* /proc/interrupts or /proc/softirqs */
   size_t text_size;
-  int64_t softirqs_ns; /* time of the read at which `text` was /proc/softirqs */
+  int64_t softirqs_ns; /* the read for which `text` is /proc/softirqs */
   struct core_clock cores[CORES_MAX];
 };
 

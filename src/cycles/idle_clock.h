@@ -4,8 +4,8 @@
  *
  * For the clock, a halt ends with the first interrupt, at its tracepoint; the
  * time to enter the interrupt still counts as halted. The clock does not see
- * stolen time: a core whose virtual CPU was descheduled while it ran is not
- * halted. Polling in an idle state is not a halt either.
+ * stolen time: a core whose virtual CPU was descheduled while it ran does
+ * not count as halted. Polling in an idle state is not a halt either.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_H
 #define PERCORE_CYCLES_IDLE_CLOCK_H
@@ -33,10 +33,10 @@ int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 
-/* Reads all cores. Returns 0; -EAGAIN if every read took too long; or another
- * -errno, after which the clock can only be
- * closed. -ENOLINK: the clock no longer runs, because its pins were removed, or
- * because a core halted, or was woken, while its word did not move. */
+/* Reads all cores. Returns 0, -EAGAIN if every read took too long, or another
+ * -errno, after which the clock can only be closed. -ENOLINK: the clock no
+ * longer runs, because its pins were removed, or because a core halted or woke
+ * while its word did not move. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Returns the last reading of one core. If the clock has not yet run on the

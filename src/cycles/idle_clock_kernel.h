@@ -30,7 +30,7 @@ struct idle_clock_kernel {
   int start; /* the program on_start; -1 for a pinned clock */
   /* Directory of the pins; NULL if this process loaded the clock. */
   const char *folder;
-  struct stat pin; /* the pin of the link that sees halts begin */
+  struct stat pin; /* the pin of the link to the tracepoint cpu_idle */
 };
 
 /* Initialises a clock that is not loaded. Closing it is allowed. */

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* How often to try to read the words within a narrow enough bracket. */
+/* How many reads to try if they take too long. */
 #define READ_TRIES 5
 
 void kernel_clock_init(struct kernel_clock *clock,
@@ -38,7 +38,8 @@ int kernel_clock_read(struct kernel_clock *clock,
 }
 
 bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns) {
-  /* Wraps for impossible words, which are out of range afterwards. */
+  /* The addition may wrap if the word is impossible; the sum is then out of
+   * range. */
   if (word < 0)
     word = (int64_t)((uint64_t)word + (uint64_t)kernel_ns);
   *sum_ns = word > 0 ? word : 0;

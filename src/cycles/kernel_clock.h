@@ -21,8 +21,8 @@ struct kernel_clock {
   const struct machine *machine;
   struct core_set possible;
   int cores;                 /* how many cores are possible */
-  int16_t places[CORES_MAX]; /* of possible cores among the words */
-  int64_t offset_ns;         /* of this time namespace */
+  int16_t places[CORES_MAX]; /* index of each possible core in the words */
+  int64_t offset_ns;         /* of CLOCK_MONOTONIC in this time namespace */
   int64_t time_ns; /* CLOCK_MONOTONIC of the last read; 0: it failed */
 };
 
@@ -37,13 +37,13 @@ int kernel_clock_read(struct kernel_clock *clock,
                       int (*read)(void *context, void *words, int cores),
                       void *words);
 
-/* Computes the sum that a word stands for at a time of the kernel. Returns
- * false for a word that no clock can hold. */
+/* Computes the sum that a word represents at kernel_ns, a time of the initial
+ * time namespace. Returns false if no clock can have written the word. */
 bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns);
 
-/* Keeps a sum from stepping back. A sum is a little less than its former value
- * if a span ended while the words were being read; it then becomes the former
- * value. Returns false if it is much less. */
+/* Keeps a sum from decreasing. A new sum can be a little less than the former
+ * sum if a span ended while the words were being read; it is then set to the
+ * former sum. Returns false if it is much less, which is an error. */
 bool kernel_clock_hold(int64_t former_ns, int64_t *sum_ns);
 
 #endif

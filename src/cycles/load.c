@@ -19,7 +19,7 @@
  * are written under the mutex, and any thread reads them with relaxed loads. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
-  _Atomic double sibling_load; /* of the busiest sibling, likewise */
+  _Atomic double sibling_load; /* of the busiest sibling; -1: no value */
   _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* length of the window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC at the end of the window */

@@ -47,8 +47,8 @@ void programs_close(struct programs *programs);
 int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
                   ...) __attribute__((format(printf, 3, 4)));
 
-/* Fails with -EPERM if this process lacks a capability. The message advises to
- * grant the capabilities and ends with `alternative`, such as ", or run as
+/* Fails with -EPERM if this process lacks a capability. The message advises
+ * granting the capabilities and ends with `alternative`, such as ", or run as
  * root". */
 int programs_check_rights(const char *alternative, char why[PROGRAMS_WHY_SIZE]);
 

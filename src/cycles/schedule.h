@@ -1,6 +1,6 @@
 /* schedule: computes when the sampler must sample. The caller reads the clocks.
  *
- * Windows are measured on CLOCK_MONOTONIC, which nobody sets. Snapshots are
+ * Windows are measured on CLOCK_MONOTONIC, which cannot be set. Snapshots are
  * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
  * fleet agree. If that clock is stepped, the schedule computes the next
  * multiple again.
@@ -44,7 +44,8 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 
-/* Returns what is due now, and advances the deadlines past it. */
+/* Returns what is due, and advances each deadline that was due past the present
+ * time. */
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns);
 

@@ -26,12 +26,12 @@ struct softirq_clock {
   const struct engine *engine;
   struct kernel_clock kernel;
   bool loaded;
-  char trouble[PROGRAMS_WHY_SIZE]; /* why it is not loaded; "": loaded, or not
-                                      tried */
+  /* Why the clock is not loaded; "" if it is, or before the first try. */
+  char trouble[PROGRAMS_WHY_SIZE];
   struct backoff backoff;
   struct softirq_words *words;  /* of possible cores, in rising numbers */
   struct sums *sums;            /* in the order of `words` */
-  bool vector[SOFTIRQ_VECTORS]; /* has run on any core */
+  bool vector[SOFTIRQ_VECTORS]; /* whether it has run on any core */
 };
 
 const char *softirq_vector_name(int vector) {
