@@ -1,4 +1,4 @@
-/* affinity: on which core a thread runs. */
+/* affinity: pins threads to cores. */
 #ifndef PERCORE_BASE_AFFINITY_H
 #define PERCORE_BASE_AFFINITY_H
 
@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <stddef.h>
 
-/* Pins the calling thread to one core, also beyond the 1024 cores of glibc's
- * cpu_set_t. Returns 0 or -errno. */
+/* Pins the calling thread to one core. The core number may exceed the 1024
+ * cores of glibc's cpu_set_t. Returns 0 or -errno. */
 static inline int affinity_pin(int core) {
   cpu_set_t *set = CPU_ALLOC(core + 1);
   size_t size = CPU_ALLOC_SIZE(core + 1);

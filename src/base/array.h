@@ -1,4 +1,4 @@
-/* array: arrays on the heap that grow. */
+/* array: growable arrays on the heap. */
 #ifndef PERCORE_BASE_ARRAY_H
 #define PERCORE_BASE_ARRAY_H
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gives an array room for `len` elements of `size` bytes. `array` is the
- * address of the pointer to it. Returns false, and changes nothing, if out of
- * memory. */
+/* Resizes an array to `len` elements of `size` bytes. `array` is the address of
+ * the pointer to the elements. Returns false if out of memory; the array is
+ * then unchanged. */
 static inline bool array_resize(void *array, size_t len, size_t size) {
   void *elements;
   memcpy(&elements, array, sizeof(elements));
@@ -19,7 +19,8 @@ static inline bool array_resize(void *array, size_t len, size_t size) {
   return elements != NULL;
 }
 
-/* The same; the elements from old_len on become zero. */
+/* Like array_resize, for an array that has old_len elements. Sets the new
+ * elements to zero. */
 static inline bool array_grow(void *array, size_t old_len, size_t len,
                               size_t size) {
   char *elements;
@@ -30,8 +31,9 @@ static inline bool array_grow(void *array, size_t old_len, size_t len,
   return true;
 }
 
-/* Gives an array of *capacity elements, of which `len` are in use, room for
- * another element, by doubling the capacity. Returns as array_resize does. */
+/* Makes room for another element in an array that has `len` elements and space
+ * for *capacity. Doubles the capacity if necessary. Returns false if out of
+ * memory; the array is then unchanged. */
 static inline bool array_reserve(void *array, size_t len, size_t *capacity,
                                  size_t size) {
   if (len < *capacity)

@@ -1,12 +1,11 @@
-/* bpf: the system call bpf(2), for code that uses no BPF library, and the
- * capabilities that loading programs needs. */
+/* bpf: calls bpf(2) without a BPF library, and checks the capabilities that
+ * loading programs needs. */
 #ifndef PERCORE_BASE_BPF_H
 #define PERCORE_BASE_BPF_H
 
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,9 +21,9 @@ static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
   return result < 0 ? -errno : (int)result;
 }
 
-/* Says which of CAP_BPF and CAP_PERFMON this process lacks, such as
- * "CAP_PERFMON is missing". NULL: none, or CAP_SYS_ADMIN includes both. The
- * kernel itself would answer EINVAL if a capability is missing. */
+/* Returns a text that names what this process lacks of CAP_BPF and CAP_PERFMON,
+ * such as "CAP_PERFMON is missing", or NULL if it has both, or CAP_SYS_ADMIN,
+ * which includes them. The kernel's own error does not name a capability. */
 static inline const char *bpf_missing_capability(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -33,13 +32,11 @@ static inline const char *bpf_missing_capability(void) {
   uint64_t effective = (uint64_t)data[1].effective << 32 | data[0].effective;
   if ((effective >> CAP_SYS_ADMIN & 1) != 0)
     return NULL;
-  bool bpf = (effective >> CAP_BPF & 1) != 0;
-  bool perfmon = (effective >> CAP_PERFMON & 1) != 0;
-  if (bpf && perfmon)
-    return NULL;
-  return bpf       ? "CAP_PERFMON is missing"
-         : perfmon ? "CAP_BPF is missing"
-                   : "both are missing";
+  static const char *const texts[2][2] = {
+      {"both are missing", "CAP_BPF is missing"},
+      {"CAP_PERFMON is missing", NULL},
+  };
+  return texts[effective >> CAP_BPF & 1][effective >> CAP_PERFMON & 1];
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* clock: the clocks of this machine in nanoseconds. */
+/* clock: reads clocks and converts times, in nanoseconds. */
 #ifndef PERCORE_BASE_CLOCK_H
 #define PERCORE_BASE_CLOCK_H
 

@@ -2,66 +2,49 @@
 
 #include <string.h>
 
-/* Well-formed sequences by their first byte (Unicode 15, table 3-7): length,
- * and the range of the second byte, which excludes overlong forms, surrogates,
- * and code points beyond U+10FFFF. */
-static const struct sequence {
-  uint8_t first, last;
-  uint8_t length;
-  uint8_t second_least, second_most;
-} sequences[] = {
-    {0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf},
-    {0xe0, 0xe0, 3, 0xa0, 0xbf}, {0xe1, 0xec, 3, 0x80, 0xbf},
-    {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
-    {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf},
-    {0xf4, 0xf4, 4, 0x80, 0x8f},
-};
-
-struct range {
-  uint32_t first, last;
-};
-
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define LAST_CODE 0x10ffff
 
-static bool is_in(uint32_t code, const struct range *ranges, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (code >= ranges[i].first && code <= ranges[i].last)
-      return true;
-  return false;
+/* How UTF-8 encodes characters of each length: the bits that mark the first
+ * byte, and the smallest code point that needs this length. */
+static const struct form {
+  uint8_t mask, bits;
+  uint8_t length;
+  uint32_t least;
+} forms[] = {
+    {0x80, 0x00, 1, 0},
+    {0xe0, 0xc0, 2, 0x80},
+    {0xf0, 0xe0, 3, 0x800},
+    {0xf8, 0xf0, 4, 0x10000},
+};
+
+static bool is_surrogate(uint32_t code) {
+  return code >= 0xd800 && code <= 0xdfff;
 }
 
-static size_t sequence_length(const uint8_t *bytes, size_t length) {
-  for (size_t i = 0; i < COUNT_OF(sequences); i++) {
-    const struct sequence *sequence = &sequences[i];
-    if (bytes[0] < sequence->first || bytes[0] > sequence->last)
-      continue;
-    if (sequence->length > length)
-      return 0;
-    if (sequence->length > 1 &&
-        (bytes[1] < sequence->second_least || bytes[1] > sequence->second_most))
-      return 0;
-    for (size_t at = 2; at < sequence->length; at++)
-      if ((bytes[at] & 0xc0) != 0x80)
-        return 0;
-    return sequence->length;
-  }
-  return 0;
+static const struct form *form_of(uint8_t first) {
+  for (size_t i = 0; i < COUNT_OF(forms); i++)
+    if ((first & forms[i].mask) == forms[i].bits)
+      return &forms[i];
+  return NULL;
 }
 
 /* Returns the length of the well-formed character at the start of text, and
  * writes its code point. Returns 0 if the text does not start with one. */
 static size_t decode(const char *text, size_t available, uint32_t *code) {
   const uint8_t *bytes = (const uint8_t *)text;
-  *code = 0;
-  if (available == 0)
+  const struct form *form = available > 0 ? form_of(bytes[0]) : NULL;
+  if (form == NULL || form->length > available)
     return 0;
-  size_t length = sequence_length(bytes, available);
-  if (length == 0)
-    return 0;
-  *code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
-  for (size_t at = 1; at < length; at++)
+  *code = bytes[0] & (uint8_t)~form->mask;
+  for (size_t at = 1; at < form->length; at++) {
+    if ((bytes[at] & 0xc0) != 0x80)
+      return 0;
     *code = *code << 6 | (bytes[at] & 0x3fu);
-  return length;
+  }
+  bool good =
+      *code >= form->least && *code <= LAST_CODE && !is_surrogate(*code);
+  return good ? form->length : 0;
 }
 
 bool utf8_is_control(uint32_t code) {
@@ -69,11 +52,16 @@ bool utf8_is_control(uint32_t code) {
 }
 
 bool utf8_is_deceptive(uint32_t code) {
-  static const struct range deceptive[] = {
-      {0xad, 0xad},     {0x61c, 0x61c},    {0x180e, 0x180e}, {0x200b, 0x200b},
-      {0x200e, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f}, {0xfeff, 0xfeff},
-      {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
-  return utf8_is_control(code) || is_in(code, deceptive, COUNT_OF(deceptive));
+  static const struct {
+    uint32_t first, last;
+  } ranges[] = {{0xad, 0xad},      {0x61c, 0x61c},   {0x180e, 0x180e},
+                {0x200b, 0x200b},  {0x200e, 0x200f}, {0x2028, 0x202e},
+                {0x2060, 0x206f},  {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
+                {0xe0000, 0xe0fff}};
+  for (size_t i = 0; i < COUNT_OF(ranges); i++)
+    if (code >= ranges[i].first && code <= ranges[i].last)
+      return true;
+  return utf8_is_control(code);
 }
 
 bool utf8_has_no(const char *text, size_t length,

@@ -18,8 +18,8 @@ bool utf8_is_control(uint32_t code);
  * scripts need. */
 bool utf8_is_deceptive(uint32_t code);
 
-/* True if the text is well-formed UTF-8 and contains no character of the class.
- */
+/* True if the text is well-formed UTF-8 and is_in_class returns false for each
+ * of its characters. */
 bool utf8_has_no(const char *text, size_t length,
                  bool (*is_in_class)(uint32_t));
 

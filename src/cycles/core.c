@@ -1,4 +1,5 @@
 #include "engine_private.h"
+#include "kernel_clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -393,7 +394,7 @@ static void add_load(struct core_totals *total,
 static bool is_plausible(const struct core *core) {
   const struct core_totals *growth = &core->sample.growth;
   double off_ns = COUNTER_RESOLUTION * growth->wall +
-                  (core->source == SOURCE_BPF ? (double)IDLE_CLOCK_BRACKET_NS
+                  (core->source == SOURCE_BPF ? (double)KERNEL_CLOCK_BRACKET_NS
                                               : COUNTER_RESOLUTION_NS);
   return core->source == SOURCE_IDLE ||
          (growth->unhalted >= -off_ns &&

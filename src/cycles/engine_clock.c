@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(CANDIDATE_REASON_MAX >= PROGRAMS_WHY_SIZE,
+               "a reason has no room for that of the clock");
+
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
@@ -119,8 +122,9 @@ static void start_cores(struct engine *engine) {
 static void open_clock(struct engine *engine, struct candidate *candidate) {
   bool wanted = engine->options.source == SOURCE_BPF || has_purpose(engine);
   bool load = wanted && !topology_any_isolated(&engine->topology);
-  int status = idle_clock_open(&engine->clock, engine->options.machine, load,
-                               candidate->reason, sizeof(candidate->reason));
+  int status =
+      idle_clock_open(&engine->clock, engine->options.machine,
+                      &engine->topology.possible, load, candidate->reason);
   if (status != 0) {
     if (status == -ENOENT && !load)
       explain_not_loaded(engine, candidate);

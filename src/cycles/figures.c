@@ -14,7 +14,7 @@ static const double first_periods[] = {60, 300, 900};
  * Open and close
  */
 
-/* Starts from the kernel's own load averages. */
+/* Starts the averages of the run queue at the kernel's own load averages. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = engine_machine(figures->engine);
   char text[128];
@@ -42,16 +42,6 @@ struct figures *figures_open(const struct figures_options *options,
     memcpy(figures->options.period_s, first_periods, sizeof(first_periods));
     figures->options.periods_len = 3;
   }
-  if (options->groups_len > 0) {
-    figures->groups = calloc(options->groups_len, sizeof(*figures->groups));
-    if (figures->groups == NULL) {
-      free(figures);
-      return NULL;
-    }
-    memcpy(figures->groups, options->groups,
-           options->groups_len * sizeof(*figures->groups));
-  }
-  figures->options.groups = figures->groups;
   if (options->softirq)
     figures->softirq = softirq_clock_open(engine);
   figures->domains = domains_open(engine, options->residency, options->power);
@@ -63,8 +53,8 @@ struct figures *figures_open(const struct figures_options *options,
 void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
-  free(figures->groups);
-  free(figures->windows);
+  for (int core = 0; core < CORES_MAX; core++)
+    free(figures->windows[core]);
   schedstat_free(&figures->schedstat);
   domains_close(figures->domains);
   softirq_clock_close(figures->softirq);
@@ -75,46 +65,37 @@ void figures_close(struct figures *figures) {
  * its present totals. Returns NULL if out of memory. */
 static struct core_windows *windows_of(struct figures *figures,
                                        const struct core *state) {
-  if (state->number >= figures->windows_len) {
-    /* Doubles the array, so that thousands of cores are not copied thousands of
-     * times. */
-    int twice = 2 * figures->windows_len;
-    int len = state->number >= twice ? state->number + 1 : twice;
-    struct core_windows *windows =
-        realloc(figures->windows, (size_t)len * sizeof(*windows));
-    if (windows == NULL)
-      return NULL;
-    for (int i = figures->windows_len; i < len; i++)
-      windows[i] = (struct core_windows){.min = NAN,
-                                         .max = NAN,
-                                         .sample.epoch = UINT64_MAX,
-                                         .average.epoch = UINT64_MAX,
-                                         .interval.epoch = UINT64_MAX,
-                                         .interval.stat_epoch = UINT64_MAX,
-                                         .interval.ipc_epoch = UINT64_MAX};
-    figures->windows = windows;
-    figures->windows_len = len;
-  }
-  return &figures->windows[state->number];
+  struct core_windows **windows = &figures->windows[state->number];
+  if (*windows != NULL)
+    return *windows;
+  *windows = malloc(sizeof(**windows));
+  if (*windows != NULL)
+    **windows = (struct core_windows){.min = NAN,
+                                      .max = NAN,
+                                      .sample.epoch = UINT64_MAX,
+                                      .average.epoch = UINT64_MAX,
+                                      .interval.epoch = UINT64_MAX,
+                                      .interval.stat_epoch = UINT64_MAX,
+                                      .interval.ipc_epoch = UINT64_MAX};
+  return *windows;
 }
 
 /* ---------------------------------------------------------------------------
  * Sample windows and load averages
  */
 
-int figures_sample(struct figures *figures) {
+void figures_sample(struct figures *figures) {
   size_t len;
   const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
     struct core_windows *windows = windows_of(figures, &states[i]);
     if (windows == NULL)
-      return -ENOMEM;
+      return;
     double load = engine_load(&windows->sample, &states[i].total);
     windows->min = fmin(windows->min, load); /* fmin ignores NAN */
     windows->max = fmax(windows->max, load);
     windows->sample = states[i].total;
   }
-  return 0;
 }
 
 static void average_core(struct figures *figures, struct core_windows *windows,
@@ -130,7 +111,7 @@ static void average_core(struct figures *figures, struct core_windows *windows,
   for (size_t i = 0; i < figures->options.periods_len; i++) {
     double period_s = figures->options.period_s[i];
     if (windows->averaged_ns != 0 && away_s > period_s)
-      loadavg_reset(&windows->load_average[i]);
+      windows->load_average[i] = (struct loadavg){0, 0};
     loadavg_update(&windows->load_average[i], load, dt_s, period_s);
   }
   windows->averaged_ns = now_ns;
@@ -152,17 +133,16 @@ static void average_run_queue(struct figures *figures) {
   figures->run_queue_ns = now_ns;
 }
 
-int figures_load_average(struct figures *figures) {
+void figures_load_average(struct figures *figures) {
   size_t len;
   const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
     struct core_windows *windows = windows_of(figures, &states[i]);
     if (windows == NULL)
-      return -ENOMEM;
+      return;
     average_core(figures, windows, &states[i]);
   }
   average_run_queue(figures);
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -363,8 +343,8 @@ struct snapshot *figures_interval(struct figures *figures) {
   siblings_interval(snapshot, engine_topology(figures->engine));
   snapshot->hypervisor |= engine_topology(figures->engine)->hypervisor;
   snapshot->isolates = topology_any_isolated(engine_topology(figures->engine));
-  if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
-                    figures->options.groups_len) != 0)
+  if (aggregate_all(snapshot, engine_topology(figures->engine),
+                    figures->options.groups, figures->options.groups_len) != 0)
     goto failed;
   if (domains_read(figures->domains, &snapshot->domains,
                    &snapshot->domains_len) != 0)

@@ -34,13 +34,13 @@ struct figures_options {
   bool throttles;
   bool schedstat;
   bool softirq;
-  const struct figures_group *groups;
+  const struct figures_group *groups; /* must outlive the figures */
   size_t groups_len;
 };
 
 struct cstate_figures {
   char name[32];    /* only letters, digits, '-', '_' and '.' */
-  double residency; /* share of the interval, 0 to 1; NAN unknown */
+  double residency; /* share of the interval, 0 to 1; NAN: unknown */
   uint64_t entries; /* since boot */
   bool poll;        /* the core busy-waits in this state instead of halting */
 };
@@ -67,7 +67,7 @@ struct core_figures {
   enum source source;
   enum proof proof;
   double busy; /* load over the interval, 0 to 1 */
-  /* Over the sample windows that ended in the interval. */
+  /* Extremes of the loads of the sample windows that ended in the interval. */
   double busy_min, busy_max;
   /* Load of the busiest other thread of its physical core. */
   double sibling_busy;
@@ -83,14 +83,15 @@ struct core_figures {
   double package_throttles;
   double smi; /* system management interrupts, since the first reading */
   double ipc; /* instructions per cycle */
-  double ipc_running; /* share of time that the IPC counters had, 0 to 1 */
+  double ipc_running; /* share of time in which the IPC counters ran, 0 to 1 */
   struct softirq_figures softirq;
   double counter_running; /* time_running / time_enabled of the source */
   size_t cstates_len;
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
 };
 
-/* Over the cores of a set that have the figure; NAN if none of them has it. */
+/* Statistics over the cores of a set that have the figure; NAN if no core has
+ * it. */
 struct spread_figures {
   double mean, min, max, stddev; /* population standard deviation */
 };
@@ -102,7 +103,7 @@ struct aggregate_figures {
   int cores_len;               /* how many cores have a value */
   int cores_without_value;
   double mean, min, max, stddev; /* of busy; see spread_figures */
-  /* The spread of each kind of time that the tick saw. */
+  /* Statistics of each kind of time that the tick saw. */
   struct spread_figures time[TIMES];
 };
 
@@ -126,7 +127,7 @@ struct self_figures {
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
-  /* How many were dropped because nobody took them in time. */
+  /* How many snapshots were dropped because they were not taken in time. */
   uint64_t snapshots_dropped;
 };
 
@@ -152,17 +153,17 @@ void snapshot_free(struct snapshot *snapshot);
 
 struct figures;
 
-/* Copies the options. Returns NULL if out of memory. */
+/* Returns NULL if out of memory. */
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
 /* Call these after engine_sample: figures_sample at the end of each sample
  * window (for minimum and maximum), figures_load_average at the end of each
- * load average window, and figures_interval at the end of each interval. The
- * first two return 0 or -ENOMEM. */
-int figures_sample(struct figures *figures);
-int figures_load_average(struct figures *figures);
+ * load average window, and figures_interval at the end of each interval. If out
+ * of memory, a window lasts until the next call. */
+void figures_sample(struct figures *figures);
+void figures_load_average(struct figures *figures);
 /* Returns a snapshot in which the caller fills in the time, the interval and
  * the sampler's own figures; NULL if out of memory. */
 struct snapshot *figures_interval(struct figures *figures);

@@ -12,8 +12,8 @@ static void cstates_interval(const struct figures *figures,
     return;
   cpuidle_read(&now, engine_machine(figures->engine), core->core);
   double wall_ns = (double)(now_ns - windows->cpuidle_ns);
-  bool comparable = windows->has_cpuidle && wall_ns > 0 &&
-                    now.states_len == windows->cpuidle.states_len;
+  bool comparable =
+      wall_ns > 0 && now.states_len == windows->cpuidle.states_len;
   core->cstates_len = (size_t)now.states_len;
   for (int i = 0; i < now.states_len; i++) {
     struct cstate_figures *figure = &core->cstate[i];
@@ -31,27 +31,26 @@ static void cstates_interval(const struct figures *figures,
   }
   windows->cpuidle = now;
   windows->cpuidle_ns = now_ns;
-  windows->has_cpuidle = true;
 }
 
 static void schedstat_interval(const struct figures *figures,
                                struct core_windows *windows,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
-  bool known = figures->has_schedstat && core->online &&
-               core_set_has(&stat->cores, core->core);
   core->waiting = core->switches = NAN;
-  if (known) {
-    const struct schedstat_row *row = &stat->rows[core->core];
-    uint64_t now_ns = engine_time_ns(figures->engine);
-    if (windows->has_wait && row->wait_ns >= windows->wait_ns)
-      core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
-                            (double)(now_ns - windows->wait_time_ns));
-    core->switches = (double)row->switches;
-    windows->wait_ns = row->wait_ns;
-    windows->wait_time_ns = now_ns;
+  if (!figures->has_schedstat || !core->online ||
+      !core_set_has(&stat->cores, core->core)) {
+    windows->wait_time_ns = 0;
+    return;
   }
-  windows->has_wait = known;
+  const struct schedstat_row *row = &stat->rows[core->core];
+  uint64_t now_ns = engine_time_ns(figures->engine);
+  if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
+    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
+                          (double)(now_ns - windows->wait_time_ns));
+  core->switches = (double)row->switches;
+  windows->wait_ns = row->wait_ns;
+  windows->wait_time_ns = now_ns;
 }
 
 static double throttle_count(const struct figures *figures, int core,

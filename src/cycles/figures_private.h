@@ -1,7 +1,7 @@
 /* figures_private: the figures object, for the files that implement it:
  *
- *   figures.c        loads, averages and columns, out of the engine's totals
- *   figures_files.c  what is read once in an interval
+ *   figures.c        loads, averages and columns, from the engine's totals
+ *   figures_files.c  files and clocks that are read once in an interval
  */
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
@@ -20,19 +20,16 @@ struct core_windows {
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update; 0 before the first. */
   uint64_t averaged_ns;
-  bool has_cpuidle;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  bool has_wait;
-  uint64_t wait_time_ns, wait_ns; /* last values from /proc/schedstat */
+  /* The last values from /proc/schedstat; wait_time_ns is 0 before them. */
+  uint64_t wait_time_ns, wait_ns;
 };
 
 struct figures {
   struct figures_options options;
-  struct figures_group *groups;
   const struct engine *engine;
-  struct core_windows *windows;
-  int windows_len;
+  struct core_windows *windows[CORES_MAX]; /* NULL: core not yet seen */
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
   struct domains *domains; /* NULL if not wanted or unavailable */
@@ -49,10 +46,10 @@ static inline double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-/* Reads what covers all cores. */
+/* Reads the files and clocks that cover all cores at once. */
 void figures_files_read(struct figures *figures);
 
-/* Fills in idle states, counts of the scheduler and of throttling, and time in
+/* Fills in one core's idle states, scheduler and throttle counts, and time in
  * softirqs. */
 void figures_files_interval(const struct figures *figures,
                             struct core_windows *windows,

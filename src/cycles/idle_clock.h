@@ -4,8 +4,8 @@
  *
  * For the clock, a halt ends with the first interrupt, at its tracepoint; the
  * time to enter the interrupt still counts as halted. The clock does not see
- * stolen time: a core whose virtual CPU was descheduled while it ran is not
- * halted. Polling in an idle state is not a halt either.
+ * stolen time: a core whose virtual CPU was descheduled while it ran does
+ * not count as halted. Polling in an idle state is not a halt either.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_H
 #define PERCORE_CYCLES_IDLE_CLOCK_H
@@ -16,10 +16,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* The largest allowed error of a value: the time between the readings of
- * CLOCK_MONOTONIC before and after the clock's words are read. */
-#define IDLE_CLOCK_BRACKET_NS UINT64_C(1000000)
 
 struct idle_clock;
 
@@ -32,14 +28,15 @@ struct idle_clock_reading {
  * true, loads a clock, which runs until it is closed. Only one clock can run on
  * a machine. Returns 0, or -errno with the reason in `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
-                    bool load, char *why, size_t why_size);
+                    const struct core_set *possible, bool load,
+                    char why[PROGRAMS_WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 
-/* Reads all cores. Returns 0; -EAGAIN if every read took more than
- * IDLE_CLOCK_BRACKET_NS; or another -errno, after which the clock can only be
- * closed. -ENOLINK: the clock no longer runs, because its pins were removed, or
- * because a core halted, or was woken, while its word did not move. */
+/* Reads all cores. Returns 0, -EAGAIN if every read took too long, or another
+ * -errno, after which the clock can only be closed. -ENOLINK: the clock no
+ * longer runs, because its pins were removed, or because a core halted or woke
+ * while its word did not move. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Returns the last reading of one core. If the clock has not yet run on the
@@ -49,10 +46,14 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* The kinds of interrupts that occur here, or could, and do not end a halt
- * (separated by blanks; "": none is known), as percore doctor shows them. */
+/* Returns the names of interrupts that do not end a halt for the clock, because
+ * they have no tracepoint: those that this kernel may have, and those that have
+ * occurred. The names are separated by blanks; "" if none are known. */
 const char *idle_clock_unseen(const struct idle_clock *clock);
 
-struct idle_clock_traits idle_clock_traits(const struct machine *machine);
+/* Finds out what a clock must know before it is loaded. Whether state 0 polls
+ * is read from the idle driver of the first of `cores` that has one. */
+struct idle_clock_traits idle_clock_traits(const struct machine *machine,
+                                           const struct core_set *cores);
 
 #endif

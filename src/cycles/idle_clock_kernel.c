@@ -1,19 +1,14 @@
 #include "idle_clock_kernel.h"
 
 #include "base/bpf.h"
-#include "core_set.h"
-#include "programs.h"
+#include "interrupts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <linux/bpf.h>
 #include <linux/magic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -40,39 +35,21 @@ static const char *const hooks[] = {
 };
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
 #define HOOK_HALT 0
-#define HOOK_SOFTIRQ 2 /* this hook and those before it are indispensable */
+#define HOOK_SOFTIRQ 2 /* this hook and those before it are required */
 #define HOOK_TIMER 3
-_Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= IDLE_CLOCK_HOOKS_MAX,
+_Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= PROGRAMS_LINKS_MAX,
                "links[] has no room for all hooks");
 
-static int explain(char *why, size_t why_size, int status, const char *format,
-                   ...) __attribute__((format(printf, 4, 5)));
-
-static int explain(char *why, size_t why_size, int status, const char *format,
-                   ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(why, why_size, format, arguments);
-  va_end(arguments);
-  return status;
-}
-
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-}
-
 void idle_clock_kernel_init(struct idle_clock_kernel *clock) {
-  *clock = (struct idle_clock_kernel){.map = -1, .start = -1};
-  memset(clock->links, -1, sizeof(clock->links));
+  *clock = (struct idle_clock_kernel){.start = -1};
+  programs_init(&clock->programs);
 }
 
 void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
-  close_fd(&clock->map);
-  close_fd(&clock->start);
-  for (int i = 0; i < IDLE_CLOCK_HOOKS_MAX; i++)
-    close_fd(&clock->links[i]);
+  programs_close(&clock->programs);
+  if (clock->start >= 0)
+    close(clock->start);
+  clock->start = -1;
 }
 
 /* ---------------------------------------------------------------------------
@@ -80,55 +57,44 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
  */
 
 #ifdef PERCORE_BPF
-/* Attaches the hook that begins halts last, when every end of a halt is already
- * seen. */
-static int attach_all(struct idle_clock_kernel *clock, int on_idle,
-                      int on_interrupt, bool timer_is_known, char *why,
-                      size_t why_size) {
+/* Attaches to cpu_idle last, so that no halt begins before the programs that
+ * end halts are attached. */
+static int attach_all(struct idle_clock_kernel *clock,
+                      const struct idle_clock_bpf *loaded,
+                      struct idle_clock_traits traits,
+                      char why[PROGRAMS_WHY_SIZE]) {
+  int on_idle = traits.state0_polls
+                    ? loaded->progs.on_idle.prog_fd
+                    : loaded->progs.on_idle_without_poll.prog_fd;
   for (int i = HOOKS - 1; i >= 0; i--) {
-    if (i == HOOK_TIMER && timer_is_known)
+    if (i == HOOK_TIMER && traits.timer_is_known)
       continue;
-    int status = programs_attach(&clock->links[i], hooks[i],
-                                 i == HOOK_HALT ? on_idle : on_interrupt);
+    int program = i == HOOK_HALT ? on_idle : loaded->progs.on_interrupt.prog_fd;
+    int status = programs_attach(&clock->programs, i, hooks[i], program, why);
     if (status != 0 && (status != -ENOENT || i <= HOOK_SOFTIRQ))
-      return explain(why, why_size, status,
-                     "cannot attach to the tracepoint %s: %s", hooks[i],
-                     strerror(-status));
+      return status;
   }
   return 0;
 }
 
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
-                           struct idle_clock_traits traits, char *why,
-                           size_t why_size) {
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]) {
   idle_clock_kernel_init(clock);
-  if (bpf_missing_capability() != NULL)
-    return explain(
-        why, why_size, -EPERM,
-        "loading it needs CAP_BPF and CAP_PERFMON: grant both, or run "
-        "percore clock --pin as root");
+  int status =
+      programs_check_rights(", or run percore clock --pin as root", why);
+  if (status != 0)
+    return status;
   errno = 0;
   struct idle_clock_bpf *loaded = idle_clock_bpf__open_and_load();
-  if (loaded == NULL) {
-    int status = errno != 0 ? -errno : -ENOMEM;
-    return explain(why, why_size, status,
-                   "the kernel refused to load it: %s (it needs Linux 5.14 or "
-                   "later with CONFIG_BPF_SYSCALL)",
-                   strerror(-status));
-  }
-  clock->map = fcntl(loaded->maps.idle_clock.map_fd, F_DUPFD_CLOEXEC, 3);
-  clock->start = fcntl(loaded->progs.on_start.prog_fd, F_DUPFD_CLOEXEC, 3);
-  int status = 0;
-  if (clock->map < 0 || clock->start < 0)
-    status = explain(why, why_size, -EMFILE, "no descriptor is left for it: %s",
-                     strerror(errno));
+  if (loaded == NULL)
+    return programs_refused(errno, why);
+  status =
+      programs_keep(&clock->programs.map, loaded->maps.idle_clock.map_fd, why);
   if (status == 0)
-    status = attach_all(clock,
-                        traits.state0_polls
-                            ? loaded->progs.on_idle.prog_fd
-                            : loaded->progs.on_idle_without_poll.prog_fd,
-                        loaded->progs.on_interrupt.prog_fd,
-                        traits.timer_is_known, why, why_size);
+    status = programs_keep(&clock->start, loaded->progs.on_start.prog_fd, why);
+  if (status == 0)
+    status = attach_all(clock, loaded, traits, why);
   idle_clock_bpf__destroy(loaded);
   if (status != 0)
     idle_clock_kernel_close(clock);
@@ -136,13 +102,11 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock,
 }
 #else
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
-                           struct idle_clock_traits traits, char *why,
-                           size_t why_size) {
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]) {
   (void)traits;
   idle_clock_kernel_init(clock);
-  return explain(why, why_size, -ENOSYS,
-                 "percore was built without it (clang, bpftool and libbpf-dev "
-                 "were missing, or --disable-bpf)");
+  return programs_not_built(why);
 }
 #endif
 
@@ -155,30 +119,41 @@ static void pin_path(char path[PATH_MAX], const char *folder,
   snprintf(path, PATH_MAX, "%s/%s", folder, name);
 }
 
-static bool only_root_writes(const struct stat *file) {
-  return file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+static int cannot(const char *what, const char *path, int error,
+                  char why[PROGRAMS_WHY_SIZE]) {
+  return programs_fail(
+      why, -error, "cannot %s %s: %s%s", what, path, strerror(error),
+      error == EPERM || error == EACCES ? "; run as root" : "");
+}
+
+static int check_owner(const char *path, struct stat *file,
+                       char why[PROGRAMS_WHY_SIZE]) {
+  if (lstat(path, file) != 0)
+    return programs_fail(why, -errno, "no clock is pinned: %s: %s", path,
+                         strerror(errno));
+  if (file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    return 0;
+  return programs_fail(why, -EPERM,
+                       "%s is not used: users other than root may write to it",
+                       path);
 }
 
 /* Any user can create a directory and a map, but only root can mount a bpffs
  * that belongs to root. */
-static int check_folder(const char *folder, char *why, size_t why_size) {
+static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
-  if (lstat(folder, &file) != 0 || statfs(folder, &kind) != 0)
-    return explain(why, why_size, -errno, "no clock is pinned in %s: %s",
-                   folder, strerror(errno));
+  if (statfs(folder, &kind) != 0)
+    return programs_fail(why, -errno, "no clock is pinned: %s: %s", folder,
+                         strerror(errno));
   if (kind.f_type != BPF_FS_MAGIC)
-    return explain(why, why_size, -ENOENT,
-                   "no clock is pinned in %s: no bpffs is mounted there",
-                   folder);
-  if (!S_ISDIR(file.st_mode) || !only_root_writes(&file))
-    return explain(why, why_size, -EPERM,
-                   "%s is not used: users other than root may write there",
-                   folder);
-  return 0;
+    return programs_fail(why, -ENOENT,
+                         "no clock is pinned in %s: no bpffs is mounted there",
+                         folder);
+  return check_owner(folder, &file, why);
 }
 
-static int check_map(int map, char *why, size_t why_size) {
+static int check_map(int map, char why[PROGRAMS_WHY_SIZE]) {
   struct bpf_map_info info = {0};
   union bpf_attr attr = {0};
   attr.info.bpf_fd = (uint32_t)map;
@@ -186,111 +161,96 @@ static int check_map(int map, char *why, size_t why_size) {
   attr.info.info = (uintptr_t)&info;
   int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0)
-    return explain(why, why_size, status, "cannot read the pinned map: %s",
-                   strerror(-status));
+    return programs_fail(why, status, "cannot read the pinned map: %s",
+                         strerror(-status));
   if (info.type != BPF_MAP_TYPE_PERCPU_ARRAY || info.key_size != 4 ||
       info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
       strcmp(info.name, MAP_NAME) != 0)
-    return explain(why, why_size, -EINVAL,
-                   "the pinned map does not belong to an idle clock");
+    return programs_fail(why, -EINVAL,
+                         "the pinned map does not belong to an idle clock");
   return 0;
 }
 
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
-                           char *why, size_t why_size) {
+                           char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX], halt[PATH_MAX];
   struct stat map;
   idle_clock_kernel_init(clock);
-  int status = check_folder(folder, why, why_size);
-  if (status != 0)
-    return status;
   pin_path(path, folder, MAP_NAME);
   pin_path(halt, folder, hooks[HOOK_HALT]);
-  if (lstat(path, &map) != 0 || lstat(halt, &clock->pin) != 0)
-    return explain(why, why_size, -errno, "no clock is pinned in %s: %s",
-                   folder, strerror(errno));
-  if (!only_root_writes(&map) || !only_root_writes(&clock->pin))
-    return explain(
-        why, why_size, -EPERM,
-        "the clock in %s is not used: users other than root may write to it",
-        folder);
+  int status = check_folder(folder, why);
+  if (status == 0)
+    status = check_owner(path, &map, why);
+  if (status == 0)
+    status = check_owner(halt, &clock->pin, why);
+  if (status != 0)
+    return status;
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.file_flags = BPF_F_RDONLY;
   int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd < 0)
-    return explain(
-        why, why_size, fd, "%s cannot be opened: %s%s", path, strerror(-fd),
-        fd == -EPERM ? " (before Linux 5.19, CAP_BPF is needed)" : "");
-  status = check_map(fd, why, why_size);
+    return programs_fail(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
+                         fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed"
+                                      : "");
+  status = check_map(fd, why);
   if (status != 0) {
     close(fd);
     return status;
   }
-  clock->map = fd;
+  clock->programs.map = fd;
   clock->folder = folder;
   return 0;
 }
 
-static int pin_one(int fd, const char *folder, const char *name, char *why,
-                   size_t why_size) {
+static int pin_one(int fd, const char *folder, const char *name,
+                   char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
   pin_path(path, folder, name);
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.bpf_fd = (uint32_t)fd;
   int status = bpf_call(BPF_OBJ_PIN, &attr);
-  if (status < 0)
-    return explain(why, why_size, status, "%s cannot be pinned: %s", path,
-                   strerror(-status));
-  return 0;
-}
-
-static const char *advice(int error) {
-  return error == EPERM || error == EACCES ? "; run as root" : "";
+  return status < 0 ? cannot("pin", path, -status, why) : 0;
 }
 
 /* The directory must belong to root, because another owner could replace it. */
-static int mount_pins(const char *folder, char *why, size_t why_size) {
+static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-    return explain(why, why_size, -errno, "cannot create %s: %s%s", folder,
-                   strerror(errno),
-                   errno == ENOENT
-                       ? "; run systemd-sysusers and systemd-tmpfiles "
-                         "--create percore.conf first"
-                       : advice(errno));
-  if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) ||
-      !only_root_writes(&file))
-    return explain(
-        why, why_size, -EPERM,
-        "%s must be a directory that only root may write to: remove it",
-        folder);
+    return errno != ENOENT
+               ? cannot("create", folder, errno, why)
+               : programs_fail(why, -ENOENT,
+                               "cannot create %s: its parent does not exist; "
+                               "run systemd-sysusers and systemd-tmpfiles "
+                               "--create percore.conf first",
+                               folder);
+  int status = check_owner(folder, &file, why);
+  if (status != 0)
+    return status;
   if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
             "mode=0755") != 0)
-    return explain(why, why_size, -errno, "cannot mount a bpffs on %s: %s%s",
-                   folder, strerror(errno), advice(errno));
+    return cannot("mount a bpffs on", folder, errno, why);
   return 0;
 }
 
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
-                          char *why, size_t why_size) {
+                          char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   char path[PATH_MAX];
   if (statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC)
-    return explain(why, why_size, -EEXIST, "a clock is already pinned in %s",
-                   folder);
-  int status = mount_pins(folder, why, why_size);
+    return programs_fail(why, -EEXIST, "a clock is already pinned in %s",
+                         folder);
+  int status = mount_pins(folder, why);
   if (status != 0)
     return status;
-  status = pin_one(clock->map, folder, MAP_NAME, why, why_size);
-  for (int i = 0; i < HOOKS && status == 0; i++)
-    if (clock->links[i] >= 0)
-      status = pin_one(clock->links[i], folder, hooks[i], why, why_size);
   pin_path(path, folder, MAP_NAME);
+  status = pin_one(clock->programs.map, folder, MAP_NAME, why);
+  for (int i = 0; i < HOOKS && status == 0; i++)
+    if (clock->programs.links[i] >= 0)
+      status = pin_one(clock->programs.links[i], folder, hooks[i], why);
   if (status == 0 && chmod(path, 0444) != 0)
-    status = explain(why, why_size, -errno, "%s cannot be made readable: %s",
-                     path, strerror(errno));
+    status = cannot("change the mode of", path, errno, why);
   if (status != 0)
     umount2(folder, MNT_DETACH);
   return status;
@@ -298,40 +258,35 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
 
 /* First removes the pin of the program that begins halts, so that no reader
  * trusts a clock that no longer sees interrupts. */
-int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
+int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
-  int status = check_folder(folder, why, why_size);
+  int status = check_folder(folder, why);
   if (status != 0)
     return status;
   for (int i = 0; i < HOOKS; i++) {
     pin_path(path, folder, hooks[i]);
     if (unlink(path) != 0 && errno != ENOENT)
-      return explain(why, why_size, -errno, "%s cannot be removed: %s%s", path,
-                     strerror(errno), advice(errno));
+      return cannot("remove", path, errno, why);
   }
   pin_path(path, folder, MAP_NAME);
   unlink(path);
   if (umount2(folder, MNT_DETACH) != 0)
-    return explain(why, why_size, -errno, "%s cannot be unmounted: %s", folder,
-                   strerror(errno));
+    return cannot("unmount", folder, errno, why);
   return 0;
 }
 
 void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
                                char *list, size_t list_size) {
   char path[PATH_MAX];
-  size_t length = 0;
-  list[0] = '\0';
-  for (int i = HOOK_TIMER + 1; i < HOOKS && length < list_size; i++) {
-    bool attached = clock->links[i] >= 0;
+  for (int i = HOOK_TIMER + 1; i < HOOKS; i++) {
+    bool attached = clock->programs.links[i] >= 0;
     if (clock->folder != NULL) {
       pin_path(path, clock->folder, hooks[i]);
       attached = access(path, F_OK) == 0;
     }
     if (!attached)
-      length += (size_t)snprintf(
-          list + length, list_size - length, "%s%.*s", length > 0 ? " " : "",
-          (int)(strlen(hooks[i]) - strlen("_entry")), hooks[i]);
+      interrupts_append(list, list_size, hooks[i],
+                        strlen(hooks[i]) - strlen("_entry"));
   }
 }
 
@@ -339,8 +294,8 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
  * Reading
  */
 
-/* True if the clock's own link is still pinned, so that its programs still run.
- * Another clock may have been pinned in its place. */
+/* True if the programs still run: the pin is still that of the clock's own
+ * link. Another clock may have been pinned in its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
   struct stat pin;
@@ -354,25 +309,10 @@ static bool is_attached(const struct idle_clock_kernel *clock) {
 }
 
 int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
-                           int64_t *words) {
-  uint32_t key = 0;
-  union bpf_attr attr = {0};
+                           int64_t *words, int cores) {
   if (!is_attached(clock))
     return -ENOLINK;
-  /* The kernel copies the words of all possible cores without reporting how
-   * many it copied. An impossible value marks the end of the copied words. */
-  for (int i = 0; i < CORES_MAX; i++)
-    words[i] = INT64_MIN;
-  attr.map_fd = (uint32_t)clock->map;
-  attr.key = (uintptr_t)&key;
-  attr.value = (uintptr_t)words;
-  int status = bpf_call(BPF_MAP_LOOKUP_ELEM, &attr);
-  if (status < 0)
-    return status;
-  int len = 0;
-  while (len < CORES_MAX && words[len] != INT64_MIN)
-    len++;
-  return len;
+  return programs_read(&clock->programs, words, sizeof(*words), cores);
 }
 
 int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core) {

@@ -1,13 +1,15 @@
-/* idle_clock_kernel: the part of the idle clock that runs in the kernel. Loads
- * the programs of idle_clock.bpf.c, pins them, and reads their words, all
- * through bpf(2). The programs are compiled when percore is built, so running
- * them needs no library.
+/* idle_clock_kernel: loads the programs of the idle clock (idle_clock.bpf.c)
+ * into the kernel, pins them, and reads their words. It uses bpf(2) alone: the
+ * programs are compiled when percore is built, so running them needs no
+ * library.
  *
  * Functions return 0 or -errno. Those with the parameter `why` describe a
  * failure there.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
+
+#include "programs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,8 +19,6 @@
 /* The directory of the pinned clock, where a separate bpffs is mounted. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
-#define IDLE_CLOCK_HOOKS_MAX 16
-
 /* What a clock must know of the machine before it is loaded. */
 struct idle_clock_traits {
   bool state0_polls;   /* idle state 0 polls instead of halting */
@@ -26,16 +26,14 @@ struct idle_clock_traits {
 };
 
 struct idle_clock_kernel {
-  int map;
+  struct programs programs;
   int start; /* the program on_start; -1 for a pinned clock */
-  int links[IDLE_CLOCK_HOOKS_MAX];
   /* Directory of the pins; NULL if this process loaded the clock. */
   const char *folder;
-  struct stat pin; /* the pin of the link that sees halts begin */
+  struct stat pin; /* the pin of the link to the tracepoint cpu_idle */
 };
 
-/* Initialises a closed clock, which may be passed to idle_clock_kernel_close.
- */
+/* Initialises a clock that is not loaded. Closing it is allowed. */
 void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
@@ -43,36 +41,35 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock);
  * interrupts every core some 150 times. -EPERM: this process lacks the
  * capabilities; -ENOSYS: percore was built without the programs. */
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
-                           struct idle_clock_traits traits, char *why,
-                           size_t why_size);
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]);
 
 /* Mounts a bpffs at `folder` and pins a loaded clock there, so that it keeps
  * running. Needs root. Fails with -EEXIST if a clock is already pinned there.
  */
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
-                          char *why, size_t why_size);
-int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size);
+                          char why[PROGRAMS_WHY_SIZE]);
+int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 
 /* Opens a pinned clock for reading, after checking that only root can have
  * pinned it. Needs no capability (before Linux 5.19, CAP_BPF). `folder` must
  * outlive the clock. Fails with -ENOENT if no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
-                           char *why, size_t why_size);
+                           char why[PROGRAMS_WHY_SIZE]);
 
-/* Lists the kinds of interrupts, separated by blanks, for which this kernel has
- * no tracepoint. */
+/* Appends to `list` the kinds of interrupts for which this kernel has no
+ * tracepoint, as interrupts_append does. */
 void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
                                char *list, size_t list_size);
 
-/* Reads the words of all possible cores, in rising core numbers. Returns their
- * number; -ENOLINK if the pinned clock no longer runs or is another one.
- * `words` must have room for CORES_MAX. */
+/* Reads the words of all possible cores as programs_read does. -ENOLINK: the
+ * pinned clock no longer runs, or another clock has been pinned since. */
 int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
-                           int64_t *words);
+                           int64_t *words, int cores);
 
-/* Interrupts an online core, which might not halt for a long time, to start its
- * word. Fails with -EOPNOTSUPP for a pinned clock, whose words were started
- * when it was pinned. */
+/* Interrupts an online core to start its word, because the core might not halt
+ * for a long time. Fails with -EOPNOTSUPP for a pinned clock, whose words were
+ * started before it was pinned. */
 int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core);
 
 #endif

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The next line, or NULL. */
+/* Returns the next line, or NULL. */
 static const char *next_line(const char *text) {
   const char *end = strchr(text, '\n');
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;
 }
 
-/* "     NET_RX:       1204     889233" */
+/* A line is "     NET_RX:       1204     889233". */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count) {
   bool found = false;
   *count = 0;
@@ -39,19 +39,24 @@ static bool has_occurred(const char *counts) {
   return false;
 }
 
+void interrupts_append(char *list, size_t list_size, const char *name,
+                       size_t name_length) {
+  size_t length = strlen(list);
+  snprintf(list + length, list_size - length, "%s%.*s", length > 0 ? " " : "",
+           (int)name_length, name);
+}
+
 void interrupts_without_tracepoint(const char *text, char *list,
                                    size_t list_size) {
-  /* Non-maskable ones, those of hypervisors, and those posted for guests. */
+  /* Non-maskable interrupts, interrupts of hypervisors, and interrupts posted
+   * for guests. */
   static const char *const names[] = {"NMI", "HYP", "HRE", "HVS",
                                       "PIN", "NPI", "PIW", "PMN"};
-  size_t length = 0;
-  list[0] = '\0';
   while ((text = next_line(text)) != NULL) {
     const char *name = text + strspn(text, " ");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
       if (strncmp(name, names[i], 3) == 0 && name[3] == ':' &&
-          has_occurred(name + 4) && length < list_size)
-        length += (size_t)snprintf(list + length, list_size - length, "%s%s",
-                                   length > 0 ? " " : "", names[i]);
+          has_occurred(name + 4))
+        interrupts_append(list, list_size, name, 3);
   }
 }

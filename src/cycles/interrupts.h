@@ -6,13 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds up one column of /proc/softirqs: the softirqs of one core. Possible
- * cores have columns, in rising numbers from 0. Returns false if there is no
- * such column. */
+/* Adds up one column of /proc/softirqs, which counts the softirqs of one core.
+ * Each possible core has a column, in rising core numbers; the first column is
+ * 0. Returns false if there is no such column. */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count);
 
-/* Lists the interrupts in /proc/interrupts that have occurred and that no
- * tracepoint shows, separated by blanks. Cuts what does not fit. */
+/* Appends a name to a list of names that are separated by blanks. Cuts what
+ * does not fit. */
+void interrupts_append(char *list, size_t list_size, const char *name,
+                       size_t name_length);
+
+/* Appends to a list the interrupts in /proc/interrupts that have occurred and
+ * that have no tracepoint, as interrupts_append does. */
 void interrupts_without_tracepoint(const char *text, char *list,
                                    size_t list_size);
 

@@ -15,11 +15,11 @@
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
 
-/* The figures of one core as the percore_load_get functions return them.
- * Written under the mutex, and read by any thread with relaxed loads. */
+/* The figures of one core as the percore_load_get functions return them. They
+ * are written under the mutex, and any thread reads them with relaxed loads. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
-  _Atomic double sibling_load; /* of the busiest sibling, likewise */
+  _Atomic double sibling_load; /* of the busiest sibling; -1: no value */
   _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* length of the window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC at the end of the window */
@@ -27,7 +27,7 @@ struct published {
   _Atomic int proof;
 };
 
-/* What the getters see of a number that no core has. */
+/* What the getters return for a number that no core has. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
                                          .sibling_load = -1,
@@ -35,26 +35,25 @@ static const struct published nothing = {.load = -1,
                                          .source = SOURCE_NONE,
                                          .proof = PROOF_PENDING};
 
-/* Where the next window of a core begins. */
-struct window_start {
-  struct core_totals total;
-  uint64_t time_ns;
+struct load_core {
+  struct published published;
+  /* Where the core's next window begins. */
+  struct core_totals start;
+  uint64_t start_ns;
 };
 
 struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
   struct machine *machine; /* closed with the engine; may be NULL */
   struct engine *engine;
-  uint64_t shortest_ns;        /* shortest window; 0: the source decides */
-  uint64_t due_ns;             /* when the window will be long enough */
-  struct window_start *starts; /* indexed by core number */
-  struct published *cores;
+  uint64_t shortest_ns;    /* shortest window; 0: the source decides */
+  uint64_t due_ns;         /* when the window will be long enough */
+  struct load_core *cores; /* indexed by core number */
   int cores_len;
 };
 
 static uint64_t now_ns(const struct percore_load *load) {
-  const struct machine *machine = engine_machine(load->engine);
-  return machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+  return machine_now_ns(engine_machine(load->engine), CLOCK_MONOTONIC);
 }
 
 static uint64_t shortest_window_ns(const struct percore_load *load,
@@ -69,17 +68,18 @@ static void put(_Atomic double *figure, double value) {
                         memory_order_relaxed);
 }
 
-static void publish_window(struct percore_load *load, const struct core *state,
+static void publish_window(struct load_core *core, const struct core *state,
                            uint64_t time_ns) {
-  struct window_start *start = &load->starts[state->number];
-  struct published *core = &load->cores[state->number];
-  const struct core_totals *from = &start->total, *to = &state->total;
-  put(&core->load, state->online ? engine_load(from, to) : NAN);
-  put(&core->low, state->online ? engine_load_low(from, to) : NAN);
-  put(&core->frequency_hz, state->online ? engine_frequency_hz(from, to) : NAN);
-  put(&core->length_s, (to->wall - from->wall) / 1e9);
-  atomic_store_explicit(&core->ended_ns, time_ns, memory_order_relaxed);
-  *start = (struct window_start){state->total, time_ns};
+  struct published *published = &core->published;
+  const struct core_totals *from = &core->start, *to = &state->total;
+  put(&published->load, state->online ? engine_load(from, to) : NAN);
+  put(&published->low, state->online ? engine_load_low(from, to) : NAN);
+  put(&published->frequency_hz,
+      state->online ? engine_frequency_hz(from, to) : NAN);
+  put(&published->length_s, (to->wall - from->wall) / 1e9);
+  atomic_store_explicit(&published->ended_ns, time_ns, memory_order_relaxed);
+  core->start = state->total;
+  core->start_ns = time_ns;
 }
 
 static double published_load(const void *context, int core) {
@@ -89,7 +89,7 @@ static double published_load(const void *context, int core) {
 static void publish_siblings(struct percore_load *load) {
   const struct topology *topology = engine_topology(load->engine);
   for (int core = 0; core < load->cores_len; core++)
-    put(&load->cores[core].sibling_load,
+    put(&load->cores[core].published.sibling_load,
         topology_sibling_max(topology, core, published_load, load));
 }
 
@@ -102,17 +102,17 @@ static void publish(struct percore_load *load) {
     const struct core *state = &states[i];
     if (state->number >= load->cores_len)
       continue;
-    struct published *core = &load->cores[state->number];
-    const struct window_start *start = &load->starts[state->number];
+    struct load_core *core = &load->cores[state->number];
     enum source source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
-    if (source == SOURCE_NONE || start->total.epoch != state->total.epoch ||
-        time_ns - start->time_ns >= shortest_ns)
-      publish_window(load, state, time_ns);
-    if (source != SOURCE_NONE && start->time_ns + shortest_ns < load->due_ns)
-      load->due_ns = start->time_ns + shortest_ns;
-    atomic_store_explicit(&core->source, (int)source, memory_order_relaxed);
-    atomic_store_explicit(&core->proof, (int)state->proof,
+    if (source == SOURCE_NONE || core->start.epoch != state->total.epoch ||
+        time_ns - core->start_ns >= shortest_ns)
+      publish_window(core, state, time_ns);
+    if (source != SOURCE_NONE && core->start_ns + shortest_ns < load->due_ns)
+      load->due_ns = core->start_ns + shortest_ns;
+    atomic_store_explicit(&core->published.source, (int)source,
+                          memory_order_relaxed);
+    atomic_store_explicit(&core->published.proof, (int)state->proof,
                           memory_order_relaxed);
   }
   publish_siblings(load);
@@ -123,13 +123,12 @@ static int start(struct percore_load *load) {
   if (status != 0 || !engine_has_source(load->engine))
     return status == -ENOMEM ? status : -ENOTSUP;
   load->cores_len = engine_topology(load->engine)->cores_len;
-  load->starts = calloc((size_t)load->cores_len, sizeof(*load->starts));
   load->cores = calloc((size_t)load->cores_len, sizeof(*load->cores));
-  if (load->starts == NULL || load->cores == NULL)
+  if (load->cores == NULL)
     return -ENOMEM;
   for (int core = 0; core < load->cores_len; core++) {
-    load->starts[core].total.epoch = UINT64_MAX; /* no window has begun */
-    load->cores[core] = nothing;
+    load->cores[core].start.epoch = UINT64_MAX; /* no window has begun */
+    load->cores[core].published = nothing;
   }
   publish(load);
   return 0;
@@ -154,7 +153,8 @@ int load_open(struct percore_load **result, struct engine *engine,
   return 0;
 }
 
-/* Parses a list; NULL is the empty set. Returns 0 or -EINVAL. */
+/* Parses a list of at least one core; NULL is the empty set. Returns 0 or
+ * -EINVAL. */
 static int parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
   if (list == NULL)
@@ -167,6 +167,7 @@ static int parse_list(struct core_set *set, const char *list) {
 static int translate(struct engine_options *options, struct core_set *cores,
                      const struct percore_load_options *given) {
   *options = (struct engine_options){
+      .cores = given->cores != NULL ? cores : NULL,
       .hardware = true,
       .source = SOURCE_AUTO,
       .event = given->event,
@@ -174,20 +175,15 @@ static int translate(struct engine_options *options, struct core_set *cores,
       .frequency = given->frequency != 0,
   };
   bool good = given->base_frequency_hz >= 0 && given->shortest_window >= 0 &&
-              given->shortest_window <= SHORTEST_WINDOW_MAX_S;
-  int status = good ? 0 : -EINVAL;
-  if (status == 0 && given->source != NULL)
-    status = source_parse(&options->source, given->source);
-  if (status == 0 && given->isolated_cores != NULL)
-    status =
-        isolated_cores_parse(&options->isolated_cores, given->isolated_cores);
-  if (status == 0)
-    status = parse_list(&options->also_isolated, given->also_isolated);
-  if (status == 0)
-    status = parse_list(cores, given->cores);
-  if (given->cores != NULL)
-    options->cores = cores;
-  return status;
+              given->shortest_window <= SHORTEST_WINDOW_MAX_S &&
+              parse_list(cores, given->cores) == 0 &&
+              parse_list(&options->also_isolated, given->also_isolated) == 0;
+  if (good && given->source != NULL)
+    good = source_parse(&options->source, given->source) == 0;
+  if (good && given->isolated_cores != NULL)
+    good = isolated_cores_parse(&options->isolated_cores,
+                                given->isolated_cores) == 0;
+  return good ? 0 : -EINVAL;
 }
 
 static int open_on(struct percore_load **result, struct machine *machine,
@@ -234,7 +230,6 @@ void percore_load_close(struct percore_load *load) {
   engine_close(load->engine);
   machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);
-  free(load->starts);
   free(load->cores);
   free(load);
 }
@@ -257,7 +252,8 @@ int percore_load_update(struct percore_load *load) {
 
 static const struct published *published_of(const struct percore_load *load,
                                             int core) {
-  return core >= 0 && core < load->cores_len ? &load->cores[core] : &nothing;
+  return core >= 0 && core < load->cores_len ? &load->cores[core].published
+                                             : &nothing;
 }
 
 static double get(const _Atomic double *figure) {
@@ -284,7 +280,7 @@ double percore_load_get_window(const struct percore_load *load, int core,
                                double *age) {
   if (percore_load_get(load, core) < 0)
     return -1;
-  const struct published *published = &load->cores[core];
+  const struct published *published = &load->cores[core].published;
   uint64_t ended_ns =
       atomic_load_explicit(&published->ended_ns, memory_order_relaxed);
   if (age != NULL)

@@ -2,10 +2,6 @@
 
 #include <math.h>
 
-void loadavg_reset(struct loadavg *average) {
-  *average = (struct loadavg){0, 0};
-}
-
 void loadavg_start(struct loadavg *average, double value) {
   *average = (struct loadavg){value, 1};
 }

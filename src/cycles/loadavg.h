@@ -5,19 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How often the averages take in a load: 60/13 s = 4.615 s. It divides a minute
- * evenly, and its fractional part is close to the golden ratio, so jobs that
- * start every few seconds are neither always nor never caught (Klaus Ripke
+/* How often a load enters the averages: every 60/13 s = 4.615 s. It divides a
+ * minute evenly, and its fractional part is close to the golden ratio, so jobs
+ * that start every few seconds are neither always nor never caught (Klaus Ripke
  * 2011). */
 #define LOADAVG_INTERVAL_NS (UINT64_C(60000000000) / 13)
 
-/* The average is sum / weight. All zero until the first value. */
+/* The average is sum / weight. Initialise with zeros. */
 struct loadavg {
   double sum;
   double weight;
 };
-
-void loadavg_reset(struct loadavg *average);
 
 /* Starts the average at a value, as if the value had always held. */
 void loadavg_start(struct loadavg *average, double value);
@@ -30,10 +28,10 @@ void loadavg_update(struct loadavg *average, double value, double dt_s,
 /* Returns NAN before the first update. */
 double loadavg_get(const struct loadavg *average);
 
-/* Estimates the run queue's average over period_s, by interpolation over
+/* Estimates the run queue's average over period_s: interpolates over
  * log(period) between the kernel's averages over 60, 300 and 900 s. Outside
- * this range, returns the nearest of these averages, because an extrapolation
- * can be negative. */
+ * this range, returns the nearest of these averages, because an extrapolated
+ * value could be negative. */
 double loadavg_interpolate(const double kernel[3], double period_s);
 
 #endif

@@ -29,6 +29,7 @@ libcycles_la_SOURCES = \
 	src/cycles/idle_clock_kernel.c src/cycles/idle_clock_kernel.h \
 	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
+	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \
 	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \

@@ -4,6 +4,7 @@
 #include "base/descriptors.h"
 #include "base/number.h"
 #include "softirq_clock_kernel.h"
+#include "softirq_words.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ struct linux_machine {
   int uevents;   /* netlink socket, -1 if unavailable */
   bool crowded;  /* leave low descriptors to the rest of the process */
   struct idle_clock_kernel idle_clock;
-  struct softirq_clock_kernel softirq_clock;
+  struct programs softirq_clock;
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -217,16 +218,15 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  * The idle clock and the softirq clock
  */
 
-static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
+static int linux_idle_clock_open(void *context, char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why,
-                                why_size);
+  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why);
 }
 
 static int linux_idle_clock_load(void *context, struct idle_clock_traits traits,
-                                 char *why, size_t why_size) {
+                                 char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_load(&self->idle_clock, traits, why, why_size);
+  return idle_clock_kernel_load(&self->idle_clock, traits, why);
 }
 
 static void linux_idle_clock_missing(void *context, char *list,
@@ -235,9 +235,9 @@ static void linux_idle_clock_missing(void *context, char *list,
   idle_clock_kernel_missing(&self->idle_clock, list, list_size);
 }
 
-static int linux_idle_clock_read(void *context, int64_t *words) {
+static int linux_idle_clock_read(void *context, void *words, int cores) {
   const struct linux_machine *self = context;
-  return idle_clock_kernel_read(&self->idle_clock, words);
+  return idle_clock_kernel_read(&self->idle_clock, words, cores);
 }
 
 static int linux_idle_clock_start(void *context, int core) {
@@ -250,20 +250,21 @@ static void linux_idle_clock_close(void *context) {
   idle_clock_kernel_close(&self->idle_clock);
 }
 
-static int linux_softirq_clock_load(void *context, char *why, size_t why_size) {
+static int linux_softirq_clock_load(void *context,
+                                    char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return softirq_clock_kernel_load(&self->softirq_clock, why, why_size);
+  return softirq_clock_kernel_load(&self->softirq_clock, why);
 }
 
-static int linux_softirq_clock_read(void *context, struct softirq_words *words,
-                                    int cores) {
+static int linux_softirq_clock_read(void *context, void *words, int cores) {
   const struct linux_machine *self = context;
-  return softirq_clock_kernel_read(&self->softirq_clock, words, cores);
+  return programs_read(&self->softirq_clock, words,
+                       sizeof(struct softirq_words), cores);
 }
 
 static void linux_softirq_clock_close(void *context) {
   struct linux_machine *self = context;
-  softirq_clock_kernel_close(&self->softirq_clock);
+  programs_close(&self->softirq_clock);
 }
 
 /* ---------------------------------------------------------------------------
@@ -289,7 +290,7 @@ struct machine *machine_linux(const char *sysroot) {
   }
   self->uevents = open_uevents();
   idle_clock_kernel_init(&self->idle_clock);
-  softirq_clock_kernel_init(&self->softirq_clock);
+  programs_init(&self->softirq_clock);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -320,7 +321,7 @@ void machine_linux_close(struct machine *machine) {
     return;
   struct linux_machine *self = machine->context;
   idle_clock_kernel_close(&self->idle_clock);
-  softirq_clock_kernel_close(&self->softirq_clock);
+  programs_close(&self->softirq_clock);
   if (self->uevents >= 0)
     close(self->uevents);
   free(self->sysroot);

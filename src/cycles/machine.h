@@ -7,7 +7,6 @@
 
 #include "core_set.h"
 #include "idle_clock_kernel.h"
-#include "softirq_words.h"
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -60,23 +59,28 @@ struct machine {
 
   /* The kernel's idle clock; idle_clock_kernel.h has the contracts.
    * idle_clock_open opens the pinned clock, and is NULL on machines without
-   * such a clock. Only one clock can be open at a time. */
-  int (*idle_clock_open)(void *context, char *why, size_t why_size);
+   * such a clock. Only one clock can be open at a time. idle_clock_read reads
+   * an int64_t for each core. */
+  int (*idle_clock_open)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
-                         char *why, size_t why_size);
+                         char why[PROGRAMS_WHY_SIZE]);
   void (*idle_clock_missing)(void *context, char *list, size_t list_size);
-  int (*idle_clock_read)(void *context, int64_t *words);
+  int (*idle_clock_read)(void *context, void *words, int cores);
   int (*idle_clock_start)(void *context, int core);
   void (*idle_clock_close)(void *context);
 
-  /* The kernel's softirq clock; softirq_clock_kernel.h has the contracts.
-   * softirq_clock_load is NULL on machines without such a clock. Only one clock
-   * can be loaded at a time. */
-  int (*softirq_clock_load)(void *context, char *why, size_t why_size);
-  int (*softirq_clock_read)(void *context, struct softirq_words *words,
-                            int cores);
+  /* The kernel's softirq clock: see softirq_clock_kernel.h. Only one can be
+   * open at a time. softirq_clock_load is NULL on machines without such a
+   * clock. softirq_clock_read reads a struct softirq_words for each core. */
+  int (*softirq_clock_load)(void *context, char why[PROGRAMS_WHY_SIZE]);
+  int (*softirq_clock_read)(void *context, void *words, int cores);
   void (*softirq_clock_close)(void *context);
 };
+
+static inline uint64_t machine_now_ns(const struct machine *machine,
+                                      clockid_t clock) {
+  return machine->clock_ns(machine->context, clock);
+}
 
 /* Returns this computer, with sysroot prepended to every path ("/" or NULL:
  * none), or NULL if out of memory. Free it with machine_linux_close. Only one

@@ -1,6 +1,5 @@
 #include "procstat.h"
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/number.h"
 
@@ -18,10 +17,10 @@
  * Parsing
  */
 
-/* Is the text after the last column that was read the end of the line, or a
- * further column of a newer kernel? Anything else among the first ten columns
- * is malformed, and must not be mistaken for a column that an old kernel does
- * not have. */
+/* Returns true if the line ends after the last column that was read, or
+ * continues with a column of a newer kernel. Any other text is a malformed
+ * column, which must not be mistaken for a column that an old kernel does not
+ * have. */
 static bool ends_well(const char *text, int column) {
   if (column == PROCSTAT_COLUMNS)
     return *text == ' ' || *text == '\n';
@@ -40,26 +39,19 @@ static bool parse_columns(struct procstat_row *row, const char *text,
   return column > PROCSTAT_IDLE && ends_well(text, column);
 }
 
-static int parse_row(struct procstat *stat, const char *text,
-                     uint64_t ns_per_tick) {
+static void parse_row(struct procstat *stat, const char *text,
+                      uint64_t ns_per_tick) {
   uint64_t core;
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
       core >= CORES_MAX)
-    return 0;
+    return;
   struct procstat_row row = {{0}};
   if (!parse_columns(&row, text, ns_per_tick)) {
     core_set_add(&stat->unreadable, (int)core);
-    return 0;
-  }
-  if ((int)core >= stat->rows_len) {
-    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
-                    sizeof(*stat->rows)))
-      return -ENOMEM;
-    stat->rows_len = (int)core + 1;
+    return;
   }
   stat->rows[core] = row;
   core_set_add(&stat->cores, (int)core);
-  return 0;
 }
 
 static int64_t parse_count(const char *text) {
@@ -67,26 +59,25 @@ static int64_t parse_count(const char *text) {
   return number_next(&text, &value) && value <= INT64_MAX ? (int64_t)value : -1;
 }
 
-int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
+int procstat_parse(struct procstat *stat, const char *text,
+                   uint64_t ns_per_tick) {
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
   stat->running = stat->blocked = -1;
-  for (char *line = text; line != NULL;) {
-    char *end = strchr(line, '\n');
-    int status = 0;
-    /* If the file was cut off, the last number may lack digits, and a wrong
-     * figure is worse than no figure. */
-    if (end == NULL)
-      break;
+  if (stat->rows == NULL)
+    stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
+  if (stat->rows == NULL)
+    return -ENOMEM;
+  /* If the file was cut off, the last number may lack digits, and a wrong
+   * figure is worse than no figure. */
+  for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
+       line = end + 1) {
     if (strncmp(line, "cpu", 3) == 0)
-      status = parse_row(stat, line + 3, ns_per_tick);
+      parse_row(stat, line + 3, ns_per_tick);
     else if (strncmp(line, "procs_running ", 14) == 0)
       stat->running = parse_count(line + 14);
     else if (strncmp(line, "procs_blocked ", 14) == 0)
       stat->blocked = parse_count(line + 14);
-    if (status != 0)
-      return status;
-    line = end + 1;
   }
   return core_set_next(&stat->cores, -1) >= 0 ? 0 : -EINVAL;
 }
@@ -96,10 +87,10 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
  */
 
 static int read_once(struct procstat *stat, const struct machine *machine) {
-  uint64_t before_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+  uint64_t before_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
   ssize_t length = machine_read_long(machine, "/proc/stat", &stat->buffer,
                                      &stat->buffer_size);
-  uint64_t after_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+  uint64_t after_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
   stat->bracket_ns = after_ns - before_ns;
   stat->time_ns = before_ns + stat->bracket_ns / 2;
   return length < 0 ? (int)length : 0;

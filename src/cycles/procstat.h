@@ -32,7 +32,8 @@ struct procstat {
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
   struct core_set unreadable; /* cores with a malformed row */
-  int rows_len;               /* rows[core] is valid for `cores` */
+  /* rows[core] is valid for `cores`. There is room for CORES_MAX rows; pages
+   * that are never written take no memory. */
   struct procstat_row *rows;
   int64_t running; /* procs_running, -1 if absent */
   int64_t blocked; /* procs_blocked, -1 if absent */
@@ -42,9 +43,10 @@ struct procstat {
 
 /* Parses text in the format of proc(5). Columns that an old kernel lacks are 0.
  * Returns 0, -EINVAL if no "cpuN" line can be parsed, or -ENOMEM. */
-int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick);
+int procstat_parse(struct procstat *stat, const char *text,
+                   uint64_t ns_per_tick);
 
-/* Reads the file, a second time if the first read took over 2 ms. *stat must be
+/* Reads the file, and once more if the read took over 2 ms. *stat must be
  * all zero at first; its buffers are reused. Returns 0 or -errno. */
 int procstat_read(struct procstat *stat, const struct machine *machine);
 void procstat_free(struct procstat *stat);

@@ -17,14 +17,13 @@ struct sampler {
   /* The members below are used only by the thread. */
   struct schedule schedule;
   uint64_t worst_late_ns, worst_cost_ns;
-  uint64_t cpu_ns, cpu_since_ns; /* CPU time and time at the last snapshot */
-  /* CLOCK_MONOTONIC of the sample for that snapshot. */
-  uint64_t interval_began_ns;
+  /* CPU time and CLOCK_MONOTONIC at the last snapshot. */
+  uint64_t cpu_ns, cpu_since_ns;
+  uint64_t interval_began_ns; /* CLOCK_MONOTONIC of that snapshot's sample */
 };
 
 static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {
-  const struct machine *machine = sampler->options.engine.machine;
-  return machine->clock_ns(machine->context, clock);
+  return machine_now_ns(sampler->options.engine.machine, clock);
 }
 
 /* ---------------------------------------------------------------------------
@@ -88,9 +87,10 @@ static void *run(void *argument) {
   struct sampler *sampler = argument;
   engine_prove(sampler->engine);
   const struct sampler_options *options = &sampler->options;
-  (options->from_start ? schedule_start_here : schedule_start)(
-      &sampler->schedule, options->interval_ns, options->sample_interval_ns,
-      clock_now(sampler, CLOCK_MONOTONIC), clock_now(sampler, CLOCK_REALTIME));
+  schedule_start(&sampler->schedule, options->interval_ns,
+                 options->sample_interval_ns, options->from_start,
+                 clock_now(sampler, CLOCK_MONOTONIC),
+                 clock_now(sampler, CLOCK_REALTIME));
   /* The windows begin here, after the proofs. */
   engine_sample(sampler->engine, false);
   figures_sample(sampler->figures);

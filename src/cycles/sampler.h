@@ -18,7 +18,7 @@ struct sampler_options {
   struct engine_options engine;
   struct figures_options figures;
   uint64_t interval_ns; /* time between snapshots */
-  bool from_start; /* begin intervals at the first sample, not at multiples */
+  bool from_start; /* intervals begin at the first sample, not at multiples */
   uint64_t sample_interval_ns; /* 0: LOADAVG_INTERVAL_NS / 4 */
 };
 

@@ -100,10 +100,7 @@ void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
 }
 
 void *sampling_thread_take(struct sampling_thread *sampling) {
-  pthread_mutex_lock(&sampling->mutex);
-  void *snapshot = take_oldest(sampling);
-  pthread_mutex_unlock(&sampling->mutex);
-  return snapshot;
+  return sampling_thread_wait(sampling, 0);
 }
 
 void *sampling_thread_wait(struct sampling_thread *sampling,

@@ -1,6 +1,5 @@
 #include "schedstat.h"
 
-#include "base/array.h"
 #include "base/number.h"
 
 #include <ctype.h>
@@ -11,27 +10,20 @@
 /* Columns after the name of the core. */
 enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
 
-/* "<N>" and its columns; anything else is ignored. Returns 0 or -ENOMEM. */
-static int parse_row(struct schedstat *stat, const char *text) {
+/* Parses "<N>" and its columns, and ignores anything else. */
+static void parse_row(struct schedstat *stat, const char *text) {
   uint64_t core, column[COLUMNS];
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
       core >= CORES_MAX)
-    return 0;
+    return;
   for (int i = 0; i < COLUMNS; i++)
     if (!number_next(&text, &column[i]))
-      return 0;
-  if ((int)core >= stat->rows_len) {
-    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
-                    sizeof(*stat->rows)))
-      return -ENOMEM;
-    stat->rows_len = (int)core + 1;
-  }
+      return;
   stat->rows[core] =
       (struct schedstat_row){.run_ns = column[COLUMN_RUN],
                              .wait_ns = column[COLUMN_WAIT],
                              .switches = column[COLUMN_SWITCHES]};
   core_set_add(&stat->cores, (int)core);
-  return 0;
 }
 
 static bool is_known_version(const char *text) {
@@ -41,14 +33,17 @@ static bool is_known_version(const char *text) {
 
 int schedstat_parse(struct schedstat *stat, const char *text) {
   core_set_clear(&stat->cores);
-  /* A last line without newline may lack digits. */
+  if (stat->rows == NULL)
+    stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
+  if (stat->rows == NULL)
+    return -ENOMEM;
+  /* If the file was cut off, the last number may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))
       return -EPROTONOSUPPORT;
-    int status = strncmp(line, "cpu", 3) == 0 ? parse_row(stat, line + 3) : 0;
-    if (status != 0)
-      return status;
+    if (strncmp(line, "cpu", 3) == 0)
+      parse_row(stat, line + 3);
   }
   return core_set_next(&stat->cores, -1) >= 0 ? 0 : -EINVAL;
 }

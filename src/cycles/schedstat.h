@@ -10,15 +10,14 @@
 
 /* One core. All members count since boot. */
 struct schedstat_row {
-  uint64_t run_ns;   /* of all tasks */
-  uint64_t wait_ns;  /* that tasks waited to run, summed over tasks */
-  uint64_t switches; /* how many times a task began to run */
+  uint64_t run_ns;   /* how long tasks ran */
+  uint64_t wait_ns;  /* how long tasks waited to run, summed over tasks */
+  uint64_t switches; /* how often a task began to run */
 };
 
 struct schedstat {
   struct core_set cores;
-  int rows_len; /* rows[core] is valid for `cores` */
-  struct schedstat_row *rows;
+  struct schedstat_row *rows; /* rows[core] is valid for `cores` */
   char *buffer;
   size_t buffer_size;
 };

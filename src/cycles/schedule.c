@@ -2,8 +2,8 @@
 
 #include "loadavg.h"
 
-/* Deadlines that differ by less than this share of the interval use the same
- * sample: a second sample would add little precision. */
+/* Deadlines that are less than this apart share a sample, because a second
+ * sample would add little precision. */
 #define COALESCE_NS UINT64_C(1000000)
 
 /* The windows of a snapshot are at least a tenth of an interval, because
@@ -21,26 +21,18 @@ static uint64_t next_multiple(const struct schedule *schedule,
 }
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
-                    uint64_t sample_interval_ns, uint64_t monotonic_ns,
-                    uint64_t realtime_ns) {
+                    uint64_t sample_interval_ns, bool from_here,
+                    uint64_t monotonic_ns, uint64_t realtime_ns) {
   *schedule = (struct schedule){
       .interval_ns = interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
+      .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
   /* The first interval is at least half an interval long. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
-}
-
-void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
-                         uint64_t sample_interval_ns, uint64_t monotonic_ns,
-                         uint64_t realtime_ns) {
-  schedule_start(schedule, interval_ns, sample_interval_ns, monotonic_ns,
-                 realtime_ns);
-  schedule->origin_ns = realtime_ns % interval_ns;
-  schedule->next_grid_ns = realtime_ns + interval_ns;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -70,10 +62,10 @@ static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
   return late_ns;
 }
 
-/* Was the clock set back by more than an interval? It could then take hours to
- * reach the next multiple. After a smaller step, the next multiple is still
- * right, because the snapshot of the multiple before it has already been taken.
- */
+/* Returns true if the clock was set back by more than an interval. It could
+ * then take hours to reach the next multiple. After a smaller step, the next
+ * multiple is still right, because the snapshot of the multiple before it has
+ * already been taken. */
 static bool stepped_back(const struct schedule *schedule,
                          uint64_t realtime_ns) {
   return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;

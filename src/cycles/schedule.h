@@ -1,6 +1,6 @@
-/* schedule: computes when the sampler samples. It reads no clock itself.
+/* schedule: computes when the sampler must sample. The caller reads the clocks.
  *
- * Windows are measured on CLOCK_MONOTONIC, which nobody sets. Snapshots are
+ * Windows are measured on CLOCK_MONOTONIC, which cannot be set. Snapshots are
  * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
  * fleet agree. If that clock is stepped, the schedule computes the next
  * multiple again.
@@ -29,26 +29,23 @@ enum {
 struct schedule_due {
   unsigned what;     /* the flags above, one for each thing that is due */
   uint64_t stamp_ns; /* time stamp of the snapshot, with SCHEDULE_INTERVAL */
-  uint64_t late_ns;  /* time since the earliest deadline that was due */
+  uint64_t late_ns;  /* how long the most overdue deadline has been due */
   bool late;         /* late_ns is more than three sample intervals */
 };
 
+/* from_here: intervals begin now rather than at multiples of the interval, so
+ * that the first snapshot covers a whole interval. */
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
-                    uint64_t sample_interval_ns, uint64_t monotonic_ns,
-                    uint64_t realtime_ns);
-
-/* Starts a schedule whose intervals begin now, so that the first snapshot
- * covers a whole interval. */
-void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
-                         uint64_t sample_interval_ns, uint64_t monotonic_ns,
-                         uint64_t realtime_ns);
+                    uint64_t sample_interval_ns, bool from_here,
+                    uint64_t monotonic_ns, uint64_t realtime_ns);
 
 /* Returns how long to sleep. A step of CLOCK_REALTIME during the sleep is
  * noticed at the next sample. */
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 
-/* Returns what is due now, and advances the deadlines past it. */
+/* Returns what is due, and advances each deadline that was due past the present
+ * time. */
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns);
 

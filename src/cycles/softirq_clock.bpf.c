@@ -3,9 +3,9 @@
  *
  * Hard interrupts run with interrupts off, so their programs are not
  * interrupted. Softirqs do not interrupt softirqs, so their programs are
- * interrupted by hard interrupts alone. Programs of hard interrupts write
- * `hard` only and programs of softirqs all other words, so no word has two
- * writers.
+ * interrupted only by hard interrupts. The programs of hard interrupts write
+ * `hard`, and the programs of softirqs write all other words, so no word has
+ * two writers.
  *
  * tests/unit/test_softirq_program.c compiles this file for the host and
  * interrupts it at every instruction that touches a word or the clock.
@@ -60,9 +60,9 @@ int on_hard_exit(void *tracepoint) {
  * Softirqs
  */
 
-/* A hard interrupt between the two readings of `hard` makes them differ. That
- * one comes in every try is practically impossible; the bound is for the
- * verifier. */
+/* A hard interrupt between the two readings of `hard` makes them differ; the
+ * time is then taken again. The verifier needs a limit, and hard interrupts in
+ * three tries in a row are practically impossible. */
 static __always_inline __s64
 time_outside_hard_interrupts(const struct softirq_words *words) {
   __s64 time = 0;

@@ -1,6 +1,7 @@
 #include "softirq_clock.h"
 
 #include "backoff.h"
+#include "kernel_clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,16 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WHY_SIZE 256
 #define WORDS (SOFTIRQ_CONTEXTS * SOFTIRQ_VECTORS)
 
 #define RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
 #define RETRY_MAX_NS (UINT64_C(600) * 1000000000)
-
-/* A read that took longer is repeated, because the words and the time may then
- * be further apart than this. */
-#define BRACKET_NS INT64_C(1000000)
-#define READ_TRIES 5
 
 /* The sums of one core. */
 struct sums {
@@ -29,18 +24,14 @@ struct sums {
 
 struct softirq_clock {
   const struct engine *engine;
-  const struct machine *machine;
+  struct kernel_clock kernel;
   bool loaded;
-  char trouble[WHY_SIZE]; /* why not; "": loaded, or not tried yet */
+  /* Why the clock is not loaded; "" if it is, or before the first try. */
+  char trouble[PROGRAMS_WHY_SIZE];
   struct backoff backoff;
-  struct core_set possible;
-  int cores;
-  int16_t places[CORES_MAX];    /* of possible cores in words[] and sums[] */
-  int64_t offset_ns;            /* of this time namespace */
-  int64_t time_ns;              /* of the last read; 0: it failed */
   struct softirq_words *words;  /* of possible cores, in rising numbers */
   struct sums *sums;            /* in the order of `words` */
-  bool vector[SOFTIRQ_VECTORS]; /* has run on any core */
+  bool vector[SOFTIRQ_VECTORS]; /* whether it has run on any core */
 };
 
 const char *softirq_vector_name(int vector) {
@@ -60,15 +51,12 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
   if (clock == NULL)
     return NULL;
   clock->engine = engine;
-  clock->machine = engine_machine(engine);
-  clock->possible = engine_topology(engine)->possible;
-  core_set_for_each(core, &clock->possible) {
-    clock->places[core] = (int16_t)clock->cores++;
-  }
+  kernel_clock_init(&clock->kernel, engine_machine(engine),
+                    &engine_topology(engine)->possible);
   /* The kernel decides how many words it copies, so there is room for all.
    * Pages that are never written take no memory. */
   clock->words = calloc(CORES_MAX + 1, sizeof(*clock->words));
-  clock->sums = calloc((size_t)clock->cores + 1, sizeof(*clock->sums));
+  clock->sums = calloc((size_t)clock->kernel.cores, sizeof(*clock->sums));
   if (clock->words != NULL && clock->sums != NULL)
     return clock;
   softirq_clock_close(clock);
@@ -76,10 +64,11 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
 }
 
 static void unload(struct softirq_clock *clock) {
+  const struct machine *machine = clock->kernel.machine;
   if (clock->loaded)
-    clock->machine->softirq_clock_close(clock->machine->context);
+    machine->softirq_clock_close(machine->context);
   clock->loaded = false;
-  memset(clock->sums, 0, (size_t)clock->cores * sizeof(*clock->sums));
+  memset(clock->sums, 0, (size_t)clock->kernel.cores * sizeof(*clock->sums));
 }
 
 void softirq_clock_close(struct softirq_clock *clock) {
@@ -92,15 +81,16 @@ void softirq_clock_close(struct softirq_clock *clock) {
   free(clock);
 }
 
-/* Where PREEMPT_RT is configured, a task may run in the middle of a softirq. */
+/* With PREEMPT_RT, a task may run in the middle of a softirq. */
 static bool preempts_softirqs(const struct machine *machine) {
   uint64_t realtime;
   return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
          realtime != 0;
 }
 
-static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
-  const struct machine *machine = clock->machine;
+static int load(const struct softirq_clock *clock,
+                char why[PROGRAMS_WHY_SIZE]) {
+  const struct machine *machine = clock->kernel.machine;
   const char *reason = NULL;
   if (machine->softirq_clock_load == NULL)
     reason = "this machine has no softirq clock";
@@ -112,8 +102,8 @@ static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
   else if (topology_any_isolated(engine_topology(clock->engine)))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
-    return machine->softirq_clock_load(machine->context, why, WHY_SIZE);
-  snprintf(why, WHY_SIZE, "%s", reason);
+    return machine->softirq_clock_load(machine->context, why);
+  snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
   return -ENOTSUP;
 }
 
@@ -124,19 +114,16 @@ static void put_off(struct softirq_clock *clock, const char *why) {
   if (clock->trouble[0] == '\0')
     journal_say(&options->journal, JOURNAL_WARNING,
                 "time in softirqs is not known: %s", why);
-  snprintf(clock->trouble, WHY_SIZE, "%s", why);
+  snprintf(clock->trouble, PROGRAMS_WHY_SIZE, "%s", why);
 }
 
 static void try_to_load(struct softirq_clock *clock) {
-  char why[WHY_SIZE] = "";
+  char why[PROGRAMS_WHY_SIZE] = "";
   if (engine_time_ns(clock->engine) < clock->backoff.until_ns)
     return;
-  if (load(clock, why) != 0) {
+  clock->loaded = load(clock, why) == 0;
+  if (!clock->loaded)
     put_off(clock, why);
-    return;
-  }
-  clock->loaded = true;
-  clock->offset_ns = machine_time_offset_ns(clock->machine);
 }
 
 const char *softirq_clock_trouble(const struct softirq_clock *clock) {
@@ -147,44 +134,24 @@ const char *softirq_clock_trouble(const struct softirq_clock *clock) {
  * Reading
  */
 
-static int64_t now(const struct softirq_clock *clock) {
-  return (int64_t)clock->machine->clock_ns(clock->machine->context,
-                                           CLOCK_MONOTONIC);
-}
-
-static int read_words(struct softirq_clock *clock) {
-  const struct machine *machine = clock->machine;
-  clock->time_ns = 0;
-  for (int i = 0; i < READ_TRIES; i++) {
-    int64_t before_ns = now(clock);
-    int status = machine->softirq_clock_read(machine->context, clock->words,
-                                             clock->cores);
-    int64_t after_ns = now(clock);
-    if (status != 0)
-      return status;
-    if (after_ns - before_ns <= BRACKET_NS) {
-      clock->time_ns = after_ns;
-      return 0;
-    }
-  }
-  return 0; /* the next window covers this one */
-}
-
 static void note_vectors(struct softirq_clock *clock) {
-  for (int i = 0; i < clock->cores; i++)
+  for (int i = 0; i < clock->kernel.cores; i++)
     for (int word = 0; word < WORDS; word++)
       clock->vector[word % SOFTIRQ_VECTORS] |=
           clock->words[i].softirq[word] != 0;
 }
 
+/* If every read takes too long, the next window covers this window, too. */
 void softirq_clock_read(struct softirq_clock *clock) {
-  clock->time_ns = 0;
+  struct kernel_clock *kernel = &clock->kernel;
+  kernel->time_ns = 0;
   if (!clock->loaded)
     try_to_load(clock);
   if (!clock->loaded)
     return;
-  int status = read_words(clock);
-  if (status != 0) {
+  int status = kernel_clock_read(kernel, kernel->machine->softirq_clock_read,
+                                 clock->words);
+  if (status != 0 && status != -EAGAIN) {
     unload(clock);
     put_off(clock, strerror(-status));
     return;
@@ -198,41 +165,26 @@ void softirq_clock_read(struct softirq_clock *clock) {
  * One core
  */
 
-/* The sum that a word stands for at this time. Returns false for a word that no
- * clock can hold. */
-static bool sum_at(int64_t time_ns, int64_t word, int64_t *sum_ns) {
-  /* Wraps for impossible words, which are out of range afterwards. */
-  if (word < 0)
-    word = (int64_t)((uint64_t)word + (uint64_t)time_ns);
-  *sum_ns = word > 0 ? word : 0;
-  return word >= -BRACKET_NS && word <= time_ns;
-}
-
 static struct sums sums_at(int64_t time_ns, int64_t offset_ns,
                            const struct softirq_words *words) {
   struct sums sums = {.known = true, .time_ns = time_ns};
   int64_t kernel_ns = time_ns - offset_ns;
-  sums.known &= sum_at(kernel_ns, words->hard, &sums.hard_ns);
+  sums.known &= kernel_clock_sum(kernel_ns, words->hard, &sums.hard_ns);
   for (int i = 0; i < WORDS; i++)
-    sums.known &= sum_at(kernel_ns - sums.hard_ns, words->softirq[i],
-                         &sums.softirq_ns[i]);
+    sums.known &= kernel_clock_sum(kernel_ns - sums.hard_ns, words->softirq[i],
+                                   &sums.softirq_ns[i]);
   return sums;
 }
 
-/* Computes the growth of a sum. A sum that steps back a little, because a span
- * ended while the words were read, keeps its former value. Returns false if it
- * steps back further. */
 static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
-  if (from_ns - *to_ns > 2 * BRACKET_NS)
-    return false;
-  if (*to_ns < from_ns)
-    *to_ns = from_ns;
+  bool holds = kernel_clock_hold(from_ns, to_ns);
   *growth_ns = (double)(*to_ns - from_ns);
-  return true;
+  return holds;
 }
 
-/* Turns the growth of sums into shares. Words are not read at the same instant,
- * so the growth may exceed wall time by as much as that takes. */
+/* Computes shares from the growth of sums. The words are not all read at the
+ * same instant, so their growth may exceed wall time by the time that the reads
+ * took. */
 static bool to_shares(const struct sums *from, struct sums *to,
                       struct softirq_figures *figures) {
   double hard_ns, ns[WORDS], all_ns;
@@ -245,7 +197,7 @@ static bool to_shares(const struct sums *from, struct sums *to,
       return false;
     all_ns += ns[i];
   }
-  if (all_ns > wall_ns + 2 * (double)BRACKET_NS)
+  if (all_ns > wall_ns + 2 * (double)KERNEL_CLOCK_BRACKET_NS)
     return false;
   double unit_ns = fmax(wall_ns, all_ns);
   *figures = (struct softirq_figures){.hard = hard_ns / unit_ns};
@@ -269,13 +221,13 @@ static struct softirq_figures unknown(void) {
 struct softirq_figures softirq_clock_core(struct softirq_clock *clock,
                                           int core) {
   struct softirq_figures figures = unknown();
-  if (clock == NULL || clock->time_ns == 0 ||
-      !core_set_has(&clock->possible, core))
+  if (clock == NULL || clock->kernel.time_ns == 0 ||
+      !core_set_has(&clock->kernel.possible, core))
     return figures;
-  int place = clock->places[core];
+  int place = clock->kernel.places[core];
   struct sums *from = &clock->sums[place];
-  struct sums to =
-      sums_at(clock->time_ns, clock->offset_ns, &clock->words[place]);
+  struct sums to = sums_at(clock->kernel.time_ns, clock->kernel.offset_ns,
+                           &clock->words[place]);
   if (from->known && to.known && !to_shares(from, &to, &figures))
     to.known = false;
   *from = to;

@@ -5,8 +5,8 @@
  * 0 is such a sum less the time at which the present span began. The time of
  * `hard` is CLOCK_MONOTONIC of the initial time namespace. The time of
  * `softirq` is that clock without the time in hard interrupts: it stops while
- * `hard` is negative. So a hard interrupt within a softirq counts as hard
- * interrupt only, and no two words ever count the same nanosecond.
+ * `hard` is negative. So a hard interrupt within a softirq counts only as
+ * a hard interrupt, and no two words ever count the same nanosecond.
  */
 #ifndef PERCORE_SOFTIRQ_WORDS_H
 #define PERCORE_SOFTIRQ_WORDS_H
@@ -17,10 +17,10 @@ typedef __s64 int64_t;
 #include <stdint.h>
 #endif
 
-/* What a softirq ran in or interrupted. */
+/* Where a softirq ran: what it interrupted, or the thread that ran it. */
 enum softirq_context {
   SOFTIRQ_IDLE,
-  SOFTIRQ_TASKS, /* all tasks but ksoftirqd */
+  SOFTIRQ_TASKS, /* every task except ksoftirqd */
   SOFTIRQ_KSOFTIRQD,
   SOFTIRQ_CONTEXTS,
 };

@@ -70,7 +70,8 @@ static void *run(void *argument) {
   struct region_sampler *sampler = argument;
   struct schedule schedule;
   schedule_start(&schedule, sampler->options.interval_ns, LOADAVG_INTERVAL_NS,
-                 clock_now_ns(CLOCK_MONOTONIC), clock_now_ns(CLOCK_REALTIME));
+                 false, clock_now_ns(CLOCK_MONOTONIC),
+                 clock_now_ns(CLOCK_REALTIME));
   for (;;) {
     uint64_t wait_ns = schedule_wait_ns(
         &schedule, clock_now_ns(CLOCK_MONOTONIC), clock_now_ns(CLOCK_REALTIME));

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define COMMAND "clock"
-#define WHY_SIZE 512
 
 struct clock_options {
   bool pin, unpin;
@@ -34,22 +33,23 @@ static void start_cores(const struct idle_clock_kernel *clock,
   }
 }
 
-static int load_and_pin(const struct machine *machine, char *why) {
+static int load_and_pin(const struct machine *machine,
+                        char why[PROGRAMS_WHY_SIZE]) {
   struct idle_clock_kernel clock;
   struct core_set online;
   int status =
       machine_read_core_set(machine, "/sys/devices/system/cpu/online", &online);
   if (status != 0) {
-    snprintf(why, WHY_SIZE, "/sys/devices/system/cpu/online: %s",
+    snprintf(why, PROGRAMS_WHY_SIZE, "/sys/devices/system/cpu/online: %s",
              strerror(-status));
     return status;
   }
   status =
-      idle_clock_kernel_load(&clock, idle_clock_traits(machine), why, WHY_SIZE);
+      idle_clock_kernel_load(&clock, idle_clock_traits(machine, &online), why);
   if (status != 0)
     return status;
   start_cores(&clock, &online);
-  status = idle_clock_kernel_pin(&clock, IDLE_CLOCK_PINS, why, WHY_SIZE);
+  status = idle_clock_kernel_pin(&clock, IDLE_CLOCK_PINS, why);
   idle_clock_kernel_close(&clock);
   return status;
 }
@@ -59,9 +59,9 @@ static int say_done(const char *text) {
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 
-static int pin(const struct machine *machine, char *why) {
+static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
   struct idle_clock_kernel clock;
-  int status = idle_clock_kernel_open(&clock, IDLE_CLOCK_PINS, why, WHY_SIZE);
+  int status = idle_clock_kernel_open(&clock, IDLE_CLOCK_PINS, why);
   idle_clock_kernel_close(&clock);
   if (status == 0)
     return say_done("an idle clock is already pinned in " IDLE_CLOCK_PINS "\n");
@@ -70,15 +70,15 @@ static int pin(const struct machine *machine, char *why) {
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }
 
-static int unpin(char *why) {
-  if (idle_clock_kernel_unpin(IDLE_CLOCK_PINS, why, WHY_SIZE) != 0)
+static int unpin(char why[PROGRAMS_WHY_SIZE]) {
+  if (idle_clock_kernel_unpin(IDLE_CLOCK_PINS, why) != 0)
     return say_failure(COMMAND, "%s", why);
   return TOOL_OK;
 }
 
 static int clock_main(int argc, char **argv) {
   struct clock_options options = {.pin = false};
-  char why[WHY_SIZE] = "";
+  char why[PROGRAMS_WHY_SIZE] = "";
   int status = arguments_read(&clock_command, argc, argv, &options);
   if (status >= 0)
     return status;

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         !interrupts_add_softirqs(text, column - 1, &count))
       abort();
   for (size_t room = 1; room < 40; room++) {
-    char *list = malloc(room);
+    char *list = calloc(1, room);
     interrupts_without_tracepoint(text, list, room);
     if (strlen(list) >= room || strspn(list, "NMIHYPREVSW ") != strlen(list))
       abort();

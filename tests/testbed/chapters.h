@@ -1,4 +1,4 @@
-/* chapters: the tests of a guest, named on its command line. */
+/* chapters: groups of tests. The command line of a guest names those to run. */
 #ifndef TESTBED_CHAPTERS_H
 #define TESTBED_CHAPTERS_H
 
@@ -8,18 +8,21 @@ void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
-void chapter_clock(void); /* with one core, so that it is its clock alone */
-/* arm64 with one core: interrupts are on in its only idle state */
+/* With one core, so that INSTRUCTIONS is the clock of that core alone. Without
+ * a cpuidle driver, interrupts are on in the only idle state; in the idle
+ * states of idle.dts they are off. */
+void chapter_clock(void);
 void chapter_wake_on(void);
-/* and off in those of cpuidle, see idle.dts */
 void chapter_wake_off(void);
-/* arm64, also booted with isolcpus=1 */
+/* Booted with isolcpus=1 and nohz_full=1. */
 void chapter_isolated(void);
 void chapter_wake_taken(void);
 void chapter_hotplug_clock(void); /* with source bpf */
-/* either */
+
+/* Chapters for arm64 and amd64. */
 void chapter_hotplug(void);
 void chapter_library(void);
+
 /* Chapters for amd64. */
 void chapter_suspend(void);
 void chapter_tick(void);

@@ -1,5 +1,5 @@
-/* Source bpf and the softirq clock against an exact clock: on one core, with
- * softirq of known length and with tasks. */
+/* Compares the source bpf and the softirq clock with an exact clock, on one
+ * core, with softirqs of known length and with tasks. */
 #include "burner.h"
 #include "chapters.h"
 #include "cycles/soaker.h"
@@ -17,15 +17,17 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define LENGTH_NS (3000 * MS)
-/* How much of entering and leaving a halt the clock counts as halted: 1000
- * instructions at 125 MHz. */
+/* The clock may count this much of the time to enter and leave a halt as
+ * halted: 1000 instructions at 125 MHz. */
 #define MISSED_PER_HALT_S 8e-6
 #define INSTRUCTIONS_PER_S 125e6
 #define COST_PER_HALT 900
 #define COST_PER_SOFTIRQ 1100
-/* The timer runs during this part of the reading of the softirq clock. */
+/* At least this share of the softirq time that the log shows must be in the
+ * softirq clock, too. */
 #define SOFTIRQ_PART 0.9
-/* The two engines are sampled one after the other. */
+/* Loads may differ this much, because the two engines are sampled one after the
+ * other. */
 #define TOLERANCE 0.002
 #define SOAK_NS (1000 * MS)
 #define SOAK_TOLERANCE 0.005
@@ -53,8 +55,8 @@ static double soak_share(void) {
   return (double)soaked.lost_ns / (double)soaked.total_ns;
 }
 
-/* Samples, waits, samples again. clock NULL: none is loaded; timer NULL: no
- * softirq. */
+/* Samples, waits, and samples again. If clock is NULL, no idle clock is loaded;
+ * if timer is NULL, there are no softirqs of known length. */
 static struct loads measure(struct watch *truth, struct watch *clock,
                             const struct softirq_timer_bpf *timer) {
   struct softirq_log from = {0}, to = {0};
@@ -107,7 +109,8 @@ static const struct {
                 {"softirq 10/100 us", 100 * US, 10 * US}};
 #define SOFTIRQS (sizeof(softirqs) / sizeof(softirqs[0]))
 
-/* clock NULL: none is loaded. fires_per_s is 0 if there is no timer. */
+/* Measures while a timer causes softirqs. If clock is NULL, no idle clock is
+ * loaded. Without the timer, all loads are 0. */
 static struct loads measure_softirq(size_t i, struct watch *truth,
                                     struct watch *clock) {
   struct loads loads = {0};
@@ -125,7 +128,8 @@ static struct loads measure_softirq(size_t i, struct watch *truth,
   return loads;
 }
 
-/* What the truth grew by when a clock was loaded. */
+/* Judges the cost of a clock: how much the true load per halt grew when the
+ * clock was loaded. */
 static void judge_cost(const char *name, const char *clock, double most,
                        struct loads without, struct loads with) {
   double cost = INSTRUCTIONS_PER_S * (with.truth / with.fires_per_s -
@@ -135,8 +139,9 @@ static void judge_cost(const char *name, const char *clock, double most,
          clock, most);
 }
 
-/* Softirqs of an idle core are the log, and what the kernel does around the
- * timer; hard interrupts and softirqs are part of the truth. */
+/* The softirqs of the idle core must be those of the log, plus the kernel's
+ * work around the timer. Hard interrupts and softirqs together must not exceed
+ * the true load. */
 static void judge_softirq_clock(struct watch *truth, size_t i,
                                 struct loads without) {
   const char *name = softirqs[i].name;
@@ -200,7 +205,7 @@ void chapter_clock(void) {
   loads.log = (double)(burner_busy_ns(&burner) - busy_ns) / LENGTH_NS;
   loads.soaked = soak_share();
   burner_stop(&burner);
-  /* Wake-ups of the burner, and the tick's. */
+  /* The core wakes for the burner and for the tick. */
   judge("tasks 3/10 ms", loads, 100 + 250, base);
   watch_close(&clock);
   watch_close(&truth);

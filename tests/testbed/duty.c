@@ -64,8 +64,9 @@ void chapter_ipc(void) {
 }
 
 /* With one instruction per nanosecond, INSTRUCTIONS and CPU_CYCLES count at the
- * same rate, as MPERF and the TSC do, and only INSTRUCTIONS stops in WFI. Named
- * MPERF and TSC, these counters of a real PMU test the code for both. */
+ * same rate, as MPERF and the TSC do, and only INSTRUCTIONS stops in WFI. Under
+ * the names MPERF and TSC, these events of a real PMU test the code for both.
+ */
 void chapter_tsc(void) {
 #define MSR "/sys/bus/event_source/devices/msr/"
   static const struct overlay_file files[] = {

@@ -1,4 +1,4 @@
-/* Cores that go offline and come back while an engine samples. */
+/* Tests cores that go offline and come back while an engine samples. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -72,7 +72,8 @@ static uint64_t errors_of_halts(const struct watch *watch,
              : 0;
 }
 
-/* Takes a window, again if it has no value because of such an error. */
+/* Takes a window, and takes it again while it has no value because of such an
+ * error. */
 static struct window take_window(struct watch *watch, const struct means *means,
                                  int core, struct burner *burner,
                                  uint64_t *halted) {

@@ -94,7 +94,7 @@ static void share(void) {
   result(fabs(window.load - window.truth) <= 0.10,
          "a load that is scaled up four times is within 10 points");
 
-  /* Three counters for four events. */
+  /* Now three counters serve four events. */
   competitors_close(&fds[taken - 2], 2);
   taken -= 2;
   engine_sample(watch.engine, false);
@@ -115,7 +115,8 @@ static void share(void) {
   watch_close(&watch);
 }
 
-/* Flexible events of other users do not take a pinned counter away. */
+/* Events of other users that are not pinned do not take a counter from a pinned
+ * event. */
 static void hold(void) {
   int flexible[COMPETITORS_MAX];
   struct watch watch;

@@ -4,15 +4,15 @@
 #   arm64 [--console] [--shell] [--fetch] [BOOT...]
 #
 # Run it from the build directory (`make check` does, and sets srcdir). Without BOOT
-# it runs all boots. --console shows the guest's output at once, --shell starts a
-# shell in the guest, --fetch only fetches packages.
+# it runs all boots. --console shows the guest's output as it appears, --shell starts
+# a shell in the guest, --fetch only fetches packages.
 #
 # The guest's kernel and busybox are Debian's. They are cached in
 # ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/testbed; remove that
 # directory to get newer ones.
 #
 # Prints `ok - sentence`, `not ok - sentence`, `ok - sentence # SKIP reason` and a
-# plan. Exit status: 0, 1 if anything failed, 77 if all was skipped.
+# plan. Exit status: 0, 1 if anything failed, 77 if everything was skipped.
 set -eu -o pipefail
 
 srcdir=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
@@ -35,7 +35,7 @@ finish() {
   exit 0
 }
 
-# Reports that the guest cannot be run.
+# Reports why the guest cannot be run, and exits.
 skip_all() {
   skipped=$((skipped + 1))
   echo "ok - ${0##*/} guest # SKIP $1"
@@ -95,7 +95,7 @@ EOF
   export APT_CONFIG="$1/apt.conf"
 }
 
-# The meta package must depend on exactly one kernel package.
+# Fetches the kernel package on which the meta package depends, and busybox.
 fetch_packages() { # folder
   apt_state "$1/apt"
   apt-get -qq update || return 1
@@ -137,7 +137,7 @@ fetch() {
       skip_all "Debian's $guest_kernel and busybox-static for $guest_arch" \
         "cannot be fetched"
     fi
-    # Another run may have created it meanwhile.
+    # Another run may have created the directory in the meantime.
     mv -T "$new" "$kit" 2>/dev/null || rm -rf "$new"
   fi
   sed 's/^/# guest: /' "$kit/packages"
@@ -147,7 +147,7 @@ fetch() {
 # ------------------------------------------------------------------------------
 # The guest's files
 
-# Builds the program for the guest's processor.
+# Builds the guest's program for the guest's processor.
 build() {
   [ ! -f "$srcdir/config.status" ] ||
     skip_all "the source tree holds a build: configure out of tree instead"
@@ -196,8 +196,8 @@ run_qemu() { # seconds, kernel command line, more for QEMU...
     "$@"
 }
 
-# Runs one boot and reads results from its console. Sentences are prefixed with the
-# boot's name, because two boots may have the same tests.
+# Runs one boot and reads the results from its console. Each result gets the boot's
+# name as a prefix, because two boots may run the same tests.
 boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   local name=$1 limit=$2 chapters=$3 line=$4 begun=$SECONDS status=0
   shift 4
@@ -223,7 +223,8 @@ boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   echo "# $name took $((SECONDS - begun)) s"
 }
 
-# Runs a script in the guest, and checks its console with a program on this machine.
+# Runs a script in the guest, and checks the output on its console with a program on
+# this machine.
 boot_script() { # name, seconds, script, more for QEMU...
   local name=$1 script=$3 judgement
   boot "$1" "$2" "" "testbed_script=$script.guest" "${@:4}"

@@ -1,6 +1,5 @@
-/* Tests wake latency against an exact clock, on one core. The instructions
- * between two tracepoints are almost always the same, so latencies hardly
- * differ. */
+/* Tests wake latencies in virtual time, with one core. The instructions between
+ * two tracepoints are almost always the same, so latencies hardly differ. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -21,20 +20,20 @@
 #define POLLS_MAX 100
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
-/* With interrupts on, the way from the interrupt to its tracepoint takes 4.9 or
- * 5.2 us; the shares of the two differ between methods. */
+/* With interrupts on, it takes either 4.9 or 5.2 us from the interrupt to its
+ * tracepoint. How often it takes 5.2 us depends on the method. */
 #define WAYS_US 0.5
-/* perf takes the time of an event later than a BPF program, here by some 600
+/* perf reads the clock later than a BPF program does, here by some 600
  * instructions of 8 ns. */
 #define PERF_US 6
-#define WAY_IN_US 20 /* entering an idle state takes less */
-#define IDLES_EDGE 2 /* idle states at the two ends of the measurement */
+#define WAY_IN_US 20 /* more than it takes to enter an idle state */
+#define IDLES_EDGE 2 /* idle states that lie only partly in the measurement */
 
 static const struct run {
   const char *name;
   enum wake_method method;
   enum wake_source source;
-  double later_us; /* than the first run, at most */
+  double later_us; /* the median may be this much later than the first run's */
 } runs[] = {
     {"BPF timer", WAKE_BPF_TIMER, WAKE_BPF, 0},
     {"thread", WAKE_THREAD, WAKE_BPF, 0},
@@ -42,7 +41,8 @@ static const struct run {
 };
 #define RUNS (sizeof(runs) / sizeof(runs[0]))
 
-/* With cpuidle, interrupts are off in the idle states of this guest. */
+/* In the idle states of this guest, interrupts are off with a cpuidle driver
+ * and on without it. */
 static void judge_counts(const char *name, struct wake_collect *collect,
                          bool has_cpuidle) {
   const struct wake_points *points = wake_collect_points(collect);
@@ -65,8 +65,8 @@ static void judge_counts(const char *name, struct wake_collect *collect,
          name);
 }
 
-/* Summarizes the datapoints, except those of timers that were due while the
- * core was still on its way into the idle state. */
+/* Summarizes the datapoints, except those of timers that expired while the core
+ * was still entering the idle state. */
 static void summarize(struct wake_summary *summary,
                       const struct wake_points *points,
                       enum wake_metric metric) {
@@ -129,7 +129,7 @@ void chapter_wake_off(void) { measure_all(true); }
 void chapter_wake_on(void) { measure_all(false); }
 
 /* ---------------------------------------------------------------------------
- * A core that others have taken
+ * A core that other threads keep busy
  */
 
 /* While one emulated core never halts, the cores run in turns of 0.1 s. */

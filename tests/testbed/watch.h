@@ -25,9 +25,9 @@ struct watch {
   uint64_t slowest_ns; /* longest sample since this was set to 0 */
 };
 
-/* Opens an engine and runs the proofs that are due. options->machine NULL means
- * this computer; the journal is the watch's own. Returns the status of
- * engine_open. */
+/* Opens an engine and runs the proofs that are due. If options.machine is NULL,
+ * the machine is this computer. The journal is the watch's own. Returns the
+ * status of engine_open. */
 int watch_open(struct watch *watch, struct engine_options options);
 void watch_close(struct watch *watch);
 
@@ -55,9 +55,9 @@ struct window {
  */
 struct window watch_window(struct watch *watch, int core, struct burner *burner,
                            uint64_t length_ns);
-/* Takes such a window, but each sample just after a round of the burner, so
- * that the truth does not change during a sample. In guests whose cores run in
- * turns, samples take long. */
+/* Takes such a window, with each sample just after a round of the burner, so
+ * that the truth does not change during a sample. Samples take long in guests
+ * that run their cores one after the other. */
 struct window watch_window_at_rest(struct watch *watch, int core,
                                    struct burner *burner, uint64_t length_ns);
 

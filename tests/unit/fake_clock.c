@@ -4,20 +4,20 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int open_pinned(void *context, char *why, size_t why_size) {
+static int open_pinned(void *context, char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
-  snprintf(why, why_size, "no clock is pinned");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no clock is pinned");
   if (!fake->clock.pinned)
     return -ENOENT;
   fake->clock.open = true;
   return 0;
 }
 
-static int load(void *context, struct idle_clock_traits traits, char *why,
-                size_t why_size) {
+static int load(void *context, struct idle_clock_traits traits,
+                char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
   (void)traits;
-  snprintf(why, why_size, "it needs CAP_BPF");
+  snprintf(why, PROGRAMS_WHY_SIZE, "it needs CAP_BPF");
   if (fake->clock.load_error != 0)
     return -fake->clock.load_error;
   fake->clock.loads++;
@@ -41,8 +41,9 @@ static int64_t word_of(const struct fake_machine *fake, int core) {
   return it->load < 1 ? halted - (int64_t)fake->monotonic_ns : halted;
 }
 
-static int read_words(void *context, int64_t *words) {
+static int read_words(void *context, void *words, int cores) {
   struct fake_machine *fake = context;
+  int64_t *word = words;
   fake->clock.reads++;
   if (fake->clock.read_ns > 0)
     fake_machine_run(fake, fake->clock.read_ns);
@@ -51,9 +52,9 @@ static int read_words(void *context, int64_t *words) {
   for (int i = 0; i < fake->cores_len; i++) {
     if (!fake->clock.detached)
       fake->cores[i].clock_word = word_of(fake, i);
-    words[i] = fake->cores[i].clock_word;
+    word[i] = fake->cores[i].clock_word;
   }
-  return fake->cores_len;
+  return cores == fake->cores_len ? 0 : -EINVAL;
 }
 
 static int start(void *context, int core) {

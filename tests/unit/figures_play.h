@@ -1,4 +1,4 @@
-/* figures_play: an engine on a fake machine with figures above it. */
+/* figures_play: figures that are computed from an engine on a fake machine. */
 #ifndef PERCORE_FIGURES_PLAY_H
 #define PERCORE_FIGURES_PLAY_H
 
@@ -27,8 +27,8 @@ static inline void figures_play_start(struct figures_play *it) {
   play_open(&it->play);
   it->figures = figures_open(&it->options, it->play.engine);
   assert_non_null(it->figures);
-  assert_int_equal(figures_sample(it->figures), 0);
-  assert_int_equal(figures_load_average(it->figures), 0);
+  figures_sample(it->figures);
+  figures_load_average(it->figures);
   snapshot_free(figures_interval(it->figures));
 }
 
@@ -37,17 +37,17 @@ static inline void figures_play_end(struct figures_play *it) {
   play_end(&it->play);
 }
 
-/* A sample window. */
+/* Plays one sample window. */
 static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
   play_sample(&it->play, ns);
-  assert_int_equal(figures_sample(it->figures), 0);
+  figures_sample(it->figures);
 }
 
 /* Plays whole windows of the load averages, each with a sample. */
 static inline void figures_play_windows(struct figures_play *it, int count) {
   for (int i = 0; i < count; i++) {
     figures_play_sample(it, LOADAVG_INTERVAL_NS);
-    assert_int_equal(figures_load_average(it->figures), 0);
+    figures_load_average(it->figures);
   }
 }
 

@@ -40,7 +40,7 @@ static void mean_min_max_and_stddev_are_those_of_the_loads(void **state) {
   assert_near(all.mean, 0.5, 1e-12);
   assert_near(all.min, 0.2, 0);
   assert_near(all.max, 0.9, 0);
-  /* Of the population: divided by n, not by n - 1. */
+  /* The standard deviation of a population divides by n, not by n - 1. */
   assert_near(all.stddev, 0.2, 1e-12);
   snapshot_free(snapshot);
 }

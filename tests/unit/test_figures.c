@@ -147,8 +147,8 @@ static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   figures_play_end(&it);
 }
 
-/* Returns the average after zero_s seconds at 0 and one_s seconds at 1, from
- * the integral. */
+/* Returns the exact average after a load of 0 for zero_s seconds and a load of
+ * 1 for one_s seconds. */
 static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }
@@ -401,7 +401,8 @@ static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
   assert_near(snapshot->cores[1].sibling_busy, 0.3, PLAY_EXACT);
   assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
-  assert_nan(snapshot->cores[4].sibling_busy); /* the map is broken */
+  assert_nan(
+      snapshot->cores[4].sibling_busy); /* its list of siblings is broken */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }

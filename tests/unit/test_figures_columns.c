@@ -39,7 +39,8 @@ static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
   assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
   assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
-  /* The sums of columns: 0.5 + 0.5; 0.004 + 0.132; 0.999 + 0.9335. */
+  /* The sums of the columns of the cores are 0.5 + 0.5, 0.004 + 0.132 and
+   * 0.999 + 0.9335. */
   assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
   assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
@@ -169,14 +170,15 @@ instructions_per_cycle_come_with_the_time_they_were_counted(void **state) {
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
-  assert_nan(snapshot->cores[1].ipc); /* the core was away in this interval */
+  assert_nan(
+      snapshot->cores[1].ipc); /* the core was offline in this interval */
   assert_nan(snapshot->cores[1].ipc_running);
   assert_nan(snapshot->cores[1].frequency_hz);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
 
-/* Either the counters were never scheduled in, or the core never ran. */
+/* The core never ran, or its counters never did. */
 static void without_cycles_instructions_per_cycle_are_unknown(void **state) {
   (void)state;
   struct figures_play it;
@@ -420,7 +422,7 @@ management_interrupts_are_counted_in_the_group_of_the_load(void **state) {
   }
 }
 
-/* arm64 has no flag for a hypervisor. */
+/* /proc/cpuinfo of arm64 does not tell whether there is a hypervisor. */
 static void stolen_time_reveals_a_hypervisor(void **state) {
   (void)state;
   struct figures_play it;

@@ -17,12 +17,13 @@ struct play {
   int64_t now_ns;
   int64_t words[8];
   int words_len;
-  int64_t read_takes_ns, fast_reads_after;
+  int64_t read_takes_ns;
+  /* Reads after the first number, up to the second, take read_takes_ns. */
+  int slow_reads_after, fast_reads_after;
   int reads, read_status;
-  /* How much the word of core 0 grows at each read, in seconds. */
-  int moves_at_read;
+  int moves_at_read; /* the read before which the word of core 0 grows by 1 s */
   int open_status, load_status;
-  int started; /* core, -1: none */
+  int started; /* the core that was started; -1: none */
   struct idle_clock_traits loaded_with;
   bool closed;
   const char *missing;
@@ -50,17 +51,17 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
   return files->read_file(files->context, path, buffer, size);
 }
 
-static int open_pinned(void *context, char *why, size_t why_size) {
+static int open_pinned(void *context, char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
-  snprintf(why, why_size, "no pin");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no pin");
   return play->open_status;
 }
 
-static int load(void *context, struct idle_clock_traits traits, char *why,
-                size_t why_size) {
+static int load(void *context, struct idle_clock_traits traits,
+                char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
   play->loaded_with = traits;
-  snprintf(why, why_size, "no rights");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
   return play->load_status;
 }
 
@@ -68,17 +69,18 @@ static void list_missing(void *context, char *list, size_t list_size) {
   snprintf(list, list_size, "%s", play_of(context)->missing);
 }
 
-static int read_words(void *context, int64_t *words) {
+static int read_words(void *context, void *words, int cores) {
   struct play *play = play_of(context);
   play->reads++;
   if (play->reads == play->moves_at_read)
     play->words[0] += SECOND;
-  play->now_ns +=
-      play->reads > play->fast_reads_after ? 1000 : play->read_takes_ns;
+  bool slow = play->reads > play->slow_reads_after &&
+              play->reads <= play->fast_reads_after;
+  play->now_ns += slow ? play->read_takes_ns : 1000;
   if (play->read_status != 0)
     return play->read_status;
   memcpy(words, play->words, sizeof(play->words));
-  return play->words_len;
+  return cores == play->words_len ? 0 : -EINVAL;
 }
 
 static int start(void *context, int core) {
@@ -113,9 +115,14 @@ static int teardown(void **state) {
 }
 
 static int open_clock(struct play *play, bool may_load) {
-  char why[128];
-  return idle_clock_open(&play->clock, &play->machine, may_load, why,
-                         sizeof(why));
+  char why[PROGRAMS_WHY_SIZE];
+  struct core_set possible;
+  assert_int_equal(machine_read_core_set(&play->machine,
+                                         "/sys/devices/system/cpu/possible",
+                                         &possible),
+                   0);
+  return idle_clock_open(&play->clock, &play->machine, &possible, may_load,
+                         why);
 }
 
 /* Reads all cores, and returns the status of one core with its reading. */
@@ -274,7 +281,8 @@ static void play_halts(struct play *play, int core, const char *poll,
   }
 }
 
-/* Opens the clock. Core 0 has the word, and has polled and halted ten times. */
+/* Opens the clock and reads it. Core 0 has this word, and has polled ten times
+ * and halted ten times. */
 static void open_and_read(struct play *play, int64_t word) {
   struct idle_clock_reading reading;
   open_clock(play, true);
@@ -283,7 +291,8 @@ static void open_and_read(struct play *play, int64_t word) {
   assert_int_equal(read_core(play, 0, &reading), 0);
 }
 
-/* Reads core 0 again six seconds later, when the idle driver has these counts.
+/* Reads core 0 again six seconds later, when its idle driver shows these
+ * counts.
  */
 static int read_later(struct play *play, const char *polls, const char *halts) {
   struct idle_clock_reading reading;
@@ -313,7 +322,7 @@ a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   struct play *play = *state;
   open_and_read(play, 5 * SECOND);
   assert_int_equal(read_later(play, "10", "10"), 0);
-  /* The halt of before has been counted. */
+  /* The driver has now counted the halt that began before the first reading. */
   assert_int_equal(read_later(play, "900", "11"), 0);
   /* It halted once more, and its word moved. */
   play->words[0] += SECOND;
@@ -331,6 +340,21 @@ a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
   assert_int_equal(read_later(play, "10", "19"), 0);
   assert_int_equal(idle_clock_core(play->clock, 0, &reading), 0);
   assert_int_equal(reading.halted_ns, 6 * SECOND);
+}
+
+static void a_word_that_cannot_be_read_again_in_time_is_no_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_and_read(play, 5 * SECOND);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play->read_takes_ns = 3000000;
+  play->slow_reads_after = play->reads + 1;
+  play->fast_reads_after = 100;
+  assert_int_equal(read_later(play, "10", "19"), -EAGAIN);
+  assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
+  play->fast_reads_after = 0;
+  play->words[0] += SECOND;
+  assert_int_equal(read_later(play, "10", "19"), 0);
 }
 
 static void
@@ -384,7 +408,7 @@ without_an_idle_driver_a_core_that_works_keeps_its_value(void **state) {
   play_softirqs(play, "9000");
   play->now_ns += 6 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
-  /* It halted, and softirqs came before and after. */
+  /* The core halts, after softirqs that its word does not show. */
   play->words[0] = -990 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
   play->now_ns += 6 * SECOND;
@@ -520,6 +544,7 @@ int main(void) {
       TEST(a_core_that_halts_while_its_word_stands_still_ends_the_clock),
       TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
       TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
+      TEST(a_word_that_cannot_be_read_again_in_time_is_no_value),
       TEST(an_idle_driver_that_counts_from_0_again_does_not_end_the_clock),
       TEST(
           without_an_idle_driver_a_softirq_in_a_halt_that_lasts_ends_the_clock),

@@ -1,5 +1,6 @@
-/* Tests the public calls for schedulers: first on this machine, where loads
- * depend on other work and are not checked, then on a fake machine. */
+/* Tests the public calls for schedulers, first on this machine, where other
+ * work determines the loads, so that they are not checked, and then on a fake
+ * machine. */
 #include "unit.h"
 
 #include "cycles/load.h"

@@ -135,7 +135,8 @@ static void the_lower_bound_subtracts_all_steal(void **state) {
   fake_machine_load(play.fake, 0.5);
   play.fake->cores[0].steal = play.fake->cores[1].steal = 0.2;
   update_after(&play, load, 10 * FAKE_SECOND);
-  assert_near(percore_load_get(load, 0), 0.5, PLAY_EXACT); /* by mperf */
+  assert_near(percore_load_get(load, 0), 0.5,
+              PLAY_EXACT); /* measured by mperf */
   assert_near(percore_load_get_low(load, 0), 0.5, PLAY_EXACT);
   assert_near(percore_load_get(load, 1), 0.7, PLAY_SECOND_ERROR / 10);
   assert_near(percore_load_get_low(load, 1), 0.5, PLAY_SECOND_ERROR / 10);

@@ -7,8 +7,7 @@ static const double window_s = 60.0 / 13;
 
 /* Returns the average over period_s after n equal windows of a load. */
 static double after(int windows, double load, double period_s) {
-  struct loadavg average;
-  loadavg_reset(&average);
+  struct loadavg average = {0, 0};
   for (int i = 0; i < windows; i++)
     loadavg_update(&average, load, window_s, period_s);
   return loadavg_get(&average);
@@ -21,8 +20,7 @@ static void the_interval_is_a_thirteenth_of_a_minute(void **state) {
 
 static void before_the_first_window_the_average_is_unknown(void **state) {
   (void)state;
-  struct loadavg average;
-  loadavg_reset(&average);
+  struct loadavg average = {0, 0};
   assert_nan(loadavg_get(&average));
 }
 
@@ -69,8 +67,7 @@ static void a_step_is_followed_exponentially(void **state) {
 static void a_short_history_is_weighted_by_its_length(void **state) {
   (void)state;
   const double period_s = 900, first_s = 40, second_s = 70;
-  struct loadavg average;
-  loadavg_reset(&average);
+  struct loadavg average = {0, 0};
   loadavg_update(&average, 0.2, first_s, period_s);
   loadavg_update(&average, 0.9, second_s, period_s);
   double old =
@@ -109,16 +106,14 @@ static void after_a_very_long_gap_only_its_value_counts(void **state) {
 
 static void a_very_short_window_does_not_drown_in_rounding(void **state) {
   (void)state;
-  struct loadavg average;
-  loadavg_reset(&average);
+  struct loadavg average = {0, 0};
   loadavg_update(&average, 0.4, 1e-9, 3600);
   assert_near(loadavg_get(&average), 0.4, 1e-12);
 }
 
 static void windows_without_length_or_value_are_ignored(void **state) {
   (void)state;
-  struct loadavg average;
-  loadavg_reset(&average);
+  struct loadavg average = {0, 0};
   loadavg_update(&average, 0.5, window_s, 60);
   static const struct {
     double value, dt_s;
@@ -128,7 +123,7 @@ static void windows_without_length_or_value_are_ignored(void **state) {
     loadavg_update(&average, nothing[i].value, nothing[i].dt_s, 60);
     assert_near(loadavg_get(&average), 0.5, 1e-12);
   }
-  loadavg_reset(&average);
+  average = (struct loadavg){0, 0};
   loadavg_update(&average, 1, 0, 60);
   assert_nan(loadavg_get(&average));
 }

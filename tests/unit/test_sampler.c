@@ -187,7 +187,7 @@ static void stopping_frees_snapshots_that_were_not_taken(void **state) {
 
 static void taking_never_waits(void **state) {
   (void)state;
-  /* As long as no time passes for the thread, no snapshot can come. */
+  /* No snapshot comes, because the clock of the thread does not advance. */
   fake->clock_step_ns = 0;
   struct sampler *sampler = start();
   assert_null(sampler_take(sampler));

@@ -25,7 +25,8 @@ static void start(struct play *play, uint64_t monotonic_ns,
                   uint64_t realtime_ns) {
   *play =
       (struct play){.monotonic_ns = monotonic_ns, .realtime_ns = realtime_ns};
-  schedule_start(&play->schedule, INTERVAL, SAMPLE, monotonic_ns, realtime_ns);
+  schedule_start(&play->schedule, INTERVAL, SAMPLE, false, monotonic_ns,
+                 realtime_ns);
 }
 
 static void pass(struct play *play, uint64_t ns) {
@@ -87,7 +88,8 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
 }
 
-/* What remains of the interval at the start may be too short for a load. */
+/* The rest of the interval in which the schedule starts may be too short for a
+ * load. */
 static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   (void)state;
   for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
@@ -153,7 +155,7 @@ a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
   assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
   run(&play, 2 * SECOND, 0);
-  /* A very short window has no snapshot. */
+  /* No snapshot is taken of the very short rest of the interval. */
   assert_int_equal(play.stamps_len, 1);
   run(&play, 10 * SECOND, 0);
   assert_int_equal(play.stamps_len, 2);
@@ -221,8 +223,8 @@ static void after_a_clock_is_set_far_back_the_new_multiples_hold(void **state) {
   }
 }
 
-/* If the clock is set back by less than an interval, it shows the last stamp
- * again. */
+/* A clock that is set back by less than an interval shows the time of the last
+ * stamp again. */
 static void a_clock_set_back_a_little_repeats_no_stamp(void **state) {
   (void)state;
   static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
@@ -346,16 +348,15 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
   assert_int_equal(wait_of(&play), 0);
 }
 
-/* The sample then notices that the clock was set. */
+/* A sample notices that the clock was set. */
 static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   (void)state;
   struct schedule schedule;
-  schedule_start(&schedule, 3600 * SECOND, SAMPLE, 5, 5 * SECOND);
+  schedule_start(&schedule, 3600 * SECOND, SAMPLE, false, 5, 5 * SECOND);
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
 }
 
-/* A sampler that sleeps until the given time and takes due samples never spins.
- */
+/* A sampler that alternately waits and takes what is due never spins. */
 static void every_wait_makes_progress(void **state) {
   (void)state;
   static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,
@@ -364,7 +365,8 @@ static void every_wait_makes_progress(void **state) {
     struct schedule schedule;
     uint64_t monotonic_ns = 12345,
              realtime_ns = 1700000000 * SECOND + 987654321;
-    schedule_start(&schedule, intervals[n], SAMPLE, monotonic_ns, realtime_ns);
+    schedule_start(&schedule, intervals[n], SAMPLE, false, monotonic_ns,
+                   realtime_ns);
     for (int i = 0; i < 5000; i++) {
       schedule_take(&schedule, monotonic_ns, realtime_ns);
       uint64_t ns = schedule_wait_ns(&schedule, monotonic_ns, realtime_ns);
@@ -381,8 +383,8 @@ intervals_that_begin_here_are_whole_from_the_first_on(void **state) {
   struct play play = {.monotonic_ns = 12345,
                       .realtime_ns = 1700000000 * SECOND + 987654321};
   uint64_t begin_ns = play.realtime_ns;
-  schedule_start_here(&play.schedule, INTERVAL, SAMPLE, play.monotonic_ns,
-                      play.realtime_ns);
+  schedule_start(&play.schedule, INTERVAL, SAMPLE, true, play.monotonic_ns,
+                 play.realtime_ns);
   for (uint64_t n = 1; n <= 3; n++) {
     while (!(take(&play).what & SCHEDULE_INTERVAL))
       pass(&play, schedule_wait_ns(&play.schedule, play.monotonic_ns,

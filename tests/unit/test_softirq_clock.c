@@ -1,4 +1,4 @@
-/* The softirq clock on words that the test sets. */
+/* Tests the softirq clock on words that the tests set. */
 #include "unit.h"
 
 #include "cycles/softirq_clock.h"
@@ -27,19 +27,19 @@ struct it {
   struct softirq_clock *clock;
 };
 
-static int load(void *context, char *why, size_t why_size) {
+static int load(void *context, char why[PROGRAMS_WHY_SIZE]) {
   (void)context;
-  snprintf(why, why_size, "no rights");
+  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
   kernel.loads++;
   kernel.is_open = kernel.load_status == 0;
   return kernel.load_status;
 }
 
-static int read_kernel(void *context, struct softirq_words *words, int cores) {
+static int read_kernel(void *context, void *words, int cores) {
   kernel.reads++;
   if (kernel.reads <= kernel.slow_reads)
     fake_machine_run(context, 2 * FAKE_MS);
-  memcpy(words, kernel.words, (size_t)cores * sizeof(*words));
+  memcpy(words, kernel.words, (size_t)cores * sizeof(*kernel.words));
   return kernel.read_status;
 }
 
@@ -50,7 +50,7 @@ static void close_kernel(void *context) {
 
 static struct it *of(void **state) { return *state; }
 
-/* Begins on a machine that has this file (path NULL: no file). */
+/* Opens a clock on a machine that also has this file, unless path is NULL. */
 static struct it *begin(const char *path, const char *text) {
   static struct it it;
   memset(&kernel, 0, sizeof(kernel));
@@ -138,7 +138,7 @@ static void
 a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted(void **state) {
   struct it *it = of(state);
   next(it);
-  /* The softirq began with the window, the hard interrupt 0.25 s later. */
+  /* The softirq began with the window, and the hard interrupt 0.25 s later. */
   kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it);
   kernel.words[0].hard = -now_ns(it) - SECOND / 4;
   struct softirq_figures figures = next(it);
@@ -183,7 +183,7 @@ static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
   struct it *it =
       begin("/proc/self/timens_offsets", "monotonic       -5 500000000\n");
   next(it);
-  /* The kernel's clock is 4.5 s ahead of ours. */
+  /* The kernel's clock is 4.5 s ahead of this process's. */
   kernel.words[0].hard = -now_ns(it) - 5 * SECOND;
   assert_near(next(it).hard, 0.5, 1e-5);
 }

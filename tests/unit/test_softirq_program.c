@@ -1,4 +1,4 @@
-/* The programs of the softirq clock, compiled for this machine, with hard
+/* Tests the programs of the softirq clock, compiled for this machine, with hard
  * interrupts between any two of their accesses to words and time. */
 #include "unit.h"
 
@@ -11,8 +11,9 @@
 #define __type(name, type) typeof(type) *name
 
 static int64_t time_ns;
-static int steps;        /* accesses since the program under test began */
-static int interrupt_at; /* before which of them an interrupt comes; 0: none */
+static int steps; /* accesses since the program under test began */
+/* Number of the access before which an interrupt comes; 0: no interrupt. */
+static int interrupt_at;
 static const char *task; /* NULL: the core is idle */
 static void step(void);
 

@@ -1,0 +1,55 @@
+#include "kernel_clock.h"
+
+#include <errno.h>
+
+/* How many reads to try if they take too long. */
+#define READ_TRIES 5
+
+void kernel_clock_init(struct kernel_clock *clock,
+                       const struct machine *machine,
+                       const struct core_set *possible) {
+  *clock = (struct kernel_clock){
+      .machine = machine,
+      .possible = *possible,
+      .offset_ns = machine_time_offset_ns(machine),
+  };
+  core_set_for_each(core, possible) {
+    clock->places[core] = (int16_t)clock->cores++;
+  }
+}
+
+int kernel_clock_read(struct kernel_clock *clock,
+                      int (*read)(void *context, void *words, int cores),
+                      void *words) {
+  const struct machine *machine = clock->machine;
+  clock->time_ns = 0;
+  for (int i = 0; i < READ_TRIES; i++) {
+    int64_t before_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
+    int status = read(machine->context, words, clock->cores);
+    int64_t after_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
+    if (status != 0)
+      return status;
+    if (after_ns - before_ns <= KERNEL_CLOCK_BRACKET_NS) {
+      clock->time_ns = after_ns;
+      return 0;
+    }
+  }
+  return -EAGAIN;
+}
+
+bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns) {
+  /* The addition may wrap if the word is impossible; the sum is then out of
+   * range. */
+  if (word < 0)
+    word = (int64_t)((uint64_t)word + (uint64_t)kernel_ns);
+  *sum_ns = word > 0 ? word : 0;
+  return word >= -KERNEL_CLOCK_BRACKET_NS && word <= kernel_ns;
+}
+
+bool kernel_clock_hold(int64_t former_ns, int64_t *sum_ns) {
+  if (former_ns - *sum_ns > 2 * KERNEL_CLOCK_BRACKET_NS)
+    return false;
+  if (*sum_ns < former_ns)
+    *sum_ns = former_ns;
+  return true;
+}

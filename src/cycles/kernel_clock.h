@@ -1,0 +1,49 @@
+/* kernel_clock: what the idle clock and the softirq clock have in common: they
+ * read words that programs in the kernel keep for each core.
+ *
+ * A word >= 0 is a sum of times. A word < 0 is such a sum less the time at
+ * which the present span began. Times are CLOCK_MONOTONIC of the initial time
+ * namespace. */
+#ifndef PERCORE_CYCLES_KERNEL_CLOCK_H
+#define PERCORE_CYCLES_KERNEL_CLOCK_H
+
+#include "core_set.h"
+#include "machine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The largest allowed error of a sum: the time between the readings of
+ * CLOCK_MONOTONIC before and after the words are read. */
+#define KERNEL_CLOCK_BRACKET_NS INT64_C(1000000)
+
+struct kernel_clock {
+  const struct machine *machine;
+  struct core_set possible;
+  int cores;                 /* how many cores are possible */
+  int16_t places[CORES_MAX]; /* index of each possible core in the words */
+  int64_t offset_ns;         /* of CLOCK_MONOTONIC in this time namespace */
+  int64_t time_ns; /* CLOCK_MONOTONIC of the last read; 0: it failed */
+};
+
+void kernel_clock_init(struct kernel_clock *clock,
+                       const struct machine *machine,
+                       const struct core_set *possible);
+
+/* Reads the words of all possible cores, in rising core numbers, and then the
+ * time. `read` is a function of struct machine. Returns 0, its error, or
+ * -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_NS. */
+int kernel_clock_read(struct kernel_clock *clock,
+                      int (*read)(void *context, void *words, int cores),
+                      void *words);
+
+/* Computes the sum that a word represents at kernel_ns, a time of the initial
+ * time namespace. Returns false if no clock can have written the word. */
+bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns);
+
+/* Keeps a sum from decreasing. A new sum can be a little less than the former
+ * sum if a span ended while the words were being read; it is then set to the
+ * former sum. Returns false if it is much less, which is an error. */
+bool kernel_clock_hold(int64_t former_ns, int64_t *sum_ns);
+
+#endif
