@@ -79,3 +79,7 @@ int softirq_timer_read(const struct softirq_timer_bpf *timer,
                        struct softirq_log *log) {
   return access_map(BPF_MAP_LOOKUP_ELEM, timer->maps.logs.map_fd, log);
 }
+
+int softirq_timer_nothing(const struct softirq_timer_bpf *timer) {
+  return timer->progs.nothing.prog_fd;
+}

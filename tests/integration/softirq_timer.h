@@ -19,5 +19,7 @@ void softirq_timer_stop(struct softirq_timer_bpf *timer);
 /* Returns 0, or -1 with errno. */
 int softirq_timer_read(const struct softirq_timer_bpf *timer,
                        struct softirq_log *log);
+/* Returns the descriptor of a program for tracepoints that does nothing. */
+int softirq_timer_nothing(const struct softirq_timer_bpf *timer);
 
 #endif

@@ -2,6 +2,7 @@
  * core, with softirqs of known length and with tasks. */
 #include "burner.h"
 #include "chapters.h"
+#include "cycles/programs.h"
 #include "cycles/soaker.h"
 #include "cycles/softirq_clock.h"
 #include "integration/softirq_timer.h"
@@ -22,6 +23,8 @@
 #define MISSED_PER_HALT_S 8e-6
 #define INSTRUCTIONS_PER_S 125e6
 #define COST_PER_HALT 900
+/* Beyond what the kernel needs to call programs that do nothing. */
+#define OWN_COST_PER_HALT 400
 #define COST_PER_SOFTIRQ 1100
 /* At least this share of the softirq time that the log shows must be in the
  * softirq clock, too. */
@@ -109,31 +112,54 @@ static const struct {
                 {"softirq 10/100 us", 100 * US, 10 * US}};
 #define SOFTIRQS (sizeof(softirqs) / sizeof(softirqs[0]))
 
+/* Runs a program that does nothing wherever the idle clock runs one for a halt
+ * that a timer ends. */
+static void attach_nothing(struct programs *programs,
+                           const struct softirq_timer_bpf *timer) {
+  static const char *const tracepoints[] = {"cpu_idle", "irq_handler_entry",
+                                            "softirq_entry"};
+  char why[PROGRAMS_WHY_SIZE];
+  for (int i = 0; i < 3; i++)
+    if (programs_attach(programs, i, tracepoints[i],
+                        softirq_timer_nothing(timer), why) != 0)
+      note("%s", why);
+}
+
 /* Measures while a timer causes softirqs. If clock is NULL, no idle clock is
- * loaded. Without the timer, all loads are 0. */
+ * loaded; `calls`: programs that do nothing run in its place. Without the
+ * timer, all loads are 0. */
 static struct loads measure_softirq(size_t i, struct watch *truth,
-                                    struct watch *clock) {
+                                    struct watch *clock, bool calls) {
   struct loads loads = {0};
+  struct programs programs;
   struct softirq_timer_bpf *timer =
       softirq_timer_start(0, softirqs[i].period_ns, softirqs[i].spin_ns);
   if (timer == NULL) {
     skipped(softirqs[i].name, "%s", strerror(errno));
     return loads;
   }
+  programs_init(&programs);
+  if (calls)
+    attach_nothing(&programs, timer);
   sleep_ns(200 * MS);
   loads = measure(truth, clock, timer);
   if (clock != NULL)
     loads.soaked = soak_share();
+  programs_close(&programs);
   softirq_timer_stop(timer);
   return loads;
 }
 
-/* Judges the cost of a clock: how much the true load per halt grew when the
- * clock was loaded. */
+/* Returns by how many instructions the true load per halt grew when a clock was
+ * loaded. */
+static double cost_of(struct loads without, struct loads with) {
+  return INSTRUCTIONS_PER_S *
+         (with.truth / with.fires_per_s - without.truth / without.fires_per_s);
+}
+
 static void judge_cost(const char *name, const char *clock, double most,
                        struct loads without, struct loads with) {
-  double cost = INSTRUCTIONS_PER_S * (with.truth / with.fires_per_s -
-                                      without.truth / without.fires_per_s);
+  double cost = cost_of(without, with);
   note("%s: %s costs %.0f instructions a halt", name, clock, cost);
   result(cost <= most, "%s: %s costs %.0f instructions a halt at most", name,
          clock, most);
@@ -151,7 +177,7 @@ static void judge_softirq_clock(struct watch *truth, size_t i,
   struct softirq_clock *clock = softirq_clock_open(idle.engine);
   softirq_clock_read(clock);
   softirq_clock_core(clock, 0);
-  struct loads loads = measure_softirq(i, truth, NULL);
+  struct loads loads = measure_softirq(i, truth, NULL, false);
   softirq_clock_read(clock);
   struct softirq_figures figures = softirq_clock_core(clock, 0);
   softirq_clock_close(clock);
@@ -172,7 +198,7 @@ void chapter_clock(void) {
   static const struct pattern pattern = {"30 %", 3 * MS, 10 * MS,
                                          false,  0,      false};
   struct watch truth, clock;
-  struct loads without[SOFTIRQS];
+  struct loads without[SOFTIRQS], calls[SOFTIRQS];
   struct burner burner;
   const double base = soak_share();
   watch_open(&truth, (struct engine_options){
@@ -183,7 +209,8 @@ void chapter_clock(void) {
                          .denominator = DENOMINATOR_TIME_ENABLED,
                      });
   for (size_t i = 0; i < SOFTIRQS; i++) {
-    without[i] = measure_softirq(i, &truth, NULL);
+    without[i] = measure_softirq(i, &truth, NULL, false);
+    calls[i] = measure_softirq(i, &truth, NULL, true);
     if (without[i].fires_per_s > 0)
       judge_softirq_clock(&truth, i, without[i]);
   }
@@ -192,11 +219,17 @@ void chapter_clock(void) {
   result(watch_core(&clock, 0)->source == SOURCE_BPF,
          "the idle clock is loaded and serves");
   for (size_t i = 0; i < SOFTIRQS; i++) {
-    struct loads with = measure_softirq(i, &truth, &clock);
+    const char *name = softirqs[i].name;
+    struct loads with = measure_softirq(i, &truth, &clock, false);
     if (with.fires_per_s == 0)
       continue;
-    judge(softirqs[i].name, with, with.fires_per_s, base);
-    judge_cost(softirqs[i].name, "the clock", COST_PER_HALT, without[i], with);
+    judge(name, with, with.fires_per_s, base);
+    judge_cost(name, "the clock", COST_PER_HALT, without[i], with);
+    note("%s: programs that do nothing cost %.0f instructions a halt", name,
+         cost_of(without[i], calls[i]));
+    result(cost_of(calls[i], with) <= OWN_COST_PER_HALT,
+           "%s: the clock costs %d instructions a halt more at most", name,
+           OWN_COST_PER_HALT);
   }
   burner_start(&burner, 0, &pattern);
   sleep_ns(200 * MS);
