@@ -47,9 +47,8 @@ static void rule_out(struct candidate *candidate,
   if (options->source != SOURCE_AUTO && options->source != candidate->source)
     set_unavailable(candidate, "another source is configured");
   else if (!options->hardware)
-    set_unavailable(candidate, "this kernel cannot be measured with another "
-                               "SysRoot (set HostPerf true if the SysRoot "
-                               "belongs to this kernel)");
+    set_unavailable(candidate, "SysRoot may belong to another kernel; set "
+                               "HostPerf true if it belongs to this one");
 }
 
 /* Adds a candidate, which is available unless the options rule it out. The

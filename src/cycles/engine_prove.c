@@ -85,14 +85,16 @@ static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
   bool idle = candidate->source == SOURCE_IDLE;
   int status = 0;
   if (!engine->options.hardware) {
-    snprintf(why, why_size, "sources cannot be proven with another SysRoot");
+    snprintf(why, why_size,
+             "SysRoot may belong to another kernel; set HostPerf true if it "
+             "belongs to this one");
     return false;
   }
   if (core < 0) {
     snprintf(
         why, why_size,
-        "this process may not run on any core on which the source could be "
-        "proven");
+        "this process is not allowed to run on any core on which the source "
+        "could be proven");
     return false;
   }
   if (!idle)

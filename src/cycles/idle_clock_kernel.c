@@ -239,7 +239,9 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
   struct statfs kind;
   char path[PATH_MAX];
   if (statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC)
-    return programs_fail(why, -EEXIST, "a clock is already pinned in %s",
+    return programs_fail(why, -EEXIST,
+                         "a bpffs is already mounted on %s; run percore clock "
+                         "--unpin first",
                          folder);
   int status = mount_pins(folder, why);
   if (status != 0)

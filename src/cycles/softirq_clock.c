@@ -95,8 +95,8 @@ static int load(const struct softirq_clock *clock,
   if (machine->softirq_clock_load == NULL)
     reason = "this machine has no softirq clock";
   else if (!engine_options(clock->engine)->hardware)
-    reason = "this kernel's softirqs are not those of SysRoot: set HostPerf if "
-             "they are";
+    reason = "SysRoot may belong to another kernel; set HostPerf true if it "
+             "belongs to this one";
   else if (preempts_softirqs(machine))
     reason = "tasks preempt softirqs on this kernel (PREEMPT_RT)";
   else if (topology_any_isolated(engine_topology(clock->engine)))

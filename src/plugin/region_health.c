@@ -62,7 +62,7 @@ static void complain(struct region_instance *instance) {
 
 static void no_longer_complain(struct region_instance *instance) {
   if (instance->complaint != 0)
-    INFO("percore: region %s is read.", instance->label);
+    INFO("percore: region %s is now read.", instance->label);
   instance->complaint = 0;
 }
 

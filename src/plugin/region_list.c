@@ -131,14 +131,15 @@ static bool has_place(const struct look *look,
     tell_limit(watch, new);
   else if (!may_have_place(watch, new))
     WARN_ONCE(watch->user_told,
-              "percore: user %u already uses its share of the %d regions that "
-              "are read; %s and further regions of that user are not read. Add "
-              "the user to AllowUser.",
-              (unsigned)new->uid, INSTANCES_MAX, new->label);
+              "percore: region %s and further regions of user %u are not read: "
+              "the user already has its share of the %d regions that are read; "
+              "add the user to AllowUser.",
+              new->label, (unsigned)new->uid, INSTANCES_MAX);
   else if (!make_place(watch))
     WARN_ONCE(watch->crowd_told,
-              "percore: region %s and further regions are not read, because "
-              "at most %d regions are; end producers that are not needed.",
+              "percore: region %s and further regions are not read: at "
+              "most %d regions are read at a time; end producers that are not "
+              "needed.",
               new->label, INSTANCES_MAX);
   else
     return true;
@@ -329,7 +330,7 @@ static void judge_directory(const struct look *look, size_t files) {
             "is %04o. Make it writable by its group only (chmod 3775).",
             region_runtime_dir(), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
-    WARNING("percore: %s has more than %d files; the rest is ignored. Remove "
+    WARNING("percore: %s has more than %d files; the rest are ignored. Remove "
             "the sockets that no process serves.",
             region_runtime_dir(), FILES_MAX);
   watch->directory_told = open || files > FILES_MAX;

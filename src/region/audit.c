@@ -83,7 +83,7 @@ static void check_start(struct state *state) {
   uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
   if (header->start_realtime_ns == 0 || header->start_boottime_ns == 0)
     FOUND(state, REGION_RULE_START_TIMES,
-          "a start time is 0; readers recognise a new producer by it");
+          "a start time is 0; readers recognize a new producer by it");
   else if (state->audit->running && header->start_boottime_ns > now_ns)
     FOUND(state, REGION_RULE_START_TIMES,
           "its start time is %.3f s in the future by CLOCK_BOOTTIME",

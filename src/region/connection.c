@@ -148,7 +148,7 @@ int region_offend(enum region_offence offence, struct region_fault *fault) {
                              "memory"},
       [REGION_HELD_UP] =
           {REGION_NO_RULE, EBUSY,
-           "processes that refused descriptors of its producer cannot "
+           "processes that received descriptors from its producer cannot "
            "exit; perhaps a file system does not answer"},
       [REGION_TOO_MANY] = {REGION_NO_RULE, EUSERS,
                            "too many processes wait for producers, or no "

@@ -66,7 +66,7 @@ static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
   if (status == 0)
     return say_done("an idle clock is already pinned in " IDLE_CLOCK_PINS "\n");
   if (status != -ENOENT || load_and_pin(machine, why) != 0)
-    return say_failure(COMMAND, "no clock is pinned: %s", why);
+    return say_failure(COMMAND, "cannot pin the clock: %s", why);
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }
 

@@ -84,7 +84,7 @@ static void add_regions(struct findings *findings,
   if (regions->error != 0)
     return;
   findings_add(findings, REGIONS, "sockets", VERDICT_OK, NULL,
-               "%d; %d regions can be read", regions->sockets, regions->alive);
+               "%d; %d can be read", regions->sockets, regions->alive);
   for (int i = 0; i < regions->unreadable_len; i++)
     add_unreadable(findings, regions, i);
 }

@@ -255,7 +255,8 @@ static int read_state(struct reading *reading, struct wake_points *points,
   int state = wake_points_state(points, text);
   if (state < 0)
     return fail(reading,
-                "ReqCState '%.40s' is too long, or there are more than %d",
+                "ReqCState '%.40s' is too long, or the file has more than %d "
+                "idle states",
                 text, WAKE_STATES_MAX);
   *number = (uint8_t)state;
   return 0;

@@ -164,8 +164,8 @@ def load_says_what_is_missing():
         check_fails("there is no network interface in7", "in7", other)
         check_fails(f"-I/usr/include/{os.uname().machine}-linux-gnu", "in0", other,
                     object_file=f"{gateway.directory}/missing.o")
-        check_fails(f"no BPF file system at {gateway.directory}: "
-                    f"mount -t bpf bpf {gateway.directory}",
+        check_fails(f"no BPF file system at {gateway.directory}; "
+                    f"run mount -t bpf bpf {gateway.directory}",
                     "in0", f"{gateway.directory}/other")
         check_fails("", "in0", other)  # an XDP program is attached already
         check(not os.path.exists(other), "pins remain")

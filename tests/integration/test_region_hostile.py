@@ -387,7 +387,7 @@ def one_user_leaves_room_for_others():
             silent = collectd.of(SILENT)[-1].value
             log = collectd.log()
             check(silent == 128, f"{silent} regions of one user have a place")
-            check(log.count("user 65534 already uses its share") == 1, log)
+            check(log.count("further regions of user 65534 are not read") == 1, log)
             check(collectd.stop() < 1, "collectd did not stop in time")
 
 
