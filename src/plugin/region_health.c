@@ -36,7 +36,7 @@ static const char *remedy_of(const struct region_instance *instance,
   if (fault->error == EACCES && fault->text[0] == '\0') /* by connect(2) */
     return region_health_group_remedy(region_reader_path(instance->reader),
                                       text);
-  return fault->error == ENOMEM  ? "; raise MaxMemory"
+  return fault->error == EDQUOT  ? "; raise MaxMemory"
          : fault->error == EFBIG ? "; raise MaxRegionSize"
                                  : "";
 }

@@ -60,7 +60,9 @@ static bool fill_huge_pages(struct region_view *view,
   if (map != MAP_FAILED)
     munmap(map, view->size);
   return has_all_pages(view) ||
-         region_fails(fault, ENOMEM, "there are too few huge pages for it");
+         region_fails(
+             fault, ENOMEM,
+             "there are too few huge pages for it; raise vm.nr_hugepages");
 }
 
 static bool take(struct region_view *view, size_t bytes,
@@ -68,7 +70,7 @@ static bool take(struct region_view *view, size_t bytes,
   if (view->allowance == NULL)
     return true;
   if (!region_allowance_take(view->allowance, bytes))
-    return region_exceeds(fault, ENOMEM, "reading it takes", bytes,
+    return region_exceeds(fault, EDQUOT, "reading it takes", bytes,
                           region_allowance_left(view->allowance));
   view->bytes += bytes;
   return true;

@@ -34,7 +34,7 @@ struct region_view {
 
 /* Maps a region and parses its directory. Takes over the descriptor in every
  * case. Returns 0, or -1 with a fault of region_directory_parse, EFBIG (larger
- * than max_size), or ENOMEM (the allowance is exhausted). */
+ * than max_size), or EDQUOT (the allowance is exhausted). */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault);

@@ -419,6 +419,21 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
   free(bytes.start);
 }
 
+/* The plugin advises to raise its own limit only for this error. */
+static void a_region_beyond_the_allowance_is_no_lack_of_memory(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_allowance allowance = {.max = 1};
+  struct region_view view;
+  struct region_fault fault;
+  assert_int_equal(region_view_open(&view, memory_with(&bytes),
+                                    bytes.region_size, bytes.region_size,
+                                    &allowance, &fault),
+                   -1);
+  assert_int_equal(fault.error, EDQUOT);
+  free(bytes.start);
+}
+
 static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -626,6 +641,7 @@ int main(void) {
       cmocka_unit_test(tables_that_share_their_fields_are_refused),
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
+      cmocka_unit_test(a_region_beyond_the_allowance_is_no_lack_of_memory),
       cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),
       cmocka_unit_test(holes_in_huge_pages_are_filled_before_they_are_read),
