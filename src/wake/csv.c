@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -213,12 +214,14 @@ static int refuse_number(struct reading *reading, size_t column) {
 }
 
 /* Also checks numbers that only filters use, because a bad number is a sign of
- * a damaged line. */
+ * a damaged line. A datapoint has no room for a number above FLT_MAX. */
 static int read_numbers(struct reading *reading) {
   for (size_t i = 0; i < reading->columns; i++) {
-    reading->numbers[i] = NAN;
+    double *number = &reading->numbers[i];
+    *number = NAN;
     if (reading->is_number[i] && reading->values[i][0] != '\0' &&
-        !wake_to_number(&reading->numbers[i], reading->values[i]))
+        (!wake_to_number(number, reading->values[i]) ||
+         fabs(*number) > (double)FLT_MAX))
       return refuse_number(reading, i);
   }
   return 0;

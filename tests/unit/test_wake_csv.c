@@ -307,6 +307,7 @@ static void bad_files_are_refused_with_line_and_reason(void **state) {
   assert_refused("SMICnt,WakeLatency\n0x,1\n", ":2: column 1 is '0x'");
   assert_refused(HEADER " ,2,3,True,C1\n", "WakeLatency is ' '");
   assert_refused(HEADER "nan,2,3,True,C1\n", "WakeLatency is 'nan'");
+  assert_refused(HEADER "1e39,2,3,True,C1\n", "WakeLatency is '1e39'");
   assert_refused(HEADER "1,2,3,maybe,C1\n", "IntrOff is 'maybe'");
   assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is not text");
   assert_refused(HEADER

@@ -1,0 +1,94 @@
+/* Tests the thread of <Map>. This file defines the functions of map/publish.c,
+ * so that no map is read. */
+#include "plugin_unit.h"
+
+#include "plugin/map_sampler.h"
+
+#include <stdatomic.h>
+
+#define INTERVAL_NS UINT64_C(2000000)
+
+/* ---------------------------------------------------------------------------
+ * A simulated publisher
+ */
+
+struct map_publisher {
+  pthread_t thread; /* the thread that opened it */
+  bool is_same;     /* every later call came from that thread */
+};
+
+static struct map_publisher publisher;
+static atomic_int opens, updates, closes;
+
+int map_publisher_open(struct map_publisher **result,
+                       const struct map_publisher_options *options) {
+  (void)options;
+  publisher = (struct map_publisher){.thread = pthread_self(), .is_same = true};
+  *result = &publisher;
+  opens++;
+  return 0;
+}
+
+int map_publisher_add(struct map_publisher *map_publisher,
+                      const struct map_table *table, bool fresh) {
+  (void)map_publisher;
+  assert_string_equal(table->path, "/sys/fs/bpf/gateway/ports");
+  assert_string_equal(table->name, "ports");
+  assert_false(fresh);
+  return 0;
+}
+
+static void note_thread(struct map_publisher *map_publisher) {
+  map_publisher->is_same &=
+      pthread_equal(map_publisher->thread, pthread_self()) != 0;
+}
+
+size_t map_publisher_update(struct map_publisher *map_publisher) {
+  note_thread(map_publisher);
+  updates++;
+  return 1;
+}
+
+void map_publisher_close(struct map_publisher *map_publisher) {
+  note_thread(map_publisher);
+  closes++;
+}
+
+/* ---------------------------------------------------------------------------
+ * Tests
+ */
+
+/* Only the thread that attached to a region can detach, and a region to which a
+ * thread is attached cannot be destroyed. */
+static void the_thread_that_opens_a_publisher_closes_it(void **state) {
+  (void)state;
+  struct map_sampler *sampler;
+  assert_accepted("<Map \"/sys/fs/bpf/gateway/ports\">\n</Map>");
+  assert_int_equal(map_sampler_start(&sampler, &config.maps, INTERVAL_NS), 0);
+  while (updates < 2)
+    sched_yield();
+  map_sampler_stop(sampler);
+  assert_int_equal(opens, 1);
+  assert_int_equal(closes, 1);
+  assert_true(publisher.is_same);
+}
+
+static void without_maps_there_is_no_thread(void **state) {
+  (void)state;
+  struct map_sampler *sampler;
+  assert_int_equal(map_sampler_start(&sampler, &config.maps, INTERVAL_NS), 0);
+  assert_null(sampler);
+  map_sampler_stop(sampler);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(
+          the_thread_that_opens_a_publisher_closes_it, plugin_unit_set_up,
+          plugin_unit_tear_down),
+      cmocka_unit_test_setup_teardown(without_maps_there_is_no_thread,
+                                      plugin_unit_set_up,
+                                      plugin_unit_tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
