@@ -176,6 +176,9 @@ static void *run(void *argument) {
     lead_ns = MIN(sampler->took_ns + LEAD_NS, sampler->interval_ns / 2);
   } while (sampling_thread_sleep_to_grid(&sampler->sampling,
                                          sampler->interval_ns, lead_ns));
+  /* Only this thread can detach from the regions' slots. */
+  for (size_t i = 0; i < sampler->regions_len; i++)
+    map_publisher_close(sampler->regions[i].publisher);
   return NULL;
 }
 
@@ -203,8 +206,6 @@ void map_sampler_stop(struct map_sampler *sampler) {
   if (sampler == NULL)
     return;
   sampling_thread_stop(&sampler->sampling);
-  for (size_t i = 0; i < sampler->regions_len; i++)
-    map_publisher_close(sampler->regions[i].publisher);
   for (size_t i = 0; i < sampler->paths_len; i++)
     free(sampler->paths[i]);
   free(sampler->paths);

@@ -5,6 +5,7 @@ plugin_unit_tests = \
 	tests/unit/test_plugin_config \
 	tests/unit/test_plugin_dispatch \
 	tests/unit/test_plugin_life \
+	tests/unit/test_plugin_map \
 	tests/unit/test_plugin_notify \
 	tests/unit/test_plugin_wake
 check_PROGRAMS += $(plugin_unit_tests)
@@ -29,6 +30,10 @@ tests_unit_test_plugin_life_SOURCES = \
 	tests/unit/test_plugin_life.c $(fake_collectd)
 tests_unit_test_plugin_life_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_life_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_map_SOURCES = \
+	tests/unit/test_plugin_map.c $(fake_collectd)
+tests_unit_test_plugin_map_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_map_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_notify_SOURCES = \
 	tests/unit/test_plugin_notify.c $(fake_collectd)
 tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
