@@ -274,10 +274,11 @@ static int try_tick(struct probe *probe, struct procstat *stat,
 
 static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
-  struct timespec tick; /* the coarse clock advances once per tick */
-  clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
-  uint64_t tick_ns = (uint64_t)tick.tv_nsec;
+  struct timespec tick = {0}; /* the coarse clock advances once per tick */
   int status = affinity_pin(probe->core);
+  if (status == 0 && clock_getres(CLOCK_MONOTONIC_COARSE, &tick) != 0)
+    status = -errno;
+  uint64_t tick_ns = (uint64_t)tick.tv_nsec;
   probe->proof = PROOF_PENDING;
   for (uint64_t i = 0; i < TICK_TRIES && status == 0 &&
                        probe->proof == PROOF_PENDING && !cancelled(probe);

@@ -76,6 +76,8 @@ int map_publisher_add(struct map_publisher *publisher,
  * Returns the number of maps read. */
 size_t map_publisher_update(struct map_publisher *publisher);
 
+/* Must be called by the thread that called map_publisher_update, because that
+ * thread is attached to the region. */
 void map_publisher_close(struct map_publisher *publisher);
 
 #endif

@@ -184,6 +184,32 @@ static void a_counter_that_never_stops_is_not_proven(void **state) {
   machine_linux_close(machine);
 }
 
+static int clock_error; /* errno of clock_getres; 0: it works */
+
+/* Replaces the function of the C library. */
+int clock_getres(clockid_t clock, struct timespec *resolution) {
+  (void)clock;
+  *resolution = (struct timespec){.tv_nsec = clock_error == 0 ? 4000000 : 0};
+  errno = clock_error;
+  return clock_error == 0 ? 0 : -1;
+}
+
+static void without_the_period_of_the_tick_nothing_is_proven(void **state) {
+  (void)state;
+  const atomic_bool cancel = false;
+  char why[PROOF_WHY_MAX];
+  struct probe *probe;
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  clock_error = EPERM;
+  assert_int_equal(
+      probe_start(&probe, machine, sched_getcpu(), NULL, NULL, &cancel), 0);
+  assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
+  clock_error = 0;
+  assert_non_null(strstr(why, "failed: Operation not permitted"));
+  machine_linux_close(machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
@@ -200,6 +226,7 @@ int main(void) {
       cmocka_unit_test(a_probe_without_figures_proves_nothing),
       cmocka_unit_test(a_source_that_cannot_be_read_is_not_refuted),
       cmocka_unit_test(a_counter_that_never_stops_is_not_proven),
+      cmocka_unit_test(without_the_period_of_the_tick_nothing_is_proven),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
