@@ -179,6 +179,19 @@ static bool make_candidates(struct region_instance_table *table) {
   return candidates->list != NULL;
 }
 
+/* True if rows that are not tracked may have names that are shown. Without Top,
+ * the rows of a producer that is gone stay shown, and another instance may
+ * continue them. */
+static bool may_have_shown_names(const struct region_instance_table *table) {
+  const struct region_sum *sum = table->sum;
+  if (!table->scanned)
+    return true;
+  if (sum->shape.top_field < 0)
+    return sum->tables != table || table->next_of_sum != NULL;
+  return table->names_seen != sum->names_shown &&
+         region_sum_is_shared(sum, table->instance);
+}
+
 bool region_table_begin(struct region_instance_table *table, bool ended) {
   struct region_sum *sum = table->sum;
   if (table->scan.underway)
@@ -197,14 +210,11 @@ bool region_table_begin(struct region_instance_table *table, bool ended) {
   table->round = sum->round;
   table->scans++;
   sum->open++;
-  table->scan = (struct region_scan){
-      .underway = true,
-      .objects_len = table->objects_len,
-      .unmarked = make_marks(table),
-      .looks_names_up =
-          !table->scanned || ((sum->shape.top_field < 0 ||
-                               table->names_seen != sum->names_shown) &&
-                              region_sum_is_shared(sum, table->instance))};
+  table->scan =
+      (struct region_scan){.underway = true,
+                           .objects_len = table->objects_len,
+                           .unmarked = make_marks(table),
+                           .looks_names_up = may_have_shown_names(table)};
   return true;
 }
 

@@ -61,13 +61,21 @@ static uint64_t place(struct places *places, uint64_t count, uint64_t size,
   return start;
 }
 
-/* Returns the offset of a string in the pool. The pool begins with the empty
- * string, which also stands for NULL. */
-static uint32_t add_string(FILE *pool, const char *string) {
-  if (string == NULL || string[0] == '\0')
+/* The string pool. It begins with the empty string, which also stands for NULL.
+ */
+struct strings {
+  FILE *pool;
+  size_t used; /* readers count the empty string, too, once per use */
+};
+
+/* Returns the offset of a string in the pool. */
+static uint32_t add_string(struct strings *strings, const char *string) {
+  size_t size = string != NULL ? strlen(string) + 1 : 1;
+  strings->used += size;
+  if (size == 1)
     return 0;
-  uint32_t at = (uint32_t)ftell(pool);
-  fwrite(string, strlen(string) + 1, 1, pool);
+  uint32_t at = (uint32_t)ftell(strings->pool);
+  fwrite(string, size, 1, strings->pool);
   return at;
 }
 
@@ -77,11 +85,11 @@ static uint32_t add_string(FILE *pool, const char *string) {
 
 static void describe_field(struct region_plan *plan,
                            const struct percore_field *field, uint32_t column,
-                           FILE *pool) {
+                           struct strings *strings) {
   struct region_field *record = &plan->fields[plan->header.field_count++];
-  record->name = add_string(pool, field->name);
-  record->unit = add_string(pool, field->unit);
-  record->help = add_string(pool, field->help);
+  record->name = add_string(strings, field->name);
+  record->unit = add_string(strings, field->unit);
+  record->help = add_string(strings, field->help);
   record->kind = field->kind;
   record->aggregation =
       field->kind == PERCORE_STATE ? PERCORE_NONE : field->aggregation;
@@ -92,25 +100,26 @@ static void describe_field(struct region_plan *plan,
       region_field_cells(field->kind, field->sub_bits, field->max_bits);
   record->state_count = field->state_count;
   for (uint32_t i = 0; i < field->state_count; i++) {
-    uint32_t at = add_string(pool, field->states[i]);
+    uint32_t at = add_string(strings, field->states[i]);
     if (i == 0)
       record->states = at;
   }
 }
 
 static void describe_table(struct region_plan *plan,
-                           const struct percore_table *table, FILE *pool) {
+                           const struct percore_table *table,
+                           struct strings *strings) {
   struct region_table *record = &plan->tables[plan->header.table_count++];
   bool consistent = (table->flags & PERCORE_CONSISTENT) != 0;
-  record->name = add_string(pool, table->name);
-  record->help = add_string(pool, table->help);
+  record->name = add_string(strings, table->name);
+  record->help = add_string(strings, table->help);
   record->storage = table->storage;
   record->flags = (consistent ? REGION_TABLE_CONSISTENT : 0) |
                   (table->max_rows == 0 ? REGION_TABLE_SINGLE : 0);
   record->first_field = plan->header.field_count;
   record->field_count = table->field_count;
   for (uint32_t f = 0; f < table->field_count; f++) {
-    describe_field(plan, &table->fields[f], record->columns, pool);
+    describe_field(plan, &table->fields[f], record->columns, strings);
     record->columns += plan->fields[plan->header.field_count - 1].cells;
   }
   record->row_stride =
@@ -199,21 +208,22 @@ static bool describe_all(struct region_plan *plan, const char *name,
     fields += tables[t].field_count;
   plan->tables = calloc(table_count + 1, sizeof(*plan->tables));
   plan->fields = calloc(fields, sizeof(*plan->fields));
-  FILE *pool = open_memstream(&plan->strings, &size);
-  if (pool == NULL)
+  struct strings strings = {.pool = open_memstream(&plan->strings, &size),
+                            .used = 1};
+  if (strings.pool == NULL)
     return region_fails(fault, ENOMEM, "");
   bool whole = plan->tables != NULL && plan->fields != NULL;
-  fputc('\0', pool);
-  plan->header.name = add_string(pool, name);
-  plan->header.instance = add_string(pool, options->instance);
+  fputc('\0', strings.pool);
+  plan->header.name = add_string(&strings, name);
+  plan->header.instance = add_string(&strings, options->instance);
   for (uint32_t t = 0; t <= table_count && whole; t++)
-    describe_table(plan, t == 0 ? &core_table : &tables[t - 1], pool);
-  whole &= ferror(pool) == 0;
-  whole &= fclose(pool) == 0;
+    describe_table(plan, t == 0 ? &core_table : &tables[t - 1], &strings);
+  whole &= ferror(strings.pool) == 0;
+  whole &= fclose(strings.pool) == 0;
   if (!whole)
     return region_fails(fault, ENOMEM, "");
   plan->header.strings_size = size;
-  return size <= REGION_MAX_STRINGS ||
+  return strings.used <= REGION_MAX_STRINGS ||
          region_breaks(fault, REGION_RULE_STRING_SUM,
                        "all strings together are longer than %u bytes",
                        REGION_MAX_STRINGS);

@@ -821,6 +821,24 @@ static void instances_share_a_row_even_if_there_is_no_room(void **state) {
   assert_count(SUM, "all", "f3", 11);
 }
 
+static void
+an_instance_takes_over_a_row_even_if_there_is_no_room(void **state) {
+  (void)state;
+  struct percore_region *east = create_flows(0, "east");
+  struct percore_region *west = create_flows(1, "west");
+  name_rows(east, 4000);
+  row_of(west, 0, "f4");
+  begin_long_after("");
+  play_round(SECOND);
+  count(east, "f3", 1);
+  end_producer(0);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 1);
+  count(west, "f3", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 11);
+}
+
 static void room_that_one_table_cannot_use_goes_to_another(void **state) {
   (void)state;
   static const struct percore_table two[] = {
@@ -1636,6 +1654,7 @@ int main(void) {
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(the_single_rows_of_all_instances_are_counted),
       TEST(instances_share_a_row_even_if_there_is_no_room),
+      TEST(an_instance_takes_over_a_row_even_if_there_is_no_room),
       TEST(room_that_one_table_cannot_use_goes_to_another),
       TEST(rows_that_were_left_out_begin_when_there_is_room),
       TEST(cores_that_were_left_out_begin_when_there_is_room),

@@ -181,6 +181,50 @@ static void a_wrong_header_is_refused(void **state) {
   free(bytes.start);
 }
 
+/* Makes a region whose first field has a help of this length. */
+static int make_with_help(struct region_plan *plan, size_t length) {
+  struct percore_field fields[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+  struct percore_table table = {
+      .name = "t", .fields = fields, .field_count = COUNT_OF(fields)};
+  struct percore_options options = {.size = sizeof(options)};
+  struct region_fault fault;
+  char *help = malloc(length + 1);
+  assert_non_null(help);
+  memset(help, 'x', length);
+  help[length] = '\0';
+  fields[0].help = help;
+  int rc = region_plan_make(plan, "unit", &table, 1, &options, 4, 4096, &fault);
+  if (rc != 0)
+    assert_int_equal(fault.rule, REGION_RULE_STRING_SUM);
+  free(help);
+  return rc;
+}
+
+/* Readers count every string once per use, empty strings, too. */
+static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
+  (void)state;
+  size_t fits = 0, exceeds = REGION_MAX_STRINGS;
+  struct region_plan plan;
+  struct region_directory directory;
+  struct region_fault fault;
+  while (exceeds - fits > 1) {
+    size_t length = fits + (exceeds - fits) / 2;
+    *(make_with_help(&plan, length) == 0 ? &fits : &exceeds) = length;
+    region_plan_free(&plan);
+  }
+  assert_int_equal(make_with_help(&plan, fits), 0);
+  size_t size = plan.header.directory_size;
+  unsigned char *copy = calloc(1, size);
+  assert_non_null(copy);
+  region_plan_write(&plan, copy);
+  assert_return_code(region_directory_parse(&directory, copy, size,
+                                            plan.header.region_size, &fault),
+                     0);
+  region_directory_free(&directory);
+  region_plan_free(&plan);
+  free(copy);
+}
+
 /* If thousands of fields could share a help as long as the pool, checking them
  * would take minutes. */
 static void strings_that_share_their_bytes_are_refused(void **state) {
@@ -632,6 +676,7 @@ int main(void) {
       cmocka_unit_test(a_truncated_directory_is_refused),
       cmocka_unit_test(no_changed_byte_makes_the_parser_read_outside),
       cmocka_unit_test(a_wrong_header_is_refused),
+      cmocka_unit_test(the_longest_strings_that_can_be_made_can_be_read),
       cmocka_unit_test(strings_that_share_their_bytes_are_refused),
       cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
       cmocka_unit_test(a_hundred_tables_over_one_array_are_refused),
