@@ -48,6 +48,7 @@ void sampling_thread_stop(struct sampling_thread *sampling) {
   pthread_cond_broadcast(&sampling->changed);
   pthread_mutex_unlock(&sampling->mutex);
   pthread_join(sampling->thread, NULL);
+  sampling->started = false;
 }
 
 bool sampling_thread_sleep(struct sampling_thread *sampling,
