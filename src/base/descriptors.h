@@ -28,7 +28,7 @@ void descriptors_raise_limit(long need);
 bool descriptors_crowded(long need);
 
 /* Moves a descriptor to a number of at least DESCRIPTORS_HIGH. Returns the new
- * number, or the old number if the limit allows no higher number. */
+ * number, or the old number if the limit on open files is too low for that. */
 int descriptors_move(int fd);
 
 #endif

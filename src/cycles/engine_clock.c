@@ -1,4 +1,4 @@
-/* The idle clock: decides when to open it, and notices when it stops. */
+/* Opens the idle clock when it is needed, and notices when it stops. */
 #include "engine_private.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
 }
 
 /* Reads the clock of every core once. This starts the clock on cores where it
- * has not run yet, so that the first sample has a value for every core. */
+ * has not run yet, so that the first sample produces a load for every core. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
   if (idle_clock_read(engine->clock) == 0)
@@ -135,7 +135,8 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  /* The clock needs no proof: a core on which it has not run has no value. */
+  /* The clock needs no proof: on a core where it has not run, it produces no
+   * load. */
   candidate->proof = PROOF_PROVEN;
   candidate->reason[0] = '\0';
   if (has_purpose(engine) && !idle_clock_is_pinned(engine->clock))

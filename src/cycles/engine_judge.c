@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 /* The rate of the TSC is measured against time_enabled, which the kernel
- * computes from the same TSC. A larger difference means that this machine was
- * migrated. */
+ * computes from the same TSC, so the rate normally stays the same. A relative
+ * change larger than this means that this machine was migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
 /* If the rate of the TSC could not be measured, the next attempt follows after
@@ -75,8 +75,8 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Reports a source that would be condemned, but runs under a hypervisor that
- * reports no steal: the kernel's figure may be wrong instead. */
+/* Reports a source that read too low, without condemning it: this hypervisor
+ * has reported no steal, so the kernel's figure may be wrong instead. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(

@@ -1,6 +1,6 @@
 #include "engine_private.h"
 
-/* Returns which sources may serve a core, as a bit mask. For isolated cores,
+/* Returns the sources that a core may use, as a bit mask. For isolated cores,
  * this depends on the option IsolatedCores. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
