@@ -1,11 +1,9 @@
 /* idle_clock_kernel: loads the programs of the idle clock (idle_clock.bpf.c)
- * into the kernel, pins them, and reads their words. It uses bpf(2) alone: the
- * programs are compiled when percore is built, so running them needs no
- * library.
+ * into the kernel, pins them, and reads their words. The programs are compiled
+ * when percore is built, so loading them needs only bpf(2) and no library.
  *
- * Functions return 0 or -errno. Those with the parameter `why` describe a
- * failure there.
- */
+ * Functions return 0 or -errno. Functions with the parameter `why` write the
+ * reason for a failure to it. */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 
@@ -16,7 +14,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The directory of the pinned clock, where a separate bpffs is mounted. */
+/* The directory in which a clock is pinned. A separate bpffs is mounted
+ * there. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
 /* What a clock must know of the machine before it is loaded. */
@@ -57,8 +56,8 @@ int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char why[PROGRAMS_WHY_SIZE]);
 
-/* Appends to `list` the kinds of interrupts for which this kernel has no
- * tracepoint, as interrupts_append does. */
+/* Appends to `list`, as interrupts_append does, the kinds of interrupts for
+ * which this kernel has no tracepoint. */
 void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
                                char *list, size_t list_size);
 

@@ -11,7 +11,7 @@ static const char *next_line(const char *text) {
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;
 }
 
-/* A line is "     NET_RX:       1204     889233". */
+/* Parses lines such as " NET_RX: 1204 889233". */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count) {
   bool found = false;
   *count = 0;

@@ -27,7 +27,7 @@ struct published {
   _Atomic int proof;
 };
 
-/* What the getters return for a number that no core has. */
+/* What the getters return for the number of a core that does not exist. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
                                          .sibling_load = -1,
@@ -46,7 +46,7 @@ struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
   struct machine *machine; /* closed with the engine; may be NULL */
   struct engine *engine;
-  uint64_t shortest_ns;    /* shortest window; 0: the source decides */
+  uint64_t shortest_ns;    /* shortest window; 0: depends on the source */
   uint64_t due_ns;         /* when the window will be long enough */
   struct load_core *cores; /* indexed by core number */
   int cores_len;

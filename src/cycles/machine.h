@@ -57,7 +57,7 @@ struct machine {
    * may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
-  /* The kernel's idle clock; idle_clock_kernel.h has the contracts.
+  /* The kernel's idle clock; idle_clock_kernel.h documents these functions.
    * idle_clock_open opens the pinned clock, and is NULL on machines without
    * such a clock. Only one clock can be open at a time. idle_clock_read reads
    * an int64_t for each core. */
@@ -84,8 +84,8 @@ static inline uint64_t machine_now_ns(const struct machine *machine,
 
 /* Returns this computer, with sysroot prepended to every path ("/" or NULL:
  * none), or NULL if out of memory. Free it with machine_linux_close. Only one
- * thread at a time may use a machine, except for clock_ns and what a proof
- * reads (proof.h). */
+ * thread at a time may use a machine, except for clock_ns and the functions
+ * that a proof calls (proof.h). */
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
@@ -99,8 +99,8 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 bool machine_has_lxcfs(const struct machine *machine);
 
 /* Reads a decimal number from a file; white space around the number is allowed.
- * Returns 0, the -errno of the read, or -EINVAL if the file holds anything
- * else. */
+ * Returns 0, the -errno from reading the file, or -EINVAL if the file contains
+ * anything else. */
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value);
 
