@@ -9,7 +9,7 @@
 #
 # The guest's kernel and busybox are Debian's. They are cached in
 # ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/testbed; remove that
-# directory to get newer ones.
+# directory to fetch newer versions.
 #
 # Prints `ok - sentence`, `not ok - sentence`, `ok - sentence # SKIP reason` and a
 # plan. Exit status: 0, 1 if anything failed, 77 if everything was skipped.

@@ -16,14 +16,14 @@
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define COUNT 1100 /* enough for a 99 % percentile of those that are used */
+#define COUNT 1100 /* enough for a 99 % percentile without those left out */
 #define POLLS_MAX 100
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
 /* With interrupts on, it takes either 4.9 or 5.2 us from the interrupt to its
  * tracepoint. How often it takes 5.2 us depends on the method. */
 #define WAYS_US 0.5
-/* perf reads the clock later than a BPF program does, here by some 600
+/* perf reads the clock later than a BPF program does, here by about 600
  * instructions of 8 ns. */
 #define PERF_US 6
 #define WAY_IN_US 20 /* more than it takes to enter an idle state */
@@ -33,7 +33,7 @@ static const struct run {
   const char *name;
   enum wake_method method;
   enum wake_source source;
-  double later_us; /* the median may be this much later than the first run's */
+  double later_us; /* the median may exceed the first run's by this much */
 } runs[] = {
     {"BPF timer", WAKE_BPF_TIMER, WAKE_BPF, 0},
     {"thread", WAKE_THREAD, WAKE_BPF, 0},

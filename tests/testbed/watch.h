@@ -13,7 +13,7 @@
 /* If a guest that runs in real time is halted during a sample, it reads
  * /proc/stat long after the clock. If the delay exceeds the resolution of two
  * columns, idle time may exceed the window, which causes an error and a window
- * without a value. */
+ * without a load. */
 #define HALT_NS UINT64_C(20000000)
 
 struct watch {
@@ -26,7 +26,7 @@ struct watch {
 };
 
 /* Opens an engine and runs the proofs that are due. If options.machine is NULL,
- * the machine is this computer. The journal is the watch's own. Returns the
+ * the machine is this computer. Uses the watch's own journal. Returns the
  * status of engine_open. */
 int watch_open(struct watch *watch, struct engine_options options);
 void watch_close(struct watch *watch);
@@ -44,7 +44,7 @@ struct core_totals watch_total(struct watch *watch, int core);
 
 /* The figures of a window, as shares of its wall time. */
 struct window {
-  double load;  /* from the engine; NAN: no value */
+  double load;  /* from the engine; NAN: unknown */
   double truth; /* from the burner's record */
   double edges; /* the time that the two samples took */
   double late;  /* the uncertainty: burner_late_ns and the edges */
@@ -55,13 +55,14 @@ struct window {
  */
 struct window watch_window(struct watch *watch, int core, struct burner *burner,
                            uint64_t length_ns);
-/* Takes such a window, with each sample just after a round of the burner, so
+/* Like watch_window, but takes each sample just after a round of the burner, so
  * that the truth does not change during a sample. Samples take long in guests
- * that run their cores one after the other. */
+ * that run their cores alternately. */
 struct window watch_window_at_rest(struct watch *watch, int core,
                                    struct burner *burner, uint64_t length_ns);
 
-/* Takes such a window while a burner with this pattern runs. */
+/* Like watch_window, but starts a burner with `pattern`, which runs during the
+ * window. */
 struct window watch_pattern(struct watch *watch, int core,
                             const struct pattern *pattern, uint64_t length_ns);
 

@@ -41,10 +41,10 @@ struct fake_core {
   double guest;     /* the part of `seen` in guests of this host */
   double running;   /* share of time in which perf groups have their counters */
   bool pinned_lost; /* reads of pinned groups return end of file */
-  int read_error;   /* errno of every perf_read, 0: none */
+  int read_error;   /* with which every perf_read fails; 0: none */
   bool frozen;      /* perf groups can be read but do not count */
   double irq;       /* share in the column irq, not included in `seen` */
-  double softirq;   /* the same for softirq */
+  double softirq;   /* share in the column softirq, not in `seen` */
   bool clock_ran;   /* the idle clock has run on this core */
   int64_t clock_word;
   double column_ns[10];
@@ -63,7 +63,7 @@ struct fake_counter {
   enum fake_per per;
   double hz;
   uint64_t start; /* value when opened: near 2^64 to make it wrap */
-  int open_error; /* errno of opening the event; 0: it opens */
+  int open_error; /* errno with which opening fails; 0: it succeeds */
   int opens;      /* how often the event was opened */
 };
 
@@ -71,10 +71,10 @@ struct fake_counter {
 struct fake_idle_clock {
   bool open;
   bool pinned;      /* root has pinned the clock; otherwise it can be loaded */
-  int load_error;   /* errno of loading the clock; 0: it loads */
-  int loads, reads; /* how many there were */
+  int load_error;   /* errno with which loading fails; 0: it succeeds */
+  int loads, reads; /* how often it was loaded and read */
   bool detached;    /* the words no longer change */
-  int read_error;   /* errno of every read; 0: none */
+  int read_error;   /* errno with which every read fails; 0: none */
   uint64_t read_ns; /* how long a read takes */
 };
 
