@@ -3,7 +3,8 @@
  * when percore is built, so loading them needs only bpf(2) and no library.
  *
  * Functions return 0 or -errno. Functions with the parameter `why` write the
- * reason for a failure to it. */
+ * reason for a failure to it.
+ */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 

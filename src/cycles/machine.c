@@ -147,7 +147,8 @@ static void linux_perf_close(void *context, int fd) {
  * The kernel announces such cores in uevents, such as
  * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
  * between two reads of the list of online cores. Its counters have then
- * stopped, although the list has not changed. */
+ * stopped, although the list has not changed.
+ */
 
 /* Makes the kernel drop all messages except those that begin with "onli" or
  * "offl", so that a thousand new network devices do not overflow the socket. */

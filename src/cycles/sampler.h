@@ -4,7 +4,8 @@
  * snapshot of all figures. Between snapshots, it also samples for the minimum,
  * the maximum and the load averages, at intervals of CLOCK_MONOTONIC. It blocks
  * all signals, is not pinned, and never waits for its consumer: when the queue
- * is full, the oldest snapshot is dropped. */
+ * is full, the oldest snapshot is dropped.
+ */
 #ifndef PERCORE_SAMPLER_H
 #define PERCORE_SAMPLER_H
 

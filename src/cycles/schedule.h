@@ -3,7 +3,8 @@
  * Windows are measured on CLOCK_MONOTONIC, which cannot be set. Snapshots are
  * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
  * fleet take them at the same times. If CLOCK_REALTIME is stepped, the schedule
- * computes the next multiple again. */
+ * computes the next multiple again.
+ */
 #ifndef PERCORE_SCHEDULE_H
 #define PERCORE_SCHEDULE_H
 

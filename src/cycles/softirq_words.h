@@ -6,7 +6,8 @@
  * `hard` is CLOCK_MONOTONIC of the initial time namespace. The time of
  * `softirq` is that clock without the time in hard interrupts: it stops while
  * `hard` is negative. So a hard interrupt within a softirq counts only as a
- * hard interrupt, and no two words ever count the same nanosecond. */
+ * hard interrupt, and no two words ever count the same nanosecond.
+ */
 #ifndef PERCORE_SOFTIRQ_WORDS_H
 #define PERCORE_SOFTIRQ_WORDS_H
 

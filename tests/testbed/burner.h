@@ -4,7 +4,8 @@
  *
  * The record does not include the kernel's work for the burner: wake-ups, ticks
  * and system calls. A burner with the same number of empty rounds shows how
- * much load this work is. */
+ * much load this work is.
+ */
 #ifndef TESTBED_BURNER_H
 #define TESTBED_BURNER_H
 

@@ -8,9 +8,9 @@ void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
-/* With one core, because INSTRUCTIONS counts the instructions of all cores
- * together. Without a cpuidle driver, interrupts are on in the only idle state;
- * in the idle states of idle.dts they are off. */
+/* With one core, because all cores would share the clock INSTRUCTIONS. Without
+ * a cpuidle driver, interrupts are on in the only idle state; in the idle
+ * states of idle.dts they are off. */
 void chapter_clock(void);
 void chapter_wake_on(void);
 void chapter_wake_off(void);

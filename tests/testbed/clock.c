@@ -60,8 +60,8 @@ static double soak_share(void) {
   return (double)soaked.lost_ns / (double)soaked.total_ns;
 }
 
-/* Samples, waits, samples again, and returns the loads in between the samples.
- * If clock is NULL, no idle clock is loaded; if timer is NULL, there are no
+/* Samples, waits, samples again, and returns the loads between the samples. If
+ * clock is NULL, no idle clock is loaded; if timer is NULL, there are no
  * softirqs of known length. */
 static struct loads measure(struct watch *truth, struct watch *clock,
                             const struct softirq_timer_bpf *timer) {

@@ -2,7 +2,8 @@
  *
  * A burner's record does not include the kernel's work to wake the burner and
  * put it to sleep, which is also load. The same number of rounds without work
- * shows this cost for every figure; it is printed as `empty`. */
+ * shows this cost for every figure; it is printed as `empty`.
+ */
 #ifndef TESTBED_DUTY_CYCLES_H
 #define TESTBED_DUTY_CYCLES_H
 

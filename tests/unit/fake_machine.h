@@ -41,7 +41,7 @@ struct fake_core {
   double guest;     /* the part of `seen` in guests of this host */
   double running;   /* share of time in which perf groups have their counters */
   bool pinned_lost; /* reads of pinned groups return end of file */
-  int read_error;   /* with which every perf_read fails; 0: none */
+  int read_error;   /* errno with which perf_read fails; 0: none */
   bool frozen;      /* perf groups can be read but do not count */
   double irq;       /* share in the column irq, not included in `seen` */
   double softirq;   /* share in the column softirq, not in `seen` */
@@ -89,7 +89,7 @@ struct fake_machine {
   int64_t realtime_offset_ns; /* REALTIME - MONOTONIC */
   uint64_t clock_step_ns;     /* time that passes in each call of clock_ns() */
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
-  int stat_slow_reads;        /* how many reads take this long; -1: all */
+  int stat_slow_reads;        /* how many reads take stat_read_ns; -1: all */
   int stat_reads;             /* how often /proc/stat was read */
   uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
@@ -97,13 +97,13 @@ struct fake_machine {
   struct fake_core *cores;
   bool procstat; /* make /proc/stat from the cores' columns */
   bool lxcfs;    /* LXCFS provides /proc/stat and the list of cores */
-  /* Idle columns exclude steal. Set idle_stealtime in the BTF, too. */
+  /* Idle columns exclude steal. Also set idle_stealtime in the BTF. */
   bool steal_apart;
   struct core_set stat_hidden; /* cores without a row, online or not */
   int procs_running, procs_blocked;
   int cpuidle_states; /* 0: no cpuidle folder. State 0 is POLL */
 
-  /* Changed_cores() reports calls of fake_machine_online. */
+  /* If true, changed_cores() reports calls of fake_machine_online. */
   bool hotplug_events;
   bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
   struct core_set changed; /* not yet reported by changed_cores() */
@@ -131,7 +131,7 @@ struct fake_machine {
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
-/* Rewrites the sysfs files of such a server for all cores. */
+/* Rewrites the sysfs files for all cores, as fake_machine_new wrote them. */
 void fake_machine_plain_server(struct fake_machine *fake);
 
 /* Set files by absolute path, replacing old files. Reading a failing file
@@ -155,13 +155,13 @@ struct fake_counter *fake_machine_counter(struct fake_machine *fake,
 struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
                                                uint32_t type, uint64_t config,
                                                int core);
-/* Adds the msr PMU with tsc and, if wanted, aperf and mperf. */
+/* Adds the msr PMU with tsc and, if `mperf` is true, aperf and mperf. */
 void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
 /* Adds PERF_COUNT_HW_REF_CPU_CYCLES, which counts at hz while a core is not
  * halted. */
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
-/* Adds the BTF of a kernel whose structures have these members, separated by
- * blanks. */
+/* Adds the BTF of a kernel. `members` lists the members of its structures,
+ * separated by blanks. */
 void fake_machine_btf(struct fake_machine *fake, const char *members);
 /* Add an idle clock that can be loaded, or one that root has pinned and
  * started. */

@@ -44,8 +44,8 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
   assert_int_equal(event.config2, config2);
 }
 
-/* Asserts that the text is refused with this errno and a reason that contains
- * the word. */
+/* Asserts that `text` is refused with -error and with a reason that contains
+ * `word`. */
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
@@ -329,7 +329,7 @@ static void an_error_of_the_read_is_returned(void **state) {
   perf_group_close(&group);
 }
 
-/* A fake perf_read that returns these words. */
+/* The words that the fake perf_read returns. */
 static struct {
   uint64_t word[8];
   size_t size;
