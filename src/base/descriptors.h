@@ -18,8 +18,8 @@ long descriptors_available(void);
 
 /* Raises the soft limit if fewer than `need` descriptors are available: to
  * DESCRIPTORS_HIGH + need + DESCRIPTORS_RESERVE, or to the hard limit if that
- * is lower. Raises it no further, because many programs close every possible
- * descriptor after a fork. */
+ * is lower. Does not raise it higher, because many programs close every
+ * possible descriptor after a fork. */
 void descriptors_raise_limit(long need);
 
 /* True if opening `need` more descriptors would leave fewer than

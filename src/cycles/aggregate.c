@@ -21,7 +21,8 @@ static int spread(struct spread_figures *figures,
     if (!core->online || isnan(value) ||
         (set != NULL && !core_set_has(set, core->core)))
       continue;
-    /* Welford's method avoids the difference of large squares. */
+    /* Welford's method avoids the rounding error of subtracting large
+     * squares. */
     double off = value - mean;
     mean += off / ++len;
     squares += off * (value - mean);

@@ -26,14 +26,14 @@ struct candidate {
   bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
   int proof_tries; /* proofs started; selects the next proof's core */
-  /* the journal has reported that the kernel sees more work */
+  /* the journal has reported that the kernel measured more work */
   bool doubt_reported;
   bool yields_to_guests; /* unavailable while this host runs guests */
   bool yielded;
   bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
   /* name in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[CANDIDATE_PMU_MAX];
-  uint64_t pmu_type;     /* type of the hybrid PMU, otherwise 0 */
+  uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
   struct core_set cores; /* the cores that can use it */
 
   /* For hardware sources only. events[0] counts unhalted time. */

@@ -1,4 +1,5 @@
-/* Finds the candidates of this machine, and whether they are available. */
+/* Finds the candidates of this machine, and checks whether they are
+ * available. */
 #include "candidate.h"
 
 #include "engine.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* How long to watch the TSC to measure its rate. */
+/* How many nanoseconds the measurement of the TSC's rate takes. */
 #define MEASUREMENT_NS 20000000
 
 #define CNT_CYCLES "cnt_cycles"
@@ -367,9 +368,10 @@ static struct candidate *find_event(struct finder *finder, const char *text) {
   return candidate;
 }
 
-/* arm64 has a PMU for each kind of core. PMUs that have the event cnt_cycles
- * count it at the rate of the system counter, and only while the core is not
- * halted. Both properties are proven before the event is used. */
+/* Adds cnt_cycles of one PMU; arm64 has a PMU for each kind of core. PMUs with
+ * the event cnt_cycles count it at the rate of the system counter, and only
+ * while the core is not halted. Both properties are proven before the event is
+ * used. */
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;

@@ -234,7 +234,7 @@ static bool join(struct domain_figure *figures, size_t len,
   return false;
 }
 
-/* If the set of cores has changed, reopens everything. */
+/* If the set of usable cores has changed, reopens all counters. */
 static void update_cores(struct domains *domains) {
   const struct topology *topology = engine_topology(domains->engine);
   struct core_set cores = topology->online;

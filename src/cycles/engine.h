@@ -21,7 +21,7 @@
  *
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
- *   sampler   a thread that does both at regular times and queues snapshots
+ *   sampler   a thread that runs both at regular times and queues snapshots
  *   load      the public loads of percore.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a

@@ -20,8 +20,8 @@ _Static_assert(CANDIDATE_REASON_MAX >= PROGRAMS_WHY_SIZE,
  * Whether to load the clock
  */
 
-/* Returns a core with so many softirqs that the source idle may miss some, or
- * -1. */
+/* Returns the number of a core with so many softirqs that the source idle may
+ * miss some, or -1 if there is none. */
 static int core_with_softirq(const struct engine *engine) {
   engine_for_each_online(core, engine) {
     const struct core_totals *from = &core->judged, *to = &core->total;

@@ -15,8 +15,8 @@
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
-/* Windows with more steal, or with a slower read of /proc/stat, prove nothing.
- */
+/* Windows with more steal than this, or with a slower read of /proc/stat, prove
+ * nothing about a source. */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
 

@@ -4,13 +4,13 @@
  *   engine.c          open, sample, close
  *   engine_prove.c    when and where sources are proven
  *   engine_judge.c    whether sources are still correct
- *   engine_sources.c  which source serves which core
+ *   engine_sources.c  which source each core uses
  *   engine_stat.c     /proc/stat
  *   engine_clock.c    the idle clock
- *   engine_cores.c    cores that come and go
+ *   engine_cores.c    cores that come online or go offline
  *   core.c            one core: choose a source, open, read
  *   core_columns.c    one core: the columns of /proc/stat
- *   engine_state.c    what callers may ask after a sample
+ *   engine_state.c    answers to callers after a sample
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H

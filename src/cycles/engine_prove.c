@@ -12,10 +12,9 @@
 #define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
 #define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
 
-/* Returns a core that the candidate can serve and on which a test thread may
- * run for a moment: online, allowed to this process, and not isolated.
- * Successive values of `tries` select different cores. Returns -1 if there is
- * no such core. */
+/* Returns a core that can use the candidate and on which a test thread may run
+ * briefly: online, allowed to this process, and not isolated. Successive values
+ * of `tries` select different cores. Returns -1 if there is no such core. */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);

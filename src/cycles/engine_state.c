@@ -38,7 +38,7 @@ bool engine_tick_sampled(const struct engine *engine) {
   return false;
 }
 
-/* Has any core spent this kind of time since boot? */
+/* True if any core has spent time in this column of /proc/stat since boot. */
 static bool is_used(const struct engine *engine, enum procstat_column column) {
   core_set_for_each(core, &engine->stat.cores) {
     if (engine->stat.rows[core].ns[column] > 0)

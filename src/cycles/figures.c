@@ -62,9 +62,9 @@ void figures_close(struct figures *figures) {
 }
 
 /* Returns the windows of a core, which are allocated when the core is first
- * seen. Their epoch is then one that no totals use, so the first window has no
- * load, and the next one begins at the core's totals. Returns NULL if out of
- * memory. */
+ * seen. They start with an epoch that no totals use, so the first window
+ * produces no load, and the second begins at the core's current totals. Returns
+ * NULL if out of memory. */
 static struct core_windows *windows_of(struct figures *figures,
                                        const struct core *state) {
   struct core_windows **windows = &figures->windows[state->number];
@@ -274,7 +274,8 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
-#define FULL 0.9 /* a core with at least this load has no room */
+#define FULL 0.9 /* a core with at least this load has no room for more work   \
+                  */
 
 static double cores_without_room(const struct snapshot *snapshot) {
   int known = 0, full = 0;

@@ -42,8 +42,9 @@ struct idle_clock {
  * Opening
  */
 
-/* State 0 polls on x86. Elsewhere it polls if the idle driver says so. Without
- * an idle driver, the kernel reports nothing but polling as state 0. */
+/* True if idle state 0 polls instead of halting. It polls on x86. Elsewhere, it
+ * polls if the idle driver says so. Without an idle driver, the kernel reports
+ * only polling as state 0. */
 static bool state0_polls(const struct machine *machine,
                          const struct core_set *cores) {
   struct cpuidle cpuidle;
@@ -54,8 +55,9 @@ static bool state0_polls(const struct machine *machine,
   return true;
 }
 
-/* The timer interrupt of the local APIC has its own tracepoint. On arm64, the
- * interrupt of the system timer runs the tracepoint of device interrupts. */
+/* True if the timer interrupt of this machine is known to have a tracepoint.
+ * That of the local APIC has its own. On arm64, the interrupt of the system
+ * timer runs the tracepoint of device interrupts. */
 static bool timer_is_known(const struct machine *machine) {
   static const char *const known[] = {"lapic", "arch_sys_timer"};
   char name[64];

@@ -138,7 +138,7 @@ static int check_owner(const char *path, struct stat *file,
                        path);
 }
 
-/* Checks that only root can have pinned what is in the folder. Any user can
+/* Checks that only root can have pinned the files in the folder. Any user can
  * create a directory and a map, but only root can mount a bpffs that belongs to
  * root. */
 static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {

@@ -8,7 +8,7 @@
 
 /* Adds up one column of /proc/softirqs, which counts the softirqs of one core.
  * Each possible core has a column, in rising core numbers; the first column is
- * 0. Returns false if there is no such column. */
+ * 0. Returns false if the column does not exist. */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count);
 
 /* Appends a name to a list of names that are separated by blanks. Cuts off what

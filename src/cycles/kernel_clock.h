@@ -1,5 +1,5 @@
-/* kernel_clock: what the idle clock and the softirq clock have in common: they
- * read words that programs in the kernel keep for each core.
+/* kernel_clock: code that the idle clock and the softirq clock share, because
+ * both read words that programs in the kernel keep for each core.
  *
  * A word >= 0 is a sum of times. A word < 0 is such a sum minus the time at
  * which the current span, that is, the current halt or interrupt, began. Times

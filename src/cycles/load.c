@@ -18,8 +18,8 @@
 /* The figures of one core as the percore_load_get functions return them. They
  * are written under the mutex, and any thread reads them with relaxed loads. */
 struct published {
-  _Atomic double load, low;    /* -1: no value */
-  _Atomic double sibling_load; /* of the busiest sibling; -1: no value */
+  _Atomic double load, low;    /* -1: unknown */
+  _Atomic double sibling_load; /* of the busiest sibling; -1: unknown */
   _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* length of the window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC at the end of the window */
@@ -163,7 +163,8 @@ static int parse_list(struct core_set *set, const char *list) {
   return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
 }
 
-/* Returns 0 or -EINVAL. *cores must outlive *options. */
+/* Translates the caller's options to those of the engine. Returns 0 or -EINVAL.
+ * *cores must outlive *options. */
 static int translate(struct engine_options *options, struct core_set *cores,
                      const struct percore_load_options *given) {
   *options = (struct engine_options){

@@ -58,9 +58,9 @@ struct machine {
   int (*changed_cores)(void *context, struct core_set *changed);
 
   /* The kernel's idle clock; idle_clock_kernel.h documents these functions.
-   * idle_clock_open opens the pinned clock, and is NULL on machines without
-   * such a clock. Only one clock can be open at a time. idle_clock_read reads
-   * an int64_t for each core. */
+   * idle_clock_open opens the pinned clock, and is NULL on machines that
+   * support no idle clock. Only one clock can be open at a time.
+   * idle_clock_read reads an int64_t for each core. */
   int (*idle_clock_open)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
                          char why[PROGRAMS_WHY_SIZE]);
@@ -70,8 +70,9 @@ struct machine {
   void (*idle_clock_close)(void *context);
 
   /* The kernel's softirq clock: see softirq_clock_kernel.h. Only one can be
-   * open at a time. softirq_clock_load is NULL on machines without such a
-   * clock. softirq_clock_read reads a struct softirq_words for each core. */
+   * open at a time. softirq_clock_load is NULL on machines that support no
+   * softirq clock. softirq_clock_read reads a struct softirq_words for each
+   * core. */
   int (*softirq_clock_load)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*softirq_clock_read)(void *context, void *words, int cores);
   void (*softirq_clock_close)(void *context);

@@ -88,7 +88,7 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
    * as late. */
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
-  /* A snapshot that is nearly an interval late also serves as the next
+  /* A snapshot that is nearly an interval late also replaces the next
    * snapshot. */
   schedule->next_grid_ns = next_multiple(
       schedule, realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1);

@@ -44,8 +44,7 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 
-/* Returns what is due, and advances each deadline that was due past the present
- * time. */
+/* Returns what is due, and moves each deadline that was due into the future. */
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns);
 

@@ -87,7 +87,7 @@ static struct loads measure(struct watch *truth, struct watch *clock,
   };
 }
 
-/* `base` is what the soaker misses on an idle core. */
+/* `base` is the load that the soaker measures on an idle core. */
 static void judge(const char *name, struct loads loads, double halts_per_s,
                   double base) {
   note("%s: log %.2f soaker %.2f (base %.2f) clock %.2f truth %.2f, %.0f a "
@@ -168,9 +168,9 @@ static void judge_cost(const char *name, const char *clock, double most,
          clock, most);
 }
 
-/* The softirqs of the idle core must be those of the log, plus the kernel's
- * work around the timer. Hard interrupts and softirqs together must not exceed
- * the true load. */
+/* On the idle core, the softirq clock must show the softirqs in the log and, in
+ * addition, the kernel's work around the timer. Hard interrupts and softirqs
+ * together must not exceed the true load. */
 static void judge_softirq_clock(struct watch *truth, size_t i,
                                 struct loads without) {
   const char *name = softirqs[i].name;

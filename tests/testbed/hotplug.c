@@ -19,8 +19,8 @@ static const struct pattern patterns[] = {
     {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
-/* How loads are measured: by an event if the guest has a PMU (time is then
- * virtual), otherwise by any source. A load of the source idle has the
+/* How loads are measured: with an event if the guest has a PMU (time is then
+ * virtual), otherwise with any source. A load of the source idle has the
  * resolution of two columns truncated to 10 ms. */
 struct means {
   struct engine_options options;

@@ -1,5 +1,5 @@
-"""Checks what the plugin dispatched in a guest while cores went offline and came back.
-A burner kept core 1 busy for 60 % of the time for which the core was online."""
+"""Checks what the plugin dispatched in a guest while cores went offline and came back
+online. A burner kept core 1 busy for 60 % of the time for which the core was online."""
 
 import collections
 import math

@@ -196,8 +196,8 @@ run_qemu() { # seconds, kernel command line, more for QEMU...
     "$@"
 }
 
-# Runs one boot and reads the results from its console. Each result gets the boot's
-# name as a prefix, because two boots may run the same tests.
+# Runs one boot and reads the results from its console. The boot's name is added to each
+# result as a prefix, because two boots may run the same tests.
 boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   local name=$1 limit=$2 chapters=$3 line=$4 begun=$SECONDS status=0
   shift 4

@@ -132,7 +132,8 @@ void chapter_wake_on(void) { measure_all(false); }
  * A core that other threads keep busy
  */
 
-/* While one emulated core never halts, the cores run in turns of 0.1 s. */
+/* While one emulated core never halts, QEMU switches between the cores only
+ * every 0.1 s, so that ending a measurement takes long. */
 #define ENDED_S 10
 
 static atomic_bool hog_stops;

@@ -463,7 +463,7 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
     if (!member->open || member->leader != fd)
       continue;
     if (leader->stale && i != (size_t)fd)
-      continue; /* the group is dissolved: the leader is alone */
+      continue; /* the group is dissolved: only the leader is read */
     words[3 + values++] =
         fake->counters[member->counter].start + (uint64_t)member->value;
   }

@@ -1,4 +1,4 @@
-/* Tests what hardware sources count, and how they fail. */
+/* Tests the counts of hardware sources, and their failures. */
 #include "unit.h"
 
 #include "play.h"

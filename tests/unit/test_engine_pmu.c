@@ -11,8 +11,8 @@
 
 #define DEVICES "/sys/bus/event_source/devices/"
 
-/* Proofs are cancelled, so they open their counter and end at once: a fake
- * machine gives them nothing to measure. */
+/* Proofs are cancelled, so they open their counter and end at once: on a fake
+ * machine they have nothing to measure. */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,

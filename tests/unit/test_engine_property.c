@@ -57,7 +57,7 @@ struct model {
   int last;
   uint64_t base_ns; /* when the last window of the columns ended */
   /* Error of the engine's idle value at base_ns: a misread that the engine
-   * accepted, or what remains of a decrease that it ignores. */
+   * accepted, or the rest of a decrease that it ignored. */
   double offset_ns;
   double begin_offset_ns; /* the error at the start of that window */
   int calm;               /* samples since the last fault */
