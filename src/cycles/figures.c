@@ -274,8 +274,7 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
-#define FULL 0.9 /* a core with at least this load has no room for more work   \
-                  */
+#define FULL 0.9 /* a core with at least this load is full */
 
 static double cores_without_room(const struct snapshot *snapshot) {
   int known = 0, full = 0;

@@ -23,7 +23,7 @@ struct core_clock {
   int64_t word;
   int64_t halted_ns;
   int64_t watch_at_ns; /* when to count again; 0: `wakes` is unknown */
-  uint64_t wakes;      /* count when the word was first seen unmoved */
+  uint64_t wakes;      /* count when the word was first found unchanged */
 };
 
 struct idle_clock {

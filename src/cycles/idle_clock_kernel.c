@@ -215,7 +215,8 @@ static int pin_one(int fd, const char *folder, const char *name,
   return status < 0 ? cannot("pin", path, -status, why) : 0;
 }
 
-/* The directory must belong to root, because another owner could replace it. */
+/* Mounts a bpffs at `folder`. The directory must belong to root, because
+ * another owner could replace it. */
 static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)

@@ -19,7 +19,7 @@
  * there. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
-/* What a clock must know of the machine before it is loaded. */
+/* Properties of the machine that a clock must know before it is loaded. */
 struct idle_clock_traits {
   bool state0_polls;   /* idle state 0 polls instead of halting */
   bool timer_is_known; /* the interrupt of the timer has a tracepoint */
@@ -38,7 +38,7 @@ void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
 /* Loads and attaches a clock, which runs until it is closed. Attaching
- * interrupts every core some 150 times. -EPERM: this process lacks the
+ * interrupts every core about 150 times. -EPERM: this process lacks the
  * capabilities; -ENOSYS: percore was built without the programs. */
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
                            struct idle_clock_traits traits,
@@ -52,8 +52,8 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
 int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 
 /* Opens a pinned clock for reading, after checking that only root can have
- * pinned it. Needs no capability (before Linux 5.19, CAP_BPF). `folder` must
- * outlive the clock. Fails with -ENOENT if no clock is pinned there. */
+ * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. `folder`
+ * must outlive the clock. Fails with -ENOENT if no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char why[PROGRAMS_WHY_SIZE]);
 

@@ -37,7 +37,7 @@ static const struct published nothing = {.load = -1,
 
 struct load_core {
   struct published published;
-  /* Where the core's next window begins. */
+  /* The totals and the time at which the core's next window begins. */
   struct core_totals start;
   uint64_t start_ns;
 };

@@ -25,7 +25,7 @@ void loadavg_start(struct loadavg *average, double value);
 void loadavg_update(struct loadavg *average, double value, double dt_s,
                     double period_s);
 
-/* Returns NAN before the first update. */
+/* Returns the average, or NAN before the first update. */
 double loadavg_get(const struct loadavg *average);
 
 /* Estimates the run queue's average over period_s: interpolates over

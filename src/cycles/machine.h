@@ -21,7 +21,7 @@ struct machine {
    * cnt_cycles; 0 on other architectures. */
   double system_counter_hz;
 
-  /* Nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
+  /* Returns the nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
   uint64_t (*clock_ns)(void *context, clockid_t clock);
 
   /* Reads a whole file under the sysroot into buffer, NUL-terminated. Only
@@ -31,7 +31,7 @@ struct machine {
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
 
-  /* Is the file on a FUSE file system, such as LXCFS in containers? */
+  /* True if the file is on a FUSE file system, such as LXCFS in containers. */
   bool (*is_fuse)(void *context, const char *path);
 
   /* Calls each() for every entry of a directory under the sysroot except "."
@@ -40,16 +40,17 @@ struct machine {
                         void (*each)(const char *name, void *argument),
                         void *argument);
 
-  /* perf_event_open(2) for all tasks on one core. Returns a descriptor or
+  /* Calls perf_event_open(2) for all tasks on one core. Returns a descriptor or
    * -errno. */
   int (*perf_open)(void *context, struct perf_event_attr *attr, int core,
                    int group);
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
 
-  /* How many more counters perf_open() may open, leaving enough descriptors for
-   * the rest of the process. `wanted` is how many the caller still needs;
-   * `raise_limit` allows raising the limit on open files. */
+  /* Returns how many more counters perf_open() may open while leaving enough
+   * descriptors for the rest of the process. `wanted` is how many the caller
+   * still needs; `raise_limit` allows this function to raise the limit on open
+   * files. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Adds to *changed every core that the kernel reported as added or removed

@@ -36,7 +36,7 @@ fail(struct event_parser *parser, int status, const char *format, ...) {
   return status;
 }
 
-/* Can the name become part of a path without leaving the folder? */
+/* True if the name can be part of a path without leaving the folder. */
 static bool is_plain_name(const char *name) {
   if (*name == '\0' || *name == '.')
     return false;
@@ -69,8 +69,8 @@ static int parse_u64(const char *text, int base, uint64_t *value) {
   return errno == 0 && *end == '\0' ? 0 : -EINVAL;
 }
 
-/* Returns the member of *event that the first `length` bytes of `name` name, or
- * NULL if there is none. */
+/* Returns the member of *event whose name is the first `length` bytes of
+ * `name`, or NULL if there is none. */
 static uint64_t *config_word(struct perf_event *event, const char *name,
                              size_t length) {
   static const char *const names[] = {"config", "config1", "config2"};

@@ -52,7 +52,7 @@ int procstat_parse(struct procstat *stat, const char *text,
 int procstat_read(struct procstat *stat, const struct machine *machine);
 void procstat_free(struct procstat *stat);
 
-/* user + nice + system + irq + softirq: the work that the tick saw. */
+/* Returns user + nice + system + irq + softirq: the work that the tick saw. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
 

@@ -11,7 +11,8 @@
 
 #include "figures.h"
 
-/* How many snapshots are kept at most until the consumer takes them. */
+/* The largest number of snapshots that are kept until the consumer takes
+ * them. */
 #define SAMPLER_QUEUE 16
 
 struct sampler_options {

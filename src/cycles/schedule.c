@@ -7,7 +7,7 @@
 #define COALESCE_NS UINT64_C(1000000)
 
 /* The windows of a snapshot are at least a tenth of an interval, because
- * shorter windows are mostly rounding. */
+ * shorter windows are mostly rounding error. */
 #define LEAST_WINDOW(interval_ns) ((interval_ns) / 10)
 
 static uint64_t last_multiple(const struct schedule *schedule,

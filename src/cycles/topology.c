@@ -74,7 +74,7 @@ bool topology_any_isolated(const struct topology *topology) {
  * Packages, siblings and nodes
  */
 
-/* * Returns -1 if unknown. */
+/* Returns the package of a core, or -1 if unknown. */
 static int read_package(const struct machine *machine, int core) {
   char path[128];
   uint64_t package;

@@ -36,7 +36,7 @@ struct burner {
   bool stop;
   uint64_t busy_ns;  /* of completed rounds */
   uint64_t since_ns; /* start of the current round; 0 between rounds */
-  uint64_t late_ns;  /* sum of the delays of rounds */
+  uint64_t late_ns;  /* sum of the delays with which rounds began */
 };
 
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */

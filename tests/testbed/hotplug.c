@@ -93,7 +93,7 @@ static struct window take_window(struct watch *watch, const struct means *means,
 }
 
 struct cycles {
-  int valueless; /* load unknown two samples after the core came back */
+  int valueless; /* load unknown two samples after the core's return */
   int wrong, spanning;
   uint64_t halted; /* errors caused by halts of the guest */
   double worst, latest, widest;

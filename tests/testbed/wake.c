@@ -16,7 +16,7 @@
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define COUNT 1100 /* enough for a 99 % percentile without those left out */
+#define COUNT 1100 /* enough datapoints for a 99 % percentile */
 #define POLLS_MAX 100
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
@@ -41,8 +41,8 @@ static const struct run {
 };
 #define RUNS (sizeof(runs) / sizeof(runs[0]))
 
-/* In the idle states of this guest, interrupts are off with a cpuidle driver
- * and on without it. */
+/* Checks the number of idle states, and that interrupts were off in all of them
+ * if there is a cpuidle driver, and otherwise on. */
 static void judge_counts(const char *name, struct wake_collect *collect,
                          bool has_cpuidle) {
   const struct wake_points *points = wake_collect_points(collect);

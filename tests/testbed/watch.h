@@ -18,7 +18,7 @@
 
 struct watch {
   struct engine *engine;
-  /* This computer, unless the options have a machine. */
+  /* This computer, unless the options specify a machine. */
   struct machine *machine;
   char *said; /* all lines of the journal */
   size_t said_len;
@@ -31,8 +31,8 @@ struct watch {
 int watch_open(struct watch *watch, struct engine_options options);
 void watch_close(struct watch *watch);
 
-/* True if one line of the journal contains all the words; NULL ends the list.
- */
+/* True if one line of the journal contains all of `words`; NULL ends the
+ * list. */
 bool watch_said(const struct watch *watch, const char *const words[]);
 
 /* Returns NULL if the engine does not know the core. */

@@ -38,8 +38,8 @@ struct fake_core {
    * and, unless steal_apart, also in idle. */
   double woken;
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
-  double guest;     /* the part of `seen` in guests of this host */
-  double running;   /* share of time in which perf groups have their counters */
+  double guest;     /* the part of `seen` spent in guests of this host */
+  double running;   /* share of time in which perf groups hold their counters */
   bool pinned_lost; /* reads of pinned groups return end of file */
   int read_error;   /* errno with which perf_read fails; 0: none */
   bool frozen;      /* perf groups can be read but do not count */
@@ -118,7 +118,7 @@ struct fake_machine {
   /* Limits on open files (0: none), and the number of files that the rest of
    * the process has open. */
   long limit, hard_limit, others;
-  /* As passed to the last successful perf_open. */
+  /* The attributes that were passed to the last successful perf_open. */
   struct perf_event_attr last_attr;
 
   struct fake_file *files;
@@ -135,7 +135,7 @@ void fake_machine_free(struct fake_machine *fake);
 void fake_machine_plain_server(struct fake_machine *fake);
 
 /* Set files by absolute path, replacing old files. Reading a failing file
- * returns -error. A directory exists while it contains something. */
+ * returns -error. A directory exists while it contains a file. */
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text);
 void fake_machine_filef(struct fake_machine *fake, const char *text,
@@ -170,7 +170,7 @@ void fake_machine_pin_clock(struct fake_machine *fake);
 /* Sets the flag "hypervisor" in /proc/cpuinfo. */
 void fake_machine_hypervisor(struct fake_machine *fake);
 
-/* Advances time. */
+/* Lets `ns` nanoseconds pass. */
 void fake_machine_run(struct fake_machine *fake, uint64_t ns);
 /* Pauses the VM: only CLOCK_MONOTONIC advances. */
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
