@@ -324,7 +324,7 @@ a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   assert_int_equal(read_later(play, "10", "10"), 0);
   /* The driver has now counted the halt that began before the first reading. */
   assert_int_equal(read_later(play, "900", "11"), 0);
-  /* It halted once more, and its word moved. */
+  /* The core halted once more, and its word moved. */
   play->words[0] += SECOND;
   assert_int_equal(read_later(play, "900", "12"), 0);
   assert_int_equal(read_later(play, "900", "19"), 0);

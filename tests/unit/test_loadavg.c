@@ -2,7 +2,7 @@
 
 #include "cycles/loadavg.h"
 
-/* 60/13 s, the window of the load averages. */
+/* The window of the load averages, 60/13 s. */
 static const double window_s = 60.0 / 13;
 
 /* Returns the average over period_s after `windows` equal windows with the same
@@ -63,8 +63,8 @@ static void a_step_is_followed_exponentially(void **state) {
   }
 }
 
-/* With a history of only T seconds, the average is the integral of the load
- * weighted by exp(-age/period), divided by the integral of that weight. */
+/* With a limited history, the average is the integral of the load weighted by
+ * exp(-age/period), divided by the integral of that weight. */
 static void a_short_history_is_weighted_by_its_length(void **state) {
   (void)state;
   const double period_s = 900, first_s = 40, second_s = 70;

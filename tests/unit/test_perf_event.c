@@ -280,7 +280,7 @@ static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
       -EACCES);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
   assert_int_equal(group.events_len, 0);
-  perf_group_close(&group); /* harmless */
+  perf_group_close(&group); /* closing a closed group is harmless */
 }
 
 static void opening_on_an_offline_core_returns_enodev(void **state) {

@@ -48,8 +48,8 @@ static void idling_counts_from_30_ms(void **state) {
   assert_int_equal(proof_judge_idle(0.01, 40 * MS, 0), PROOF_HALF_NOT_RUN);
 }
 
-/* CPU_CYCLES of a Cortex-A57 in WFI behaves like this, and so does MPERF of the
- * physical core. */
+/* CPU_CYCLES of a Cortex-A57 continues in WFI, and MPERF of the physical core
+ * continues while a virtual core is halted. */
 static void a_counter_that_continues_while_idle_fails(void **state) {
   (void)state;
   assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);

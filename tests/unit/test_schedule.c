@@ -290,8 +290,8 @@ static void deadlines_close_together_share_one_sample(void **state) {
   assert_int_equal(take(&play).what, 0);
 }
 
-/* A sample may be a millisecond early. A snapshot may not, because its stamp
- * would be in the future. */
+/* A sample may be a millisecond early. A snapshot must not be early, because
+ * its stamp would be in the future. */
 static void a_snapshot_never_comes_before_its_stamp(void **state) {
   (void)state;
   struct play play;
