@@ -1,11 +1,11 @@
 /* hog: a load that the timer tick never sees.
  *
- * The kernel charges a whole tick to the task that runs at the moment of the
- * tick. This program runs for most of every tick and sleeps while the tick
- * comes, so tick-based accounting shows an idle core. It reports how long it
- * was really busy.
+ * The kernel charges a whole tick period to the task that is running when the
+ * tick fires. This program runs for most of every period and sleeps when the
+ * tick fires, so tick-based accounting shows an idle core. It reports for what
+ * share of the time it was really busy.
  *
- * Ticks come at multiples of their period on CLOCK_MONOTONIC (unless the kernel
+ * Ticks fire at multiples of their period on CLOCK_MONOTONIC (unless the kernel
  * was booted with skew_tick=1). */
 #include <errno.h>
 #include <sched.h>
@@ -89,15 +89,18 @@ static bool pin(int core) {
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* This may fail. If it succeeds, no other task runs while hog is busy. */
+  /* This fails without the right to use SCHED_FIFO, and hog then runs at normal
+   * priority. If it succeeds, no normal task runs on the core while hog is
+   * busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;
 }
 
-/* Runs from shortly after each tick until well before the next tick. Waking up
- * takes tens of microseconds. If the program ran too early or too late, the
- * tick would see it. */
+/* Runs from shortly after each tick until well before the next tick, because
+ * the tick must not fire while this program runs. Waking up takes tens of
+ * microseconds. Returns the share of the time in which the program ran, 0 to
+ * 1. */
 static double burn(int64_t duration_ns, int64_t every_ns) {
   int64_t tick_ns = tick_period_ns();
   int64_t after_ns = least(150 * MICROSECOND, tick_ns / 16);

@@ -31,9 +31,9 @@ static inline bool array_grow(void *array, size_t old_len, size_t len,
   return true;
 }
 
-/* Makes room for another element in an array that has `len` elements and space
- * for *capacity. Doubles the capacity if necessary. Returns false if out of
- * memory; the array is then unchanged. */
+/* Makes room for another element in an array of `len` elements that is
+ * allocated for *capacity elements. Doubles the capacity if necessary. Returns
+ * false if out of memory; the array is then unchanged. */
 static inline bool array_reserve(void *array, size_t len, size_t *capacity,
                                  size_t size) {
   if (len < *capacity)

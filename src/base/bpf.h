@@ -21,9 +21,10 @@ static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
   return result < 0 ? -errno : (int)result;
 }
 
-/* Returns a text that names what this process lacks of CAP_BPF and CAP_PERFMON,
- * such as "CAP_PERFMON is missing", or NULL if it has both, or CAP_SYS_ADMIN,
- * which includes them. The kernel's own error does not name a capability. */
+/* Returns a text that says which of CAP_BPF and CAP_PERFMON this process lacks,
+ * such as "CAP_PERFMON is missing". Returns NULL if it has both, or if it has
+ * CAP_SYS_ADMIN, which includes them. The kernel's own error does not name a
+ * capability. */
 static inline const char *bpf_missing_capability(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};

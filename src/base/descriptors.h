@@ -18,8 +18,8 @@ long descriptors_available(void);
 
 /* Raises the soft limit if fewer than `need` descriptors are available: to
  * DESCRIPTORS_HIGH + need + DESCRIPTORS_RESERVE, or to the hard limit if that
- * is lower. Raises it no further, because many programs close every possible
- * descriptor after a fork. */
+ * is lower. Does not raise it higher, because many programs close every
+ * possible descriptor after a fork. */
 void descriptors_raise_limit(long need);
 
 /* True if opening `need` more descriptors would leave fewer than
@@ -28,7 +28,7 @@ void descriptors_raise_limit(long need);
 bool descriptors_crowded(long need);
 
 /* Moves a descriptor to a number of at least DESCRIPTORS_HIGH. Returns the new
- * number, or the old number if the limit allows no higher number. */
+ * number, or the old number if the limit on open files is too low for that. */
 int descriptors_move(int fd);
 
 #endif

@@ -30,7 +30,8 @@ static const struct form *form_of(uint8_t first) {
 }
 
 /* Returns the length of the well-formed character at the start of text, and
- * writes its code point. Returns 0 if the text does not start with one. */
+ * writes its code point. Returns 0 if the text does not start with a
+ * well-formed character. */
 static size_t decode(const char *text, size_t available, uint32_t *code) {
   const uint8_t *bytes = (const uint8_t *)text;
   const struct form *form = available > 0 ? form_of(bytes[0]) : NULL;

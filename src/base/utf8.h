@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The C0 and C1 control characters and DEL. */
+/* True for the C0 and C1 control characters and DEL. */
 bool utf8_is_control(uint32_t code);
 
 /* True for characters that control a terminal or make text look like other

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Computes the spread of one member of struct core_figures, given by its
- * offset, over a set of cores (NULL: all). Returns how many cores have a value.
- */
+/* Computes the statistics of the member at `offset` in struct core_figures over
+ * the online cores in `set` (NULL: all) where the member is not NAN. Returns
+ * the number of these cores. */
 static int spread(struct spread_figures *figures,
                   const struct snapshot *snapshot, const struct core_set *set,
                   size_t offset) {
@@ -21,7 +21,8 @@ static int spread(struct spread_figures *figures,
     if (!core->online || isnan(value) ||
         (set != NULL && !core_set_has(set, core->core)))
       continue;
-    /* Welford's method avoids the difference of large squares. */
+    /* Welford's method avoids the rounding error of subtracting large
+     * squares. */
     double off = value - mean;
     mean += off / ++len;
     squares += off * (value - mean);
@@ -75,7 +76,8 @@ static int add(struct snapshot *snapshot, const char *name,
   return 0;
 }
 
-/* Finds the online cores that have this number in a map of the topology. */
+/* Sets *set to the online cores whose entry in number_of[] is `number`.
+ * number_of[] is topology->node or topology->package. */
 static void members(struct core_set *set, const struct topology *topology,
                     const int *number_of, int number) {
   core_set_clear(set);
@@ -84,7 +86,8 @@ static void members(struct core_set *set, const struct topology *topology,
       core_set_add(set, core);
 }
 
-/* Returns the smallest number in the map above `after`, or -1. */
+/* Returns the smallest number in number_of[] that is greater than `after`, or
+ * -1 if there is none. */
 static int next_number(const struct topology *topology, const int *number_of,
                        int after) {
   int next = -1;
@@ -104,8 +107,8 @@ static bool is_a_node(const struct topology *topology,
   return core_set_equal(&node, package);
 }
 
-/* Adds an aggregate for each number in the map, except for packages that equal
- * a node. */
+/* Adds an aggregate for each node or package in number_of[], except for
+ * packages that equal a node. */
 static int add_each(struct snapshot *snapshot, const struct topology *topology,
                     const int *number_of, const char *kind) {
   char name[FIGURES_NAME_MAX];

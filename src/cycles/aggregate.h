@@ -5,15 +5,16 @@
 
 #include "figures.h"
 
-/* Computes an aggregate over those cores of the set that are in the snapshot,
- * and leaves its name unchanged. All four figures are NAN if no core has a
- * value. */
+/* Computes the statistics of the online cores in `set` that are in the
+ * snapshot. Leaves aggregate->name unchanged. mean, min, max and stddev are NAN
+ * if the load of none of these cores is known. */
 void aggregate_cores(struct aggregate_figures *aggregate,
                      const struct snapshot *snapshot,
                      const struct core_set *set);
 
-/* `offset` selects a member of struct core_figures. Returns the mean of this
- * member over the online cores that have a value, or NAN if no core has one. */
+/* Returns the mean, over all online cores, of the member at `offset` in struct
+ * core_figures. Leaves out cores where the member is NAN. Returns NAN if it is
+ * NAN on every core. */
 double aggregate_mean(const struct snapshot *snapshot, size_t offset);
 
 /* Fills snapshot->aggregates with: all; isolated and housekeeping, if any core

@@ -11,7 +11,7 @@ struct backoff {
 };
 
 /* Delays by first_ns after the first failure, and by twice the previous delay
- * after each further failure, up to max_ns. */
+ * after each later failure, up to max_ns. */
 static inline void backoff_extend(struct backoff *backoff, uint64_t now_ns,
                                   uint64_t first_ns, uint64_t max_ns) {
   uint64_t wait_ns = backoff->wait_ns == 0 ? first_ns : 2 * backoff->wait_ns;

@@ -18,7 +18,8 @@ struct header {
   uint32_t string_offset, string_len;
 };
 
-/* Strings are NUL-terminated, and the first string is empty. */
+/* True if `name` is one of the NUL-terminated strings. The first string is
+ * empty, so a NUL precedes every other string. */
 static bool has_string(const char *strings, size_t len, const char *name) {
   size_t name_size = strlen(name) + 1;
   for (const char *p = strings, *end = strings + len;

@@ -10,7 +10,8 @@ int candidate_open(const struct candidate *candidate, struct perf_group *group,
                          candidate->events_len, pinned);
 }
 
-/* An unsigned difference is right even if the counter wrapped. */
+/* Returns how much an event counted between two readings, or 0 if `event` is
+ * -1. The unsigned subtraction is correct even if the counter wrapped. */
 static double counted(const struct perf_reading *from,
                       const struct perf_reading *to, int event) {
   return event < 0 ? 0 : (double)(to->value[event] - from->value[event]);

@@ -23,29 +23,29 @@ struct candidate {
   char reason[CANDIDATE_REASON_MAX];  /* "" if nothing is wrong */
   char trouble[CANDIDATE_REASON_MAX]; /* why it last failed on a core */
   enum proof proof;
-  bool must_be_proven; /* not usable while pending or unproven */
+  bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
-  int proof_tries; /* number of proofs tried, each on another core */
-  /* the journal has reported that the kernel sees more work */
+  int proof_tries; /* proofs started; selects the next proof's core */
+  /* the journal has reported that the kernel measured more work */
   bool doubt_reported;
   bool yields_to_guests; /* unavailable while this host runs guests */
   bool yielded;
   bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
   /* name in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[CANDIDATE_PMU_MAX];
-  uint64_t pmu_type;     /* type of the hybrid PMU, otherwise 0 */
-  struct core_set cores; /* the cores it can serve */
+  uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
+  struct core_set cores; /* the cores that can use it */
 
   /* For hardware sources only. events[0] counts unhalted time. */
   int events_len;
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
   int tsc;   /* index in events, or -1 if not in the group */
-  int aperf; /* the same for aperf */
-  int smi;   /* the same for smi */
+  int aperf; /* index of aperf in events, or -1 */
+  int smi;   /* index of smi in events, or -1 */
   bool pinned;
   enum denominator denominator; /* resolved, never DENOMINATOR_AUTO */
   double base_frequency_hz;     /* 0 if not needed */
-  double tsc_per_ns;            /* as first measured; 0 before */
+  double tsc_per_ns; /* the last known rate of the TSC; 0: not measured yet */
 };
 
 /* ---------------------------------------------------------------------------
@@ -58,8 +58,8 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
 
-/* Finds out which cores each candidate can serve. Call this before the first
- * core is sampled, and whenever cores have come or gone. */
+/* Finds out which cores can use each candidate. Call this before the first core
+ * is sampled, and whenever cores have come online or gone offline. */
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
@@ -71,7 +71,8 @@ void candidates_yield_to_guests(struct candidate candidates[], int len,
 
 /* Measures the rate of msr/tsc for the candidates that still need it, on the
  * first core that allows it. Takes 20 ms, or no time if no candidate needs it.
- * Returns 0 or -errno; on failure these candidates remain unavailable. */
+ * Returns 0 or -errno. On failure, the candidates that need the rate remain
+ * unavailable. */
 int candidates_measure_tsc(struct candidate candidates[], int len,
                            const struct machine *machine,
                            const struct topology *topology);
@@ -92,8 +93,8 @@ int candidate_open(const struct candidate *candidate, struct perf_group *group,
  * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
  * base_cycles, mperf, aperf and smi. *running is the growth of time_running
  * divided by wall. Returns 0; -ESTALE if time_enabled did not advance, because
- * the core was away; -EAGAIN if the group never ran, so nothing is known.
- * *growth is unchanged on error. */
+ * the core was offline; -EAGAIN if the group did not run between the readings,
+ * so its count is unknown. *growth is unchanged on error. */
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
                      const struct perf_reading *to, struct core_totals *growth,

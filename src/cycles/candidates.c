@@ -1,4 +1,5 @@
-/* Finds the candidates of this machine, and whether they are available. */
+/* Finds the candidates of this machine, and checks whether they are
+ * available. */
 #include "candidate.h"
 
 #include "engine.h"
@@ -9,13 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-/* How long to watch the TSC to measure its rate. */
+/* How many nanoseconds the measurement of the TSC's rate takes. */
 #define MEASUREMENT_NS 20000000
 
 #define CNT_CYCLES "cnt_cycles"
 
-/* One kind of core of a hybrid processor. On other processors, the name is ""
- * and the type 0. */
+/* One kind of core of a hybrid processor. On other processors, pmu is "" and
+ * pmu_type is 0. */
 struct core_kind {
   char pmu[CANDIDATE_PMU_MAX];
   uint64_t pmu_type;
@@ -25,7 +26,7 @@ struct finder {
   const struct engine_options *options;
   const struct topology *topology;
   bool has_tsc;    /* msr/tsc exists */
-  bool tsc_steady; /* msr/tsc can serve as a denominator */
+  bool tsc_steady; /* msr/tsc can be used as a denominator */
   struct perf_event tsc;
   struct candidate *candidates;
   int len;
@@ -40,8 +41,8 @@ static void set_unavailable(struct candidate *candidate, const char *reason) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s", reason);
 }
 
-/* Sources that may not be used are not searched for, because the search opens
- * counters. */
+/* Makes a candidate unavailable if the options exclude its source. Its events
+ * are then not searched for, because the search opens counters. */
 static void rule_out(struct candidate *candidate,
                      const struct engine_options *options) {
   if (options->source != SOURCE_AUTO && options->source != candidate->source)
@@ -52,7 +53,7 @@ static void rule_out(struct candidate *candidate,
 }
 
 /* Adds a candidate, which is available unless the options rule it out. The
- * caller makes sure that there is room. */
+ * caller ensures that candidates[] is not full. */
 static struct candidate *add_candidate(struct finder *finder,
                                        enum source source) {
   struct candidate *candidate = &finder->candidates[finder->len++];
@@ -64,7 +65,8 @@ static struct candidate *add_candidate(struct finder *finder,
   return candidate;
 }
 
-/* Sets the PMU even if the source is ruled out, because IPC uses it. */
+/* Adds a candidate for one kind of core. Sets pmu_type even if the options rule
+ * the source out, because the IPC counters need it. */
 static struct candidate *add_candidate_of_kind(struct finder *finder,
                                                enum source source,
                                                const struct core_kind *kind) {
@@ -95,7 +97,7 @@ static int add_named_event(struct candidate *candidate,
  * Denominators
  */
 
-/* Returns those of the cores on which a counter may be opened for a moment.
+/* Returns the online cores in `cores` on which a counter may be opened briefly.
  * Includes isolated cores only if there are no others. */
 static struct core_set cores_to_disturb(struct core_set cores,
                                         const struct topology *topology) {
@@ -181,7 +183,8 @@ static void find_tsc(struct finder *finder) {
                 "by time-enabled");
 }
 
-/* Returns 0 or -errno. */
+/* Measures the rate of msr/tsc on one core for MEASUREMENT_NS. Returns 0 or
+ * -errno. */
 static int measure_tsc(const struct machine *machine, int core,
                        const struct perf_event *tsc, double *rate_hz) {
   struct perf_group group;
@@ -365,9 +368,10 @@ static struct candidate *find_event(struct finder *finder, const char *text) {
   return candidate;
 }
 
-/* arm64 has a PMU for each kind of core. PMUs that have the event cnt_cycles
- * count it at the rate of the system counter, and only while the core is not
- * halted. Both properties are proven before the event is used. */
+/* Adds cnt_cycles of one PMU; arm64 has a PMU for each kind of core. PMUs with
+ * the event cnt_cycles count it at the rate of the system counter, and only
+ * while the core is not halted. Both properties are proven before the event is
+ * used. */
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;
@@ -382,7 +386,7 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
 }
 
 /* Finds the configured event, or the events that this kind of machine is known
- * to have. */
+ * to provide. */
 static void find_events(struct finder *finder) {
   const struct engine_options *options = finder->options;
   const struct machine *machine = options->machine;
@@ -395,7 +399,8 @@ static void find_events(struct finder *finder) {
     find_event(finder, options->event);
 }
 
-/* The engine makes this candidate available when the clock is open. */
+/* Adds the source bpf, which the engine makes available when the idle clock is
+ * open. */
 static void find_clock(struct finder *finder) {
   struct candidate *candidate = add_candidate(finder, SOURCE_BPF);
   if (candidate->available)

@@ -11,7 +11,8 @@
 #define REST_FIRST_NS NS_PER_S
 #define REST_MAX_NS (60 * NS_PER_S)
 
-/* How far rounding alone may put the load of a counter outside 0 to 1. */
+/* Because of rounding, the load of a counter may be outside 0 to 1 by this
+ * much. */
 #define COUNTER_RESOLUTION 0.005
 /* The members of a group are read at most this far apart, which matters only in
  * windows of a few milliseconds. */
@@ -55,7 +56,7 @@ static void rest(const struct engine *engine, struct backoff *backoff) {
   backoff_extend(backoff, engine->time_ns, REST_FIRST_NS, REST_MAX_NS);
 }
 
-/* May this candidate serve the core now? */
+/* True if the core may use this candidate now. */
 static bool is_usable(const struct engine *engine, const struct core *core,
                       int index, unsigned allowed) {
   const struct candidate *candidate = &engine->candidates[index];
@@ -77,7 +78,8 @@ static void compute_room(struct engine *engine) {
   room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
 }
 
-/* Reserves descriptors for a group with this many counters. */
+/* Reserves a descriptor for each of `counters` counters. Returns 0, or -EMFILE
+ * if too few are left. */
 static int take_room(struct engine *engine, int counters) {
   compute_room(engine);
   if (engine->room.left < counters)
@@ -86,8 +88,9 @@ static int take_room(struct engine *engine, int counters) {
   return 0;
 }
 
-/* Returns the type of the PMU to count on. On a hybrid processor, an event
- * without a PMU type counts on one kind of core only. */
+/* Returns the type of the PMU that counts on this core, or 0 if the processor
+ * is not hybrid. On a hybrid processor, an event without a PMU type counts on
+ * one kind of core only. */
 static uint64_t pmu_type_of(const struct engine *engine, int core) {
   for (int i = 0; i < engine->candidates_len; i++)
     if (engine->candidates[i].pmu_type != 0 &&
@@ -107,8 +110,8 @@ static void open_ipc_group(struct engine *engine, struct core *core,
       core->ipc_group.events_len > 0 ||
       core->ipc_backoff.until_ns > engine->time_ns)
     return;
-  /* Loads come first: if there are too few descriptors, the IPC counters must
-   * wait. */
+  /* Counters for loads have priority: while descriptors are short, no IPC
+   * counters are opened. */
   compute_room(engine);
   if (engine->room.missing > 0 || take_room(engine, 2) != 0)
     return;
@@ -136,11 +139,12 @@ static void open_ipc_group(struct engine *engine, struct core *core,
                core->number, why);
 }
 
-/* Finds out whether the candidate can serve the core now. A group is opened and
- * read once: otherwise a group that can be opened but not read would be chosen,
- * announced, and given up again at every attempt. A pinned group that did not
- * get its counter is left to the first reading. The idle clock must already
- * have run on the core. */
+/* Returns 0 if the core can use the candidate now, or -errno. Opens the counter
+ * group and reads it once: otherwise a group that can be opened but not read
+ * would be chosen, announced, and given up again at every attempt. Accepts a
+ * pinned group that did not receive its counter (-EBUSY), because read_failed
+ * handles it. For the source bpf, the idle clock must already have run on the
+ * core. */
 static int try_candidate(struct engine *engine, const struct core *core,
                          const struct candidate *candidate,
                          struct perf_group *group) {
@@ -172,8 +176,8 @@ static void explain_clock(struct candidate *candidate,
            core->number);
 }
 
-/* Returns true if the candidate now serves the core. If not, the core keeps its
- * source. */
+/* Switches the core to the candidate. Returns false if the core cannot use it;
+ * the core then keeps its source. */
 static bool take_candidate(struct engine *engine, struct core *core,
                            int index) {
   struct candidate *candidate = &engine->candidates[index];
@@ -225,14 +229,14 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
 
 static void read_counter(struct engine *engine, struct core *core);
 
-/* Leaves the core without a source until the next sample chooses again. */
+/* Leaves the core without a source until the next sample chooses one. */
 static void give_up(struct engine *engine, struct core *core) {
   rest(engine, &core->backoff[core->candidate]);
   drop_source(core);
 }
 
-/* Closes the group, which no longer works. Opens and reads another at once, so
- * that the next sample has a value again. */
+/* Replaces a group that no longer works. Reads the new group at once, so that
+ * the next sample produces a load again. */
 static void reopen(struct engine *engine, struct core *core, bool pinned) {
   const struct candidate *candidate = &engine->candidates[core->candidate];
   perf_group_close(&core->group);
@@ -246,9 +250,9 @@ static void reopen(struct engine *engine, struct core *core, bool pinned) {
     give_up(engine, core);
 }
 
-/* If another user of the PMU has taken a pinned group's counter, reading the
- * group returns end of file. A group that is not pinned shares counters, and
- * its readings are scaled. */
+/* Handles a failed reading. If another user of the PMU has taken a pinned
+ * group's counter (-EBUSY), the group is reopened without pinning: it then
+ * shares counters, and its readings are scaled. */
 static void read_failed(struct engine *engine, struct core *core, int status) {
   struct candidate *candidate = &engine->candidates[core->candidate];
   if (status == -EBUSY && core->group.pinned) {
@@ -302,8 +306,8 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
-/* If the clock cannot be read in this sample, the window of the next sample
- * includes this time. */
+/* If the idle clock cannot be read in this sample, the window of the next
+ * sample also covers the time of this one. */
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct idle_clock_reading reading;
@@ -319,7 +323,8 @@ static void read_clock(struct engine *engine, struct core *core) {
     sample->growth.wall = (double)(reading.time_ns - core->reading_time_ns);
     sample->growth.unhalted =
         sample->growth.wall - (double)(reading.halted_ns - core->halted_ns);
-    /* A core from which time is stolen is not halted. */
+    /* A core is not halted while its time is stolen, so `unhalted` may include
+     * all of steal. */
     sample->growth.stolen = sample->growth.stat_steal;
     if (sample->stat_valid) {
       sample->progress_ns = core_stat_sum(&sample->growth);

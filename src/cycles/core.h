@@ -15,45 +15,46 @@ struct engine;
 
 /* Running totals of one core since it was first seen. Subtracting two totals of
  * the same epoch gives a window. A new epoch begins after a change that no
- * window can span: the core went away, the machine slept, or the source
- * changed. An impossible sample is dropped, and the rest of its window still
- * counts. Times are in nanoseconds unless stated otherwise. A double holds up
- * to 2^53 ns (104 days) exactly, and longer times to a relative error of 1e-16.
- */
+ * window can span: the core went offline, the machine was suspended, or the
+ * source changed. An impossible sample is dropped, but the other samples of its
+ * window still count. Times are in nanoseconds unless stated otherwise. A
+ * double holds up to 2^53 ns (104 days) exactly, and longer times to a relative
+ * error of 1e-16. */
 struct core_totals {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
   double unhalted;     /* measured by the core's source */
   double stolen;       /* upper bound of stolen time within `unhalted` */
-  uint64_t stat_epoch; /* like epoch, for /proc/stat */
+  uint64_t stat_epoch; /* like epoch, for the stat_ members */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait; decreases of the sum are ignored */
   double stat_steal;
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
-  double aperf, mperf;              /* cycles; 0 if the source has none */
+  double aperf, mperf;              /* cycles; 0 if not counted */
   double smi;                       /* system management interrupts */
-  double base_cycles;               /* of the base frequency during `wall` */
+  double base_cycles;               /* at the base frequency, during `wall` */
   uint64_t ipc_epoch;
   double cycles, instructions; /* while the IPC group was running */
   double ipc_enabled, ipc_running;
 };
 
-/* All that the columns of /proc/stat account for. */
+/* Returns the time that all columns of /proc/stat account for. */
 static inline double core_stat_sum(const struct core_totals *total) {
   return total->stat_busy + total->stat_idle + total->stat_steal;
 }
 
-/* Time in virtual machines of this host; part of stat_busy. */
+/* Returns the time that the core ran virtual machines; part of stat_busy. */
 static inline double core_stat_guest(const struct core_totals *total) {
   return total->stat_ns[PROCSTAT_GUEST] + total->stat_ns[PROCSTAT_GUEST_NICE];
 }
 
 /* One sample, kept separate until the whole sample is known to be good. */
 struct core_sample {
-  /* What the sample adds to the totals. `wall` is 0 if there is no load. */
+  /* What the sample adds to the totals. `wall` is 0 if the sample produced no
+   * load. */
   struct core_totals growth;
-  bool stat_valid; /* growth has the columns of /proc/stat */
+  bool stat_valid; /* growth includes the columns of /proc/stat */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
    * advanced by monotonic_ns. */
   double progress_ns, monotonic_ns;
@@ -63,8 +64,8 @@ struct core {
   int number;
   bool online;
   bool isolated;
-  enum source source; /* the source in use; SOURCE_NONE: no value now */
-  enum proof proof;   /* how far that source is proven */
+  enum source source; /* the source in use; SOURCE_NONE: the load is unknown */
+  enum proof proof;   /* result of proving that source (source.h) */
   bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
@@ -105,8 +106,8 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 /* Closes the core's counters. Its next window begins at its next reading. */
 void core_close(struct core *core);
 
-/* Closes the core's counters and forgets their failures, because the core was
- * offline. */
+/* Closes the counters of a core that was offline, and forgets earlier failures,
+ * so that the counters are tried again at once. */
 void core_restart(struct core *core);
 
 /* Reads the counters and the /proc/stat columns into core->sample. */
@@ -117,7 +118,7 @@ void core_commit(struct engine *engine, struct core *core);
 
 /* Read the two parts of a sample that need /proc/stat: the columns, and the
  * load of the source idle. An impossible window is refused and its start is
- * kept, so that the next window covers it too. */
+ * kept, so that the next window also covers it. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
 

@@ -12,12 +12,13 @@
 #define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
 
 /* The kernel reads idle and iowait one after the other. If a task starts or
- * stops waiting in between, the sum is wrong by up to a whole idle period. On
- * some kernels, the sum can also decrease by some ticks. */
+ * stops waiting between the two reads, the sum is wrong by up to a whole idle
+ * period. On some kernels, the sum can also decrease by a few ticks. A larger
+ * decrease makes the window implausible. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
-/* Columns that are wrong in this many consecutive windows are assumed to have
- * been reset. */
+/* After this many consecutive windows with implausible columns, the columns are
+ * assumed to have been reset. */
 #define REFUSALS_MAX 3
 
 void core_forget_columns(struct core *core) {
@@ -25,8 +26,8 @@ void core_forget_columns(struct core *core) {
   core->has_row = false;
 }
 
-/* Columns other than idle and iowait should never decrease. If a column does,
- * the difference counts as 0. */
+/* Returns how much a column grew, or 0 if it decreased. Columns other than idle
+ * and iowait should never decrease. */
 static double risen(uint64_t from, uint64_t to) {
   return to > from ? (double)(to - from) : 0;
 }
@@ -103,8 +104,9 @@ void core_read_columns(struct engine *engine, struct core *core) {
            stat->time_ns);
 }
 
-/* Returns the least time that the columns account for. If idle time may include
- * steal, the smaller of the two may be part of the larger. */
+/* Returns a lower bound of the time that the columns account for. If idle time
+ * may include steal, the two may overlap, so only the larger of them is
+ * added. */
 static double progress_ns(const struct engine *engine,
                           const struct core_totals *growth) {
   if (steal_is_apart(engine))

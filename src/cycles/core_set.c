@@ -38,7 +38,8 @@ static bool parse_mark(const char **text, char mark) {
   return true;
 }
 
-/* first[-last[:used/stride]] */
+/* Parses one range, first[-last[:used/stride]], and adds its cores to the set.
+ * Returns 0, -EINVAL or -ERANGE. */
 static int parse_range(const char **text, struct core_set *set) {
   int first, last, used = 1, stride = 1;
   if (!parse_number(text, &first))

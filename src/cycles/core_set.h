@@ -27,7 +27,7 @@ int core_set_parse(struct core_set *set, const char *list);
 size_t core_set_format(const struct core_set *set, char *buffer, size_t size);
 
 void core_set_clear(struct core_set *set);
-void core_set_fill(struct core_set *set); /* with every core */
+void core_set_fill(struct core_set *set); /* adds every core */
 void core_set_add(struct core_set *set, int core);
 bool core_set_has(const struct core_set *set, int core);
 bool core_set_equal(const struct core_set *a, const struct core_set *b);

@@ -12,8 +12,9 @@ static char *state_path(char path[PATH_SIZE], int core, int state,
   return path;
 }
 
-/* Drivers use arbitrary characters in names ("haltpoll idle", "C1-HSW"), but
- * the name of a metric may contain only letters, digits, '-', '_' and '.'. */
+/* Replaces other characters with '_', because the name of a metric may contain
+ * only letters, digits, '-', '_' and '.'. Drivers use arbitrary characters in
+ * names ("haltpoll idle", "C1-HSW"). */
 static void clean_name(char *name) {
   name[strcspn(name, "\n")] = '\0';
   for (; *name != '\0'; name++)

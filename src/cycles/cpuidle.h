@@ -26,7 +26,7 @@ struct cpuidle {
 int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
                  int core);
 
-/* Returns the time since boot that the core spent in states that halt it. */
+/* Returns how long the core has been in states that halt it, since boot. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
 #endif

@@ -13,7 +13,7 @@
 
 static const struct pmu {
   const char *name;
-  /* Parts of the names of its events that the names of figures leave out. */
+  /* Removed from the name of an event to form the name of its figure. */
   const char *prefix, *suffix;
 } pmus[] = {
     [DOMAIN_CORE_RESIDENCY] = {"cstate_core", "", "-residency"},
@@ -215,7 +215,7 @@ static double rate(struct counter *counter) {
 }
 
 /* Merges a figure into an earlier figure of the same package, because a package
- * with several dies has a figure for each die. Energies are added; of
+ * with several dies is measured once per die. Energies are added; of
  * residencies, the smallest is kept. Returns true if there was an earlier
  * figure. */
 static bool join(struct domain_figure *figures, size_t len,
@@ -234,7 +234,7 @@ static bool join(struct domain_figure *figures, size_t len,
   return false;
 }
 
-/* If the set of cores has changed, reopens everything. */
+/* If the set of usable cores has changed, reopens all counters. */
 static void update_cores(struct domains *domains) {
   const struct topology *topology = engine_topology(domains->engine);
   struct core_set cores = topology->online;

@@ -29,8 +29,9 @@ struct domains *domains_open(const struct engine *engine, bool residency,
                              bool power);
 void domains_close(struct domains *domains);
 
-/* Allocates an array of the figures for the time since the previous call, which
- * the caller frees. Returns 0, or -ENOMEM with an empty array. */
+/* Allocates an array with the figures for the time since the previous call. The
+ * caller frees the array. Returns 0, or -ENOMEM; *figures is then NULL and *len
+ * is 0. */
 int domains_read(struct domains *domains, struct domain_figure **figures,
                  size_t *len);
 

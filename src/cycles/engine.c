@@ -12,8 +12,8 @@
  * changes come from reading three clocks at slightly different times. */
 #define SUSPEND_MIN_NS INT64_C(10000000)
 
-/* If the window is late and a core's own clock advanced by less than this share
- * of it, the core was not running. */
+/* If a window is late and the core's own clock advanced by less than this share
+ * of the window, the core was not running. */
 #define PAUSE_PROGRESS 0.5
 
 static const char *const kernel_members[KERNEL_MEMBERS] = {
@@ -92,7 +92,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  /* This need not be repeated: LXCFS is mounted before a container starts. */
+  /* Checking this once is enough: LXCFS is mounted before a container
+   * starts. */
   engine->lxcfs = machine_has_lxcfs(options->machine);
   engine_find_isolated(engine);
   engine->candidates_len =
@@ -137,9 +138,8 @@ void engine_close(struct engine *engine) {
  * One sample
  */
 
-/* Reads the clocks. Returns true if the machine has slept since the last
- * sample.
- */
+/* Reads the clocks. Returns true if the machine has been suspended since the
+ * last sample. */
 static bool was_suspended(struct engine *engine) {
   int64_t before_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
   int64_t boot_ns = (int64_t)engine_clock(engine, CLOCK_BOOTTIME);

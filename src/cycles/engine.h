@@ -4,8 +4,8 @@
  * ran tasks, interrupts or softirqs. Each core uses the best proven source of
  * this machine (source.h), and every figure names its source.
  *
- * Time that a hypervisor stole from a core is not part of the core's load,
- * provided that the source can tell. Hardware counters stop when the hypervisor
+ * Time that a hypervisor stole from a core is not part of the core's load, if
+ * the source can distinguish it. Hardware counters stop when the hypervisor
  * takes the core away. The source idle computes wall time less idle time.
  * Recent kernels keep stolen time out of idle time, so the source idle also
  * subtracts steal. Older kernels count time stolen while a core wakes as both
@@ -16,12 +16,12 @@
  * distinguished.
  *
  * This folder must not depend on collectd, on regions, or on its callers. It
- * needs only files, clocks, perf_event_open(2) and bpf(2). All of these come
+ * needs only files, clocks, perf_event_open(2) and bpf(2), and accesses them
  * through machine.h, so that tests can simulate any machine.
  *
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
- *   sampler   a thread that does both at regular times and queues snapshots
+ *   sampler   a thread that runs both at regular times and queues snapshots
  *   load      the public loads of percore.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a
@@ -77,7 +77,7 @@ struct engine;
 
 /* Reads the topology, opens what can be opened and takes the first sample.
  * Sources stay pending until engine_prove has run. On a machine without any
- * source, this succeeds too: the cores have no value, and the engine keeps
+ * source, this also succeeds: the loads are unknown, and the engine keeps
  * trying. Returns 0 or -errno: -ENOMEM; -ENOENT if no cores can be found;
  * -EINVAL if options contradict each other (the journal explains). */
 int engine_open(struct engine **engine, const struct engine_options *options);

@@ -1,4 +1,4 @@
-/* The idle clock: decides when to open it, and notices when it stops. */
+/* Opens the idle clock when it is needed, and notices when it stops. */
 #include "engine_private.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ _Static_assert(CANDIDATE_REASON_MAX >= PROGRAMS_WHY_SIZE,
  * Whether to load the clock
  */
 
-/* Returns a core with so many softirqs that the source idle may miss some, or
- * -1. */
+/* Returns the number of a core with so many softirqs that the source idle may
+ * miss some, or -1 if there is none. */
 static int core_with_softirq(const struct engine *engine) {
   engine_for_each_online(core, engine) {
     const struct core_totals *from = &core->judged, *to = &core->total;
@@ -110,7 +110,7 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
 }
 
 /* Reads the clock of every core once. This starts the clock on cores where it
- * has not run yet, so that the first sample has a value for every core. */
+ * has not run yet, so that the first sample produces a load for every core. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
   if (idle_clock_read(engine->clock) == 0)
@@ -135,7 +135,8 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  /* The clock needs no proof: a core on which it has not run has no value. */
+  /* The clock needs no proof: on a core where it has not run, it produces no
+   * load. */
   candidate->proof = PROOF_PROVEN;
   candidate->reason[0] = '\0';
   if (has_purpose(engine) && !idle_clock_is_pinned(engine->clock))

@@ -1,5 +1,5 @@
-/* Handles cores that come and go, and finds the cores that must not be
- * disturbed. */
+/* Handles cores that come online or go offline, and finds the isolated cores,
+ * which must not be disturbed. */
 #include "engine_private.h"
 
 #include "base/array.h"
@@ -30,7 +30,8 @@ static bool add_core(struct engine *engine, int number) {
   return true;
 }
 
-/* cgroup partitions can be created and dissolved at any time. */
+/* Called again every ISOLATED_INTERVAL_NS, because cgroup partitions, which
+ * isolate cores, can be created and dissolved at any time. */
 void engine_find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
@@ -41,7 +42,7 @@ void engine_find_isolated(struct engine *engine) {
 }
 
 /* Adds new cores, closes cores that have gone offline, and restarts cores that
- * were offline in the meantime. */
+ * were offline between two samples. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
   candidates_find_cores(engine->candidates, engine->candidates_len,

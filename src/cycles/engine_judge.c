@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 /* The rate of the TSC is measured against time_enabled, which the kernel
- * computes from the same TSC. A larger difference means that this machine was
- * migrated. */
+ * computes from the same TSC, so the rate normally stays the same. A relative
+ * change larger than this means that this machine was migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
 /* If the rate of the TSC could not be measured, the next attempt follows after
@@ -15,8 +15,8 @@
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
-/* Windows with more steal, or with a slower read of /proc/stat, prove nothing.
- */
+/* Windows with more steal than this, or with a slower read of /proc/stat, prove
+ * nothing about a source. */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
 
@@ -75,8 +75,8 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Reports a source that would be condemned, but runs under a hypervisor that
- * reports no steal: the kernel's figure may be wrong instead. */
+/* Reports a source that read too low, without condemning it: this hypervisor
+ * has reported no steal, so the kernel's figure may be wrong instead. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(

@@ -4,13 +4,13 @@
  *   engine.c          open, sample, close
  *   engine_prove.c    when and where sources are proven
  *   engine_judge.c    whether sources are still correct
- *   engine_sources.c  which source serves which core
+ *   engine_sources.c  which source each core uses
  *   engine_stat.c     /proc/stat
  *   engine_clock.c    the idle clock
- *   engine_cores.c    cores that come and go
+ *   engine_cores.c    cores that come online or go offline
  *   core.c            one core: choose a source, open, read
  *   core_columns.c    one core: the columns of /proc/stat
- *   engine_state.c    what callers may ask after a sample
+ *   engine_state.c    answers to callers after a sample
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
@@ -25,8 +25,8 @@
  * found in its BTF. Without BTF, the kernel is assumed to be old. */
 enum kernel_member {
   KERNEL_IDLE_STEALTIME, /* idle time excludes time stolen while idle */
-  KERNEL_IDLE_DYNTICK,   /* idle time runs from tick stop to tick restart */
-  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts if they are timed */
+  KERNEL_IDLE_DYNTICK,   /* idle time is from tick stop to restart */
+  KERNEL_PREV_IRQ_TIME,  /* idle time excludes timed interrupts */
   KERNEL_MEMBERS,
 };
 
@@ -37,7 +37,8 @@ enum condition {
   CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
-  CONDITION_ISOLATED_ON_IDLE, /* although a counter could be used there */
+  /* An isolated core uses the source idle although a counter could be used. */
+  CONDITION_ISOLATED_ON_IDLE,
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
@@ -68,7 +69,7 @@ struct engine {
   char clock_purpose[128];
   struct backoff clock_backoff;
   struct proof_run *proof_run; /* the running proof, or NULL */
-  atomic_bool closing;         /* tells a running proof to end soon */
+  atomic_bool closing;         /* makes a running proof end soon */
 
   size_t cores_len;
   struct core *cores; /* in ascending order of their numbers */
@@ -131,7 +132,8 @@ static inline bool engine_begins(struct engine *engine,
  * engine_cores.c
  */
 
-/* Handles cores that came or went since the last call. Returns 0 or -errno. */
+/* Handles cores that came online or went offline since the last call. Returns 0
+ * or -errno. */
 int engine_find_hotplug(struct engine *engine);
 
 /* Applies the current list of online cores. Returns 0 or -ENOMEM. */
@@ -164,7 +166,7 @@ void engine_consider_clock(struct engine *engine);
  * engine_sources.c
  */
 
-/* Gives every online core its best available source. */
+/* Chooses the best available source for every online core. */
 void engine_choose_sources(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
@@ -174,7 +176,7 @@ void engine_choose_sources(struct engine *engine);
 /* A source is condemned, and not used on the core for CONDEMN_REST_NS, after
  * CONDEMN_WINDOWS consecutive windows of LOADAVG_INTERVAL_NS in which its load
  * was lower than the kernel's by more than CONDEMN_POINTS. The kernel's figure
- * is a lower bound, so such a source misses work. */
+ * is a lower bound, so a source that reads less misses work. */
 #define CONDEMN_WINDOWS 3
 #define CONDEMN_POINTS 0.05
 #define CONDEMN_REST_NS (900 * NS_PER_S)

@@ -12,10 +12,9 @@
 #define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
 #define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
 
-/* Returns a core that the candidate can serve and on which a test thread may
- * run for a moment: online, allowed to this process, and not isolated. Each
- * value of `tries` selects another core. Returns -1 if there is no such core.
- */
+/* Returns a core that can use the candidate and on which a test thread may run
+ * briefly: online, allowed to this process, and not isolated. Successive values
+ * of `tries` select different cores. Returns -1 if there is no such core. */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
@@ -38,8 +37,8 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-/* A running proof. It has a copy of the candidate, because the engine may
- * change the candidate meanwhile. */
+/* A running proof. It works on a copy of the candidate, because the engine may
+ * change the candidate while the proof runs. */
 struct proof_run {
   struct candidate *proven;
   struct candidate candidate;
@@ -101,8 +100,9 @@ static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
     status = candidate_open(candidate, &run->group, machine, core, false);
   if (status != 0) {
     perf_explain(why, why_size, status);
-    /* Rights may be granted, cores may return and guests may end, but an event
-     * that does not exist will not appear. */
+    /* An event that does not exist will not appear later. Other errors may
+     * pass: rights can be granted, cores can come online, and guests can
+     * end. */
     candidate->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
@@ -118,7 +118,7 @@ static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
   return false;
 }
 
-/* Begins a proof. If it cannot begin, the source is unproven at once. */
+/* Begins a proof. If it cannot begin, the source is recorded as unproven. */
 static void begin(struct engine *engine, struct candidate *candidate) {
   char why[PROOF_WHY_MAX] = "out of memory";
   struct proof_run *run = calloc(1, sizeof(*run));

@@ -1,6 +1,6 @@
 #include "engine_private.h"
 
-/* Returns which sources may serve a core, as a bit mask. For isolated cores,
+/* Returns the sources that a core may use, as a bit mask. For isolated cores,
  * this depends on the option IsolatedCores. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
@@ -91,8 +91,8 @@ static const struct candidate *proven_counter(const struct engine *engine) {
   return NULL;
 }
 
-/* Recommends a counter for isolated cores that use the source idle: such cores
- * often run many softirqs, and the source idle may miss some of them. */
+/* Recommends a counter for isolated cores that use the source idle: isolated
+ * cores often run many softirqs, some of which the source idle may miss. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;
@@ -116,8 +116,8 @@ static void say_isolated(struct engine *engine) {
  * Descriptors
  */
 
-/* Returns how many more counters are needed to give every core the best source
- * of this machine. */
+/* Returns how many more counters are needed so that every core can use the best
+ * source of this machine. */
 static long counters_wanted(const struct engine *engine) {
   int most = 0;
   for (int i = 0; i < engine->candidates_len; i++)

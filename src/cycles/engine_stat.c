@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Unreadable rows affect only their own cores. */
+/* Reports cores whose rows are unreadable. Other cores are not affected. */
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
   bool any = core_set_next(unreadable, -1) >= 0;
@@ -72,7 +72,7 @@ static int read_stat(struct engine *engine) {
   return 0;
 }
 
-/* In a sample without /proc/stat, the source idle is unavailable. */
+/* Makes the source idle available only if this sample can use /proc/stat. */
 static void update_idle_source(struct engine *engine) {
   struct candidate *candidate = engine_candidate(engine, SOURCE_IDLE);
   bool was_available = candidate->available;

@@ -38,7 +38,7 @@ bool engine_tick_sampled(const struct engine *engine) {
   return false;
 }
 
-/* Has any core spent this kind of time since boot? */
+/* True if any core has spent time in this column of /proc/stat since boot. */
 static bool is_used(const struct engine *engine, enum procstat_column column) {
   core_set_for_each(core, &engine->stat.cores) {
     if (engine->stat.rows[core].ns[column] > 0)
@@ -48,7 +48,8 @@ static bool is_used(const struct engine *engine, enum procstat_column column) {
 }
 
 /* A kernel that samples interrupts at the tick never adds to the column irq,
- * because the tick cannot interrupt another interrupt. */
+ * because the tick cannot interrupt another interrupt. A column irq above 0
+ * thus shows that the kernel times interrupts. */
 bool engine_softirq_is_idle(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
          !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&

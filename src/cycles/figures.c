@@ -61,8 +61,10 @@ void figures_close(struct figures *figures) {
   free(figures);
 }
 
-/* The windows of a new core have an epoch that no core has, so they begin at
- * its present totals. Returns NULL if out of memory. */
+/* Returns the windows of a core, which are allocated when the core is first
+ * seen. They start with an epoch that no totals use, so the first window
+ * produces no load, and the second begins at the core's current totals. Returns
+ * NULL if out of memory. */
 static struct core_windows *windows_of(struct figures *figures,
                                        const struct core *state) {
   struct core_windows **windows = &figures->windows[state->number];
@@ -122,7 +124,7 @@ static void average_run_queue(struct figures *figures) {
   uint64_t now_ns = engine_time_ns(figures->engine);
   if (!figures->options.run_queue || stat == NULL || stat->running < 0)
     return;
-  /* This thread is one of the running tasks. */
+  /* Leave out this thread, which is one of the running tasks. */
   double waiting = stat->running > 0 ? (double)(stat->running - 1) : 0;
   if (figures->options.count_blocked && stat->blocked > 0)
     waiting += (double)stat->blocked;
@@ -190,7 +192,7 @@ static void columns_interval(struct core_figures *core,
   core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
-  /* Columns that the tick itself samples cannot tell what the tick missed. */
+  /* Columns that the tick itself samples do not show what the tick missed. */
   if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
     core->hidden = NAN;
 }
@@ -221,8 +223,8 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   core->busy = state->online ? engine_load(from, to) : NAN;
   columns_interval(core, from, to);
   counters_interval(core, from, to);
-  /* The interval itself counts as a window, too; if it is short, it is the only
-   * window. An interval without a value has no minimum and maximum. */
+  /* The interval itself also counts as a window; if it is short, it is the only
+   * window. If its load is unknown, so are its minimum and maximum. */
   core->busy_min = fmin(windows->min, core->busy);
   core->busy_max = fmax(windows->max, core->busy);
   if (isnan(core->busy))
@@ -272,7 +274,7 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
-#define FULL 0.9 /* a core with at least this load has no room */
+#define FULL 0.9 /* a core with at least this load is full */
 
 static double cores_without_room(const struct snapshot *snapshot) {
   int known = 0, full = 0;

@@ -15,7 +15,7 @@
 #define FIGURES_CSTATES_MAX 10
 #define FIGURES_NAME_MAX 64
 
-/* A named set of cores that has its own aggregates. */
+/* A named set of cores for which an aggregate is computed. */
 struct figures_group {
   char name[FIGURES_NAME_MAX];
   struct core_set cores;
@@ -67,7 +67,8 @@ struct core_figures {
   enum source source;
   enum proof proof;
   double busy; /* load over the interval, 0 to 1 */
-  /* Extremes of the loads of the sample windows that ended in the interval. */
+  /* The smallest and the largest load of the sample windows that ended in the
+   * interval. */
   double busy_min, busy_max;
   /* Load of the busiest other thread of its physical core. */
   double sibling_busy;
@@ -90,17 +91,17 @@ struct core_figures {
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
 };
 
-/* Statistics over the cores of a set that have the figure; NAN if no core has
- * it. */
+/* Statistics of a figure over the cores of a set where it is known; NAN if it
+ * is known on no core. */
 struct spread_figures {
   double mean, min, max, stddev; /* population standard deviation */
 };
 
-/* The busy shares of a set of cores, each 0 to 1. Cores without a value are
- * counted in cores_without_value and nowhere else. */
+/* The busy shares of a set of cores, each 0 to 1. A core whose load is unknown
+ * is counted only in cores_without_value. */
 struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
-  int cores_len;               /* how many cores have a value */
+  int cores_len;               /* online cores whose load is known */
   int cores_without_value;
   double mean, min, max, stddev; /* of busy; see spread_figures */
   /* Statistics of each kind of time that the tick saw. */
@@ -113,7 +114,8 @@ struct host_figures {
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
   double hidden, unaccounted, steal; /* mean shares of wall time */
-  /* Cores with a load of at least 0.9; NAN if no core has a load. */
+  /* How many cores have a load of at least 0.9; NAN if all loads are
+   * unknown. */
   double cores_without_room;
 };
 
@@ -145,8 +147,8 @@ struct snapshot {
   struct domain_figure *domains;
   struct host_figures host;
   struct self_figures self;
-  bool hypervisor; /* the CPU says that it is virtual, or time was stolen */
-  bool isolates;   /* a core of the machine is isolated, selected or not */
+  bool hypervisor; /* the CPU reports a hypervisor, or time has been stolen */
+  bool isolates;   /* a core of the machine is isolated, even if not selected */
 };
 
 void snapshot_free(struct snapshot *snapshot);

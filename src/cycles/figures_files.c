@@ -23,7 +23,7 @@ static void cstates_interval(const struct figures *figures,
     figure->poll = to->poll;
     figure->entries = to->entries;
     /* The kernel adds the time of a state when the core leaves it, so a long
-     * stay may exceed the interval in which it ends. */
+     * stay can add more than the length of the interval in which it ends. */
     figure->residency =
         comparable && to->time_ns >= from->time_ns
             ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)

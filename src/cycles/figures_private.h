@@ -22,7 +22,8 @@ struct core_windows {
   uint64_t averaged_ns;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  /* The last values from /proc/schedstat; wait_time_ns is 0 before them. */
+  /* The last values from /proc/schedstat; wait_time_ns is 0 before the
+   * first. */
   uint64_t wait_time_ns, wait_ns;
 };
 
@@ -35,7 +36,7 @@ struct figures {
   struct domains *domains; /* NULL if not wanted or unavailable */
   struct schedstat schedstat;
   bool has_schedstat;            /* schedstat was read in this interval */
-  struct softirq_clock *softirq; /* NULL: not wanted, or no memory */
+  struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
 };
 
 static inline double ratio(double part, double whole) {

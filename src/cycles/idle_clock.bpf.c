@@ -8,16 +8,16 @@
  * `now` is CLOCK_MONOTONIC of the initial time namespace. A halt begins when
  * the core enters an idle state, and ends with the first interrupt, because
  * every interrupt ends HLT: the handler and the softirq after it run while the
- * kernel still calls the core idle.
+ * kernel still considers the core idle.
  *
  * Each change is one store of one word, so no lock and no nesting counter are
  * needed. A core changes only its own word. on_interrupt may interrupt on_idle
  * between any two instructions; the kernel skips a program that interrupts
  * itself. So that no time is lost in either order, end_halt takes the time
  * first and then reads the word again. If an interrupt has ended the halt
- * meanwhile, end_halt stores nothing. If an interrupt ends the halt after that
- * read, the store of end_halt replaces the interrupt's store with the earlier
- * end.
+ * between these two steps, end_halt stores nothing. If an interrupt ends the
+ * halt after the second step, end_halt overwrites the interrupt's word with one
+ * that has the earlier end.
  *
  * tests/unit/test_idle_clock_program.c compiles this file for the host and
  * interrupts it at every instruction that touches the word.
@@ -75,14 +75,14 @@ static __always_inline int change_state(__u32 state, __u32 first_halt) {
   return 0;
 }
 
-/* For machines on which state 0 polls: x86, and any machine without an idle
- * driver. */
+/* Used on machines where idle state 0 polls: x86, and any machine without an
+ * idle driver. */
 SEC("raw_tp/cpu_idle")
 int on_idle(struct bpf_raw_tracepoint_args *tracepoint) {
   return change_state((__u32)tracepoint->args[0], 1);
 }
 
-/* For machines on which state 0 halts: arm64 with an idle driver. */
+/* Used on machines where idle state 0 halts: arm64 with an idle driver. */
 SEC("raw_tp/cpu_idle")
 int on_idle_without_poll(struct bpf_raw_tracepoint_args *tracepoint) {
   return change_state((__u32)tracepoint->args[0], 0);
@@ -99,9 +99,9 @@ int on_interrupt(void *tracepoint) {
 }
 
 /* This program is never attached. BPF_PROG_TEST_RUN runs it on a core after the
- * other programs are attached. At this moment the core is awake, so its word is
- * correct from then on, even if the core never halts. The value of one
- * nanosecond marks the word as started. */
+ * other programs are attached. The core is awake while the program runs, so its
+ * word is correct from then on, even if the core never halts. A word of one
+ * nanosecond marks the clock as started. */
 SEC("raw_tp/irq_handler_entry")
 int on_start(void *tracepoint) {
   (void)tracepoint;

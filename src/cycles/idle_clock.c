@@ -13,7 +13,7 @@
 #define WATCH_INTERVAL_NS INT64_C(5000000000)
 
 /* The driver counts a halt at its end, so the first counted halt may have begun
- * before the first reading. The second cannot have. */
+ * before the first reading. The second cannot have begun before it. */
 #define WAKES_TO_BE_SURE 2
 
 #define UNSEEN_SIZE 256
@@ -23,7 +23,7 @@ struct core_clock {
   int64_t word;
   int64_t halted_ns;
   int64_t watch_at_ns; /* when to count again; 0: `wakes` is unknown */
-  uint64_t wakes;      /* count when the word was first seen unmoved */
+  uint64_t wakes;      /* count when the word was first found unchanged */
 };
 
 struct idle_clock {
@@ -33,7 +33,8 @@ struct idle_clock {
   char unseen[UNSEEN_SIZE];
   char *text; /* /proc/interrupts or /proc/softirqs */
   size_t text_size;
-  int64_t softirqs_ns; /* the read for which `text` is /proc/softirqs */
+  int64_t softirqs_ns; /* the time_ns of the read for which `text` is
+                          /proc/softirqs */
   struct core_clock cores[CORES_MAX];
 };
 
@@ -41,8 +42,9 @@ struct idle_clock {
  * Opening
  */
 
-/* State 0 polls on x86. Elsewhere it polls if the idle driver says so. Without
- * an idle driver, the kernel reports nothing but polling as state 0. */
+/* True if idle state 0 polls instead of halting. It polls on x86. Elsewhere, it
+ * polls if the idle driver says so. Without an idle driver, the kernel reports
+ * only polling as state 0. */
 static bool state0_polls(const struct machine *machine,
                          const struct core_set *cores) {
   struct cpuidle cpuidle;
@@ -53,8 +55,9 @@ static bool state0_polls(const struct machine *machine,
   return true;
 }
 
-/* The timer interrupt of the local APIC has its own tracepoint. On arm64, the
- * interrupt of the system timer runs the tracepoint of device interrupts. */
+/* True if the timer interrupt of this machine is known to have a tracepoint.
+ * That of the local APIC has its own. On arm64, the interrupt of the system
+ * timer runs the tracepoint of device interrupts. */
 static bool timer_is_known(const struct machine *machine) {
   static const char *const known[] = {"lapic", "arch_sys_timer"};
   char name[64];
@@ -180,8 +183,8 @@ static bool count_wakes(struct idle_clock *clock, int core, uint64_t *wakes) {
 }
 
 /* Returns -ENOLINK if the core has halted or woken although its word did not
- * move, or the error of a second read. A word may also stay the same because
- * the core halts or works for a long time. */
+ * move, or another -errno if the words cannot be read again. A word may also
+ * stay the same because the core halts or works for a long time. */
 static int check_moved(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
   const int64_t *word = word_of(clock, core);
@@ -199,7 +202,8 @@ static int check_moved(struct idle_clock *clock, int core) {
   state->watch_at_ns = time_ns + WATCH_INTERVAL_NS;
   if (wakes - state->wakes < WAKES_TO_BE_SURE)
     return 0;
-  /* The word may have moved after it was read and before `wakes` was. */
+  /* The word may have moved between the reading of the word and the counting of
+   * `wakes`, so read it again. */
   int status = read_words(clock);
   return status == 0 && *word == state->word ? -ENOLINK : status;
 }

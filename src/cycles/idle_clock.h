@@ -51,8 +51,9 @@ int idle_clock_core(struct idle_clock *clock, int core,
  * occurred. The names are separated by blanks; "" if none are known. */
 const char *idle_clock_unseen(const struct idle_clock *clock);
 
-/* Finds out what a clock must know before it is loaded. Whether state 0 polls
- * is read from the idle driver of the first of `cores` that has one. */
+/* Finds out the properties of the machine that a clock must know before it is
+ * loaded. Whether state 0 polls is read from the idle driver of the first of
+ * `cores` that has one. */
 struct idle_clock_traits idle_clock_traits(const struct machine *machine,
                                            const struct core_set *cores);
 

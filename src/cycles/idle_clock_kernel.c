@@ -138,8 +138,9 @@ static int check_owner(const char *path, struct stat *file,
                        path);
 }
 
-/* Any user can create a directory and a map, but only root can mount a bpffs
- * that belongs to root. */
+/* Checks that only root can have pinned the files in the folder. Any user can
+ * create a directory and a map, but only root can mount a bpffs that belongs to
+ * root. */
 static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
@@ -214,7 +215,8 @@ static int pin_one(int fd, const char *folder, const char *name,
   return status < 0 ? cannot("pin", path, -status, why) : 0;
 }
 
-/* The directory must belong to root, because another owner could replace it. */
+/* Mounts a bpffs at `folder`. The directory must belong to root, because
+ * another owner could replace it. */
 static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
@@ -296,8 +298,9 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
  * Reading
  */
 
-/* True if the programs still run: the pin is still that of the clock's own
- * link. Another clock may have been pinned in its place. */
+/* True if the programs still run. Those of a pinned clock run as long as the
+ * pin belongs to the clock's own link; another clock may have been pinned in
+ * its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
   struct stat pin;

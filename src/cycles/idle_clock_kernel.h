@@ -1,10 +1,9 @@
 /* idle_clock_kernel: loads the programs of the idle clock (idle_clock.bpf.c)
- * into the kernel, pins them, and reads their words. It uses bpf(2) alone: the
- * programs are compiled when percore is built, so running them needs no
- * library.
+ * into the kernel, pins them, and reads their words. The programs are compiled
+ * when percore is built, so loading them needs only bpf(2) and no library.
  *
- * Functions return 0 or -errno. Those with the parameter `why` describe a
- * failure there.
+ * Functions return 0 or -errno. Functions with the parameter `why` write the
+ * reason for a failure to it.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
@@ -16,10 +15,11 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The directory of the pinned clock, where a separate bpffs is mounted. */
+/* The directory in which a clock is pinned. A separate bpffs is mounted
+ * there. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
-/* What a clock must know of the machine before it is loaded. */
+/* Properties of the machine that a clock must know before it is loaded. */
 struct idle_clock_traits {
   bool state0_polls;   /* idle state 0 polls instead of halting */
   bool timer_is_known; /* the interrupt of the timer has a tracepoint */
@@ -38,7 +38,7 @@ void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
 /* Loads and attaches a clock, which runs until it is closed. Attaching
- * interrupts every core some 150 times. -EPERM: this process lacks the
+ * interrupts every core about 150 times. -EPERM: this process lacks the
  * capabilities; -ENOSYS: percore was built without the programs. */
 int idle_clock_kernel_load(struct idle_clock_kernel *clock,
                            struct idle_clock_traits traits,
@@ -52,13 +52,13 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
 int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 
 /* Opens a pinned clock for reading, after checking that only root can have
- * pinned it. Needs no capability (before Linux 5.19, CAP_BPF). `folder` must
- * outlive the clock. Fails with -ENOENT if no clock is pinned there. */
+ * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. `folder`
+ * must outlive the clock. Fails with -ENOENT if no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char why[PROGRAMS_WHY_SIZE]);
 
-/* Appends to `list` the kinds of interrupts for which this kernel has no
- * tracepoint, as interrupts_append does. */
+/* Appends to `list`, as interrupts_append does, the kinds of interrupts for
+ * which this kernel has no tracepoint. */
 void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
                                char *list, size_t list_size);
 

@@ -11,7 +11,7 @@ static const char *next_line(const char *text) {
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;
 }
 
-/* A line is "     NET_RX:       1204     889233". */
+/* Parses the lines of /proc/softirqs, such as " NET_RX: 1204 889233". */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count) {
   bool found = false;
   *count = 0;
@@ -48,8 +48,8 @@ void interrupts_append(char *list, size_t list_size, const char *name,
 
 void interrupts_without_tracepoint(const char *text, char *list,
                                    size_t list_size) {
-  /* Non-maskable interrupts, interrupts of hypervisors, and interrupts posted
-   * for guests. */
+  /* These interrupts have no tracepoint: non-maskable interrupts, interrupts of
+   * hypervisors, and interrupts posted for guests. */
   static const char *const names[] = {"NMI", "HYP", "HRE", "HVS",
                                       "PIN", "NPI", "PIW", "PMN"};
   while ((text = next_line(text)) != NULL) {

@@ -8,16 +8,16 @@
 
 /* Adds up one column of /proc/softirqs, which counts the softirqs of one core.
  * Each possible core has a column, in rising core numbers; the first column is
- * 0. Returns false if there is no such column. */
+ * 0. Returns false if the column does not exist. */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count);
 
-/* Appends a name to a list of names that are separated by blanks. Cuts what
+/* Appends a name to a list of names that are separated by blanks. Cuts off what
  * does not fit. */
 void interrupts_append(char *list, size_t list_size, const char *name,
                        size_t name_length);
 
-/* Appends to a list the interrupts in /proc/interrupts that have occurred and
- * that have no tracepoint, as interrupts_append does. */
+/* `text` is /proc/interrupts. Appends to `list`, as interrupts_append does, the
+ * interrupts that have occurred and for which there is no tracepoint. */
 void interrupts_without_tracepoint(const char *text, char *list,
                                    size_t list_size);
 

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* How many reads to try if they take too long. */
+/* How many times to try a read that takes too long. */
 #define READ_TRIES 5
 
 void kernel_clock_init(struct kernel_clock *clock,

@@ -1,9 +1,9 @@
-/* kernel_clock: what the idle clock and the softirq clock have in common: they
- * read words that programs in the kernel keep for each core.
+/* kernel_clock: code that the idle clock and the softirq clock share, because
+ * both read words that programs in the kernel keep for each core.
  *
- * A word >= 0 is a sum of times. A word < 0 is such a sum less the time at
- * which the present span began. Times are CLOCK_MONOTONIC of the initial time
- * namespace. */
+ * A word >= 0 is a sum of times. A word < 0 is such a sum minus the time at
+ * which the current span, that is, the current halt or interrupt, began. Times
+ * are CLOCK_MONOTONIC of the initial time namespace. */
 #ifndef PERCORE_CYCLES_KERNEL_CLOCK_H
 #define PERCORE_CYCLES_KERNEL_CLOCK_H
 
@@ -20,7 +20,7 @@
 struct kernel_clock {
   const struct machine *machine;
   struct core_set possible;
-  int cores;                 /* how many cores are possible */
+  int cores;                 /* number of possible cores */
   int16_t places[CORES_MAX]; /* index of each possible core in the words */
   int64_t offset_ns;         /* of CLOCK_MONOTONIC in this time namespace */
   int64_t time_ns; /* CLOCK_MONOTONIC of the last read; 0: it failed */
@@ -31,8 +31,8 @@ void kernel_clock_init(struct kernel_clock *clock,
                        const struct core_set *possible);
 
 /* Reads the words of all possible cores, in rising core numbers, and then the
- * time. `read` is a function of struct machine. Returns 0, its error, or
- * -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_NS. */
+ * time. `read` is a function of struct machine. Returns 0, the -errno from
+ * `read`, or -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_NS. */
 int kernel_clock_read(struct kernel_clock *clock,
                       int (*read)(void *context, void *words, int cores),
                       void *words);

@@ -18,8 +18,8 @@
 /* The figures of one core as the percore_load_get functions return them. They
  * are written under the mutex, and any thread reads them with relaxed loads. */
 struct published {
-  _Atomic double load, low;    /* -1: no value */
-  _Atomic double sibling_load; /* of the busiest sibling; -1: no value */
+  _Atomic double load, low;    /* -1: unknown */
+  _Atomic double sibling_load; /* of the busiest sibling; -1: unknown */
   _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* length of the window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC at the end of the window */
@@ -27,7 +27,7 @@ struct published {
   _Atomic int proof;
 };
 
-/* What the getters return for a number that no core has. */
+/* What the getters return for the number of a core that does not exist. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
                                          .sibling_load = -1,
@@ -37,7 +37,7 @@ static const struct published nothing = {.load = -1,
 
 struct load_core {
   struct published published;
-  /* Where the core's next window begins. */
+  /* The totals and the time at which the core's next window begins. */
   struct core_totals start;
   uint64_t start_ns;
 };
@@ -46,7 +46,7 @@ struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
   struct machine *machine; /* closed with the engine; may be NULL */
   struct engine *engine;
-  uint64_t shortest_ns;    /* shortest window; 0: the source decides */
+  uint64_t shortest_ns;    /* shortest window; 0: depends on the source */
   uint64_t due_ns;         /* when the window will be long enough */
   struct load_core *cores; /* indexed by core number */
   int cores_len;
@@ -163,7 +163,8 @@ static int parse_list(struct core_set *set, const char *list) {
   return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
 }
 
-/* Returns 0 or -EINVAL. *cores must outlive *options. */
+/* Translates the caller's options to those of the engine. Returns 0 or -EINVAL.
+ * *cores must outlive *options. */
 static int translate(struct engine_options *options, struct core_set *cores,
                      const struct percore_load_options *given) {
   *options = (struct engine_options){

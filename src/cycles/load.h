@@ -6,8 +6,9 @@
 #include "engine.h"
 #include "percore.h"
 
-/* Takes over the engine, and closes it on failure. No window is shorter than
- * shortest_ns; if that is 0, the source decides. Returns 0 or -errno. */
+/* Takes over the engine, and closes it on failure. A window lasts at least
+ * shortest_ns or, if that is 0, a minimum that depends on the source. Returns 0
+ * or -errno. */
 int load_open(struct percore_load **result, struct engine *engine,
               uint64_t shortest_ns);
 

@@ -7,8 +7,8 @@
 
 /* How often a load enters the averages: every 60/13 s = 4.615 s. It divides a
  * minute evenly, and its fractional part is close to the golden ratio, so jobs
- * that start every few seconds are neither always nor never caught (Klaus Ripke
- * 2011). */
+ * that start every few seconds are neither always nor never sampled (Klaus
+ * Ripke 2011). */
 #define LOADAVG_INTERVAL_NS (UINT64_C(60000000000) / 13)
 
 /* The average is sum / weight. Initialise with zeros. */
@@ -17,7 +17,7 @@ struct loadavg {
   double weight;
 };
 
-/* Starts the average at a value, as if the value had always held. */
+/* Starts the average at `value`, as if the value had never changed before. */
 void loadavg_start(struct loadavg *average, double value);
 
 /* Adds a value that was held for dt_s seconds to an average over period_s
@@ -25,7 +25,7 @@ void loadavg_start(struct loadavg *average, double value);
 void loadavg_update(struct loadavg *average, double value, double dt_s,
                     double period_s);
 
-/* Returns NAN before the first update. */
+/* Returns the average, or NAN before the first update. */
 double loadavg_get(const struct loadavg *average);
 
 /* Estimates the run queue's average over period_s: interpolates over

@@ -142,12 +142,12 @@ static void linux_perf_close(void *context, int fd) {
 }
 
 /* ---------------------------------------------------------------------------
- * Cores that come and go
+ * Cores that come online or go offline
  *
- * The kernel announces this in uevents, such as
+ * The kernel announces such cores in uevents, such as
  * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
  * between two reads of the list of online cores. Its counters have then
- * stopped, although the list is the same.
+ * stopped, although the list has not changed.
  */
 
 /* Makes the kernel drop all messages except those that begin with "onli" or
@@ -333,7 +333,7 @@ void machine_linux_close(struct machine *machine) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-/* For 8192 cores, /proc/timer_list takes 40 MiB. */
+/* For 8192 cores, /proc/timer_list is 40 MiB long. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
 ssize_t machine_read_long(const struct machine *machine, const char *path,
@@ -378,7 +378,7 @@ int machine_read_u64(const struct machine *machine, const char *path,
   return 0;
 }
 
-/* "monotonic  -86400  500000000" */
+/* Parses the line of CLOCK_MONOTONIC, such as "monotonic -86400 500000000". */
 int64_t machine_time_offset_ns(const struct machine *machine) {
   char text[256];
   long long seconds, nanoseconds;

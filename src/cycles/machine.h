@@ -21,7 +21,7 @@ struct machine {
    * cnt_cycles; 0 on other architectures. */
   double system_counter_hz;
 
-  /* Nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
+  /* Returns the nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
   uint64_t (*clock_ns)(void *context, clockid_t clock);
 
   /* Reads a whole file under the sysroot into buffer, NUL-terminated. Only
@@ -31,7 +31,7 @@ struct machine {
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
 
-  /* Is the file on a FUSE file system, such as LXCFS in containers? */
+  /* True if the file is on a FUSE file system, such as LXCFS in containers. */
   bool (*is_fuse)(void *context, const char *path);
 
   /* Calls each() for every entry of a directory under the sysroot except "."
@@ -40,16 +40,17 @@ struct machine {
                         void (*each)(const char *name, void *argument),
                         void *argument);
 
-  /* perf_event_open(2) for all tasks on one core. Returns a descriptor or
+  /* Calls perf_event_open(2) for all tasks on one core. Returns a descriptor or
    * -errno. */
   int (*perf_open)(void *context, struct perf_event_attr *attr, int core,
                    int group);
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
 
-  /* How many more counters perf_open() may open, leaving enough descriptors for
-   * the rest of the process. `wanted` is how many the caller still needs;
-   * `raise_limit` allows raising the limit on open files. */
+  /* Returns how many more counters perf_open() may open while leaving enough
+   * descriptors for the rest of the process. `wanted` is how many the caller
+   * still needs; `raise_limit` allows this function to raise the limit on open
+   * files. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Adds to *changed every core that the kernel reported as added or removed
@@ -57,10 +58,10 @@ struct machine {
    * may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
-  /* The kernel's idle clock; idle_clock_kernel.h has the contracts.
-   * idle_clock_open opens the pinned clock, and is NULL on machines without
-   * such a clock. Only one clock can be open at a time. idle_clock_read reads
-   * an int64_t for each core. */
+  /* The kernel's idle clock; idle_clock_kernel.h documents these functions.
+   * idle_clock_open opens the pinned clock, and is NULL on machines that
+   * support no idle clock. Only one clock can be open at a time.
+   * idle_clock_read reads an int64_t for each core. */
   int (*idle_clock_open)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
                          char why[PROGRAMS_WHY_SIZE]);
@@ -70,8 +71,9 @@ struct machine {
   void (*idle_clock_close)(void *context);
 
   /* The kernel's softirq clock: see softirq_clock_kernel.h. Only one can be
-   * open at a time. softirq_clock_load is NULL on machines without such a
-   * clock. softirq_clock_read reads a struct softirq_words for each core. */
+   * open at a time. softirq_clock_load is NULL on machines that support no
+   * softirq clock. softirq_clock_read reads a struct softirq_words for each
+   * core. */
   int (*softirq_clock_load)(void *context, char why[PROGRAMS_WHY_SIZE]);
   int (*softirq_clock_read)(void *context, void *words, int cores);
   void (*softirq_clock_close)(void *context);
@@ -84,8 +86,8 @@ static inline uint64_t machine_now_ns(const struct machine *machine,
 
 /* Returns this computer, with sysroot prepended to every path ("/" or NULL:
  * none), or NULL if out of memory. Free it with machine_linux_close. Only one
- * thread at a time may use a machine, except for clock_ns and what a proof
- * reads (proof.h). */
+ * thread at a time may use a machine, except for clock_ns and the functions
+ * that a proof calls (proof.h). */
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
@@ -99,8 +101,8 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 bool machine_has_lxcfs(const struct machine *machine);
 
 /* Reads a decimal number from a file; white space around the number is allowed.
- * Returns 0, the -errno of the read, or -EINVAL if the file holds anything
- * else. */
+ * Returns 0, the -errno from reading the file, or -EINVAL if the file contains
+ * anything else. */
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value);
 

@@ -13,10 +13,10 @@
 /* ---------------------------------------------------------------------------
  * Events by name
  *
- * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. A term that has a
- * file in the PMU's folder `format` is a bit field of the attribute. A term
- * that has a file in the folder `events` stands for the list of terms in that
- * file.
+ * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. If a file in the
+ * PMU's folder `format` is named like a term, the term sets a bit field of
+ * perf_event_attr. If a file in the folder `events` is named like it, the term
+ * stands for the list of terms in that file.
  */
 
 struct event_parser {
@@ -36,7 +36,7 @@ fail(struct event_parser *parser, int status, const char *format, ...) {
   return status;
 }
 
-/* Can the name become part of a path without leaving the folder? */
+/* True if the name can be part of a path without leaving the folder. */
 static bool is_plain_name(const char *name) {
   if (*name == '\0' || *name == '.')
     return false;
@@ -69,8 +69,8 @@ static int parse_u64(const char *text, int base, uint64_t *value) {
   return errno == 0 && *end == '\0' ? 0 : -EINVAL;
 }
 
-/* Returns the word of the attribute with this name of `length` bytes, or NULL.
- */
+/* Returns the member of *event whose name is the first `length` bytes of
+ * `name`, or NULL if there is none. */
 static uint64_t *config_word(struct perf_event *event, const char *name,
                              size_t length) {
   static const char *const names[] = {"config", "config1", "config2"};
@@ -81,8 +81,8 @@ static uint64_t *config_word(struct perf_event *event, const char *name,
   return NULL;
 }
 
-/* Distributes the bits of value over those of "config:0-7,32-35", lowest first.
- */
+/* Distributes the bits of `value` over the bits that `format` lists, such as
+ * "config:0-7,32-35", lowest first. */
 static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
   size_t length = strcspn(format, ":");

@@ -47,15 +47,15 @@ struct perf_reading {
 int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned);
-/* A group that is all zeros may be closed, too. */
+/* A group that is all zeros may also be closed. */
 void perf_group_close(struct perf_group *group);
 
-/* Writes what the -errno of perf_group_open means and what to do about it. */
+/* Writes what an -errno from perf_group_open means and what to do about it. */
 void perf_explain(char *text, size_t size, int status);
 
 /* Reads the whole group at once. Returns 0; -ESTALE if the group must be opened
- * again because its core went away; -EBUSY if a pinned group lost its counters;
- * or another -errno. *reading is undefined on error. */
+ * again because its core went offline; -EBUSY if a pinned group lost its
+ * counters; or another -errno. *reading is undefined on error. */
 int perf_group_read(const struct perf_group *group,
                     struct perf_reading *reading);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A read that took longer may have been interrupted, so its rows and its
- * timestamp may not belong together. One more attempt is cheap. */
+/* A read that took longer than this may have been interrupted, so its rows may
+ * be older or newer than its timestamp. One more attempt is cheap. */
 #define BRACKET_GOOD_NS UINT64_C(2000000)
 
 /* ---------------------------------------------------------------------------
@@ -28,7 +28,7 @@ static bool ends_well(const char *text, int column) {
 }
 
 /* Parses " user nice system idle ...". A row with fewer than the four columns
- * that every kernel has was cut off and is not used. */
+ * that every kernel provides was cut off and is not used. */
 static bool parse_columns(struct procstat_row *row, const char *text,
                           uint64_t ns_per_tick) {
   int column = 0;
@@ -68,8 +68,8 @@ int procstat_parse(struct procstat *stat, const char *text,
     stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
   if (stat->rows == NULL)
     return -ENOMEM;
-  /* If the file was cut off, the last number may lack digits, and a wrong
-   * figure is worse than no figure. */
+  /* Ignore a last line without a newline: if the file was cut off, its last
+   * number may lack digits, and a wrong figure is worse than no figure. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "cpu", 3) == 0)

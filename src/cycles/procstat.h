@@ -46,12 +46,13 @@ struct procstat {
 int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick);
 
-/* Reads the file, and once more if the read took over 2 ms. *stat must be
- * all zero at first; its buffers are reused. Returns 0 or -errno. */
+/* Reads /proc/stat, and reads it once more if the read took more than 2 ms.
+ * *stat must be all zero at first; its buffers are reused. Returns 0 or
+ * -errno. */
 int procstat_read(struct procstat *stat, const struct machine *machine);
 void procstat_free(struct procstat *stat);
 
-/* user + nice + system + irq + softirq: the work that the tick saw. */
+/* Returns user + nice + system + irq + softirq: the work that the tick saw. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
 

@@ -1,8 +1,9 @@
 /* programs: BPF programs at tracepoints, and the map in which they keep a value
- * for each core. The idle clock and the softirq clock consist of such programs.
+ * for each core. The idle clock and the softirq clock are made of these
+ * programs.
  *
- * Functions return 0 or -errno. Those with the parameter `why` describe a
- * failure there. */
+ * Functions return 0 or -errno. Functions with the parameter `why` write the
+ * reason for a failure to it. */
 #ifndef PERCORE_CYCLES_PROGRAMS_H
 #define PERCORE_CYCLES_PROGRAMS_H
 
@@ -10,8 +11,8 @@
 
 /* The kinds of interrupts of a core itself that have tracepoints NAME_entry and
  * NAME_exit. They are listed by name: a pattern would also match tracepoints
- * that run for every packet. Interrupts of devices have irq_handler_entry and
- * irq_handler_exit; on processors other than x86, all interrupts do. */
+ * that run for every packet. Interrupts of devices use irq_handler_entry and
+ * irq_handler_exit; on processors other than x86, all interrupts use these. */
 #if defined(__x86_64__)
 #define PROGRAMS_EACH_INTERRUPT(EACH)                                          \
   EACH(local_timer)                                                            \
@@ -56,11 +57,11 @@ int programs_check_rights(const char *alternative, char why[PROGRAMS_WHY_SIZE]);
  * unknown), and returns it as -errno. */
 int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
 
-/* Returns -ENOSYS, for builds without the programs. */
+/* Writes that percore was built without the programs, and returns -ENOSYS. */
 int programs_not_built(char why[PROGRAMS_WHY_SIZE]);
 
-/* Sets *copy to a duplicate of a descriptor, which stays open when a skeleton
- * is destroyed. */
+/* Sets *copy to a duplicate of `fd`, a descriptor of a skeleton, so that the
+ * duplicate stays open when the skeleton is destroyed. */
 int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this

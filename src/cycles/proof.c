@@ -66,7 +66,7 @@ struct probe {
   const struct candidate *candidate;
   const struct perf_group *group; /* NULL when proving idle time */
   const atomic_bool *cancel;
-  double load;   /* as the source read it; explains the verdict */
+  double load;   /* the load that the source measured; explains the verdict */
   double truth;  /* the true load in the last attempt to evade the tick */
   bool was_away; /* the source could not be read, or the core went offline */
   pthread_t thread;
@@ -90,8 +90,8 @@ static bool cancelled(const struct probe *probe) {
   return atomic_load_explicit(probe->cancel, memory_order_relaxed);
 }
 
-/* When a core goes offline, the kernel moves its threads to other cores for
- * good. */
+/* True if the thread still runs on its core. When a core goes offline, the
+ * kernel moves its threads to other cores permanently. */
 static bool is_there(const struct probe *probe) {
   return sched_getcpu() == probe->core;
 }
@@ -141,7 +141,8 @@ static enum proof_half spin_half(struct probe *probe) {
   return half;
 }
 
-/* Reads /proc/stat. Returns 0, or -errno if it has no row for the core. */
+/* Reads /proc/stat. Returns 0 or -errno; -ENOENT if it has no row for the
+ * core. */
 static int read_row(const struct probe *probe, struct procstat *stat) {
   int status = procstat_read(stat, probe->machine);
   if (status == 0 && !core_set_has(&stat->cores, probe->core))
@@ -222,10 +223,10 @@ static void prove_counter(struct probe *probe) {
  * The tick
  */
 
-/* Works between ticks and sleeps across them. Ticks come at multiples of their
- * period on CLOCK_MONOTONIC, unless the kernel shifts them from core to core
- * (skew_tick=1); phase_ns is the shift that this attempt assumes. Returns the
- * share of time in which the thread worked. */
+/* Works between ticks and sleeps when they fire. Ticks fire at multiples of
+ * their period on CLOCK_MONOTONIC, unless the kernel shifts them from core to
+ * core (skew_tick=1); phase_ns is the shift that this attempt assumes. Returns
+ * the share of time in which the thread worked. */
 static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
                           uint64_t phase_ns) {
   uint64_t length_ns = TICKS * tick_ns;

@@ -26,10 +26,10 @@ enum proof_half {
  * Judgement: pure functions
  */
 
-/* Judges the half in which a thread spins: it had cpu_share of the core's time
- * (0 to 1) while the source read `load` (NAN if it could not be read). The half
- * was run only if cpu_share is at least 0.95. It passes if the load is 0.97 to
- * 1.02. */
+/* Judges the half in which a thread spins: it received cpu_share of the core's
+ * time (0 to 1) while the source read `load` (NAN if it could not be read). The
+ * half was run only if cpu_share is at least 0.95. It passes if the load is
+ * 0.97 to 1.02. */
 enum proof_half proof_judge_spin(double load, double cpu_share);
 
 /* Judges the half in which the thread sleeps and the core was idle for idle_ns
@@ -40,27 +40,26 @@ enum proof_half proof_judge_idle(double load, double idle_ns, double wall_ns);
 
 enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
 
-/* Judges a probe that was busy between ticks and slept across them. `truth` is
- * the probe's share of wall time, `columns` is how much of it the busy columns
- * of /proc/stat saw, and `load` is 1 minus the share of the idle columns.
- * Returns PROOF_PENDING if the attempt proves nothing, because the core was not
- * free or the probe did not evade the tick. */
+/* Judges a probe that was busy between ticks and slept when they fired. `truth`
+ * is the probe's share of wall time, `columns` is how much of it the busy
+ * columns of /proc/stat saw, and `load` is 1 minus the share of the idle
+ * columns. Returns PROOF_PENDING if the attempt proves nothing, because the
+ * core was not free or the probe did not evade the tick. */
 enum proof proof_judge_tick(double truth, double columns, double load);
 
 /* ---------------------------------------------------------------------------
  * Probes: each is a thread pinned to one core, which ends after half a second,
  * or up to two seconds if other work keeps the core busy. After *cancel becomes
- * true it ends soon, with PROOF_PENDING. A probe uses the machine at the same
- * time as its caller.
- */
+ * true it ends soon, with PROOF_PENDING. A probe uses the machine concurrently
+ * with its caller. */
 
 enum { PROOF_WHY_MAX = 256 };
 
 struct probe;
 
-/* Starts a probe of a candidate through its open group, both of which must
- * outlive the probe, or of the kernel's idle time if group is NULL. Returns 0
- * or -errno. */
+/* Starts a probe that tests a candidate through its open group or, if group is
+ * NULL, tests the kernel's idle time. `candidate` and `group` must outlive the
+ * probe. Returns 0 or -errno. */
 int probe_start(struct probe **result, const struct machine *machine, int core,
                 const struct candidate *candidate,
                 const struct perf_group *group, const atomic_bool *cancel);

@@ -19,7 +19,7 @@ struct sampler {
   uint64_t worst_late_ns, worst_cost_ns;
   /* CPU time and CLOCK_MONOTONIC at the last snapshot. */
   uint64_t cpu_ns, cpu_since_ns;
-  uint64_t interval_began_ns; /* CLOCK_MONOTONIC of that snapshot's sample */
+  uint64_t interval_began_ns; /* CLOCK_MONOTONIC of the last snapshot */
 };
 
 static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {
@@ -61,7 +61,7 @@ static void sample(struct sampler *sampler) {
   if (due.late_ns > sampler->worst_late_ns)
     sampler->worst_late_ns = due.late_ns;
   /* A failed sample does not change the totals, so the windows that end with it
-   * are empty and have no value. */
+   * are empty and produce no load. */
   engine_sample(sampler->engine, due.late);
   if (due.what & SCHEDULE_SAMPLE)
     figures_sample(sampler->figures);

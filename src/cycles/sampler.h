@@ -1,17 +1,18 @@
 /* sampler: a thread that samples on schedule, whatever its host program does.
  *
  * At each multiple of the interval on CLOCK_REALTIME the thread takes a
- * snapshot of all figures. In between, timed by CLOCK_MONOTONIC, it samples for
- * the minimum, the maximum and the load averages. It blocks all signals, is not
- * pinned, and never waits for its consumer: when the queue is full, the oldest
- * snapshot is dropped.
+ * snapshot of all figures. Between snapshots, it also samples for the minimum,
+ * the maximum and the load averages, at intervals of CLOCK_MONOTONIC. It blocks
+ * all signals, is not pinned, and never waits for its consumer: when the queue
+ * is full, the oldest snapshot is dropped.
  */
 #ifndef PERCORE_SAMPLER_H
 #define PERCORE_SAMPLER_H
 
 #include "figures.h"
 
-/* How many snapshots wait for a late consumer. */
+/* The largest number of snapshots that are kept until the consumer takes
+ * them. */
 #define SAMPLER_QUEUE 16
 
 struct sampler_options {

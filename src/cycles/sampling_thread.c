@@ -74,7 +74,8 @@ bool sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
  * The queue
  */
 
-/* Call with the mutex held. */
+/* Removes the oldest snapshot from the queue and returns it, or returns NULL.
+ * Call this with the mutex held. */
 static void *take_oldest(struct sampling_thread *sampling) {
   if (sampling->queue_len == 0)
     return NULL;

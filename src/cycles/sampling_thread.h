@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts a thread that blocks all signals, so that it never handles those of
- * the host program. Returns 0 or -errno. */
+/* Starts a thread that blocks all signals, so that it never handles the signals
+ * of the host program. Returns 0 or -errno. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 #define SAMPLING_QUEUE_MAX 16
@@ -33,8 +33,8 @@ struct sampling_thread {
   uint64_t dropped;
 };
 
-/* queue_room is how many snapshots wait for a late consumer, at most
- * SAMPLING_QUEUE_MAX. */
+/* queue_room is the largest number of snapshots that are kept until the
+ * consumer takes them, at most SAMPLING_QUEUE_MAX. */
 void sampling_thread_init(struct sampling_thread *sampling, size_t queue_room);
 
 /* The thread must have been stopped or never started, and the queue must be
@@ -45,8 +45,8 @@ void sampling_thread_destroy(struct sampling_thread *sampling);
 int sampling_thread_start(struct sampling_thread *sampling,
                           void *(*run)(void *), void *argument);
 
-/* Wakes the thread, and waits until it has ended. Does nothing if the thread
- * was not started. */
+/* Tells the thread to end, and waits until it has ended. Does nothing if the
+ * thread was not started. */
 void sampling_thread_stop(struct sampling_thread *sampling);
 
 /* Sleeps until a CLOCK_MONOTONIC time. Returns false as soon as the thread must

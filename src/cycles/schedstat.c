@@ -37,7 +37,8 @@ int schedstat_parse(struct schedstat *stat, const char *text) {
     stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
   if (stat->rows == NULL)
     return -ENOMEM;
-  /* If the file was cut off, the last number may lack digits. */
+  /* Ignore a last line without a newline: if the file was cut off, its last
+   * number may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))

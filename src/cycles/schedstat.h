@@ -1,4 +1,4 @@
-/* schedstat: reads /proc/schedstat, which not every kernel has. */
+/* schedstat: reads /proc/schedstat, which not every kernel provides. */
 #ifndef PERCORE_SCHEDSTAT_H
 #define PERCORE_SCHEDSTAT_H
 
@@ -27,7 +27,8 @@ struct schedstat {
  * -ENOMEM. */
 int schedstat_parse(struct schedstat *stat, const char *text);
 
-/* Reads the file. *stat must be all zero at first. Returns 0 or -errno. */
+/* Reads /proc/schedstat. *stat must be all zero at first. Returns 0 or
+ * -errno. */
 int schedstat_read(struct schedstat *stat, const struct machine *machine);
 void schedstat_free(struct schedstat *stat);
 

@@ -7,7 +7,7 @@
 #define COALESCE_NS UINT64_C(1000000)
 
 /* The windows of a snapshot are at least a tenth of an interval, because
- * shorter windows are mostly rounding. */
+ * shorter windows are mostly rounding error. */
 #define LEAST_WINDOW(interval_ns) ((interval_ns) / 10)
 
 static uint64_t last_multiple(const struct schedule *schedule,
@@ -63,9 +63,9 @@ static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
 }
 
 /* Returns true if the clock was set back by more than an interval. It could
- * then take hours to reach the next multiple. After a smaller step, the next
- * multiple is still right, because the snapshot of the multiple before it has
- * already been taken. */
+ * then take hours until the clock reaches next_grid_ns. After a smaller step,
+ * next_grid_ns remains correct, because the snapshot for the multiple before it
+ * has already been taken. */
 static bool stepped_back(const struct schedule *schedule,
                          uint64_t realtime_ns) {
   return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;
@@ -83,11 +83,12 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
   due->what |= SCHEDULE_INTERVAL;
   due->stamp_ns =
       off_ns > schedule->interval_ns / 100 ? realtime_ns : multiple_ns;
-  /* If the snapshot is more than an interval late, either the clock was
-   * stepped, or the deadlines on CLOCK_MONOTONIC are just as late. */
+  /* If the snapshot is more than an interval late, its lateness is ignored:
+   * either the clock was stepped, or the deadlines on CLOCK_MONOTONIC are just
+   * as late. */
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
-  /* A snapshot that is nearly an interval late also serves as the next
+  /* A snapshot that is nearly an interval late also replaces the next
    * snapshot. */
   schedule->next_grid_ns = next_multiple(
       schedule, realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1);

@@ -2,8 +2,8 @@
  *
  * Windows are measured on CLOCK_MONOTONIC, which cannot be set. Snapshots are
  * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
- * fleet agree. If that clock is stepped, the schedule computes the next
- * multiple again.
+ * fleet take them at the same times. If CLOCK_REALTIME is stepped, the schedule
+ * computes the next multiple again.
  */
 #ifndef PERCORE_SCHEDULE_H
 #define PERCORE_SCHEDULE_H
@@ -44,8 +44,7 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 
-/* Returns what is due, and advances each deadline that was due past the present
- * time. */
+/* Returns what is due, and moves each deadline that was due into the future. */
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns);
 

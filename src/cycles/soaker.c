@@ -8,14 +8,14 @@
 #include <stdio.h>
 
 /* If two readings of the clock are further apart than the closest pair by this
- * much and by the closest pair's own distance, something else ran in between.
- */
+ * much and by the closest pair's own distance, other work ran between them. */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
 static uint64_t now_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* SCHED_IDLE yields only to tasks in the same scheduling group. */
+/* Gives the scheduling group of this process the lowest weight, because
+ * SCHED_IDLE yields only to tasks in the same group. */
 static void weaken_group(void) {
   FILE *file = fopen("/proc/self/autogroup", "we");
   if (file == NULL)
@@ -32,7 +32,7 @@ static int occupy(int core) {
   return affinity_pin(core);
 }
 
-/* Returns the difference of the two closest readings of the clock. */
+/* Returns the difference between the two closest readings of the clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = now_ns(), next_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;

@@ -1,6 +1,6 @@
 /* soaker: a lower bound of a core's load that needs no counter. A thread of the
  * lowest scheduling class runs whenever no other work wants the core, and adds
- * up the time that it did not get. */
+ * up the time in which it could not run. */
 #ifndef PERCORE_SOAKER_H
 #define PERCORE_SOAKER_H
 
@@ -15,8 +15,8 @@ struct soak {
 
 /* Moves the calling thread to the core and into SCHED_IDLE, where it remains,
  * and measures until duration_ns have passed or stopped() is true (NULL:
- * never). The core does not halt meanwhile. Returns 0 or -errno; -ENODEV if the
- * core went offline. */
+ * never). The core does not halt while this function measures. Returns 0 or
+ * -errno; -ENODEV if the core went offline. */
 int soak_core(struct soak *soak, int core, uint64_t duration_ns,
               bool (*stopped)(void));
 

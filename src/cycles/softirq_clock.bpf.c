@@ -60,9 +60,10 @@ int on_hard_exit(void *tracepoint) {
  * Softirqs
  */
 
-/* A hard interrupt between the two readings of `hard` makes them differ; the
- * time is then taken again. The verifier needs a limit, and hard interrupts in
- * three tries in a row are practically impossible. */
+/* Returns the time minus `hard`. A hard interrupt between the two readings of
+ * `hard` makes them differ; the time is then taken again. The verifier needs a
+ * limit, and hard interrupts in three tries in a row are practically
+ * impossible. */
 static __always_inline __s64
 time_outside_hard_interrupts(const struct softirq_words *words) {
   __s64 time = 0;
@@ -75,7 +76,8 @@ time_outside_hard_interrupts(const struct softirq_words *words) {
   return time;
 }
 
-/* ksoftirqd can be recognized only by the name of the task. */
+/* Returns the context of a softirq that runs now. ksoftirqd can be recognized
+ * only by the name of the task. */
 static __always_inline enum softirq_context context_of_this_core(void) {
   union {
     char text[16];

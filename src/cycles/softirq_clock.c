@@ -81,7 +81,8 @@ void softirq_clock_close(struct softirq_clock *clock) {
   free(clock);
 }
 
-/* With PREEMPT_RT, a task may run in the middle of a softirq. */
+/* True if the kernel is built with PREEMPT_RT: a task may then run in the
+ * middle of a softirq. */
 static bool preempts_softirqs(const struct machine *machine) {
   uint64_t realtime;
   return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
@@ -141,7 +142,7 @@ static void note_vectors(struct softirq_clock *clock) {
           clock->words[i].softirq[word] != 0;
 }
 
-/* If every read takes too long, the next window covers this window, too. */
+/* If every read takes too long, the next window also covers this window. */
 void softirq_clock_read(struct softirq_clock *clock) {
   struct kernel_clock *kernel = &clock->kernel;
   kernel->time_ns = 0;

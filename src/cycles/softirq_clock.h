@@ -29,8 +29,8 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine);
 void softirq_clock_close(struct softirq_clock *clock);
 
 /* Reads all cores. If the clock is not loaded and a try is due, loads it first.
- * The journal receives one message when the clock cannot be used, and no
- * further message until it can be used again. */
+ * The journal receives one message when the clock cannot be used, and no other
+ * message until it can be used again. */
 void softirq_clock_read(struct softirq_clock *clock);
 
 /* Returns why the clock is not loaded; "" if it is loaded. */

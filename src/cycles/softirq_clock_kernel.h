@@ -6,8 +6,8 @@
 #include "programs.h"
 
 /* Loads and attaches the programs, which run until they are closed. Attaching
- * interrupts every core some 150 times. Returns 0, or -errno with the reason in
- * `why`. */
+ * interrupts every core about 150 times. Returns 0, or -errno with the reason
+ * in `why`. */
 int softirq_clock_kernel_load(struct programs *programs,
                               char why[PROGRAMS_WHY_SIZE]);
 

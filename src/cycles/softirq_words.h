@@ -2,11 +2,11 @@
  * the programs (softirq_clock.bpf.c) and their reader include this file.
  *
  * Like the word of the idle clock, a word >= 0 is a sum of times, and a word <
- * 0 is such a sum less the time at which the present span began. The time of
+ * 0 is such a sum minus the time at which the current span began. The time of
  * `hard` is CLOCK_MONOTONIC of the initial time namespace. The time of
  * `softirq` is that clock without the time in hard interrupts: it stops while
- * `hard` is negative. So a hard interrupt within a softirq counts only as
- * a hard interrupt, and no two words ever count the same nanosecond.
+ * `hard` is negative. So a hard interrupt within a softirq counts only as a
+ * hard interrupt, and no two words ever count the same nanosecond.
  */
 #ifndef PERCORE_SOFTIRQ_WORDS_H
 #define PERCORE_SOFTIRQ_WORDS_H

@@ -24,8 +24,8 @@ static int highest(const struct core_set *set) {
   return last;
 }
 
-/* Without sysfs (in a container that has only /proc), /proc/stat still has a
- * row for every online core. */
+/* Finds the online cores by their rows in /proc/stat, for containers that
+ * provide /proc but not sysfs. */
 static int online_from_procstat(struct topology *topology,
                                 const struct machine *machine) {
   struct procstat stat = {0};
@@ -58,7 +58,7 @@ void topology_read_isolated(struct topology *topology,
   for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
     struct core_set set;
     /* If the kernel supports nohz_full but does not use it, the file contains
-     * "(null)". */
+     * "(null)", which is not a list and is ignored. */
     if (machine_read_core_set(machine, files[i], &set) == 0)
       core_set_union(&topology->isolated, &set);
   }
@@ -74,7 +74,7 @@ bool topology_any_isolated(const struct topology *topology) {
  * Packages, siblings and nodes
  */
 
-/* Returns -1 if unknown. */
+/* Returns the package of a core, or -1 if unknown. */
 static int read_package(const struct machine *machine, int core) {
   char path[128];
   uint64_t package;
@@ -99,8 +99,8 @@ static int read_sibling(const struct machine *machine, int core,
   return next != core && next < cores_len ? next : -1;
 }
 
-/* Follows the ring of siblings once. The bound ends the loop if the siblings
- * form no ring, because sysfs contradicts itself. */
+/* Follows the ring of siblings once. The bound ends the loop if the siblings do
+ * not form a ring because sysfs contradicts itself. */
 double topology_sibling_max(const struct topology *topology, int core,
                             double (*value)(const void *context, int core),
                             const void *context) {
@@ -158,7 +158,7 @@ static bool has_word(const char *line, const char *word) {
 }
 
 /* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures
- * there is no such line and no TSC, and the file does not tell whether the
+ * there is no such line and no TSC, and the file does not show whether the
  * machine is virtual. */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {

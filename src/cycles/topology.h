@@ -24,10 +24,10 @@ struct topology {
   int *sibling;
 };
 
-/* Reads everything. What cannot be read stays unknown. Returns 0, or -errno if
- * the cores cannot be determined at all. */
+/* Reads the whole topology. Anything that cannot be read is unknown. Returns 0,
+ * or -errno if the cores cannot be determined at all. */
 int topology_read(struct topology *topology, const struct machine *machine);
-/* Reads again what hotplug can change. Returns 0 or -errno. */
+/* Reads again everything that hotplug can change. Returns 0 or -errno. */
 int topology_refresh(struct topology *topology, const struct machine *machine);
 /* Reads the isolated cores again, because cgroup partitions can change them at
  * any time. */
@@ -36,8 +36,8 @@ void topology_read_isolated(struct topology *topology,
 /* True if an online core is isolated. */
 bool topology_any_isolated(const struct topology *topology);
 /* Returns the largest value() of the other hardware threads of the core's
- * physical core; NAN if no such thread has a value. value() returns NAN for a
- * core without a value. */
+ * physical core. value() returns NAN for a core whose value is unknown; the
+ * result is NAN if all values are unknown. */
 double topology_sibling_max(const struct topology *topology, int core,
                             double (*value)(const void *context, int core),
                             const void *context);

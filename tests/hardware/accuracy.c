@@ -1,6 +1,6 @@
 /* Compares loads from this machine's counters with known duty cycles, and
- * prints a table for the record. On a machine without counters it prints one
- * line that says so. */
+ * prints a table of the results. On a machine without counters, prints one line
+ * that says so. */
 #include "testbed/duty_cycles.h"
 #include "testbed/report.h"
 #include "testbed/watch.h"
@@ -41,7 +41,8 @@ static int cores_for_us(void) {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* The last allowed core is the least likely to be disturbed. */
+/* Returns the highest core that this process may use, because other work is
+ * least likely to disturb it. */
 static int last_core(void) {
   cpu_set_t set;
   int core = 0;
@@ -52,7 +53,8 @@ static int last_core(void) {
   return core;
 }
 
-/* Returns whether the source is used for the core. */
+/* Measures the core with one source and denominator. Returns false if the core
+ * cannot use that source. */
 static bool measure(size_t way, int core) {
   struct watch watch;
   int status = watch_open(&watch, (struct engine_options){
@@ -87,7 +89,7 @@ int main(void) {
     printf("1..%d\n", results());
     return 77;
   }
-  /* Otherwise the kernel may delay timers of this thread by 50 us. */
+  /* By default, the kernel may delay the timers of this thread by 50 us. */
   prctl(PR_SET_TIMERSLACK, 1);
   for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
     any |= measure(way, last_core());

@@ -1,4 +1,4 @@
-# Skipped, with a message, on a machine without hardware counters.
+# This test skips itself, with a message, on a machine without hardware counters.
 check_PROGRAMS += tests/hardware/accuracy
 tests_hardware_accuracy_SOURCES = \
 	tests/hardware/accuracy.c \

@@ -40,7 +40,7 @@ uint64_t tick_ns(void) {
 }
 
 /* With high-resolution timers, the tick of a core is an hrtimer. Without them,
- * or while the tick is stopped, the kernel remembers the time of the last tick.
+ * or while the tick is stopped, the kernel records the time of the last tick.
  * The ticks of all cores coincide unless skew_tick is set. */
 uint64_t find_tick(int core) {
   FILE *file = fopen("/proc/timer_list", "r");
@@ -94,8 +94,9 @@ static uint64_t next_round(const struct burner *burner, uint64_t now) {
   return now - (now + period - origin) % period + period;
 }
 
-/* When a core goes offline, its threads move to other cores and stay there. The
- * burner sleeps until it can return to its core. */
+/* True if the burner runs on its own core, to which it returns if possible.
+ * When a core goes offline, its threads move to other cores and stay there; the
+ * burner then sleeps until it can return. */
 static bool is_at_home(const struct burner *burner) {
   return sched_getcpu() == burner->core || run_on(burner->core);
 }

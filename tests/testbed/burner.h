@@ -1,9 +1,10 @@
 /* burner: a thread that keeps one core busy for a known share of the time, and
- * records its busy time for comparison with loads.
+ * records its busy time for comparison with loads. It runs in rounds: in each
+ * period, it is busy for a while and then sleeps.
  *
  * The record does not include the kernel's work for the burner: wake-ups, ticks
  * and system calls. A burner with the same number of empty rounds shows how
- * much that is.
+ * much load this work is.
  */
 #ifndef TESTBED_BURNER_H
 #define TESTBED_BURNER_H
@@ -35,7 +36,7 @@ struct burner {
   bool stop;
   uint64_t busy_ns;  /* of completed rounds */
   uint64_t since_ns; /* start of the current round; 0 between rounds */
-  uint64_t late_ns;  /* sum of the delays of rounds */
+  uint64_t late_ns;  /* sum of the delays with which rounds began */
 };
 
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
@@ -53,9 +54,9 @@ void burner_start(struct burner *burner, int core,
 void burner_stop(struct burner *burner);
 /* Returns the busy time so far, including the current round. */
 uint64_t burner_busy_ns(struct burner *burner);
-/* Returns the sum of the delays of rounds so far. Whether the core was idle
- * during a delay is unknown. Delays are long in a guest that runs in real time
- * on a busy host. */
+/* Returns the sum of the delays with which rounds have begun so far. It is
+ * unknown whether the core was idle during a delay. Delays are long in a guest
+ * that runs in real time on a busy host. */
 uint64_t burner_late_ns(struct burner *burner);
 /* Waits until a round ends, but at most for a second. */
 void burner_wait_for_rest(struct burner *burner);

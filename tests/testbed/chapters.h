@@ -8,7 +8,7 @@ void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
-/* With one core, so that INSTRUCTIONS is the clock of that core alone. Without
+/* With one core, because all cores would share the clock INSTRUCTIONS. Without
  * a cpuidle driver, interrupts are on in the only idle state; in the idle
  * states of idle.dts they are off. */
 void chapter_clock(void);

@@ -23,14 +23,15 @@
 #define MISSED_PER_HALT_S 8e-6
 #define INSTRUCTIONS_PER_S 125e6
 #define COST_PER_HALT 900
-/* Beyond what the kernel needs to call programs that do nothing. */
+/* In addition to the cost at which the kernel calls programs that do
+ * nothing. */
 #define OWN_COST_PER_HALT 400
 #define COST_PER_SOFTIRQ 1100
-/* At least this share of the softirq time that the log shows must be in the
- * softirq clock, too. */
+/* The softirq clock must show at least this share of the softirq time in the
+ * log. */
 #define SOFTIRQ_PART 0.9
-/* Loads may differ this much, because the two engines are sampled one after the
- * other. */
+/* Loads may differ by this much, because the two engines are sampled one after
+ * the other. */
 #define TOLERANCE 0.002
 #define SOAK_NS (1000 * MS)
 #define SOAK_TOLERANCE 0.005
@@ -48,7 +49,8 @@ static void *soak(void *context) {
   return NULL;
 }
 
-/* Returns the share of time that a thread of the lowest class does not get. */
+/* Returns the share of time in which a thread of the lowest scheduling class
+ * could not run. */
 static double soak_share(void) {
   struct soak soaked;
   pthread_t thread;
@@ -58,8 +60,9 @@ static double soak_share(void) {
   return (double)soaked.lost_ns / (double)soaked.total_ns;
 }
 
-/* Samples, waits, and samples again. If clock is NULL, no idle clock is loaded;
- * if timer is NULL, there are no softirqs of known length. */
+/* Samples, waits, samples again, and returns the loads between the samples. If
+ * clock is NULL, no idle clock is loaded; if timer is NULL, there are no
+ * softirqs of known length. */
 static struct loads measure(struct watch *truth, struct watch *clock,
                             const struct softirq_timer_bpf *timer) {
   struct softirq_log from = {0}, to = {0};
@@ -84,7 +87,7 @@ static struct loads measure(struct watch *truth, struct watch *clock,
   };
 }
 
-/* `base` is what the soaker misses on an idle core. */
+/* `base` is the load that the soaker measures on an idle core. */
 static void judge(const char *name, struct loads loads, double halts_per_s,
                   double base) {
   note("%s: log %.2f soaker %.2f (base %.2f) clock %.2f truth %.2f, %.0f a "
@@ -112,8 +115,8 @@ static const struct {
                 {"softirq 10/100 us", 100 * US, 10 * US}};
 #define SOFTIRQS (sizeof(softirqs) / sizeof(softirqs[0]))
 
-/* Runs a program that does nothing wherever the idle clock runs one for a halt
- * that a timer ends. */
+/* Attaches a program that does nothing to each tracepoint at which the idle
+ * clock runs a program when a core halts and a timer wakes it. */
 static void attach_nothing(struct programs *programs,
                            const struct softirq_timer_bpf *timer) {
   static const char *const tracepoints[] = {"cpu_idle", "irq_handler_entry",
@@ -126,8 +129,8 @@ static void attach_nothing(struct programs *programs,
 }
 
 /* Measures while a timer causes softirqs. If clock is NULL, no idle clock is
- * loaded; `calls`: programs that do nothing run in its place. Without the
- * timer, all loads are 0. */
+ * loaded; if `calls` is then true, programs that do nothing run in its place.
+ * If the timer cannot be used, all loads are 0. */
 static struct loads measure_softirq(size_t i, struct watch *truth,
                                     struct watch *clock, bool calls) {
   struct loads loads = {0};
@@ -165,9 +168,9 @@ static void judge_cost(const char *name, const char *clock, double most,
          clock, most);
 }
 
-/* The softirqs of the idle core must be those of the log, plus the kernel's
- * work around the timer. Hard interrupts and softirqs together must not exceed
- * the true load. */
+/* On the idle core, the softirq clock must show the softirqs in the log and, in
+ * addition, the kernel's work around the timer. Hard interrupts and softirqs
+ * together must not exceed the true load. */
 static void judge_softirq_clock(struct watch *truth, size_t i,
                                 struct loads without) {
   const char *name = softirqs[i].name;

@@ -12,10 +12,10 @@ bool core_can_leave(int core);
  * remaining tests would be meaningless. */
 void core_set_online(int core, bool online);
 
-/* Returns how many interrupts a core has taken since boot. */
+/* Returns how many interrupts a core has handled since boot. */
 uint64_t core_interrupts(int core);
 
-/* Writes text to a file. Returns false, after a note, if that fails. */
+/* Writes text to a file. If that fails, prints a note and returns false. */
 bool write_text(const char *path, const char *text);
 
 #endif

@@ -10,7 +10,8 @@
 #define POINTS_MAX 1.5
 #define REST_MAX 0.3
 
-/* Each share runs twice: drifting relative to the tick, and locked to it. */
+/* Each busy share is tested twice: with rounds that drift relative to the tick,
+ * and with rounds locked to it. */
 static const struct pattern patterns[] = {
     {"10 %", 61 * MS / 10, 61 * MS, false, 0, false},
     {"25 %", 61 * MS / 4, 61 * MS, false, 0, false},
@@ -46,7 +47,7 @@ static void judge_load(const struct pattern *pattern,
   bool allow = terms->slow && pattern->each_tick;
   double least = -POINTS_MAX;
   double most = POINTS_MAX + (allow ? fmax(empty, 0) : 0);
-  if (!terms->exact) { /* other tasks run, too */
+  if (!terms->exact) { /* other tasks also run */
     least -= 100 * window->edges;
     most += 100 * window->late;
   }

@@ -1,7 +1,7 @@
 /* duty_cycles: compares loads of one core with burners of known shares.
  *
  * A burner's record does not include the kernel's work to wake the burner and
- * put it to sleep, which is load, too. The same number of rounds without work
+ * put it to sleep, which is also load. The same number of rounds without work
  * shows this cost for every figure; it is printed as `empty`.
  */
 #ifndef TESTBED_DUTY_CYCLES_H

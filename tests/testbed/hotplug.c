@@ -1,4 +1,4 @@
-/* Tests cores that go offline and come back while an engine samples. */
+/* Tests cores that go offline and come back online while an engine samples. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -19,8 +19,8 @@ static const struct pattern patterns[] = {
     {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
-/* How loads are measured: by an event if the guest has a PMU (time is then
- * virtual), otherwise by any source. A load of the source idle has the
+/* How loads are measured: with an event if the guest has a PMU (time is then
+ * virtual), otherwise with any source. A load of the source idle has the
  * resolution of two columns truncated to 10 ms. */
 struct means {
   struct engine_options options;
@@ -29,8 +29,8 @@ struct means {
   bool exact;
 };
 
-/* Returns the uncertainty. In virtual time, a guest is never halted during a
- * sample. */
+/* Returns the uncertainty of the true load. In virtual time, a guest is never
+ * halted during a sample, so the lengths of the samples do not add to it. */
 static double not_known(const struct means *means,
                         const struct window *window) {
   return window->late - (means->exact ? window->edges : 0);
@@ -72,8 +72,8 @@ static uint64_t errors_of_halts(const struct watch *watch,
              : 0;
 }
 
-/* Takes a window, and takes it again while it has no value because of such an
- * error. */
+/* Takes a window. Takes it again while its load is unknown because the guest
+ * was halted. */
 static struct window take_window(struct watch *watch, const struct means *means,
                                  int core, struct burner *burner,
                                  uint64_t *halted) {
@@ -93,14 +93,14 @@ static struct window take_window(struct watch *watch, const struct means *means,
 }
 
 struct cycles {
-  int valueless; /* no value two samples after the core came back */
+  int valueless; /* load unknown two samples after the core's return */
   int wrong, spanning;
-  uint64_t halted; /* errors caused by halts */
+  uint64_t halted; /* errors caused by halts of the guest */
   double worst, latest, widest;
 };
 
-/* Takes the core offline and brings it back. With `look`, takes a sample in
- * between. */
+/* Takes the core offline and brings it back online. With `look`, takes a sample
+ * while the core is offline. */
 static void cycle(struct watch *watch, const struct means *means, bool look,
                   const struct pattern *pattern, struct cycles *cycles) {
   struct burner burner;
@@ -114,7 +114,7 @@ static void cycle(struct watch *watch, const struct means *means, bool look,
     cycles->spanning += !isnan(engine_load(&before, &away));
   }
   core_set_online(CORE, true);
-  sleep_ns(20 * MS); /* the burner moves back */
+  sleep_ns(20 * MS); /* the burner returns to its core */
   cycles->halted += errors_of_halts(watch, means, errors);
   struct window window =
       take_window(watch, means, CORE, &burner, &cycles->halted);

@@ -1,5 +1,6 @@
 """Checks percore load --compare in a guest that has /proc/schedstat, the msr
-module, and a hog on its core. Each line of the console is a document."""
+module, and a hog (a load that sleeps while each tick fires) on its core. Each document
+is one line of the console."""
 
 import json
 import os
@@ -46,7 +47,8 @@ def the_tick_is_blind():
 
 
 def msr():
-    """In a guest whose msr PMU lacks MPERF, the method mperf reports that"""
+    """In a guest whose msr PMU lacks MPERF, the method mperf is reported as
+    unavailable"""
     check(load("mperf") is None, load("mperf"))
     check(any(m["name"] == "mperf" and m.get("unavailable")
               for m in last()["methods"]), "the method does not report it")

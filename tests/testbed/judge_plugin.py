@@ -1,5 +1,5 @@
-"""Checks what the plugin dispatched in a guest while cores went offline and came back.
-A burner kept core 1 busy for 60 % of the time for which the core was online."""
+"""Checks what the plugin dispatched in a guest while cores went offline and came back
+online. A burner kept core 1 busy for 60 % of the time for which the core was online."""
 
 import collections
 import math
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../integration"))
 from harness import Results, Skip, check, say  # noqa: E402
 
 VALUE = re.compile(r"PUTVAL guest/(\S+) interval=\S+ ([0-9.]+):(\S+)")
-TOLERANCE = 10  # points: wake-ups are expensive in a guest in real time
+TOLERANCE = 10  # points: wake-ups are expensive in a guest that runs in real time
 
 values = collections.defaultdict(list)  # identifier: (time, value)...
 # Keyed by second: percent of the second in which the burner was busy, percent by which
@@ -69,7 +69,7 @@ def busy():
 
 
 def values_stop():
-    """While a core is offline it has no values"""
+    """While a core is offline, no values of it are dispatched"""
     for name, seen in values.items():
         if name.startswith("percore-1/"):
             for gone, back in away():
@@ -85,9 +85,9 @@ def need_time():
 
 
 def whole_seconds():
-    """(time, load, truth, uncertainty) of the seconds in which core 1 was
-    always online. Both the burner's second and the plugin's interval may end
-    late; the difference adds to the uncertainty."""
+    """Yields (time, load, truth, uncertainty) for each second in which core 1 was
+    always online. Both the burner's second and the plugin's interval may end late; the
+    difference adds to the uncertainty."""
     changes = [time for time, text in marks
                if text.split()[0] in ("gone", "back", "up", "flips", "stat")]
     flips_begin, flips_end = at("flips begin"), at("flips end")
@@ -118,7 +118,8 @@ def is_right(load, truth, late):
 
 
 def values_come_back():
-    """A core that comes back online has a correct value within three intervals"""
+    """A correct load is dispatched within three intervals after a core comes back
+    online"""
     need_time()
     unknown = []
     for up in [time for time, text in marks if text.startswith("up")]:
@@ -152,8 +153,8 @@ def no_spike():
 
 
 def flips():
-    """A core that went offline and came back within every interval has values
-    again at the second whole interval afterwards"""
+    """If a core went offline and came back online in every interval, its load is
+    dispatched again within two whole intervals afterwards"""
     intervals = intervals_after(at("flips end"), 2)
     check({time for time, _ in busy()} & set(intervals), f"none at {intervals}")
 
@@ -171,13 +172,14 @@ def all_finite():
 
 
 def others_go_on():
-    """The other cores meanwhile have values at every interval"""
+    """While core 1 goes offline and comes back online, the load of core 0 is dispatched
+    at every interval"""
     times = [time for time, _ in numbers("percore-0/percent-busy")
              if time < at("stat lost") or time > at("stat found") + 2]
     late = lateness()
     gaps = [(a, b) for a, b in zip(times, times[1:])
             if b - a > 1.5 + late.get(b, 0) and not a <= at("stat found") <= b]
-    # If percore is more than an interval late, only the last interval has a value.
+    # If percore is more than an interval late, only the last interval is dispatched.
     halts = [(a, b) for a, b in gaps
              if b % 1 > 0 and not any(a < each < b for each in late)]
     check(gaps == halts, f"{gaps}")

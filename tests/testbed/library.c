@@ -1,5 +1,5 @@
 /* Tests the library's loads (percore.h) in a guest while a core goes offline
- * and comes back. */
+ * and comes back online. */
 #include "percore.h"
 
 #include "burner.h"

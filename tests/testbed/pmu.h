@@ -15,7 +15,7 @@ const char *core_pmu_event(const char *event);
  * error. */
 int competitor_open(int core, uint64_t config, bool pinned);
 void competitors_close(const int *fds, int fds_len);
-/* Returns false if the event is pinned and has no counter. */
+/* Returns false if the event is pinned and received no counter. */
 bool competitor_counts(int fd);
 
 #endif

@@ -25,7 +25,8 @@ static void successor_is_right(struct watch *watch, const char *event) {
          "idle instead of %s is within 3 points", event);
 }
 
-/* Checks that the journal has a line with all of `words`. */
+/* Checks that an engine with this event reports a line that contains all of
+ * `words`. */
 static void refuse(const char *event, double base_frequency_hz,
                    const char *sentence, const char *const words[]) {
   struct watch watch;

@@ -26,7 +26,8 @@ static struct engine_options by_event(void) {
   };
 }
 
-/* Takes every counter of the core with pinned events. Returns how many. */
+/* Occupies every counter of the core with pinned events. Returns their
+ * number. */
 static int take_all(int fds[COMPETITORS_MAX]) {
   int len = 0;
   while (len < COMPETITORS_MAX) {
@@ -52,8 +53,8 @@ static void window_of(struct watch *watch, struct burner *burner,
        source_name(watch_core(watch, CORE)->source));
 }
 
-/* The engine starts while other events hold all counters. Some counters are
- * released later. */
+/* Tests an engine that starts while other events hold all counters. Some
+ * counters are released later. */
 static void share(void) {
   int fds[COMPETITORS_MAX], flexible[COMPETITORS_MAX];
   struct watch watch;
@@ -94,7 +95,7 @@ static void share(void) {
   result(fabs(window.load - window.truth) <= 0.10,
          "a load that is scaled up four times is within 10 points");
 
-  /* Now three counters serve four events. */
+  /* Now four events share three counters. */
   competitors_close(&fds[taken - 2], 2);
   taken -= 2;
   engine_sample(watch.engine, false);
@@ -115,8 +116,8 @@ static void share(void) {
   watch_close(&watch);
 }
 
-/* Events of other users that are not pinned do not take a counter from a pinned
- * event. */
+/* Tests that events of other users do not take the counter of a pinned event if
+ * they are not pinned themselves. */
 static void hold(void) {
   int flexible[COMPETITORS_MAX];
   struct watch watch;

@@ -19,8 +19,8 @@ static double suspended_s(void) {
          (double)(boot.tv_nsec - monotonic.tv_nsec) / 1e9;
 }
 
-/* The alarm must come after the guest has fallen asleep, even on a slow host.
- */
+/* The alarm must fire after the guest has been suspended, even on a slow
+ * host. */
 static bool fall_asleep(void) {
   return write_text("/sys/class/rtc/rtc0/wakealarm", "0") &&
          write_text("/sys/class/rtc/rtc0/wakealarm", "+7") &&

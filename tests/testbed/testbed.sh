@@ -9,7 +9,7 @@
 #
 # The guest's kernel and busybox are Debian's. They are cached in
 # ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/testbed; remove that
-# directory to get newer ones.
+# directory to fetch newer versions.
 #
 # Prints `ok - sentence`, `not ok - sentence`, `ok - sentence # SKIP reason` and a
 # plan. Exit status: 0, 1 if anything failed, 77 if everything was skipped.
@@ -196,8 +196,8 @@ run_qemu() { # seconds, kernel command line, more for QEMU...
     "$@"
 }
 
-# Runs one boot and reads the results from its console. Each result gets the boot's
-# name as a prefix, because two boots may run the same tests.
+# Runs one boot and reads the results from its console. The boot's name is added to each
+# result as a prefix, because two boots may run the same tests.
 boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   local name=$1 limit=$2 chapters=$3 line=$4 begun=$SECONDS status=0
   shift 4

@@ -16,14 +16,14 @@
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define COUNT 1100 /* enough for a 99 % percentile of those that are used */
+#define COUNT 1100 /* enough datapoints for a 99 % percentile */
 #define POLLS_MAX 100
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
 /* With interrupts on, it takes either 4.9 or 5.2 us from the interrupt to its
  * tracepoint. How often it takes 5.2 us depends on the method. */
 #define WAYS_US 0.5
-/* perf reads the clock later than a BPF program does, here by some 600
+/* perf reads the clock later than a BPF program does, here by about 600
  * instructions of 8 ns. */
 #define PERF_US 6
 #define WAY_IN_US 20 /* more than it takes to enter an idle state */
@@ -33,7 +33,7 @@ static const struct run {
   const char *name;
   enum wake_method method;
   enum wake_source source;
-  double later_us; /* the median may be this much later than the first run's */
+  double later_us; /* the median may exceed the first run's by this much */
 } runs[] = {
     {"BPF timer", WAKE_BPF_TIMER, WAKE_BPF, 0},
     {"thread", WAKE_THREAD, WAKE_BPF, 0},
@@ -41,8 +41,8 @@ static const struct run {
 };
 #define RUNS (sizeof(runs) / sizeof(runs[0]))
 
-/* In the idle states of this guest, interrupts are off with a cpuidle driver
- * and on without it. */
+/* Checks the number of idle states, and that interrupts were off in all of them
+ * if there is a cpuidle driver, and otherwise on. */
 static void judge_counts(const char *name, struct wake_collect *collect,
                          bool has_cpuidle) {
   const struct wake_points *points = wake_collect_points(collect);
@@ -132,7 +132,8 @@ void chapter_wake_on(void) { measure_all(false); }
  * A core that other threads keep busy
  */
 
-/* While one emulated core never halts, the cores run in turns of 0.1 s. */
+/* While one emulated core never halts, QEMU switches between the cores only
+ * every 0.1 s, so that ending a measurement takes long. */
 #define ENDED_S 10
 
 static atomic_bool hog_stops;

@@ -89,8 +89,8 @@ struct core_totals watch_total(struct watch *watch, int core) {
 
 /* One end of a window. The burner's record is read before and after the sample,
  * and the mean of both is used. Exactly when the sample read the counter is
- * unknown; `width` is the time between the two, which is long if the guest was
- * halted during the sample. */
+ * unknown. width_ns is the time between the two reads of the record, which is
+ * long if the guest was halted during the sample. */
 struct edge {
   struct core_totals total;
   double time_ns, width_ns, busy_ns, late_ns;

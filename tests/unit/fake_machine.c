@@ -23,7 +23,7 @@ struct fake_file {
 struct fake_descriptor {
   bool open;
   bool pinned;
-  bool stale; /* its core went offline, or the machine slept */
+  bool stale; /* its core went offline, or the machine was suspended */
   int core;
   int leader; /* its own number if it is the leader */
   uint64_t read_format;
@@ -252,7 +252,7 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
 
 static const char *const cstate_name[] = {"POLL", "C1", "C6"};
 
-/* Serves cpuN/cpuidle/stateM/{name,usage,time}; all halted time is in the last
+/* Reads cpuN/cpuidle/stateM/{name,usage,time}. All halted time is in the last
  * state. */
 static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
                             char *buffer, size_t size) {
@@ -463,7 +463,7 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
     if (!member->open || member->leader != fd)
       continue;
     if (leader->stale && i != (size_t)fd)
-      continue; /* the group is dissolved: the leader is alone */
+      continue; /* the group is dissolved: only the leader is read */
     words[3 + values++] =
         fake->counters[member->counter].start + (uint64_t)member->value;
   }

@@ -38,13 +38,13 @@ struct fake_core {
    * and, unless steal_apart, also in idle. */
   double woken;
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
-  double guest;     /* the part of `seen` in guests of this host */
-  double running;   /* share of time in which perf groups have their counters */
+  double guest;     /* the part of `seen` spent in guests of this host */
+  double running;   /* share of time in which perf groups hold their counters */
   bool pinned_lost; /* reads of pinned groups return end of file */
-  int read_error;   /* errno of every perf_read, 0: none */
+  int read_error;   /* errno with which perf_read fails; 0: none */
   bool frozen;      /* perf groups can be read but do not count */
   double irq;       /* share in the column irq, not included in `seen` */
-  double softirq;   /* the same for softirq */
+  double softirq;   /* share in the column softirq, not in `seen` */
   bool clock_ran;   /* the idle clock has run on this core */
   int64_t clock_word;
   double column_ns[10];
@@ -63,7 +63,7 @@ struct fake_counter {
   enum fake_per per;
   double hz;
   uint64_t start; /* value when opened: near 2^64 to make it wrap */
-  int open_error; /* errno of opening the event; 0: it opens */
+  int open_error; /* errno with which opening fails; 0: it succeeds */
   int opens;      /* how often the event was opened */
 };
 
@@ -71,10 +71,10 @@ struct fake_counter {
 struct fake_idle_clock {
   bool open;
   bool pinned;      /* root has pinned the clock; otherwise it can be loaded */
-  int load_error;   /* errno of loading the clock; 0: it loads */
-  int loads, reads; /* how many there were */
+  int load_error;   /* errno with which loading fails; 0: it succeeds */
+  int loads, reads; /* how often it was loaded and read */
   bool detached;    /* the words no longer change */
-  int read_error;   /* errno of every read; 0: none */
+  int read_error;   /* errno with which every read fails; 0: none */
   uint64_t read_ns; /* how long a read takes */
 };
 
@@ -89,7 +89,7 @@ struct fake_machine {
   int64_t realtime_offset_ns; /* REALTIME - MONOTONIC */
   uint64_t clock_step_ns;     /* time that passes in each call of clock_ns() */
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
-  int stat_slow_reads;        /* how many reads take this long; -1: all */
+  int stat_slow_reads;        /* how many reads take stat_read_ns; -1: all */
   int stat_reads;             /* how often /proc/stat was read */
   uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
@@ -97,13 +97,13 @@ struct fake_machine {
   struct fake_core *cores;
   bool procstat; /* make /proc/stat from the cores' columns */
   bool lxcfs;    /* LXCFS provides /proc/stat and the list of cores */
-  /* Idle columns exclude steal. Set idle_stealtime in the BTF, too. */
+  /* Idle columns exclude steal. Also set idle_stealtime in the BTF. */
   bool steal_apart;
   struct core_set stat_hidden; /* cores without a row, online or not */
   int procs_running, procs_blocked;
   int cpuidle_states; /* 0: no cpuidle folder. State 0 is POLL */
 
-  /* Changed_cores() reports calls of fake_machine_online. */
+  /* If true, changed_cores() reports calls of fake_machine_online. */
   bool hotplug_events;
   bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
   struct core_set changed; /* not yet reported by changed_cores() */
@@ -118,7 +118,7 @@ struct fake_machine {
   /* Limits on open files (0: none), and the number of files that the rest of
    * the process has open. */
   long limit, hard_limit, others;
-  /* As passed to the last successful perf_open. */
+  /* The attributes that were passed to the last successful perf_open. */
   struct perf_event_attr last_attr;
 
   struct fake_file *files;
@@ -131,11 +131,11 @@ struct fake_machine {
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
-/* Rewrites the sysfs files of such a server for all cores. */
+/* Rewrites the sysfs files for all cores, as fake_machine_new wrote them. */
 void fake_machine_plain_server(struct fake_machine *fake);
 
 /* Set files by absolute path, replacing old files. Reading a failing file
- * returns -error. A directory exists while it contains something. */
+ * returns -error. A directory exists while it contains a file. */
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text);
 void fake_machine_filef(struct fake_machine *fake, const char *text,
@@ -155,13 +155,13 @@ struct fake_counter *fake_machine_counter(struct fake_machine *fake,
 struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
                                                uint32_t type, uint64_t config,
                                                int core);
-/* Adds the msr PMU with tsc and, if wanted, aperf and mperf. */
+/* Adds the msr PMU with tsc and, if `mperf` is true, aperf and mperf. */
 void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
 /* Adds PERF_COUNT_HW_REF_CPU_CYCLES, which counts at hz while a core is not
  * halted. */
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
-/* Adds the BTF of a kernel whose structures have these members, separated by
- * blanks. */
+/* Adds the BTF of a kernel. `members` lists the members of its structures,
+ * separated by blanks. */
 void fake_machine_btf(struct fake_machine *fake, const char *members);
 /* Add an idle clock that can be loaded, or one that root has pinned and
  * started. */
@@ -170,7 +170,7 @@ void fake_machine_pin_clock(struct fake_machine *fake);
 /* Sets the flag "hypervisor" in /proc/cpuinfo. */
 void fake_machine_hypervisor(struct fake_machine *fake);
 
-/* Advances time. */
+/* Lets `ns` nanoseconds pass. */
 void fake_machine_run(struct fake_machine *fake, uint64_t ns);
 /* Pauses the VM: only CLOCK_MONOTONIC advances. */
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns);

@@ -37,13 +37,13 @@ static inline void figures_play_end(struct figures_play *it) {
   play_end(&it->play);
 }
 
-/* Plays one sample window. */
+/* Plays one sample window of length `ns`. */
 static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
   play_sample(&it->play, ns);
   figures_sample(it->figures);
 }
 
-/* Plays whole windows of the load averages, each with a sample. */
+/* Plays `count` whole windows of the load averages, each with one sample. */
 static inline void figures_play_windows(struct figures_play *it, int count) {
   for (int i = 0; i < count; i++) {
     figures_play_sample(it, LOADAVG_INTERVAL_NS);

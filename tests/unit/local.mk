@@ -1,4 +1,4 @@
-# One list for each room of src/.
+# One list of unit tests for each folder of src/.
 include tests/unit/cycles.mk
 include tests/unit/map.mk
 include tests/unit/wake.mk

@@ -96,7 +96,7 @@ const struct engine_counts *play_counts(const struct play *play) {
   return engine_counts(play->engine);
 }
 
-/* core -1 means all cores. */
+/* Sets the proof of a source on the PMU of one core (-1: on all PMUs). */
 static void set_proof(struct play *play, enum source source, int core,
                       enum proof proof) {
   int found = 0;

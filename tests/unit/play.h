@@ -27,7 +27,7 @@ struct play {
 /* Sets up a bare-metal machine without counters. Nothing is open yet. */
 void play_start(struct play *play, int cores);
 /* Set up the same machine with mperf and the frequency, or a virtual machine
- * with ref-cycles. Every core has this load. */
+ * with ref-cycles. The load of every core is `load`. */
 void play_start_mperf(struct play *play, int cores, double load);
 void play_start_ref_cycles(struct play *play, int cores, double load);
 /* Adds counters of cycles (3e9 per second) and of instructions (twice as many),

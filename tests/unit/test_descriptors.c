@@ -118,7 +118,7 @@ static void expect_move(void) {
   CHECK(fcntl(high, F_GETFD) == FD_CLOEXEC);
 }
 
-static void when_low_numbers_get_scarce_ours_are_moved_up(void **state) {
+static void when_low_numbers_are_scarce_descriptors_are_moved_up(void **state) {
   (void)state;
   in_a_child(2048, 4096, expect_move);
 }
@@ -142,7 +142,7 @@ int main(void) {
       cmocka_unit_test(the_limit_is_raised_as_far_as_needed),
       cmocka_unit_test(the_hard_limit_is_not_passed),
       cmocka_unit_test(a_limit_is_never_lowered),
-      cmocka_unit_test(when_low_numbers_get_scarce_ours_are_moved_up),
+      cmocka_unit_test(when_low_numbers_are_scarce_descriptors_are_moved_up),
       cmocka_unit_test(below_a_limit_of_1024_nothing_is_moved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static void add_event(struct fake_machine *fake, const char *pmu, int type,
 }
 
 /* Sets up two packages of two cores each: 40 % in C6, 30 % in package C2, and
- * 100 W, of which memory takes 20 W. */
+ * 100 W, of which memory uses 20 W. */
 static void start(struct play *play) {
   play_start(play, 4);
   struct fake_machine *fake = play->fake;

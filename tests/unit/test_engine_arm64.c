@@ -39,7 +39,7 @@ static void start(struct play *play, int cores) {
   fake_machine_load(play->fake, 0.4);
 }
 
-static void auto_takes_cnt_cycles_once_it_is_proven(void **state) {
+static void auto_uses_cnt_cycles_once_it_is_proven(void **state) {
   (void)state;
   struct play play;
   start(&play, 2);
@@ -54,7 +54,7 @@ static void auto_takes_cnt_cycles_once_it_is_proven(void **state) {
   play_end(&play);
 }
 
-static void each_pmu_with_cnt_cycles_serves_its_own_cores(void **state) {
+static void each_pmu_with_cnt_cycles_is_used_on_its_own_cores(void **state) {
   (void)state;
   struct play play;
   start(&play, 6);
@@ -121,8 +121,8 @@ static void without_cnt_cycles_idle_is_used(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(auto_takes_cnt_cycles_once_it_is_proven),
-      cmocka_unit_test(each_pmu_with_cnt_cycles_serves_its_own_cores),
+      cmocka_unit_test(auto_uses_cnt_cycles_once_it_is_proven),
+      cmocka_unit_test(each_pmu_with_cnt_cycles_is_used_on_its_own_cores),
       cmocka_unit_test(a_configured_event_comes_before_cnt_cycles),
       cmocka_unit_test(ref_cycles_do_not_exist_and_need_no_frequency),
       cmocka_unit_test(without_cnt_cycles_idle_is_used),

@@ -1,4 +1,4 @@
-/* Tests which source serves a core. */
+/* Tests which source a core uses. */
 #include "unit.h"
 
 #include "play.h"
@@ -147,7 +147,7 @@ static void on_a_host_with_guests_mperf_is_still_used(void **state) {
   play_end(&play);
 }
 
-static void the_source_idle_by_name_opens_no_counter(void **state) {
+static void if_the_source_idle_is_named_no_counter_is_opened(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -286,7 +286,8 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
   play_end(&play);
 }
 
-/* On such a core the event could be opened, but would count something else. */
+/* An event of one kind of core can be opened on the other kind, but counts
+ * something else there. */
 static void
 no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   (void)state;
@@ -508,7 +509,7 @@ int main(void) {
       cmocka_unit_test(a_refuted_counter_is_never_used),
       cmocka_unit_test(on_a_host_with_guests_ref_cycles_must_be_named),
       cmocka_unit_test(on_a_host_with_guests_mperf_is_still_used),
-      cmocka_unit_test(the_source_idle_by_name_opens_no_counter),
+      cmocka_unit_test(if_the_source_idle_is_named_no_counter_is_opened),
       cmocka_unit_test(a_warning_names_a_configured_source_that_is_unavailable),
       cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
       cmocka_unit_test(an_event_of_another_rate_is_never_divided_by_the_tsc),

@@ -52,7 +52,7 @@ static void unhalted_time_is_wall_time_less_halted_time(void **state) {
   play_end(&play);
 }
 
-static void softirq_that_the_kernel_calls_idle_is_load(void **state) {
+static void softirqs_that_the_kernel_counts_as_idle_are_load(void **state) {
   (void)state;
   struct play play;
   start_named(&play, 1, 0.6);
@@ -100,7 +100,7 @@ static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_came_back_begins_a_new_window(void **state) {
+static void a_core_that_came_back_online_begins_a_new_window(void **state) {
   (void)state;
   struct play play;
   start_named(&play, 2, 0.5);
@@ -155,7 +155,7 @@ a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
   play_end(&play);
 }
 
-static void auto_uses_a_pinned_clock_if_no_counter_serves(void **state) {
+static void auto_uses_a_pinned_clock_if_no_counter_can_be_used(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 2, 0.3);
@@ -178,7 +178,7 @@ static void a_counter_is_taken_before_the_clock(void **state) {
   play_end(&play);
 }
 
-static void another_source_by_name_leaves_the_clock_alone(void **state) {
+static void if_another_source_is_named_the_clock_is_not_used(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 1, 0.5);
@@ -190,7 +190,7 @@ static void another_source_by_name_leaves_the_clock_alone(void **state) {
   play_end(&play);
 }
 
-static void the_clock_of_another_sysroot_is_not_ours(void **state) {
+static void the_clock_of_another_sysroot_is_not_used(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 1, 0.5);
@@ -254,7 +254,7 @@ auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
   }
 }
 
-static void auto_loads_no_clock_beside_a_counter(void **state) {
+static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -266,8 +266,8 @@ static void auto_loads_no_clock_beside_a_counter(void **state) {
   play_end(&play);
 }
 
-/* Loading the clock would interrupt them. */
-static void no_clock_is_loaded_where_cores_are_isolated(void **state) {
+/* Loading the clock would interrupt isolated cores. */
+static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
   (void)state;
   for (int named = 0; named < 2; named++) {
     struct play play;
@@ -386,23 +386,23 @@ static void closing_the_engine_closes_the_clock(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unhalted_time_is_wall_time_less_halted_time),
-      cmocka_unit_test(softirq_that_the_kernel_calls_idle_is_load),
+      cmocka_unit_test(softirqs_that_the_kernel_counts_as_idle_are_load),
       cmocka_unit_test(
           time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only),
       cmocka_unit_test(a_sample_without_a_reading_is_part_of_the_next),
-      cmocka_unit_test(a_core_that_came_back_begins_a_new_window),
+      cmocka_unit_test(a_core_that_came_back_online_begins_a_new_window),
       cmocka_unit_test(a_window_across_a_suspend_is_dropped),
       cmocka_unit_test(
           a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again),
-      cmocka_unit_test(auto_uses_a_pinned_clock_if_no_counter_serves),
+      cmocka_unit_test(auto_uses_a_pinned_clock_if_no_counter_can_be_used),
       cmocka_unit_test(a_counter_is_taken_before_the_clock),
-      cmocka_unit_test(another_source_by_name_leaves_the_clock_alone),
-      cmocka_unit_test(the_clock_of_another_sysroot_is_not_ours),
+      cmocka_unit_test(if_another_source_is_named_the_clock_is_not_used),
+      cmocka_unit_test(the_clock_of_another_sysroot_is_not_used),
       cmocka_unit_test(
           auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
       cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
-      cmocka_unit_test(auto_loads_no_clock_beside_a_counter),
-      cmocka_unit_test(no_clock_is_loaded_where_cores_are_isolated),
+      cmocka_unit_test(auto_loads_no_clock_if_a_counter_is_used),
+      cmocka_unit_test(no_clock_is_loaded_if_cores_are_isolated),
       cmocka_unit_test(isolated_cores_use_the_pinned_clock_if_configured),
       cmocka_unit_test(
           a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),

@@ -194,7 +194,7 @@ static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
   play_end(&play);
 }
 
-/* This makes two lines per quarter of an hour, not one per sample. */
+/* The journal receives two lines per quarter of an hour, not one per sample. */
 static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
   (void)state;
   struct play play;
@@ -205,8 +205,7 @@ static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
   play_end(&play);
 }
 
-/* XDP and softirqs run inside the halt state, which the kernel counts as idle.
- */
+/* XDP and softirqs can run while the kernel considers the core idle. */
 static void
 work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
   (void)state;
@@ -262,9 +261,9 @@ static void renumbered_rows_condemn_no_source(void **state) {
   play_end(&play);
 }
 
-/* The guest of a host has a core to itself and halts it (-overcommit
- * cpu-pm=on). To the kernel, the guest runs all the time. */
-static void guests_that_halt_by_themselves_condemn_no_source(void **state) {
+/* A guest that owns a core can halt it without leaving guest mode (-overcommit
+ * cpu-pm=on). To the host's kernel, the guest then runs all the time. */
+static void guests_that_halt_their_core_condemn_no_source(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.03);
@@ -278,7 +277,8 @@ static void guests_that_halt_by_themselves_condemn_no_source(void **state) {
   play_end(&play);
 }
 
-/* A counter that misses work of the host is condemned nevertheless. */
+/* A counter that misses work of the host is condemned even if a guest runs on
+ * the core. */
 static void a_guest_does_not_excuse_work_of_the_host(void **state) {
   (void)state;
   struct play play;
@@ -328,7 +328,7 @@ static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
   play_end(&play);
 }
 
-/* Discarded windows prove nothing, either. */
+/* Discarded windows prove nothing about a source. */
 static void hotplug_and_suspend_condemn_no_source(void **state) {
   (void)state;
   struct play play;
@@ -364,7 +364,8 @@ windows_before_and_after_an_absence_are_not_consecutive(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_was_away_gets_its_condemned_source_back(void **state) {
+static void
+a_core_that_was_offline_may_use_its_condemned_source_again(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -405,14 +406,15 @@ int main(void) {
       cmocka_unit_test(slow_reads_of_proc_stat_condemn_no_source),
       cmocka_unit_test(tick_sampled_idle_time_condemns_no_source),
       cmocka_unit_test(renumbered_rows_condemn_no_source),
-      cmocka_unit_test(guests_that_halt_by_themselves_condemn_no_source),
+      cmocka_unit_test(guests_that_halt_their_core_condemn_no_source),
       cmocka_unit_test(a_guest_does_not_excuse_work_of_the_host),
       cmocka_unit_test(
           under_a_hypervisor_without_steal_there_is_only_a_warning),
       cmocka_unit_test(under_a_hypervisor_with_steal_a_source_is_condemned),
       cmocka_unit_test(hotplug_and_suspend_condemn_no_source),
       cmocka_unit_test(windows_before_and_after_an_absence_are_not_consecutive),
-      cmocka_unit_test(a_core_that_was_away_gets_its_condemned_source_back),
+      cmocka_unit_test(
+          a_core_that_was_offline_may_use_its_condemned_source_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

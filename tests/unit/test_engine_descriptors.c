@@ -8,8 +8,8 @@
 
 #define CORES 256
 
-/* Sets up collectd with its usual limit, and 500 descriptors open in other
- * plugins. */
+/* Sets up a process like collectd: with the usual limit, and with 500
+ * descriptors that other plugins have opened. */
 static void start(struct play *play, long hard_limit) {
   play_start_mperf(play, CORES, 0.25);
   play->fake->limit = 1024;
@@ -67,7 +67,7 @@ static void a_lack_of_descriptors_is_logged_once_with_its_remedy(void **state) {
   play_end(&play);
 }
 
-static void the_limit_is_raised_no_further_than_needed(void **state) {
+static void the_limit_is_raised_only_as_far_as_needed(void **state) {
   (void)state;
   struct play play;
   start(&play, 524288);
@@ -139,7 +139,7 @@ int main(void) {
       cmocka_unit_test(a_core_needs_two_descriptors_unless_frequency_is_wanted),
       cmocka_unit_test(at_the_hard_limit_256_descriptors_are_left_for_others),
       cmocka_unit_test(a_lack_of_descriptors_is_logged_once_with_its_remedy),
-      cmocka_unit_test(the_limit_is_raised_no_further_than_needed),
+      cmocka_unit_test(the_limit_is_raised_only_as_far_as_needed),
       cmocka_unit_test(the_limit_does_not_change_if_there_is_room),
       cmocka_unit_test(the_library_does_not_change_the_limit),
       cmocka_unit_test(if_descriptors_are_short_loads_come_before_ipc),

@@ -1,4 +1,4 @@
-/* Tests what hardware sources count, and how they fail. */
+/* Tests the counts of hardware sources, and their failures. */
 #include "unit.h"
 
 #include "play.h"
@@ -28,7 +28,8 @@ static void counters_may_wrap(void **state) {
   play_end(&play);
 }
 
-/* The TSC in the group stops whenever the counter does. */
+/* The TSC in the group stops whenever the counter stops, so their ratio needs
+ * no scaling. */
 static void
 shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
   (void)state;
@@ -365,7 +366,7 @@ static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
   play_end(&play);
 }
 
-/* Simulates a live migration to a host with another frequency. */
+/* Simulates a live migration to a host whose TSC has a different frequency. */
 static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
   (void)state;
   for (int divided_by_time = 0; divided_by_time < 2; divided_by_time++) {
@@ -417,7 +418,7 @@ static void closing_leaves_no_descriptor_open(void **state) {
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
-  play_end(&play); /* play_end checks it */
+  play_end(&play); /* play_end checks that all descriptors are closed */
 }
 
 static void one_read_per_group_and_sample(void **state) {

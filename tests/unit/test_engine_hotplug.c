@@ -1,4 +1,4 @@
-/* Tests cores that go offline and come back, even within a window. */
+/* Tests cores that go offline and come back online, even within a window. */
 #include "unit.h"
 
 #include "play.h"
@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void a_core_that_has_gone_has_no_load_and_no_descriptor(void **state) {
+static void an_offline_core_has_no_load_and_no_descriptor(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -21,7 +21,7 @@ static void a_core_that_has_gone_has_no_load_and_no_descriptor(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_has_gone_does_not_affect_others(void **state) {
+static void an_offline_core_does_not_affect_others(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -60,7 +60,7 @@ a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
   play_end(&play);
 }
 
-/* The list of online cores is the same before and after. */
+/* Both samples read the same list of online cores. */
 static void
 a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
   (void)state;
@@ -138,7 +138,8 @@ static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
   play_end(&play);
 }
 
-/* A group of one event cannot dissolve: it can be read, but does not count. */
+/* After its core was offline, a group of one event can still be read, because
+ * it cannot dissolve, but it no longer counts. */
 static void a_frozen_single_event_is_reopened(void **state) {
   (void)state;
   struct play play;
@@ -293,8 +294,8 @@ static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_core_that_has_gone_has_no_load_and_no_descriptor),
-      cmocka_unit_test(a_core_that_has_gone_does_not_affect_others),
+      cmocka_unit_test(an_offline_core_has_no_load_and_no_descriptor),
+      cmocka_unit_test(an_offline_core_does_not_affect_others),
       cmocka_unit_test(
           a_core_that_comes_online_is_measured_from_its_second_sample_on),
       cmocka_unit_test(

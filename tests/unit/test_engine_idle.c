@@ -24,7 +24,8 @@ static void load_is_wall_time_less_idle_time(void **state) {
   play_end(&play);
 }
 
-/* The work runs for most of each tick, and sleeps when the tick comes. */
+/* The work runs for most of each tick period, and sleeps when the tick
+ * fires. */
 static void work_that_evades_the_tick_is_seen(void **state) {
   (void)state;
   struct play play;
@@ -133,7 +134,7 @@ static void idle_time_that_steps_back_a_little_is_held(void **state) {
   give_rows(&play, "cpu0 130 0 0 1070 0 0 0 0\n");
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.3, 1e-9);
-  give_rows(&play, "cpu0 230 0 0 1065 0 0 0 0\n"); /* 5 ticks back */
+  give_rows(&play, "cpu0 230 0 0 1065 0 0 0 0\n"); /* 5 ticks less idle */
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 1, 1e-9);
   give_rows(&play, "cpu0 230 0 0 1170 0 0 0 0\n");
@@ -192,8 +193,8 @@ static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
   play_end(&play);
 }
 
-/* Plays rows of one core, one second apart, with these idle ticks. loads[] has
- * the expected loads, -1 for no value. */
+/* Plays rows of one core, one second apart, with the ticks in idle[]. loads[]
+ * contains the expected loads; -1: unknown. */
 static void assert_windows(const int *idle, const double *loads, int len) {
   struct play play;
   char row[64];
@@ -224,8 +225,8 @@ a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
   assert_windows(refused, refused_loads, 3);
 }
 
-/* A task that waits for a disk wakes up between the reads of the two columns.
- */
+/* A task that waits for a disk wakes up, or starts to wait, between the
+ * kernel's reads of idle and iowait. */
 static void
 a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
     void **state) {
@@ -264,7 +265,7 @@ static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
   assert_windows(back, loads, 6);
   static const int forward[] = {1100, 9100, 9200, 9300, 9375, 9400};
   assert_windows(forward, loads, 6);
-  /* Two such windows before a good window and two after it are not three in a
+  /* Two wrong windows before a good window and two after it are not three in a
    * row. */
   static const int again[] = {1050, 9100, 9200, 1200, 9200, 9300, 1350};
   static const double again_loads[] = {0.5, -1, -1, 0.5, -1, -1, 0.5};
@@ -335,7 +336,8 @@ static void a_malformed_row_affects_only_its_core(void **state) {
   play_end(&play);
 }
 
-/* Now both files agree, but both describe the container. */
+/* If LXCFS provides both /proc/stat and the list of online cores, they agree,
+ * but both describe the container. */
 static void
 lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   (void)state;
@@ -407,7 +409,7 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
   play_end(&play);
 }
 
-static void a_machine_without_any_source_gets_a_waiting_engine(void **state) {
+static void on_a_machine_without_any_source_the_engine_waits(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -425,7 +427,7 @@ static void a_machine_without_any_source_gets_a_waiting_engine(void **state) {
   play_end(&play);
 }
 
-static void a_machine_without_cores_gets_no_engine(void **state) {
+static void on_a_machine_without_cores_no_engine_is_opened(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(0);
   struct engine *engine = NULL;
@@ -524,7 +526,8 @@ static void a_source_of_another_sysroot_opens_no_counter(void **state) {
   play_end(&play);
 }
 
-/* A proof would measure this machine's kernel and not the tree of files. */
+/* A proof would measure this machine's kernel and not the kernel that wrote the
+ * files under the sysroot. */
 static void figures_of_another_sysroot_stay_unproven(void **state) {
   (void)state;
   struct play play;
@@ -583,8 +586,8 @@ int main(void) {
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
       cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),
       cmocka_unit_test(a_missing_file_is_reported_once_and_waited_for),
-      cmocka_unit_test(a_machine_without_any_source_gets_a_waiting_engine),
-      cmocka_unit_test(a_machine_without_cores_gets_no_engine),
+      cmocka_unit_test(on_a_machine_without_any_source_the_engine_waits),
+      cmocka_unit_test(on_a_machine_without_cores_no_engine_is_opened),
       cmocka_unit_test(each_of_256_cores_has_its_own_load),
       cmocka_unit_test(cores_are_listed_in_rising_order),
       cmocka_unit_test(only_selected_cores_are_measured),

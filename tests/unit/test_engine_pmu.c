@@ -11,8 +11,8 @@
 
 #define DEVICES "/sys/bus/event_source/devices/"
 
-/* Proofs are cancelled, so they open their counter and end at once: a fake
- * machine gives them nothing to measure. */
+/* Proofs are cancelled, so they open their counter and end at once: on a fake
+ * machine they have nothing to measure. */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,
@@ -85,8 +85,9 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
   play_end(&play);
 }
 
-/* The next attempt would be at 303 s. */
-static void a_core_that_returns_has_its_instructions_at_once(void **state) {
+/* If the core had not been offline, the next attempt would be at 303 s. */
+static void
+a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -136,7 +137,7 @@ the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it(void **state) {
 }
 
 static void
-a_source_whose_tsc_could_not_be_measured_serves_when_it_can(void **state) {
+a_source_is_used_once_the_rate_of_its_tsc_is_measured(void **state) {
   (void)state;
   static const int errors[] = {ENODEV, EACCES, EMFILE};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
@@ -200,7 +201,7 @@ static void add_event(struct play *play, const char *cpus) {
   fake_machine_load(play->fake, 0.3);
 }
 
-static void an_event_serves_only_the_cores_of_its_pmu(void **state) {
+static void an_event_is_used_only_on_the_cores_of_its_pmu(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -299,7 +300,7 @@ static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
 }
 
 static void
-mperf_that_is_refuted_on_one_kind_of_core_serves_the_other(void **state) {
+mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2-3\n");
@@ -315,8 +316,7 @@ mperf_that_is_refuted_on_one_kind_of_core_serves_the_other(void **state) {
   play_end(&play);
 }
 
-static void
-a_core_that_comes_online_is_served_by_its_present_pmu(void **state) {
+static void a_core_that_comes_online_uses_its_current_pmu(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2\n");
@@ -408,19 +408,18 @@ int main(void) {
       cmocka_unit_test(a_failed_open_during_a_proof_is_retried),
       cmocka_unit_test(a_counter_that_does_not_exist_is_not_tried_again),
       cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
-      cmocka_unit_test(a_core_that_returns_has_its_instructions_at_once),
+      cmocka_unit_test(
+          a_core_that_comes_back_online_counts_instructions_at_once),
       cmocka_unit_test(
           the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it),
-      cmocka_unit_test(
-          a_source_whose_tsc_could_not_be_measured_serves_when_it_can),
+      cmocka_unit_test(a_source_is_used_once_the_rate_of_its_tsc_is_measured),
       cmocka_unit_test(
           a_source_whose_tsc_is_measured_late_still_yields_to_guests),
       cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
-      cmocka_unit_test(
-          mperf_that_is_refuted_on_one_kind_of_core_serves_the_other),
-      cmocka_unit_test(an_event_serves_only_the_cores_of_its_pmu),
+      cmocka_unit_test(mperf_refuted_on_one_kind_of_core_is_used_on_the_other),
+      cmocka_unit_test(an_event_is_used_only_on_the_cores_of_its_pmu),
       cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
-      cmocka_unit_test(a_core_that_comes_online_is_served_by_its_present_pmu),
+      cmocka_unit_test(a_core_that_comes_online_uses_its_current_pmu),
       cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
       cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_starts),
       cmocka_unit_test(a_named_counter_stays_when_a_guest_starts),

@@ -14,14 +14,15 @@
 #define LIFE_SECONDS 5000.0
 #define CORES_MAX_PLAYED 4
 
-/* The error of three columns together, each of which is truncated to 10 ms. */
+/* The errors of two and of three columns together, each of which is truncated
+ * to 10 ms. */
 #define TWO_COLUMNS_NS 20e6
 #define STEP_BACK_NS 50e6
 #define THREE_COLUMNS_NS 30e6
 #define COUNTER_RESOLUTION 0.005
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* How many samples after a fault may have no value. */
+/* How many samples after a fault may produce no load. */
 #define RECOVERY_SAMPLES 5
 
 static uint64_t random_state;
@@ -56,9 +57,9 @@ struct model {
   int last;
   uint64_t base_ns; /* when the last window of the columns ended */
   /* Error of the engine's idle value at base_ns: a misread that the engine
-   * accepted, or what remains of a decrease that it ignores. */
+   * accepted, or the rest of a decrease that it ignored. */
   double offset_ns;
-  double begin_offset_ns; /* the same error where that window began */
+  double begin_offset_ns; /* the error at the start of that window */
   int calm;               /* samples since the last fault */
 };
 
@@ -206,8 +207,8 @@ static void columns_recover(struct life *life) {
   life->no_columns = false;
 }
 
-/* Perhaps pauses the machine. Returns true if it did, so that the next sample
- * is late. */
+/* Pauses the machine at random. Returns true if it paused, so that the next
+ * sample is late. */
 static bool stand_still(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (life->model[i].calm <= RECOVERY_SAMPLES)
@@ -218,7 +219,7 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* While counters do not count or columns are missing, loads have no value. */
+/* While counters do not count or columns are missing, loads are unknown. */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
     fault_all(life);
@@ -260,9 +261,9 @@ static double idle_ns(const struct life *life, const struct moment *from,
          (to->stolen_ns - from->stolen_ns) - woken_ns;
 }
 
-/* Follows a window of columns that the engine accepted: where it began, and the
- * error of the idle column at both ends. A misread larger than the window must
- * have been refused, so it does not excuse an error. */
+/* Records, for a window of columns that the engine accepted, when it began and
+ * the error of the idle column at both ends. A misread larger than the window
+ * must have been refused, so it does not excuse an error. */
 static void take_columns(struct life *life, int core) {
   struct model *model = &life->model[core];
   const struct core_totals *from = &life->play.before[core];

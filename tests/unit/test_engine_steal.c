@@ -31,8 +31,8 @@ static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
   start(&play, false);
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  /* 1 - idle: time stolen from a running core cannot be separated from running
-   * time. */
+  /* The load is 1 - idle, because time stolen from a running core cannot be
+   * separated from running time. */
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
   assert_near(play_load(&play, 0), 0.19, PLAY_SECOND_ERROR / 10);
   assert_int_equal(play_counts(&play)->errors, 0);
@@ -239,7 +239,7 @@ a_kernel_that_counts_softirq_as_idle_is_reported_once(void **state) {
   }
 }
 
-static void softirqs_are_not_reported_if_counters_serve(void **state) {
+static void softirqs_are_not_reported_if_counters_are_used(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -263,7 +263,7 @@ int main(void) {
       cmocka_unit_test(a_member_is_found_only_by_its_whole_name),
       cmocka_unit_test(btf_that_is_cut_off_anywhere_yields_no_false_answer),
       cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_reported_once),
-      cmocka_unit_test(softirqs_are_not_reported_if_counters_serve),
+      cmocka_unit_test(softirqs_are_not_reported_if_counters_are_used),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

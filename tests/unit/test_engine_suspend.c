@@ -46,7 +46,7 @@ static void after_a_suspend_counters_are_reopened(void **state) {
   play_end(&play);
 }
 
-static void a_suspend_discards_windows_of_the_source_idle_too(void **state) {
+static void a_suspend_also_discards_windows_of_the_source_idle(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -75,7 +75,8 @@ static void each_suspend_is_noticed_once(void **state) {
   play_end(&play);
 }
 
-/* Three clocks cannot be read at the same time. */
+/* Three clocks cannot be read at the same time, so the difference between
+ * BOOTTIME and MONOTONIC varies. */
 static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
   (void)state;
   struct play play;
@@ -171,7 +172,7 @@ static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   play_end(&play);
 }
 
-static void a_pause_discards_windows_of_the_source_idle_too(void **state) {
+static void a_pause_also_discards_windows_of_the_source_idle(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -219,7 +220,7 @@ static void a_late_sample_with_steal_is_not_a_pause(void **state) {
   play_end(&play);
 }
 
-/* The cores ran although the sample was late, so nothing is lost. */
+/* The cores ran although the sample was late, so the window is kept. */
 static void a_late_sample_integrates_what_the_cores_did(void **state) {
   (void)state;
   struct play play;
@@ -272,14 +273,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_suspend_discards_the_window_of_every_core),
       cmocka_unit_test(after_a_suspend_counters_are_reopened),
-      cmocka_unit_test(a_suspend_discards_windows_of_the_source_idle_too),
+      cmocka_unit_test(a_suspend_also_discards_windows_of_the_source_idle),
       cmocka_unit_test(each_suspend_is_noticed_once),
       cmocka_unit_test(the_scatter_of_the_clocks_is_not_a_suspend),
       cmocka_unit_test(a_slow_read_of_the_clocks_is_not_a_suspend),
       cmocka_unit_test(a_suspend_before_the_start_does_not_matter),
       cmocka_unit_test(setting_a_clock_is_not_a_suspend),
       cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
-      cmocka_unit_test(a_pause_discards_windows_of_the_source_idle_too),
+      cmocka_unit_test(a_pause_also_discards_windows_of_the_source_idle),
       cmocka_unit_test(a_pause_is_noticed_although_idle_and_steal_overlap),
       cmocka_unit_test(a_late_sample_with_steal_is_not_a_pause),
       cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),

@@ -30,7 +30,7 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it); /* the last interval has no effect */
+  snapshot = figures_play_interval(&it); /* earlier intervals have no effect */
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
@@ -299,7 +299,8 @@ static void the_run_queue_starts_from_the_kernels_averages(void **state) {
   figures_play_end(&it);
 }
 
-static void without_them_the_run_queue_starts_unknown(void **state) {
+static void
+without_the_kernels_averages_the_run_queue_starts_unknown(void **state) {
   (void)state;
   static const char *const bad[] = {"",          "junk\n",   "0.5 10\n",
                                     "nan 1 1\n", "-1 0 0\n", "inf 0 0\n"};
@@ -381,7 +382,7 @@ static void the_run_queue_can_be_left_out(void **state) {
   figures_play_end(&it);
 }
 
-static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
+static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 5, 0);
@@ -402,14 +403,14 @@ static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
   assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
   assert_nan(
-      snapshot->cores[4].sibling_busy); /* its list of siblings is broken */
+      snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_core_knows_the_load_of_its_busiest_sibling),
+      cmocka_unit_test(each_core_has_the_load_of_its_busiest_sibling),
       cmocka_unit_test(an_interval_has_a_mean_and_the_extremes_of_its_windows),
       cmocka_unit_test(the_load_of_the_first_interval_is_unknown),
       cmocka_unit_test(an_interval_with_a_discarded_window_has_no_load),
@@ -425,7 +426,8 @@ int main(void) {
       cmocka_unit_test(the_host_has_an_average_if_every_online_core_has_one),
       cmocka_unit_test(a_host_without_selected_cores_online_has_no_average),
       cmocka_unit_test(the_run_queue_starts_from_the_kernels_averages),
-      cmocka_unit_test(without_them_the_run_queue_starts_unknown),
+      cmocka_unit_test(
+          without_the_kernels_averages_the_run_queue_starts_unknown),
       cmocka_unit_test(the_run_queue_is_averaged_like_loads),
       cmocka_unit_test(our_own_thread_is_not_in_the_run_queue),
       cmocka_unit_test(blocked_processes_count_if_configured),

@@ -39,8 +39,8 @@ static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
   assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
   assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
-  /* The sums of the columns of the cores are 0.5 + 0.5, 0.004 + 0.132 and
-   * 0.999 + 0.9335. */
+  /* The columns of the three cores add up to 0.5 + 0.5, 0.004 + 0.132 and 0.999
+   * + 0.9335. */
   assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
   assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
@@ -65,7 +65,7 @@ static void steal_is_a_share_of_wall_time(void **state) {
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0,
-              1e-3); /* steal is a column, too */
+              1e-3); /* steal is also a column */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -178,7 +178,7 @@ instructions_per_cycle_come_with_the_time_they_were_counted(void **state) {
   figures_play_end(&it);
 }
 
-/* The core never ran, or its counters never did. */
+/* Either the core never ran, or its counters never ran. */
 static void without_cycles_instructions_per_cycle_are_unknown(void **state) {
   (void)state;
   struct figures_play it;
@@ -422,7 +422,7 @@ management_interrupts_are_counted_in_the_group_of_the_load(void **state) {
   }
 }
 
-/* /proc/cpuinfo of arm64 does not tell whether there is a hypervisor. */
+/* On arm64, /proc/cpuinfo does not show whether there is a hypervisor. */
 static void stolen_time_reveals_a_hypervisor(void **state) {
   (void)state;
   struct figures_play it;

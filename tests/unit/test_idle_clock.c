@@ -18,7 +18,8 @@ struct play {
   int64_t words[8];
   int words_len;
   int64_t read_takes_ns;
-  /* Reads after the first number, up to the second, take read_takes_ns. */
+  /* After slow_reads_after reads, each read takes read_takes_ns, until
+   * fast_reads_after reads have been made. */
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
   int moves_at_read; /* the read before which the word of core 0 grows by 1 s */
@@ -281,8 +282,8 @@ static void play_halts(struct play *play, int core, const char *poll,
   }
 }
 
-/* Opens the clock and reads it. Core 0 has this word, and has polled ten times
- * and halted ten times. */
+/* Opens the clock and reads it. The word of core 0 is `word`, and its idle
+ * driver has counted ten polls and ten halts. */
 static void open_and_read(struct play *play, int64_t word) {
   struct idle_clock_reading reading;
   open_clock(play, true);
@@ -291,9 +292,8 @@ static void open_and_read(struct play *play, int64_t word) {
   assert_int_equal(read_core(play, 0, &reading), 0);
 }
 
-/* Reads core 0 again six seconds later, when its idle driver shows these
- * counts.
- */
+/* Reads core 0 again six seconds later, when its idle driver shows the counts
+ * `polls` and `halts`. */
 static int read_later(struct play *play, const char *polls, const char *halts) {
   struct idle_clock_reading reading;
   play_halts(play, 0, polls, halts);
@@ -324,7 +324,7 @@ a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   assert_int_equal(read_later(play, "10", "10"), 0);
   /* The driver has now counted the halt that began before the first reading. */
   assert_int_equal(read_later(play, "900", "11"), 0);
-  /* It halted once more, and its word moved. */
+  /* The core halted once more, and its word moved. */
   play->words[0] += SECOND;
   assert_int_equal(read_later(play, "900", "12"), 0);
   assert_int_equal(read_later(play, "900", "19"), 0);

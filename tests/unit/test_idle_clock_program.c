@@ -11,7 +11,7 @@
 
 static int64_t word, time_ns;
 static int steps; /* accesses since the program under test began */
-/* Number of the access before which an interrupt comes; 0: no interrupt. */
+/* Number of the access before which an interrupt fires; 0: no interrupt. */
 static int interrupt_at;
 /* The kernel skips programs that interrupt themselves. */
 static bool in_interrupt;
@@ -71,7 +71,7 @@ static int begin_again(void **state) {
   return 0;
 }
 
-/* Halts the core for this long. */
+/* Halts the core for `ns`, and then counts accesses from 0. */
 static void halt(int64_t ns) {
   idle(HALT);
   time_ns += ns;
@@ -124,7 +124,7 @@ an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
     interrupt_at = at;
     interrupt();
     interrupt_at = 0;
-    /* No more than the nested handler may also count as halted. */
+    /* At most the time of the nested handler may also count as halted. */
     assert_in_range(word, 5000, 5000 + PROGRAM_NS + HANDLER_NS);
     int64_t halted = word;
     halt(2000);

@@ -2,10 +2,11 @@
 
 #include "cycles/loadavg.h"
 
-/* 60/13 s, the window of the load averages. */
+/* The window of the load averages, 60/13 s. */
 static const double window_s = 60.0 / 13;
 
-/* Returns the average over period_s after n equal windows of a load. */
+/* Returns the average over period_s after `windows` equal windows with the same
+ * load. */
 static double after(int windows, double load, double period_s) {
   struct loadavg average = {0, 0};
   for (int i = 0; i < windows; i++)
@@ -62,8 +63,8 @@ static void a_step_is_followed_exponentially(void **state) {
   }
 }
 
-/* With a history of only T seconds, the average is the integral of the load
- * weighted by exp(-age/period), divided by the integral of that weight. */
+/* With a limited history, the average is the integral of the load weighted by
+ * exp(-age/period), divided by the integral of that weight. */
 static void a_short_history_is_weighted_by_its_length(void **state) {
   (void)state;
   const double period_s = 900, first_s = 40, second_s = 70;
@@ -104,7 +105,7 @@ static void after_a_very_long_gap_only_its_value_counts(void **state) {
   assert_near(loadavg_get(&average), 0.6, 1e-12);
 }
 
-static void a_very_short_window_does_not_drown_in_rounding(void **state) {
+static void a_very_short_window_is_not_lost_in_rounding(void **state) {
   (void)state;
   struct loadavg average = {0, 0};
   loadavg_update(&average, 0.4, 1e-9, 3600);
@@ -128,7 +129,7 @@ static void windows_without_length_or_value_are_ignored(void **state) {
   assert_nan(loadavg_get(&average));
 }
 
-static void a_start_value_counts_as_if_it_had_always_held(void **state) {
+static void a_start_value_counts_as_if_it_had_never_changed(void **state) {
   (void)state;
   struct loadavg average;
   loadavg_start(&average, 3);
@@ -147,15 +148,16 @@ at_60_300_and_900_seconds_the_kernels_values_are_returned(void **state) {
 }
 
 static void
-between_them_the_value_is_interpolated_over_the_logarithm(void **state) {
+between_60_and_900_s_averages_are_interpolated_over_log_time(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};
   assert_near(loadavg_interpolate(kernel, sqrt(60.0 * 300)), 5.25, 1e-12);
   assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
 }
 
-/* A line through 0.5 and 10 would reach -10.07 at 10 s. */
-static void outside_them_the_end_value_is_returned(void **state) {
+/* If the line through 0.5 and 10 were extended, it would reach -10.07 at 10
+ * s. */
+static void outside_60_to_900_s_the_nearest_average_is_returned(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};
   assert_near(loadavg_interpolate(kernel, 10), 0.5, 0);
@@ -175,14 +177,14 @@ int main(void) {
       cmocka_unit_test(the_division_of_time_into_windows_does_not_matter),
       cmocka_unit_test(a_gap_enters_once_with_its_own_length),
       cmocka_unit_test(after_a_very_long_gap_only_its_value_counts),
-      cmocka_unit_test(a_very_short_window_does_not_drown_in_rounding),
+      cmocka_unit_test(a_very_short_window_is_not_lost_in_rounding),
       cmocka_unit_test(windows_without_length_or_value_are_ignored),
-      cmocka_unit_test(a_start_value_counts_as_if_it_had_always_held),
+      cmocka_unit_test(a_start_value_counts_as_if_it_had_never_changed),
       cmocka_unit_test(
           at_60_300_and_900_seconds_the_kernels_values_are_returned),
       cmocka_unit_test(
-          between_them_the_value_is_interpolated_over_the_logarithm),
-      cmocka_unit_test(outside_them_the_end_value_is_returned),
+          between_60_and_900_s_averages_are_interpolated_over_log_time),
+      cmocka_unit_test(outside_60_to_900_s_the_nearest_average_is_returned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,8 +44,8 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
   assert_int_equal(event.config2, config2);
 }
 
-/* Asserts that the text is refused with this errno and a reason that contains
- * the word. */
+/* Asserts that `text` is refused with -error and with a reason that contains
+ * `word`. */
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
@@ -280,7 +280,7 @@ static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
       -EACCES);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
   assert_int_equal(group.events_len, 0);
-  perf_group_close(&group); /* harmless */
+  perf_group_close(&group); /* closing a closed group is harmless */
 }
 
 static void opening_on_an_offline_core_returns_enodev(void **state) {
@@ -329,7 +329,7 @@ static void an_error_of_the_read_is_returned(void **state) {
   perf_group_close(&group);
 }
 
-/* A fake perf_read that returns these words. */
+/* The words that the fake perf_read returns. */
 static struct {
   uint64_t word[8];
   size_t size;

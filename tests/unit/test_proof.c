@@ -31,7 +31,7 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
     assert_int_equal(proof_judge_spin(spins[i].load, 1), spins[i].half);
 }
 
-/* A source that could not be read counts as not run. */
+/* If the source could not be read, that half of the proof counts as not run. */
 static void an_unknown_reading_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_spin(NAN, 1), PROOF_HALF_NOT_RUN);
@@ -48,8 +48,8 @@ static void idling_counts_from_30_ms(void **state) {
   assert_int_equal(proof_judge_idle(0.01, 40 * MS, 0), PROOF_HALF_NOT_RUN);
 }
 
-/* CPU_CYCLES of a Cortex-A57 in WFI behaves like this, and so does MPERF of the
- * physical core. */
+/* CPU_CYCLES of a Cortex-A57 continues in WFI, and MPERF of the physical core
+ * continues while a virtual core is halted. */
 static void a_counter_that_continues_while_idle_fails(void **state) {
   (void)state;
   assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
@@ -93,7 +93,7 @@ idle_time_that_does_not_show_the_work_is_tick_sampled(void **state) {
 }
 
 /* The columns saw the work, so the probe did not evade the tick. A kernel that
- * samples at the tick would also look right. */
+ * samples at the tick would also appear correct. */
 static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);
@@ -155,7 +155,7 @@ static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
   return (ssize_t)sizeof words;
 }
 
-/* Where other work keeps the core busy, it cannot be refuted either. */
+/* If other work keeps the core busy, the counter cannot be refuted either. */
 static void a_counter_that_never_stops_is_not_proven(void **state) {
   (void)state;
   const struct machine endless = {.perf_read = read_clock};

@@ -73,7 +73,7 @@ static struct snapshot *wait_for_one(struct sampler *sampler) {
 
 static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   (void)state;
-  /* At most as many snapshots as are kept for a late consumer. */
+  /* Fewer snapshots than the queue can hold, so that none is dropped. */
   const uint64_t ahead_ns = SAMPLER_QUEUE / 2 * INTERVAL_NS;
   atomic_store(&limit_ns, fake->monotonic_ns +
                               (uint64_t)fake->realtime_offset_ns + ahead_ns);
@@ -84,7 +84,8 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
     atomic_store(&limit_ns, snapshot->time_ns + ahead_ns);
     assert_int_equal(snapshot->interval_ns, INTERVAL_NS);
     assert_true(snapshot->time_ns > last_ns);
-    /* A snapshot that is more than 1 % (5 ms) late may have its true time. */
+    /* A snapshot that is more than 1 % (5 ms) late may be stamped with its true
+     * time. */
     assert_true(snapshot->time_ns % INTERVAL_NS < 20 * LOOK_NS);
     if (last_ns != 0)
       assert_int_equal(snapshot->time_ns / INTERVAL_NS,
@@ -187,7 +188,7 @@ static void stopping_frees_snapshots_that_were_not_taken(void **state) {
 
 static void taking_never_waits(void **state) {
   (void)state;
-  /* No snapshot comes, because the clock of the thread does not advance. */
+  /* No snapshot is taken, because the clock of the thread does not advance. */
   fake->clock_step_ns = 0;
   struct sampler *sampler = start();
   assert_null(sampler_take(sampler));

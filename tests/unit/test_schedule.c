@@ -51,7 +51,7 @@ static uint64_t wait_of(const struct play *play) {
                           play->realtime_ns);
 }
 
-/* Runs for a given time. Each wake-up is late by late_ns. */
+/* Runs the schedule for `ns`. Each wake-up is late by late_ns. */
 static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
   uint64_t end_ns = play->monotonic_ns + ns;
   for (;;) {
@@ -69,7 +69,7 @@ static uint64_t last_stamp(const struct play *play) {
   return play->stamps[play->stamps_len - 1];
 }
 
-static void snapshots_are_stamped_with_each_multiple_in_turn(void **state) {
+static void snapshots_are_stamped_with_successive_multiples(void **state) {
   (void)state;
   struct play play;
   start(&play, 77, 1700000003 * SECOND + 123456789);
@@ -155,7 +155,7 @@ a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
   assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
   run(&play, 2 * SECOND, 0);
-  /* No snapshot is taken of the very short rest of the interval. */
+  /* No snapshot is taken for the very short rest of the interval. */
   assert_int_equal(play.stamps_len, 1);
   run(&play, 10 * SECOND, 0);
   assert_int_equal(play.stamps_len, 2);
@@ -290,8 +290,8 @@ static void deadlines_close_together_share_one_sample(void **state) {
   assert_int_equal(take(&play).what, 0);
 }
 
-/* A sample may be a millisecond early. A snapshot may not, because its stamp
- * would be in the future. */
+/* A sample may be a millisecond early. A snapshot must not be early, because
+ * its stamp would be in the future. */
 static void a_snapshot_never_comes_before_its_stamp(void **state) {
   (void)state;
   struct play play;
@@ -348,7 +348,7 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
   assert_int_equal(wait_of(&play), 0);
 }
 
-/* A sample notices that the clock was set. */
+/* The clock may be set during a wait, and only a sample notices that. */
 static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   (void)state;
   struct schedule schedule;
@@ -396,7 +396,7 @@ intervals_that_begin_here_are_whole_from_the_first_on(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(snapshots_are_stamped_with_each_multiple_in_turn),
+      cmocka_unit_test(snapshots_are_stamped_with_successive_multiples),
       cmocka_unit_test(intervals_that_begin_here_are_whole_from_the_first_on),
       cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
       cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),

@@ -50,7 +50,8 @@ static void close_kernel(void *context) {
 
 static struct it *of(void **state) { return *state; }
 
-/* Opens a clock on a machine that also has this file, unless path is NULL. */
+/* Opens a clock on a fake machine. Unless path is NULL, the machine also has
+ * the file `path` with the contents `text`. */
 static struct it *begin(const char *path, const char *text) {
   static struct it it;
   memset(&kernel, 0, sizeof(kernel));
@@ -78,7 +79,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* Lets a second pass and reads. Returns the figures of core 0. */
+/* Lets a second pass and reads the clock. Returns the figures of core 0. */
 static struct softirq_figures next(struct it *it) {
   play_seconds(&it->play, 1);
   softirq_clock_read(it->clock);

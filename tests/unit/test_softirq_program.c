@@ -12,7 +12,7 @@
 
 static int64_t time_ns;
 static int steps; /* accesses since the program under test began */
-/* Number of the access before which an interrupt comes; 0: no interrupt. */
+/* Number of the access before which an interrupt fires; 0: no interrupt. */
 static int interrupt_at;
 static const char *task; /* NULL: the core is idle */
 static void step(void);
