@@ -2,7 +2,7 @@
 # Code shared by contrib/demo, contrib/check and contrib/debian: installs
 # packages, and builds without changing the checkout. Source it under `set -euo pipefail`.
 
-# Everything that ./configure looks for, and what builds it.
+# Debian packages with everything that ./configure looks for, and with the build tools.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake libtool pkg-config perl
   libyajl-dev collectd-core collectd-dev)
@@ -29,7 +29,7 @@ is_installed() {
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# In English, because update_lists reads the output.
+# Runs apt-get as root. Its messages are in English, because update_lists reads them.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
@@ -74,7 +74,7 @@ install_missing() {
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
   update_lists "$log" || die "apt-get cannot update the package lists"
   quietly "$log" apt_get install --no-install-recommends "${missing[@]}" || {
-    # The mirror may have newer packages than the lists name.
+    # The mirror may no longer offer the versions that the package lists name.
     printf 'Trying again with new package lists\n'
     update_lists "$log" &&
       quietly "$log" apt_get install --no-install-recommends "${missing[@]}"
@@ -106,7 +106,7 @@ configure_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # The last build had other options, so none of its files can be used.
+  # If the last build was configured with other options, none of its files can be used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then

@@ -54,7 +54,8 @@ try {
       faults.push(`console: ${message.text().slice(0, 300)}`);
   });
   page.on('response', (response) => {
-    // Only Grafana's own server has Grafana's fonts; other fonts will do.
+    // Ignore missing fonts: only Grafana's own server has them, and other fonts will
+    // do.
     if (response.status() >= 400 && !response.url().includes('/public/fonts/')) faults.push(`${response.status()} ${response.url()}`);
   });
   await page.addInitScript(watchPanels, PATIENCE_MS);

@@ -4,8 +4,9 @@
 
 #include "fields.h"
 
-/* A field is not a counter if it has decreased without the other fields of its
- * entry this many times more often than entries have decreased as a whole. */
+/* A field is taken for a gauge once it has decreased without the other fields
+ * of its entry at least MAP_FALLS_MAX times more than entries have decreased as
+ * a whole. */
 #define MAP_FALLS_MAX 8
 
 /* How often the values of a map decreased. */

@@ -11,8 +11,8 @@ struct map_config {
   char *path; /* path of the pin; its last part may be a pattern */
   bool is_pattern;
   char *region;           /* [a-z][a-z0-9]* */
-  struct map_table table; /* without path; if name is NULL, the
-                             table is named after the pin */
+  struct map_table table; /* `path` is not set; if `name` is NULL, the table is
+                             named after the pin */
 };
 
 struct map_configs {

@@ -144,14 +144,13 @@ struct region_sum {
   /* What the rows that are not shown have counted together. A table with a
    * single row does not report it. */
   struct region_sum_row *other;
-  bool other_shown; /* set once `other` has something to report; always set
-                       under Top */
+  bool other_shown; /* set once `other` has something to report; with Top,
+                       always set */
   struct region_sum_room room;
-  struct region_instance_table
-      *tables;          /* the instances' tables that are added to the sum */
-  uint32_t open;        /* tables that are being read */
-  uint32_t copies;      /* in use: 1, or 1 + core_count */
-  uint8_t *core_used;   /* cores with a slot, in this round */
+  struct region_instance_table *tables; /* tables that are added to the sum */
+  uint32_t open;                        /* tables that are being read */
+  uint32_t copies;                      /* in use: 1, or 1 + core_count */
+  uint8_t *core_used;                   /* cores with a slot, in this round */
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short; /* there was too little memory to track a row or object in
                         this round */
