@@ -31,8 +31,7 @@ static struct {
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
-  size_t
-      region_room; /* how many values of regions may be dispatched */
+  size_t region_room; /* how many values of regions may be dispatched */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;

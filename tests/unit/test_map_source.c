@@ -1,4 +1,4 @@
-/* Tests readings of a BPF map, from its entries to the rows of the region. The
+/* Tests how reading a BPF map turns its entries into rows of the region. The
  * map is simulated: this file defines the functions of open.c, rows.c and
  * keys.c. */
 #include "map/growth.h"
@@ -31,8 +31,8 @@ struct entry {
 static struct {
   struct map_info info;
   struct entry entries[KEYS];
-  int missing;    /* errno of opening it, or 0 */
-  int lost_after; /* a reading fails after this many entries */
+  int missing;    /* errno of opening the map, or 0 */
+  int lost_after; /* after how many entries a reading fails */
   uint32_t names; /* key K has the name K modulo this number */
 } kernel;
 
@@ -79,7 +79,8 @@ bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
   return true;
 }
 
-/* A xorshift generator: the same events in every run. */
+/* A xorshift generator with a fixed seed, so that every run plays the same
+ * events. */
 static uint32_t random_number(uint32_t below) {
   static uint32_t state = 2463534242u;
   state ^= state << 13;
@@ -88,7 +89,8 @@ static uint32_t random_number(uint32_t below) {
   return state % below;
 }
 
-/* Starts at a random key, because a hash map has no order. */
+/* Simulates reading the map. Starts at a random key, because a hash map has no
+ * order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]) {
   (void)map;
@@ -124,7 +126,7 @@ static void remove_entry(uint32_t key) {
 }
 
 /* ---------------------------------------------------------------------------
- * Its rows
+ * The rows of the map
  */
 
 static void say(void *context, const char *line) {
@@ -133,7 +135,8 @@ static void say(void *context, const char *line) {
     snprintf(said[said_len++], MAP_SAID_SIZE, "%s", line);
 }
 
-/* The row of each key, and what it has counted since the last look. */
+/* The row of each key, and what it has counted since the last call of look().
+ */
 static struct {
   bool exists;
   uint32_t number; /* of the row */
@@ -275,7 +278,7 @@ entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
       add(key, 1, 1);
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
-    if (rows[key].exists) /* its counts may be old, so none are reported */
+    if (rows[key].exists) /* the entry may be old, so no counts are reported */
       assert_int_equal(rows[key].grew[0], 0);
 }
 
@@ -374,7 +377,7 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   kernel.missing = 0;
   assert_int_equal(look(), 1);
   assert_true(rows[1].exists);
-  /* One line is about the keys, and one about the missing pin. */
+  /* One line reports the keys, and one the missing pin. */
   assert_int_equal(said_len, 2);
 }
 
@@ -493,11 +496,12 @@ static void happen(void) {
   case 0:
     remove_entry(key);
     break;
-  case 1: /* is created again, perhaps with larger values */
+  case 1: /* deletes the entry and creates it again, perhaps with larger values
+           */
     remove_entry(key);
     add(key, 1 + random_number(40), 1 + random_number(4000));
     break;
-  case 2: { /* another entry makes room, as in an LRU map */
+  case 2: { /* deletes another entry if the map is full, as an LRU map does */
     uint32_t other = random_number(KEYS);
     if (living() > ROWS_MAX)
       remove_entry(other);
