@@ -6,7 +6,7 @@
  * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, and reloads:
  * how often to load the page again. Prints {faults, panels, loads}: for each
  * load {drawn, waited}, the milliseconds from the navigation until the last
- * panel was drawn, and those of them in which an answer of the store was missing.
+ * panel was drawn, and those of them spent waiting for answers from the store.
  */
 import { createRequire } from 'node:module';
 
