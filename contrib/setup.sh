@@ -35,8 +35,9 @@ apt_get() {
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
 }
 
-# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the lists, which
-# Debian's own timer sometimes holds, so this waits up to 5 minutes.
+# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the
+# lists, which Debian's own timer sometimes holds, so this function waits for that lock
+# for up to 5 minutes.
 update_lists() {
   local log=$1 output status tries=3 waits=30
   while true; do

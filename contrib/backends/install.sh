@@ -2,7 +2,7 @@
 # Installs server packages without starting their services, now or at the next boot.
 # Source this file after contrib/setup.sh.
 
-# The services of the packages in tests/backends/packages.
+# The services in the packages that tests/backends/packages lists.
 SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)
 
 is_missing() {

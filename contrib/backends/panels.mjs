@@ -15,7 +15,8 @@ const { chromium } = createRequire(config.modules + '/')('playwright-core');
 const PATIENCE_MS = 30000;
 
 /* Runs in the page, before its scripts. A panel is drawn in the frame after it
- * has received its series. Panels that stay without series are waited for no longer than patienceMs. */
+ * has received its series. Waits at most patienceMs for panels that receive no
+ * series. */
 function watchPanels(patienceMs) {
   performance.setResourceTimingBufferSize(10000);
   const frame = () => new Promise(requestAnimationFrame);

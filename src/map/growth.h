@@ -4,9 +4,9 @@
 
 #include "fields.h"
 
-/* A field is taken for a gauge once it has decreased without the other fields
- * of its entry at least MAP_FALLS_MAX times more than entries have decreased as
- * a whole. */
+/* A field is taken for a gauge once the number of its decreases without the
+ * other fields of an entry exceeds the number of decreases of whole entries by
+ * MAP_FALLS_MAX. */
 #define MAP_FALLS_MAX 8
 
 /* How often the values of a map decreased. */

@@ -1,4 +1,4 @@
-/* publish: serves BPF maps as a region, so that all readers of regions
+/* publish: publishes BPF maps as a region, so that all readers of regions
  * (collectd, percore top, percore dump) can read them. A map becomes a table,
  * its entries become rows, and the members of its values become fields. Uses
  * percore.h like any other producer.

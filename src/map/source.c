@@ -11,7 +11,7 @@
 /* Pause after reading a map, in multiples of the time that reading took. */
 #define REST 4
 #define ROWS_OF_ZERO 1024 /* in larger arrays, all-zero entries have no row */
-#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not get a row */
+#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not have a row */
 
 /* ---------------------------------------------------------------------------
  * Messages

@@ -3,8 +3,8 @@
  * folder depends on it. It measures nothing itself: the other folders supply
  * figures, and plugin/ gives them names.
  *
- *   config        the options of <Plugin percore>; config_option reads them by
- *                 tables
+ *   config        the options of <Plugin percore>; config_option reads them
+ *                 according to tables of options
  *   plugin        the life cycle: module_register, init, read, shutdown
  *   dispatch      turns a snapshot into value lists; put dispatches one value
  *   notify        turns changes since the last snapshot into notifications

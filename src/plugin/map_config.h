@@ -1,5 +1,6 @@
-/* map_config: the options of <Map>, which say which BPF maps become tables of
- * which regions. <Region> decides what to report of these tables. */
+/* map_config: the options of <Map>, which select BPF maps and the regions in
+ * which they become tables. <Region> selects what is reported from these
+ * tables. */
 #ifndef PERCORE_PLUGIN_MAP_CONFIG_H
 #define PERCORE_PLUGIN_MAP_CONFIG_H
 

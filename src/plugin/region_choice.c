@@ -162,7 +162,7 @@ struct choice {
   struct region_sum *sum;
   struct contender *list;
   size_t len;
-  size_t places, used; /* rows that may have a place, and that have one */
+  size_t places, used; /* rows that may have places; rows that have places */
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -208,7 +208,8 @@ static void add_candidates(struct choice *choice) {
     for (size_t i = 0; i < table->candidates.len; i++) {
       const struct region_candidate *candidate = &table->candidates.list[i];
       struct contender *next = &choice->list[choice->len];
-      /* a candidate competes if it was one in either of the last two scans */
+      /* a candidate competes if it was also a candidate in one of the last two
+       * scans */
       uint32_t before = table->marks[candidate->row].candidate_in;
       bool again = before != 0 && before + 2 >= table->scans;
       *next = (struct contender){.weight = candidate->weight,

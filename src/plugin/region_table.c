@@ -4,15 +4,15 @@
 
 #include <sys/mman.h>
 
-/* Summing a cell over this many slots takes as long as reading one cell of a
- * single core. */
+/* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
+ * a single core. */
 #define SLOTS_PER_CELL 16
 /* The costs, in cells, of finding the memory of a slot's rows (lseek), and of
  * matching a name with a regular expression. */
 #define CELLS_PER_SLOT 16
 #define CELLS_PER_MATCH 32
 /* Reading slot by slot is faster if a tile (a block of rows that are read
- * together) has at least this many rows. */
+ * together) has at least TILE_ROWS rows. */
 #define TILE_ROWS 16
 #define TILE_CORES_BYTES ((size_t)1 << 20)
 

@@ -1,6 +1,5 @@
-/* region_table: reads one table of one instance again and again. Knows which
- * rows are tracked, and how much they and the whole table grew since the last
- * scan.
+/* region_table: reads one table of one instance repeatedly. Knows which rows
+ * are tracked, and how much they and the whole table grew since the last scan.
  *
  * A scan reads every row once and may take several rounds. It loads each cell
  * once, whichever object the row holds at that moment. Cells are never zeroed,
@@ -93,7 +92,7 @@ struct region_instance_table {
                         their places since */
   struct region_scan scan; /* the current scan */
   uint64_t *last, *now; /* [copy][column]: sums of all cells, in the last scan
-                           and so far in this one */
+                           and so far in the current scan */
   /* [column]: combined gauges, levels and states of live rows without a row of
    * the sum, in the last scan. */
   uint64_t *present;

@@ -306,8 +306,9 @@ static void follow(const struct row *row, struct region_object *object) {
 
 /* Ends a tracked object whose row holds another object by now. The births of
  * the new object are the sums of what all earlier objects counted, so they
- * include the last counts of the ended object. If further objects came and went
- * between two scans, their counts and those last counts belong to `other`. */
+ * include the last counts of the ended object. If the row held other objects in
+ * between, without a scan, their counts and the last counts of the ended object
+ * belong to `other`. */
 static void end_object(const struct row *row, struct region_object *object) {
   struct region_sum *sum = row->table->sum;
   object->ended = true;

@@ -10,7 +10,7 @@ enum { NO_BATCH = 524, ENTRIES_MAX = 20000 };
 
 static struct {
   uint32_t entries;
-  uint32_t bucket;  /* a batch needs room for at least this many entries */
+  uint32_t bucket;  /* how many entries a batch must have room for */
   uint32_t removed; /* this entry is deleted before it is looked up; 0: none */
   uint32_t claimed; /* entries that a batch claims to hold; 0: its own */
   int batch_error;

@@ -263,7 +263,7 @@ static void entries_that_take_the_place_of_others_are_counted(void **state) {
 }
 
 static void
-entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
+entries_without_a_row_are_reported_and_never_make_others_wrong(void **state) {
   unit_need_receivers(state);
   publish(1, ROWS_MAX, true);
   for (uint32_t key = 0; key < KEYS; key++)
@@ -282,7 +282,8 @@ entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
       assert_int_equal(rows[key].grew[0], 0);
 }
 
-static void old_entries_are_not_new_because_their_pin_was_away(void **state) {
+static void
+old_entries_are_not_new_because_their_pin_was_missing(void **state) {
   unit_need_receivers(state);
   publish(1, ROWS_MAX, false);
   for (uint32_t key = 0; key < KEYS; key++)
@@ -304,7 +305,8 @@ static void old_entries_are_not_new_because_their_pin_was_away(void **state) {
  * Names
  */
 
-static void keys_of_the_same_name_have_no_row_and_are_said_once(void **state) {
+static void
+keys_with_the_same_name_have_no_row_and_are_reported_once(void **state) {
   for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
     unit_need_receivers(state);
     begin(state);
@@ -581,9 +583,9 @@ static void no_row_ever_has_the_name_of_two_keys(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(entries_that_take_the_place_of_others_are_counted),
-      TEST(entries_without_a_row_are_said_and_never_make_others_wrong),
-      TEST(old_entries_are_not_new_because_their_pin_was_away),
-      TEST(keys_of_the_same_name_have_no_row_and_are_said_once),
+      TEST(entries_without_a_row_are_reported_and_never_make_others_wrong),
+      TEST(old_entries_are_not_new_because_their_pin_was_missing),
+      TEST(keys_with_the_same_name_have_no_row_and_are_reported_once),
       TEST(a_row_ends_when_another_key_of_its_name_comes_whichever_goes),
       TEST(a_name_has_a_row_again_after_all_of_its_keys_are_gone),
       TEST(keys_of_the_same_name_have_no_row_after_the_region_is_made_anew),

@@ -300,7 +300,7 @@ static void counts_of_unseen_objects_are_in_other(void **state) {
   (void)state;
   struct percore_region *region = begin_full_table("");
   count(region, "a", 10);
-  for (int i = 0; i < 100; i++) { /* c, then 99 other rows that come and go */
+  for (int i = 0; i < 100; i++) { /* uses and removes c, then 99 new rows */
     char name[16];
     snprintf(name, sizeof(name), "x%d", i);
     count(region, i == 0 ? "c" : name, 7);
@@ -1189,7 +1189,7 @@ static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-static void a_row_that_came_during_a_pass_counts_once(void **state) {
+static void a_row_added_during_a_scan_counts_once(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   percore_owned_table_t flow;
@@ -1222,7 +1222,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   start_watch(TOP);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
-  end_producer(0); /* reading it takes two rounds; reading `few`, one */
+  end_producer(0); /* reading `flow` takes two rounds, `few` only one */
   tables[1].field_count--;
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)
@@ -1665,7 +1665,7 @@ int main(void) {
       TEST(a_value_is_a_count_from_the_time_of_its_scan),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(the_last_counts_of_rows_read_first_are_not_lost),
-      TEST(a_row_that_came_during_a_pass_counts_once),
+      TEST(a_row_added_during_a_scan_counts_once),
       TEST(an_instance_is_read_to_its_end_whatever_fields_another_has),
       TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),

@@ -68,7 +68,7 @@ static void an_instance_that_ends_leaves_its_counts_in_the_sum(void **state) {
 }
 
 static void
-a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
+an_instance_found_late_adds_no_counts_from_long_before(void **state) {
   (void)state;
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
@@ -91,8 +91,7 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
 /* If a data store has received a higher value of the counter from an earlier
  * collectd, it takes a lower value for a restart from 0, and counts all of the
  * lower value as new. */
-static void
-what_was_counted_before_the_watch_began_is_in_no_counter(void **state) {
+static void counts_from_before_the_watch_began_are_not_reported(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 1000000);
@@ -122,7 +121,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
 
 /* The round began before the producer started, but finds the producer. */
 static void
-all_counts_of_a_producer_that_began_in_this_round_arrive(void **state) {
+all_counts_of_a_producer_that_began_in_this_round_are_reported(void **state) {
   (void)state;
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -154,7 +153,8 @@ static void a_producer_that_is_slow_to_answer_loses_no_counts(void **state) {
   assert_int_equal(count_of_one_that_is_slow(SECOND / 2), 120);
 }
 
-static void counts_from_a_silent_time_are_not_reported(void **state) {
+static void
+counts_made_while_a_producer_is_silent_are_not_reported(void **state) {
   (void)state;
   assert_int_equal(count_of_one_that_is_slow(SECOND), 100);
 }
@@ -762,12 +762,12 @@ int main(void) {
       TEST(a_region_is_read_in_the_round_that_finds_it),
       TEST(without_a_region_there_is_no_value),
       TEST(an_instance_that_ends_leaves_its_counts_in_the_sum),
-      TEST(a_further_instance_brings_nothing_that_it_counted_long_before),
-      TEST(what_was_counted_before_the_watch_began_is_in_no_counter),
+      TEST(an_instance_found_late_adds_no_counts_from_long_before),
+      TEST(counts_from_before_the_watch_began_are_not_reported),
       TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
-      TEST(all_counts_of_a_producer_that_began_in_this_round_arrive),
+      TEST(all_counts_of_a_producer_that_began_in_this_round_are_reported),
       TEST(a_producer_that_is_slow_to_answer_loses_no_counts),
-      TEST(counts_from_a_silent_time_are_not_reported),
+      TEST(counts_made_while_a_producer_is_silent_are_not_reported),
       TEST(counters_continue_when_a_producer_restarts),
       TEST(a_new_schema_continues_the_fields_with_the_same_names),
       TEST(a_producer_that_is_gone_is_reported_once_more),
