@@ -87,7 +87,8 @@ install_missing() {
 copy_source() {
   local from=$1 to=$2
   mkdir -p "$to"
-  # A tarball may have been unpacked inside a checkout, even a checkout of percore.
+  # Ask git whether it tracks this folder, because a tarball may have been unpacked
+  # inside a checkout, even a checkout of percore.
   if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
     # Copies tracked files and new files that are not ignored, but no deleted files.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |

@@ -11,7 +11,7 @@
 
 /* How often the values of a map decreased. */
 struct map_falls {
-  uint64_t whole; /* all counters of a copy together */
+  uint64_t whole; /* how often all counters of a copy decreased together */
   uint64_t suspect[MAP_FIELDS_MAX];
 };
 

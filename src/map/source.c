@@ -252,7 +252,8 @@ static bool has_clashed(struct map_source *source, const char *name) {
   return true;
 }
 
-/* Called for the second key with this name. */
+/* Records that several keys have this name, so that none of them has a row.
+ * Called for the second of these keys. */
 static void add_clash(struct map_source *source, struct map_entry *entry,
                       const char *name) {
   long number = map_entries_add(&source->clashes, name);

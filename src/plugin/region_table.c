@@ -48,8 +48,8 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* If memory is too short for all marks, 1/MARKS_PART of it is left to tracked
- * objects. */
+/* If memory is too short for all marks, 1/MARKS_PART of the memory is left to
+ * tracked objects. */
 #define MARKS_PART 8
 
 /* Reserves address space for the marks of all possible rows; only the marks of

@@ -131,7 +131,7 @@ static size_t meet_answered(struct region_watch *watch) {
   return left;
 }
 
-/* Waits a moment for producers that were just connected. */
+/* Waits a moment for producers that have just been connected. */
 static void await_hellos(struct region_watch *watch) {
   uint64_t most = watch->options.interval_ns / HELLO_PART / HELLO_WAIT_NS;
   size_t left = SIZE_MAX;

@@ -9,7 +9,7 @@
 
 #include "cycles/figures.h"
 
-/* All pointers must stay valid as long as the watch. */
+/* All pointers must stay valid as long as the watch exists. */
 struct region_watch_options {
   const struct region_configs *configs;
   const char *sys_root;         /* NULL: "/"; used for the topology */

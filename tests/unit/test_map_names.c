@@ -29,7 +29,7 @@ static struct btf_types types;
 static struct map_info info;
 static struct map_fields fields;
 static char why[MAP_WHY_SIZE];
-static uint32_t u8, u16, u32, u64; /* types of every file */
+static uint32_t u8, u16, u32, u64; /* types that every file contains */
 
 static uint32_t text(const char *string) {
   if (string[0] == '\0')
