@@ -2,7 +2,7 @@
 # Code shared by contrib/demo, contrib/check and contrib/debian: installs
 # packages, and builds without changing the checkout. Source it under `set -euo pipefail`.
 
-# Everything that ./configure looks for, and what builds it.
+# Debian packages with everything that ./configure looks for, and with the build tools.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake libtool pkg-config perl
   libyajl-dev collectd-core collectd-dev)
@@ -29,14 +29,15 @@ is_installed() {
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# In English, because update_lists reads the output.
+# Runs apt-get as root. Its messages are in English, because update_lists reads them.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
 }
 
-# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the lists, which
-# Debian's own timer sometimes holds, so this waits up to 5 minutes.
+# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the
+# lists, which Debian's own timer sometimes holds, so this function waits for that lock
+# for up to 5 minutes.
 update_lists() {
   local log=$1 output status tries=3 waits=30
   while true; do
@@ -74,7 +75,7 @@ install_missing() {
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
   update_lists "$log" || die "apt-get cannot update the package lists"
   quietly "$log" apt_get install --no-install-recommends "${missing[@]}" || {
-    # The mirror may have newer packages than the lists name.
+    # The mirror may no longer offer the versions that the package lists name.
     printf 'Trying again with new package lists\n'
     update_lists "$log" &&
       quietly "$log" apt_get install --no-install-recommends "${missing[@]}"
@@ -86,7 +87,8 @@ install_missing() {
 copy_source() {
   local from=$1 to=$2
   mkdir -p "$to"
-  # A tarball may have been unpacked inside a checkout, even a checkout of percore.
+  # Ask git whether it tracks this folder, because a tarball may have been unpacked
+  # inside a checkout, even a checkout of percore.
   if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
     # Copies tracked files and new files that are not ignored, but no deleted files.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |
@@ -106,7 +108,7 @@ configure_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # The last build had other options, so none of its files can be used.
+  # Files of a build that was configured with other options cannot be used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then

@@ -147,14 +147,16 @@ class Demo:
             stack.program('producer', producer, env)
 
     def with_exporter(self, number):
-        """Returns the outputs. Each collectd needs its own port for Prometheus."""
+        """Returns the configuration of the outputs of collectd `number`, because each
+        collectd needs its own port for Prometheus."""
         if not self.prometheus:
             return self.outputs
         return self.outputs + sample('write_prometheus.conf', {
             'Port "9103"': f'Port "{self.exporter_ports[number]}"'})
 
     def start_fleet(self, hosts):
-        """Simulated hosts, whose values go through a real collectd."""
+        """Starts a process that simulates `hosts` hosts and sends their values through
+        a real collectd. Returns the process."""
         collectd = self.stack.collectd(self.with_exporter(1), name='collectd-fleet',
                                        interval=FLEET_INTERVAL_S)
         process = multiprocessing.Process(target=feed, args=(Unixsock(collectd), hosts),

@@ -13,13 +13,13 @@ TICKS_PER_S = 100
 
 
 class Core:
-    """A core with shares of wall time, 0 to 1, each a number or a function of the
-    seconds since the start. `user` is in the columns of /proc/stat; `hidden` is
-    in no column, although the core is not idle."""
+    """A core that is busy for shares of wall time, 0 to 1. Each share is a number or a
+    function of the seconds since the start. `user` appears in the columns of
+    /proc/stat; `hidden` appears in none of them, although the core is not idle."""
 
     def __init__(self, user, hidden=0, deep=0.5):
         self.user, self.hidden = map(self._function, (user, hidden))
-        self.deep = deep  # share of the idle time in the deeper C-state
+        self.deep = deep  # the share of idle time that is spent in the deeper C-state
         # Seconds since boot.
         self.user_s = self.idle_s = 1000.0
 
@@ -37,7 +37,7 @@ class Core:
 
 class FakeHost:
     def __init__(self, cores, nodes=1):
-        # The files are in memory, because on a disk a rename may have to wait.
+        # The files are kept in memory, because renaming a file on a disk may block.
         memory = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
         self.root = tempfile.mkdtemp(prefix='percore-host-', dir=memory)
         self.cores, self.nodes = cores, nodes
@@ -57,7 +57,7 @@ class FakeHost:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _write(self, path, text):
-        """Replaces the file atomically, because readers open it at any time."""
+        """Replaces the file atomically, because readers may open it at any time."""
         path = self.root + path
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + '.new', 'w') as file:
@@ -109,8 +109,9 @@ class FakeHost:
                 self._write(f'{folder}/usage', f'{self.usage if share else 0}\n')
 
     def _drive(self):
-        """Runs in a separate process with priority, because a late update of /proc/stat makes
-        loads wrong. C-states have many files, which may be slightly late."""
+        """Updates the files. Runs in a separate process with real-time priority,
+        because a late update of /proc/stat would make loads wrong. The many files of
+        C-states are updated less often, because they may be slightly late."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         try:
@@ -127,7 +128,7 @@ class FakeHost:
 
 
 def pollers(cores):
-    """The cores of example(cores) on which a fast path polls."""
+    """Returns the cores of example(cores) on which a fast path polls."""
     return range(cores - 4 - cores // 4, cores - 4)
 
 

@@ -1,11 +1,12 @@
-"""Many simulated hosts, with invented values like those that percore would dispatch on each
-host, for a real collectd that receives them through its plugin unixsock."""
+"""Simulates many hosts. Their values are invented, but resemble those that percore
+would dispatch on each host. A real collectd receives them through its plugin
+unixsock."""
 import math
 import random
 import statistics
 
-# The kinds of hosts, and how many of ten hosts are of each kind. Gateways poll on a quarter of
-# their cores; batch hosts are nearly full.
+# The kinds of hosts, and how many of every ten hosts are of each kind. Gateways poll on
+# a quarter of their cores; the cores of batch hosts are nearly always busy.
 KINDS = (('web', 6), ('gateway', 3), ('batch', 1))
 
 
@@ -21,7 +22,7 @@ class Host:
         self.middle = self.random.uniform(0.15, 0.6) if self.kind != 'batch' else 0.85
         self.phases = [self.random.random() for _ in range(cores)]
         self.pollers = range(cores // 4) if self.kind == 'gateway' else ()
-        self.full = number % 20 == 9  # no core has room
+        self.full = number % 20 == 9  # every core is nearly always busy
         self.drops = number % 20 == 7
         self.stuck = number % 40 == 18
         self.packets = self.dropped = 0

@@ -16,7 +16,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILE = os.path.join(HERE, os.pardir, 'dashboards', 'graphite-web.json')
-# The placeholder for the host in the file.
+# The placeholder that stands for the host in graphite-web.json.
 HOST = 'PERCORE_HOST'
 
 
@@ -26,7 +26,7 @@ def of_host(host):
 
 
 def save(url, name, state):
-    """Returns the URL to open."""
+    """Saves the dashboard in graphite-web and returns its URL."""
     data = urllib.parse.urlencode({'state': json.dumps({**state, 'name': name})}).encode()
     with urllib.request.urlopen(f'{url}/dashboard/save/{name}', data, timeout=60) as answer:
         result = json.load(answer)

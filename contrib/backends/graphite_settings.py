@@ -1,4 +1,5 @@
-"""Settings of a graphite-web whose files are all in the directory PERCORE_GRAPHITE."""
+"""Settings for a graphite-web that keeps all its files in the directory
+$PERCORE_GRAPHITE."""
 import os
 
 _ROOT = os.environ['PERCORE_GRAPHITE']
@@ -17,17 +18,17 @@ LOG_DIR = os.path.join(_ROOT, 'log')
 INDEX_FILE = os.path.join(_ROOT, 'search_index')
 LOG_ROTATION = False
 
-# Values that carbon has not written to disk yet are fetched from carbon.
+# graphite-web fetches values that carbon has not written to disk yet from carbon.
 CARBONLINK_HOSTS = ['127.0.0.1:' + os.environ['PERCORE_CARBONLINK_PORT']]
 CARBONLINK_TIMEOUT = 2.0
 
-# Show new metrics and values at once.
+# Without caches, new metrics and values are shown at once.
 DEFAULT_CACHE_DURATION = 0
 FIND_CACHE_DURATION = 0
 FIND_TOLERANCE = 0
 DEFAULT_XFILES_FACTOR = 0
 
-# Anyone may save a dashboard.
+# Let everyone save dashboards without logging in.
 DASHBOARD_REQUIRE_AUTHENTICATION = False
 
 DATABASES = {

@@ -1,4 +1,5 @@
-"""graphite-web 1.1.8 with its static files, for gunicorn: graphite_wsgi:application.
+"""Serves graphite-web 1.1.8 and its static files with gunicorn:
+graphite_wsgi:application.
 
 Debian 12's package needs three things to show a dashboard:
 
@@ -17,7 +18,7 @@ from django.conf import settings  # noqa: E402
 
 STATIC = settings.STATIC_ROOT
 settings.STATICFILES_DIRS = (STATIC,)
-settings.STATIC_ROOT = '/nonexistent'  # must not be one of STATICFILES_DIRS
+settings.STATIC_ROOT = '/nonexistent'  # Django refuses one of STATICFILES_DIRS here
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from whitenoise import WhiteNoise  # noqa: E402

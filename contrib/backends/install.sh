@@ -2,7 +2,7 @@
 # Installs server packages without starting their services, now or at the next boot.
 # Source this file after contrib/setup.sh.
 
-# The services of the packages in tests/backends/packages.
+# The services in the packages that tests/backends/packages lists.
 SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)
 
 is_missing() {
@@ -11,8 +11,9 @@ is_missing() {
   return 1
 }
 
-# Debian runs this file before it starts a service. A script that may be interrupted
-# during an installation must call allow_services when it exits.
+# Before Debian starts a service, it runs this program, which forbids the start. A
+# script that may be interrupted during an installation must call allow_services when it
+# exits.
 services_policy=/usr/sbin/policy-rc.d
 services_forbidden=0
 

@@ -7,8 +7,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Returns why npm packages are unavailable, or None. To find out, installs the packages
-    of `source`, if given."""
+    """Returns the reason why npm packages are unavailable, or None. If `source` is
+    given, finds out by installing its packages."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'
@@ -25,7 +25,8 @@ def cache():
 
 
 def install(source, name):
-    """Returns the folder with node_modules for `source`."""
+    """Returns the folder that contains node_modules for `source`; installs the packages
+    if necessary."""
     with open(os.path.join(source, 'package-lock.json'), 'rb') as lock:
         version = hashlib.sha256(lock.read()).hexdigest()[:16]
     folder = os.path.join(cache(), 'npm', f'{name}-{version}')
@@ -41,6 +42,6 @@ def install(source, name):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         os.rename(partial, folder)
-    except OSError:  # another process has created the folder meanwhile
+    except OSError:  # another process created the folder first
         shutil.rmtree(partial)
     return folder

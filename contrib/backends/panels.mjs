@@ -6,7 +6,7 @@
  * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, and reloads:
  * how often to load the page again. Prints {faults, panels, loads}: for each
  * load {drawn, waited}, the milliseconds from the navigation until the last
- * panel was drawn, and those of them in which an answer of the store was missing.
+ * panel was drawn, and those of them spent waiting for answers from the store.
  */
 import { createRequire } from 'node:module';
 
@@ -15,7 +15,8 @@ const { chromium } = createRequire(config.modules + '/')('playwright-core');
 const PATIENCE_MS = 30000;
 
 /* Runs in the page, before its scripts. A panel is drawn in the frame after it
- * has received its series. Panels that stay without series are waited for no longer than patienceMs. */
+ * has received its series. Waits at most patienceMs for panels that receive no
+ * series. */
 function watchPanels(patienceMs) {
   performance.setResourceTimingBufferSize(10000);
   const frame = () => new Promise(requestAnimationFrame);
@@ -54,7 +55,8 @@ try {
       faults.push(`console: ${message.text().slice(0, 300)}`);
   });
   page.on('response', (response) => {
-    // Only Grafana's own server has Grafana's fonts; other fonts will do.
+    // Ignore missing fonts: only Grafana's own server has them, and other fonts will
+    // do.
     if (response.status() >= 400 && !response.url().includes('/public/fonts/')) faults.push(`${response.status()} ${response.url()}`);
   });
   await page.addInitScript(watchPanels, PATIENCE_MS);

@@ -31,8 +31,8 @@ def missing():
 
 
 def build():
-    """Returns the folder of the page, which is built once for each version of its
-    source."""
+    """Returns the folder with the built page. Builds the page once for each version of
+    its source."""
     modules = node_packages.install(SOURCE, 'panels')
     digest = hashlib.sha256()
     for name in sorted(os.listdir(SOURCE)):
@@ -50,14 +50,15 @@ def build():
     shutil.copy(os.path.join(SOURCE, 'index.html'), partial)
     try:
         os.rename(partial, page)
-    except OSError:  # another process has created the folder meanwhile
+    except OSError:  # another process created the folder first
         shutil.rmtree(partial)
     return page
 
 
 class Server:
-    """Serves the page, its configuration and the database on loopback. Without a host, the
-    dashboard is that of all hosts. `more` is added to the configuration."""
+    """Serves the page, its configuration and the database on loopback. If `host` is
+    None, the page shows the dashboard of all hosts. `more` is added to the
+    configuration."""
 
     def __init__(self, page, store, dashboard, host, minutes, interval_s=1, **more):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
@@ -121,7 +122,7 @@ class Server:
 
 
 def look(script, config):
-    """Runs a browser script of this folder and returns its result."""
+    """Runs a browser script from this folder and returns its result."""
     modules = node_packages.install(BROWSER_PACKAGES, 'backends')
     process = subprocess.run(['node', os.path.join(HERE, script),
                               json.dumps({**config, 'modules': modules})],
@@ -129,7 +130,7 @@ def look(script, config):
     return json.loads(process.stdout)
 
 
-# The rows of each dashboard that the pictures show.
+# For each dashboard, the pictures to take and the rows that each picture shows.
 PICTURES = {
     'grafana-influxdb.json': {
         'grafana-room.png': ('Which cores have room',),

@@ -45,9 +45,9 @@ def missing_package(program):
 
 
 def sample(name, changes=None):
-    """Returns the text of a file of contrib/collectd, with each key of `changes` replaced by its
-    value. The text must contain each key exactly once, so that the tests use the sample as
-    shipped."""
+    """Returns the text of a file of contrib/collectd, with each key of `changes`
+    replaced by its value. Raises an error unless the text contains each key exactly
+    once, so that the tests notice if the shipped sample changes."""
     with open(os.path.join(COLLECTD_SAMPLES, name)) as file:
         text = file.read()
     for old, new in (changes or {}).items():
@@ -61,7 +61,8 @@ _handed_out = set()
 
 
 def free_port():
-    """Returns a loopback port on which nobody listens, by TCP or UDP."""
+    """Returns a port of loopback on which no process listens, neither by TCP nor by
+    UDP."""
     while True:
         with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
             tcp.bind(('127.0.0.1', 0))
@@ -82,19 +83,19 @@ def is_udp_bound(port):
 
 
 def end_with_parent():
-    """Called in the child: makes the child end with its parent, even if the parent is
-    killed."""
+    """Makes this process end with its parent, even if the parent is killed. Call it in
+    the child."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 class Server:
-    """A child process with a log."""
+    """A server that runs as a child process and writes a log."""
 
     def __init__(self, name, directory, argv, port=None, env=None, patience=120,
                  stdin=subprocess.DEVNULL):
         self.name, self.port, self.directory = name, port, directory
-        self.udp_ports = ()  # ready() waits for these ports, too
-        self.ready_path = None  # ready() waits until this path is served, too
+        self.udp_ports = ()  # ready() also waits for these ports
+        self.ready_path = None  # ready() also waits until this path is served
         self.log = os.path.join(directory, name + '.log')
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
@@ -126,7 +127,7 @@ class Server:
             return False
 
     def ready(self):
-        """Waits until it serves, with all its ports open."""
+        """Waits until the server answers and all its ports are open."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             self.check_alive()
@@ -145,7 +146,7 @@ class Server:
             return ''.join(log.readlines()[-lines:])
 
     def cpu_seconds(self):
-        """Returns the CPU time of all processes of its session."""
+        """Returns the CPU time of all processes in the server's session, in seconds."""
         ticks = 0
         for path in glob.glob('/proc/[0-9]*/stat'):
             try:
@@ -162,7 +163,7 @@ class Server:
             return
         if self.process.stdin:
             self.process.stdin.close()
-        # A stopped process (SIGSTOP) would not handle SIGTERM.
+        # A process that was stopped with SIGSTOP would not handle SIGTERM.
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
 
@@ -173,13 +174,13 @@ class Server:
         self.stop()
 
     def stop(self):
-        """Ends the process. After `patience_at_end` seconds, kills it and its children, because
-        their data are no longer needed."""
+        """Ends the process. If it takes longer than `patience_at_end` seconds, kills it
+        and its children, because their data are no longer needed."""
         self.terminate()
         try:
             self.process.wait(self.patience_at_end)
         except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGKILL)  # the process has its own session
+            os.killpg(self.pid, signal.SIGKILL)  # it leads its own process group
             self.process.wait()
 
 
@@ -217,8 +218,8 @@ class Stack:
     # -- Graphite ---------------------------------------------------------
 
     def carbon(self, schemas, aggregation):
-        """Runs carbon-cache with these rules. .port accepts lines; graphite-web fetches values that
-        are not on disk yet from .link_port."""
+        """Runs carbon-cache with these rules. Its .port accepts lines; from its
+        .link_port, graphite-web fetches values that are not on disk yet."""
         folder = self._folder('carbon')
         port, pickle_port, link_port = free_port(), free_port(), free_port()
         self._write(folder, 'storage-schemas.conf', schemas)
@@ -274,9 +275,10 @@ class Stack:
         server = self._start('influxdb', [PROGRAMS['influxdb'][0], 'run', '-config', config],
                              port=port)
         server.collectd_port, server.udp_port = collectd_port, udp_port
-        # The HTTP port may open first, and earlier datagrams would be lost.
+        # The HTTP port may open before the UDP ports, which would lose datagrams until
+        # then.
         server.udp_ports = collectd_port, udp_port
-        # In 1.6.7, closing the collectd listener hangs.
+        # InfluxDB 1.6.7 hangs when it closes its collectd listener, so kill it soon.
         server.patience_at_end = 1
         return server
 
@@ -301,8 +303,8 @@ class Stack:
         return server
 
     def victoria_metrics(self, *exporter_ports):
-        """Runs VictoriaMetrics, which scrapes as Prometheus does; .graphite_port accepts Graphite
-        lines."""
+        """Runs VictoriaMetrics, which scrapes like Prometheus. Its .graphite_port
+        accepts Graphite lines."""
         folder, port, graphite_port = self._folder('victoria-metrics'), free_port(), free_port()
         config = self._scrape_config(folder, exporter_ports)
         server = self._start('victoria-metrics', [
@@ -317,15 +319,16 @@ class Stack:
     # -- Kafka ------------------------------------------------------------
 
     def kafka(self):
-        """Runs librdkafka's mock of a Kafka broker, which is part of an idle producer. .brokers is
-        its address."""
+        """Runs librdkafka's mock of a Kafka broker inside a producer that sends
+        nothing. .brokers is the broker's address."""
         server = self._start('kafka', [
             PROGRAMS['kcat'][0], '-P', '-b', 'unused', '-t', 'unused', '-d', 'mock',
             '-X', 'test.mock.num.brokers=1'], stdin=subprocess.PIPE)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             server.check_alive()
-            # Match a character after the port: the line may be incomplete.
+            # Match a character after the port, because the line may still be
+            # incomplete.
             found = re.search(r'bootstrap.servers=(127\.0\.0\.1:\d+)\D', server.tail())
             if found:
                 server.brokers = found.group(1)
@@ -348,7 +351,7 @@ class Stack:
     # -- fast paths -------------------------------------------------------
 
     def runtime_folder(self, name='regions'):
-        """Returns a directory for regions, for PERCORE_RUNTIME_DIR."""
+        """Returns a directory for regions, to which PERCORE_RUNTIME_DIR can be set."""
         return self._folder(name)
 
     def program(self, name, argv, env):

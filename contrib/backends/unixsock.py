@@ -8,7 +8,8 @@ class Unixsock:
     AHEAD = 200
 
     def __init__(self, collectd, patience_s=60):
-        """Waits for collectd, which binds its socket some time before it listens."""
+        """Connects to collectd. Tries again until collectd accepts connections, because
+        it binds its socket some time before it listens."""
         deadline = time.monotonic() + patience_s
         while True:
             self.socket = socket.socket(socket.AF_UNIX)
@@ -31,7 +32,7 @@ class Unixsock:
         self._send(f'PUTVAL "{host}/{identifier}" interval={interval_s} {time_s}:{text}')
 
     def flush(self):
-        """Waits until collectd has accepted all values that were put."""
+        """Waits until collectd has accepted all values that were sent with put()."""
         self.file.flush()
         for line in self.sent:
             answer = self.file.readline()

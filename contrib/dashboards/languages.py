@@ -1,5 +1,5 @@
-"""Expresses the same Series in the query language of each database. A target shows one Series;
-with `fleet`, $host is several hosts."""
+"""Expresses a Series (see shown.py) in the query language of each database. A target of
+a panel shows one Series; if `fleet` is true, $host stands for several hosts."""
 
 
 def variable(name, label, query, source, **more):
@@ -20,8 +20,9 @@ def several(all_value=None):
 
 
 def words_of(series, panel):
-    """Returns the words of the legend, with the word 'core' before an instance that is a core if
-    there is room for it. Tables have the word in their header; gauges have no room."""
+    """Returns the words of the legend. Replaces 'instance' by 'core' if the instance is
+    a core and the legend has room for the word: the header of a table already contains
+    it, and gauges are too narrow."""
     says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
     return ['core' if word == 'instance' and says_core else word for word in series.words]
 
@@ -30,7 +31,7 @@ def words_of(series, panel):
 
 
 class InfluxDB:
-    """InfluxDB 1.x, filled by collectd's protocol and `split`."""
+    """InfluxDB 1.x that receives collectd's protocol, with the option `split`."""
     name, type = 'InfluxDB', 'influxdb'
 
     TAGS = {'host': 'host', 'instance': 'instance', 'core': 'instance',
@@ -79,7 +80,8 @@ class InfluxDB:
         fill = 'null' if panel.kind == 'timeseries' else 'none'
         where = ' AND '.join(cls._where(series))
         words = words_of(series, panel)
-        # A rate has no empty points, but an aggregate of rates has.
+        # The result for a rate contains no empty points, but an aggregate of rates
+        # does, so that gaps are drawn.
         over = series.over or ('mean' if series.rate and fill == 'null' else None)
 
         def group(tags):
@@ -106,11 +108,12 @@ class InfluxDB:
 
 
 class Graphite:
-    """Graphite, filled by write_graphite with SeparateInstances."""
+    """Graphite that receives values from write_graphite with SeparateInstances."""
     name, type = 'Graphite', 'graphite'
 
     FUNCTIONS = {'mean': 'average', 'sum': 'sum'}
-    # A part of an alias, and its replacement.
+    # For each word of a legend: the pattern that matches its part of an alias, and the
+    # replacement.
     PARTS = {'field': (r'percore_(?:host_)?[a-z0-9]+_[a-z0-9]+_([a-z0-9_]+)', '{}'),
              'plugin': ('percore_(?:host_)?([a-z0-9_]+)', '{}'),
              'core': ('([^.]*)', 'core {}')}
@@ -150,9 +153,11 @@ class Graphite:
 
     @classmethod
     def _named(cls, text, words):
-        """Gives readable names to `text`, whose names are these words joined by dots."""
+        """Returns an expression that gives readable names to the results of the
+        expression `text`, whose names are `words` joined by dots."""
         if not set(words) & set(cls.PARTS):
-            # Names of rows and hosts contain no dots.
+            # Every dot separates two words, because names of rows and hosts contain no
+            # dots.
             return f"aliasSub({text}, '\\.', ' ')" if len(words) > 1 else text
         parts = [cls.PARTS.get(word, ('([^.]*)', '{}')) for word in words]
         pattern = r'\.'.join(part for part, _ in parts)
@@ -162,7 +167,8 @@ class Graphite:
     @classmethod
     def expression(cls, series, words, prefix='$prefix.$host'):
         path = cls.path(series, prefix)
-        # Counted from the right, so that the number is valid for any prefix.
+        # Nodes are counted from the right, so that the numbers are valid for any
+        # prefix.
         depth = len(cls.path(series, '').split('.')) - 1
         nodes = {'host': -depth - 1, 'field': -depth, 'plugin': -depth, 'instance': 1 - depth,
                  'core': 1 - depth, 'type_instance': -1}
@@ -187,8 +193,8 @@ class Graphite:
 
 
 class Prometheus:
-    """Prometheus and other databases that understand its queries, with the labels of
-    prometheus.yml."""
+    """Prometheus, and other databases that understand its queries, with the labels that
+    prometheus.yml sets."""
     name, type = 'Prometheus', 'prometheus'
 
     COUNTERS = ('derive', 'operations', 'contextswitch')
@@ -255,8 +261,8 @@ class Prometheus:
     def target(cls, series, panel, fleet):
         labels, words = cls._labels(series), words_of(series, panel)
         selector = cls._selector(series, fleet)
-        # A function over an interval, because Prometheus would repeat the newest value for 5
-        # minutes.
+        # Use a function over an interval, because Prometheus would otherwise repeat the
+        # newest value for 5 minutes.
         text = f'{cls.THIN[series.thin]}({selector}[$__interval])'
         if series.rate:
             text = f'rate({selector}[$__rate_interval])'

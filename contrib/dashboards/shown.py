@@ -1,15 +1,15 @@
-"""Describes what the dashboards show, once for all databases. To add a row, add a Row with Panels
-of Series."""
+"""Describes what the dashboards show, independently of the database. To add a row to a
+dashboard, add a Row that contains Panels, which contain Series."""
 
 
 class Series:
-    """Some values of percore. `instance` is a core, a set of cores or what a
-    wildcard matches: `$core` and `$set` are chosen at the top of the dashboard.
-    `legend` is text, or words that tell the series apart: host, instance,
-    type_instance, and, for a region, field or plugin (region, table and field).
-    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin` says
-    how values are combined if there are more values than pixels. `over` (sum or mean)
-    joins all series of one legend.
+    """A set of values of percore. `instance` is a core, a set of cores or a wildcard;
+    `$core` and `$set` are chosen at the top of the dashboard. `legend` is a text, or
+    words that distinguish the series: host, instance, type_instance and, for a region,
+    field or plugin (region, table and field). `type_instance` may be a tuple of
+    several, and `plugin` may contain a `*`. `thin` specifies how values are combined if
+    there are more values than pixels. `over` (sum or mean) combines all series with the
+    same legend.
     """
 
     WORDS = ('host', 'instance', 'type_instance', 'field', 'plugin')
@@ -23,7 +23,7 @@ class Series:
 
     @property
     def words(self):
-        """Returns the words of the legend; an empty list if the legend is text."""
+        """Returns the words of the legend, or an empty list if the legend is a text."""
         words = self.legend.split()
         return words if all(word in self.WORDS for word in words) else []
 
@@ -33,8 +33,9 @@ class Series:
 
 
 class Panel:
-    """In a table each series gives the columns in its entry of `columns`: a dict from
-    reducer to the column's name."""
+    """A panel of a dashboard. In a table, the argument `columns` contains an entry for
+    each series: a dict from reducer to the name of the column that the reducer
+    produces."""
 
     def __init__(self, kind, title, series, size, description, unit='none', **more):
         self.kind, self.title, self.series, self.size = kind, title, series, size
@@ -47,7 +48,7 @@ class Row:
 
 
 class Dashboard:
-    """With `fleet`, $host is several hosts."""
+    """A dashboard. If `fleet` is true, $host stands for several hosts."""
 
     def __init__(self, title, description, rows, fleet=False):
         self.title, self.description, self.rows, self.fleet = title, description, rows, fleet
@@ -58,7 +59,7 @@ def percent(instance, name, **more):
 
 
 def own(names, **more):
-    """Returns a Series of percore's own figures: one gauge or several."""
+    """Returns a Series of one or several gauges of percore's own figures."""
     return Series('self', 'gauge', names, **more)
 
 
@@ -68,8 +69,9 @@ def averages(instance, type_instance=''):
                                   ('longterm', '15 min'))]
 
 
-# A database gets names and numbers but no units, so a field's unit is derived from its name:
-# (pattern, unit of a value, unit of its rate). The last pattern that matches applies.
+# A database receives names and numbers but no units, so a field's unit is derived from
+# its name: (pattern, unit of a value, unit of its rate). The last pattern that matches
+# applies.
 FIELD_UNITS = (
     ('time|delay|latency|_ns', 'ns', 'ns'),
     ('_us', 'µs', 'µs'),
@@ -93,7 +95,7 @@ REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_bac
 
 
 def region(fields, type, names, **more):
-    """Returns a Series of fields of regions, over all cores."""
+    """Returns a Series of the fields of regions, summed over all cores."""
     return Series('all', type, names, plugin=f'percore_host_{fields}', **more)
 
 

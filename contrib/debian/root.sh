@@ -25,15 +25,15 @@ make_root() {
   printf '%s' "$list" >"$tarball.made-of"
 }
 
-# open_root DIRECTORY NAME: unpacks a root.
+# open_root DIRECTORY NAME: unpacks the root NAME from the cache into DIRECTORY.
 open_root() {
   rm -rf "$1"
   mkdir -p "$1"
   tar -xf "$root_cache/$2.tar" -C "$1"
 }
 
-# in_root DIRECTORY COMMAND: runs a shell command in the root. Its mounts end with the
-# command.
+# in_root DIRECTORY COMMAND: runs a shell command in the root. /proc, /sys and /dev are
+# mounted only while the command runs.
 in_root() {
   # shellcheck disable=SC2016
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \

@@ -23,8 +23,8 @@ struct map_entries {
   struct map_entry *list;
   char *keys;
   uint64_t *values;
-  /* `len` counts entries in use and removed entries, `capacity` all that there
-   * is memory for. */
+  /* `len` includes entries in use and removed entries; `capacity` is the number
+   * of entries that the arrays have room for. */
   size_t len, capacity;
   size_t live;    /* entries in use */
   size_t removed; /* the first entry to reuse + 1; 0 if none */
@@ -40,8 +40,8 @@ void map_entries_free(struct map_entries *entries);
 /* Returns the number of the entry with this key, or -1. */
 long map_entries_find(const struct map_entries *entries, const void *key);
 
-/* Adds an entry with values of 0 and MAP_NO_ROW. Its key must not be in the map
- * yet. Returns its number, or -1 if out of memory. */
+/* Adds an entry whose values are 0 and whose row is MAP_NO_ROW. No other entry
+ * may have the key. Returns the entry's number, or -1 if out of memory. */
 long map_entries_add(struct map_entries *entries, const void *key);
 
 /* Removes every entry for which `is_gone` returns true. Their numbers are

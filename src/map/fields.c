@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-#define ELEMENTS_MAX 256 /* longer arrays are taken for data */
+#define ELEMENTS_MAX 256 /* longer arrays are assumed to hold data */
 #define STEPS_MAX 65536
 
 struct walk {
@@ -105,7 +105,7 @@ static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place);
 
 /* Walks into a member, element or variable. Its tags are those of member
- * tag_member of the type tag_id. */
+ * tag_member of the type tag_id; if tag_id is 0, it has none of its own. */
 static void walk_into(struct walk *walk, const struct place *outer,
                       uint32_t type, const char *name, uint64_t offset,
                       uint32_t tag_id, int tag_member) {

@@ -8,8 +8,9 @@ static bool is_counter(const struct map_field *field) {
   return !field->is_gauge && !field->is_withheld;
 }
 
-/* True if the counter decreased. A counter of less than 64 bits has wrapped
- * instead if it then grew by less than half of its range. */
+/* True if the counter decreased. A counter of less than 64 bits is assumed to
+ * have wrapped instead if it would then have grown by less than half of its
+ * range. */
 static bool fell(const struct map_field *field, uint64_t before, uint64_t now) {
   uint64_t mask = mask_of(field);
   return now < before &&

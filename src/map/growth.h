@@ -4,13 +4,14 @@
 
 #include "fields.h"
 
-/* A field is not a counter if it has decreased without the other fields of its
- * entry this many times more often than entries have decreased as a whole. */
+/* A field is taken for a gauge once the number of its decreases without the
+ * other fields of an entry exceeds the number of decreases of whole entries by
+ * MAP_FALLS_MAX. */
 #define MAP_FALLS_MAX 8
 
 /* How often the values of a map decreased. */
 struct map_falls {
-  uint64_t whole; /* all counters of a copy together */
+  uint64_t whole; /* how often all counters of a copy decreased together */
   uint64_t suspect[MAP_FIELDS_MAX];
 };
 

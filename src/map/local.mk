@@ -1,4 +1,4 @@
-# What XDP programs counted: BPF maps, published as regions.
+# Reads BPF maps, such as the counters of XDP programs, and publishes them as regions.
 noinst_LTLIBRARIES += libmap.la
 libmap_la_SOURCES = \
 	src/base/bpf.h \

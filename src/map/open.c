@@ -117,7 +117,9 @@ static bool is_in_open_directory(const char *path) {
          (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
 }
 
-/* A symbolic link and the pin it leads to can be in different directories. */
+/* True if any user may replace the pin. Checks two directories, because a
+ * symbolic link and the pin that it leads to can be in different directories.
+ */
 static bool any_user_may_replace(const char *path) {
   char target[PATH_MAX];
   return is_in_open_directory(path) ||
@@ -132,8 +134,8 @@ static bool is_map(int fd) {
 }
 
 /* Says why the path is not that of a map, or returns NULL if it is or may be.
- * `fd` is the result of opening the pin read-only. The kernel answers EINVAL
- * for links, and some kernels also for programs; it answers EACCES for files
+ * `fd` is the result of opening the pin read-only. The kernel returns EINVAL
+ * for links, and some kernels also for programs; it returns EACCES for files
  * that are not pins. */
 static const char *why_no_map(const char *path, int fd) {
   struct statfs system;

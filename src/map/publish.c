@@ -11,7 +11,8 @@
  * Creating the region
  */
 
-/* Most programs give the unit of a counter only in its name. */
+/* Guesses the unit of a field from the end of its name, because most programs
+ * give the unit nowhere else. */
 static const char *unit_of(const char *name) {
   static const struct {
     const char *end, *unit;
@@ -45,7 +46,7 @@ static struct percore_field *region_fields(const struct map_source *source,
   return fields;
 }
 
-/* Leaves publisher->region NULL after a failure. */
+/* Creates the region. After a failure, publisher->region is NULL. */
 static void create_region(struct map_publisher *publisher,
                           const struct percore_table *tables, uint32_t len) {
   const struct map_publisher_options *options = &publisher->options;
@@ -86,7 +87,7 @@ static void enter_region(struct map_publisher *publisher) {
     struct map_source *source = &publisher->sources[i];
     if (!map_source_has_table(source))
       continue;
-    map_source_remove_rows(source); /* the entries get rows of this region */
+    map_source_remove_rows(source); /* the new region needs new rows */
     source->in_region = true;
     if (map_is_per_cpu(&source->map.info))
       percore_core_table(publisher->region, source->number, &source->core);
@@ -145,7 +146,7 @@ int map_publisher_open(struct map_publisher **publisher_out,
     return -ENOMEM;
   publisher->options = *options;
   publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
-  if (publisher->cores_len == 0) /* /sys is not mounted: assume core 0 alone */
+  if (publisher->cores_len == 0) /* without /sys, assume only core 0 exists */
     publisher->cores_len = 1;
   return 0;
 }

@@ -1,4 +1,4 @@
-/* publish: serves BPF maps as a region, so that all readers of regions
+/* publish: publishes BPF maps as a region, so that all readers of regions
  * (collectd, percore top, percore dump) can read them. A map becomes a table,
  * its entries become rows, and the members of its values become fields. Uses
  * percore.h like any other producer.
@@ -37,9 +37,9 @@ struct map_table {
   struct map_names fields;
   struct map_names gauges; /* fields to read as gauges, whatever their type */
   bool has_all_names; /* report names in fields and gauges that the map lacks */
-  const struct map_field_at *fields_at; /* instead of type information */
+  const struct map_field_at *fields_at; /* used instead of type information */
   size_t fields_at_len;
-  struct map_names row_names; /* of an array, by index */
+  struct map_names row_names; /* names of an array's rows, by index */
   uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
 };
 
@@ -64,16 +64,16 @@ struct map_publisher;
 int map_publisher_open(struct map_publisher **publisher,
                        const struct map_publisher_options *options);
 
-/* Adds a map. `fresh` means that the map was created since the last update, so
+/* Adds a map. `fresh` means that the map was created after the last update, so
  * its present values are counted. Returns 0, -EEXIST if a table already has
  * that name, or -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 
-/* Reads every map once and adds what it counted since it was last read. Tries
- * again to open missing maps. Skips a map for four times the processor time
- * that its last reading took, so that reading takes at most a fifth of a core.
- * Returns the number of maps read. */
+/* Reads every map once and adds what it has counted since the last reading to
+ * the region. Tries again to open missing maps. Skips a map for four times the
+ * processor time that its last reading took, so that reading takes at most a
+ * fifth of a core. Returns the number of maps read. */
 size_t map_publisher_update(struct map_publisher *publisher);
 
 /* Must be called by the thread that called map_publisher_update, because that

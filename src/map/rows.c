@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel answers this if the map has no batch operations. libc does not
- * define it. */
+/* The kernel returns this error if the map has no batch operations. libc does
+ * not define it. */
 #define ENOTSUPP 524
 /* The size of a batch, unless a single bucket needs more. */
 #define BATCH_BYTES (1 << 20)
@@ -59,8 +59,8 @@ static bool deliver(struct batch *batch, uint32_t entries) {
  * In batches
  */
 
-/* The cursor that the kernel returns is an index, a bucket or a key, so the
- * buffers have room for the longest key. */
+/* The cursor that the kernel returns is an index, a bucket or a key, so the two
+ * buffers for it must have room for a key. */
 static int read_batches(struct batch *batch) {
   const struct map_info *info = &batch->map->info;
   char cursor[2][512];
@@ -99,8 +99,9 @@ static int read_batches(struct batch *batch) {
  * One by one
  */
 
-/* If the current key is deleted, the kernel starts again at the first key, so
- * without a limit the pass might never end. */
+/* Reads at most ONE_BY_ONE_MAX entries. If the current key is deleted, the
+ * kernel starts again at the first key, so without a limit the pass might never
+ * end. */
 static int read_one_by_one(struct batch *batch) {
   const struct map *map = batch->map;
   char *next = malloc(map->info.key_size);

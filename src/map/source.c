@@ -10,8 +10,8 @@
 
 /* Pause after reading a map, in multiples of the time that reading took. */
 #define REST 4
-#define ROWS_OF_ZERO 1024 /* in larger arrays, entries of 0 have no row */
-#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not get a row */
+#define ROWS_OF_ZERO 1024 /* in larger arrays, all-zero entries have no row */
+#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not have a row */
 
 /* ---------------------------------------------------------------------------
  * Messages
@@ -26,7 +26,8 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* An empty reason means that nothing is wrong any more. */
+/* Reports why the map cannot be read. An empty reason means that nothing is
+ * wrong any more. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
@@ -63,7 +64,8 @@ static bool was_not_read(void *context, const struct map_entry *entry) {
   return true;
 }
 
-/* Forgets everything, because another map has taken the place of this map. */
+/* Forgets all entries. Called if another map has taken the place of this map.
+ */
 static void forget_entries(struct map_source *source) {
   source->pass++;
   map_entries_sweep(&source->entries, was_not_read, source);
@@ -112,8 +114,8 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* Entries of a map that was created since the last reading count from 0, so
- * such a map is fresh. */
+/* Opens the map. A map that was created since the last reading is marked as
+ * fresh, so that its entries count from 0. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;
@@ -123,7 +125,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
     map_advise(why, source->publisher->options.if_missing);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
-    map_source_remove_rows(source); /* the map may come back */
+    map_source_remove_rows(source); /* keep the entries: the map may reappear */
     return status;
   }
   bool known = source->known;
@@ -240,8 +242,8 @@ static bool name_row(const struct map_source *source, const void *key,
   return map_key_name(name, &source->types, &source->map.info, key);
 }
 
-/* True if several keys had this name. Keeps the name in the list for as long as
- * entries with this name are read. */
+/* True if several keys have had this name. Keeps the name in the list for as
+ * long as entries with this name are read. */
 static bool has_clashed(struct map_source *source, const char *name) {
   long number = map_entries_find(&source->clashes, name);
   if (number < 0)
@@ -250,12 +252,14 @@ static bool has_clashed(struct map_source *source, const char *name) {
   return true;
 }
 
-/* Called for the second key with this name. */
+/* Records that several keys have this name, so that none of them has a row.
+ * Called for the second of these keys. */
 static void add_clash(struct map_source *source, struct map_entry *entry,
                       const char *name) {
   long number = map_entries_add(&source->clashes, name);
   if (number < 0)
-    return; /* the entry is forgotten, and the next reading tries again */
+    return; /* out of memory: the entry is forgotten, and the next reading tries
+               again */
   source->clashes.list[number].pass = source->pass;
   entry->row = ROW_REFUSED;
   say_unread(source, &source->said_clash,
@@ -278,9 +282,9 @@ static void remove_clashing_rows(struct map_source *source) {
   }
 }
 
-/* Gives the entry a row. Returns false if it gets no row. If the name is in
- * use, the row may be that of a deleted entry, unless the rows of deleted
- * entries have been removed (swept). */
+/* Adds a row for the entry. Returns false if this is not possible. If the name
+ * is in use, the row with that name may belong to a deleted entry, unless the
+ * rows of deleted entries have been removed (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
   char name[MAP_ROW_NAME_SIZE];
@@ -327,13 +331,14 @@ static void add_growth(struct map_source *source, uint32_t row) {
 /* The state of one pass over the entries. */
 struct look {
   struct map_source *source;
-  size_t seen;    /* entries read, without those that found no room */
+  size_t seen;    /* entries read, except new entries that did not fit */
   size_t waiting; /* new entries that wait for the rows of deleted entries */
-  bool full;      /* an entry found no room */
+  bool full;      /* an entry did not fit */
 };
 
-/* A new row starts with the whole value of its gauges. The counters of a new
- * entry count from 0 or, if the entry may be old, from now on. */
+/* Computes the first growth of a new row. Its gauges grow by their whole value.
+ * The counters of a new entry count from 0 or, if the entry may be old, from
+ * now on. */
 static void begin_row(struct map_source *source, const uint64_t *last,
                       bool new_entry) {
   const struct map_fields *fields = &source->fields;
@@ -360,9 +365,9 @@ static bool is_unused(const struct map_source *source, const void *values) {
          is_zero(values, map->stride * map->copies);
 }
 
-/* Adds an entry if it may get a row. Except in arrays, entries that this pass
- * has not read may have been deleted, so they do not count as taking a row.
- * Returns the number of the entry, or -1. */
+/* Adds an entry if there is a row for it. Entries that this pass has not read
+ * may have been deleted (except in arrays), so their rows are assumed to be
+ * free. Returns the number of the entry, or -1. */
 static long add_entry(struct look *look, const void *key) {
   struct map_source *source = look->source;
   size_t taken =
@@ -419,7 +424,8 @@ static bool has_no_row(void *context, const struct map_entry *entry) {
 }
 
 /* Gives the rows of deleted entries to entries that wait for a row. Forgets the
- * entries that get no row, so that the next reading treats them as new. */
+ * entries for which there is no row, so that the next reading treats them as
+ * new. */
 static void settle(struct look *look, bool swept) {
   struct map_source *source = look->source;
   struct map_entries *entries = &source->entries;

@@ -19,7 +19,7 @@ struct map_source {
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
-  struct map_entries clashes; /* names that several keys had; without values */
+  struct map_entries clashes; /* names that several keys have had */
   uint64_t *growth;           /* copies x fields */
   struct map_falls falls;
   uint32_t pass; /* number of the last pass over the entries */
@@ -52,8 +52,8 @@ struct map_publisher {
   char said[MAP_SAID_SIZE]; /* the last message about the region */
 };
 
-/* Reports a line unless it equals `said`, and stores it there. An empty line
- * only clears `said`. */
+/* Reports a line unless it equals `said`, and stores it in `said`. An empty
+ * line only clears `said`. */
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
@@ -67,7 +67,7 @@ int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
  * map than before. Reports a failure. */
 void map_source_open(struct map_source *source);
 
-/* False if the map was never read, or if all of its fields are withheld. */
+/* True if the map's fields are known and at least one of them is read. */
 bool map_source_has_table(const struct map_source *source);
 
 /* Removes the rows of all entries from the region, and keeps the entries. */

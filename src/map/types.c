@@ -191,15 +191,17 @@ const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
  * The types of a map
  */
 
-/* The kernel truncates names of maps to 15 bytes. */
+/* True if `name` may be the map's name, which the kernel truncates to 15 bytes.
+ */
 static bool is_called(const char *name, const struct map_info *info) {
   size_t length = strlen(info->name);
   return strncmp(name, info->name, length) == 0 &&
          (name[length] == '\0' || length == sizeof(info->name) - 1);
 }
 
-/* In `struct { __type(key, struct flow); .. } flows SEC(".maps")`, the member
- * key is a pointer to the type. */
+/* Returns the type that a member of a map's declaration points to, or 0. In
+ * `struct { __type(key, struct flow); .. } flows SEC(".maps")`, the member key
+ * is a pointer to the type of the key. */
 static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
                            const char *member_name) {
   const struct btf_type *type = btf_resolve(btf, &map_type);
@@ -255,7 +257,8 @@ static int find_in_file(struct btf_types *types, const struct map_info *info,
   return -ENOENT;
 }
 
-/* libbpf would wait forever for a FIFO, and would read a file of any size. */
+/* Checks the file first, because libbpf would wait forever for a FIFO and would
+ * read a file of any size. */
 static int parse_file(struct btf_types *types, const char *file,
                       char why[MAP_WHY_SIZE]) {
   struct stat status;

@@ -42,8 +42,8 @@ const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 long btf_size(const struct btf *btf, uint32_t id);
 
 /* Finds the declaration tag of a type, or of one of its members (-1: the type
- * itself), that begins with "percore:" and this word. Returns the rest of the
- * tag, or NULL. */
+ * itself), that begins with "percore:" and `word`. Returns the rest of the tag,
+ * or NULL. */
 const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
                     const char *word);
 

@@ -3,8 +3,8 @@
  * folder depends on it. It measures nothing itself: the other folders supply
  * figures, and plugin/ gives them names.
  *
- *   config        the options of <Plugin percore>; config_option reads them by
- *                 tables
+ *   config        the options of <Plugin percore>; config_option reads them
+ *                 according to tables of options
  *   plugin        the life cycle: module_register, init, read, shutdown
  *   dispatch      turns a snapshot into value lists; put dispatches one value
  *   notify        turns changes since the last snapshot into notifications
@@ -30,7 +30,8 @@
 #include "map_config.h"
 #include "region_config.h"
 
-/* Load averages over 60, 300 and 900 s are always kept (type `load`). */
+/* How many load averages are always computed: those over 60, 300 and 900 s,
+ * which are dispatched as one value of type `load`. */
 #define CONFIG_PERIODS_STANDARD 3
 
 /* The options of <Plugin percore>. */
@@ -45,7 +46,8 @@ struct config {
   bool send_notifications;
 
   /* <LoadAverage>, and those options of <Load> that the sampler itself needs.
-   * They are read into its options, which config_sampler_options completes. */
+   * They are stored directly in the sampler's options, which
+   * config_sampler_options completes. */
   struct sampler_options sampler;
 
   /* All other options of <Load>. */

@@ -58,7 +58,7 @@ int config_boolean(void *into, const struct config_option *option,
     .key = name, .read = config_boolean, .allowed = "true or false",           \
     .offset = offsetof(type, member)                                           \
   }
-/* Reads the options of `block` into the same struct. */
+/* Reads a block with the options in option->block into the same struct. */
 int config_block(void *into, const struct config_option *option,
                  const oconfig_item_t *item);
 
@@ -71,7 +71,7 @@ int config_block(void *into, const struct config_option *option,
 int config_option_refuse(const struct config_option *option,
                          const oconfig_item_t *item, const char *reason);
 
-/* True if the option has exactly this many values and no block. */
+/* True if the option has exactly `values` values and is not a block. */
 bool config_has_values(const oconfig_item_t *item, int values);
 
 /* Returns the value of an option that has exactly one string, or NULL. */
@@ -81,7 +81,8 @@ const char *config_one_string(const oconfig_item_t *item);
 bool config_is_whole(const oconfig_value_t *value,
                      const struct config_option *option);
 
-/* True if the option has at least one value, only strings, and no block. */
+/* True if the option has at least one value and only strings, and is not a
+ * block. */
 bool config_has_strings(const oconfig_item_t *item);
 
 /* Appends a zeroed element of `size` bytes to the array that *list_pointer

@@ -9,7 +9,7 @@
 #define WHEN(member) offsetof(struct config, member)
 #define CORE(member) offsetof(struct core_figures, member)
 
-/* The standard periods are one value with three data sources; each further
+/* The standard periods are one value with three data sources; each additional
  * period is a separate value. */
 static void put_load_averages(struct out *out, const double *average,
                               const char *name, double ceiling) {
@@ -75,8 +75,8 @@ static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
   return false;
 }
 
-/* The time in POLL, where the core spins, is reported as idle_poll. It is part
- * of the load. */
+/* Time in the idle state POLL is reported as idle_poll. It is part of the load,
+ * because the core spins in this state. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
   char names[FIGURES_CSTATES_MAX][DATA_MAX_NAME_LEN];
   size_t names_len = 0;
@@ -194,8 +194,8 @@ static void put_spread(struct out *out, const char *prefix,
   }
 }
 
-/* If the source idle serves all cores, `unaccounted` equals `hidden`, so it is
- * not shown by default. */
+/* If all cores are measured with the source idle, `unaccounted` equals
+ * `hidden`, so it is not shown by default. */
 static bool shows_unaccounted(const struct out *out) {
   for (int source = 0; source < SOURCES; source++)
     if (source != SOURCE_IDLE &&
@@ -290,8 +290,8 @@ static const struct metric self_metrics[] = {
     {"percent", "sampler_cpu", PERCENT, SELF(sampler_cpu), 0},
 };
 
-/* Reports how many cores each source serves. To save series, only sources that
- * have served a core since start are reported. */
+/* Reports how many cores are measured with each source. To save series, leaves
+ * out sources that have not measured a core since start. */
 static void put_sources(struct out *out, const struct dispatch *dispatch) {
   for (int source = 0; source < SOURCES; source++) {
     char name[DATA_MAX_NAME_LEN];

@@ -14,8 +14,8 @@ struct dispatch {
   cdtime_t last;               /* time of the last snapshot dispatched */
   uint64_t values_dropped;     /* beyond MaxValues, since start */
   uint64_t snapshots_withheld; /* not newer than `last`, since start */
-  bool source_seen[SOURCES];   /* has served a core since start */
-  /* Figures to dispatch with the next snapshot, or NULL. */
+  bool source_seen[SOURCES];   /* has measured a core since start */
+  /* Wake latencies to dispatch with the next snapshot, or NULL. */
   const struct wake_figures *wake;
   c_complain_t too_many;
   c_complain_t backwards;
@@ -25,9 +25,9 @@ struct dispatch {
  * is not newer than the previous snapshot, because collectd's cache would
  * refuse its values but some writers would not.
  *
- * If there are more than MaxValues, leaves out the least important values; the
- * loads of the cores go last. Returns how many more values may be dispatched in
- * this interval. */
+ * If there are more values than MaxValues, leaves out the least important
+ * values; the loads of the cores are the most important. Returns how many
+ * more values may be dispatched in this interval. */
 size_t dispatch_snapshot(struct dispatch *dispatch,
                          const struct snapshot *snapshot);
 

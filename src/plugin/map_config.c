@@ -129,7 +129,7 @@ static int refuse_unknown(const oconfig_item_t *block) {
   return 0;
 }
 
-/* The region is named after the directory of the pin. */
+/* Names the region after the directory of the pin. */
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
   sstrncpy(folder, map->path, sizeof(folder));

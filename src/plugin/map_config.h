@@ -1,5 +1,6 @@
-/* map_config: the options of <Map>, which say which BPF maps become tables of
- * which regions. <Region> decides what to report of these tables. */
+/* map_config: the options of <Map>, which select BPF maps and the regions in
+ * which they become tables. <Region> selects what is reported from these
+ * tables. */
 #ifndef PERCORE_PLUGIN_MAP_CONFIG_H
 #define PERCORE_PLUGIN_MAP_CONFIG_H
 
@@ -11,8 +12,8 @@ struct map_config {
   char *path; /* path of the pin; its last part may be a pattern */
   bool is_pattern;
   char *region;           /* [a-z][a-z0-9]* */
-  struct map_table table; /* without path; if name is NULL, the
-                             table is named after the pin */
+  struct map_table table; /* `path` is not set; if `name` is NULL, the table is
+                             named after the pin */
 };
 
 struct map_configs {

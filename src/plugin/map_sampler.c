@@ -9,7 +9,7 @@
 
 #include <glob.h>
 
-/* Time between the end of reading the maps and the multiple of the interval. */
+/* How long before a multiple of the interval the maps should have been read. */
 #define LEAD_NS (NS_PER_S / 20)
 
 /* A region, which contains the maps of all <Map> blocks that name the region.
@@ -22,13 +22,14 @@ struct map_region {
 struct map_sampler {
   const struct map_configs *configs;
   uint64_t interval_ns;
-  uint64_t took_ns; /* duration of the last pass over all maps; 0: none ended */
+  uint64_t took_ns; /* duration of the last pass over all maps; 0: no pass has
+                       ended yet */
   struct map_region *regions;
   size_t regions_len;
   char **paths; /* paths and table names given to the publisher */
   size_t paths_len;
   struct sampling_thread sampling;
-  bool missed[]; /* for each <Map>: said that no map matches its pattern */
+  bool missed[]; /* for each <Map>: warned that no map matches it */
 };
 
 static void warn(void *context, const char *line) {
@@ -114,10 +115,11 @@ static void add_map(struct map_sampler *sampler,
             path, config->region, table.name);
 }
 
-/* A pattern may also match programs, links, and maps of types that percore
- * cannot read; these are skipped. A pin that cannot be opened for lack of
- * rights may be a map, so it is added, and its publisher reports the error.
- * Names with a dot, such as maps.debug, are files of the kernel. */
+/* True if the pin is or may be that of a map. A pattern may also match
+ * programs, links, and maps of types that percore cannot read; these are
+ * skipped. A pin that cannot be opened for lack of rights may be a map, so it
+ * is added, and its publisher reports the error. Names with a dot, such as
+ * maps.debug, are files of the kernel. */
 static bool may_be_map(const char *path) {
   char why[MAP_WHY_SIZE];
   struct map map;
@@ -149,7 +151,8 @@ static void find_matches(struct map_sampler *sampler,
 }
 
 /* Adds the maps that blocks name exactly before those that match a pattern,
- * because the exact block applies to a map that both name. */
+ * because the options of the exact block apply to a map that also matches a
+ * pattern. */
 static void find_maps(struct map_sampler *sampler) {
   const struct map_configs *configs = sampler->configs;
   for (size_t i = 0; i < configs->len; i++)

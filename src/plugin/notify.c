@@ -9,7 +9,8 @@ static uint8_t code_of(enum source source) {
   return (uint8_t)(source - SOURCE_AUTO);
 }
 
-/* The best source has the smallest number. */
+/* Returns the severity of a change of source. Better sources have smaller
+ * numbers. */
 static int severity_of(enum source from, enum source to) {
   if (to == SOURCE_NONE)
     return NOTIF_FAILURE;
@@ -18,8 +19,8 @@ static int severity_of(enum source from, enum source to) {
   return NOTIF_WARNING;
 }
 
-/* Writes the list, and cuts it if it does not fit. Returns the words that must
- * follow the list. */
+/* Writes the list of cores, and cuts it if it does not fit. Returns the text
+ * that must follow the list, which is empty unless the list was cut. */
 static const char *format_cores(const struct core_set *cores, char *list,
                                 size_t size) {
   struct core_set written;

@@ -7,13 +7,14 @@
 
 /* Initialise with zeros. */
 struct notify {
-  /* Per core: its last source minus SOURCE_AUTO; 0 if it never had a source. */
+  /* For each core, its last source minus SOURCE_AUTO; 0 if no source has
+   * measured it yet. */
   uint8_t last[CORES_MAX];
 };
 
-/* Sends a notification for each change of source since earlier snapshots.
- * Neither a core's first source nor going offline is a change. If `send` is
- * false, only remembers the sources. */
+/* Sends a notification for each change of source since a core was last online.
+ * A core's first source is not a change, and neither is a core that goes
+ * offline. If `send` is false, only remembers the sources. */
 void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,
                      bool send);
 

@@ -1,5 +1,5 @@
 /* The life cycle of the plugin. collectd forks after it has read the options,
- * so files are opened and threads are started in init and not before. */
+ * so files must not be opened and threads must not be started before init. */
 #include "config.h"
 #include "dispatch.h"
 #include "map_sampler.h"
@@ -15,22 +15,23 @@
 #define RETRY_FIRST TIME_T_TO_CDTIME_T_STATIC(1)
 #define RETRY_LAST TIME_T_TO_CDTIME_T_STATIC(60)
 
-/* The state of the plugin. collectd's main thread calls config and init before
- * any read; reads never overlap; shutdown comes after the last read. */
+/* The state of the plugin. It needs no lock, because collectd's main thread
+ * calls config and init before any read, reads never overlap, and shutdown is
+ * called after the last read. */
 static struct {
   struct config config;
   struct machine *machine;
   struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct dispatch dispatch;
   struct notify notify;
-  struct region_sampler *region_sampler; /* NULL: as for the sampler */
-  /* Stopped but never freed: that could take seconds, and the process is about
-   * to end. */
+  struct region_sampler *region_sampler; /* NULL: the next read tries again */
+  /* Stopped but never freed: freeing it could take seconds, and the process is
+   * about to end. */
   struct region_sampler *ended_region_sampler;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
-  size_t region_room; /* how many values of regions the last read allowed */
+  size_t region_room; /* how many values of regions may be dispatched */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
@@ -52,8 +53,9 @@ static void write_journal(__attribute__((unused)) void *context,
   plugin_log(severity[level], "percore: %s", line);
 }
 
-/* collectd's unit of time is 2^-30 s, which cannot represent 0.1 s exactly.
- * Rounded to microseconds, the interval is exact again. */
+/* Returns the interval in nanoseconds. collectd's unit of time is 2^-30 s,
+ * which cannot represent 0.1 s exactly; rounding to microseconds makes the
+ * interval exact again. */
 static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
@@ -80,7 +82,8 @@ static int start_sampler(void) {
   return status;
 }
 
-/* If the start fails, it is tried again after 1, 2, 4 ... 60 s. */
+/* Starts the sampler. If this fails, the reads try again after 1, 2, 4 ... 60
+ * s. */
 static void try_to_start(void) {
   int status = start_sampler();
   if (status == 0)
@@ -99,7 +102,8 @@ static void try_to_start(void) {
  * Regions
  */
 
-/* Fails only if the host allows no more threads or processes. */
+/* Starts the sampler of regions. This fails only for lack of memory, threads or
+ * processes. */
 static void start_region_sampler(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
@@ -143,7 +147,7 @@ static void dispatch_regions(void) {
  * Maps and wake latency
  */
 
-/* Reports a thread that could not be started, and the consequence. */
+/* Logs an error with the consequence if a thread could not be started. */
 static void check_started(int status, const char *consequence) {
   if (status != 0)
     ERROR("percore: %s: cannot start a thread: %s; restart collectd.",
@@ -180,9 +184,9 @@ static void dispatch_new(void) {
   }
 }
 
-/* Only the first read may fail, if no source of load works, because `collectd
- * -T` reads once and reports the failure. Later failures would make collectd
- * call the plugin less and less often, so the plugin then waits for a source
+/* Only the first read fails if no source of load works, because `collectd -T`
+ * reads once and reports the failure. Later failures would make collectd call
+ * the plugin less and less often, so the plugin then waits for a source
  * instead. */
 static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   bool first = !plugin.has_read;
@@ -203,8 +207,8 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   return -1;
 }
 
-/* If init failed, collectd would unload the plugin for good. So init succeeds,
- * and each read tries again to start what could not be started. */
+/* If init failed, collectd would unload the plugin for good. So init always
+ * succeeds, and each read tries again to start what could not be started. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
                                       .interval = plugin_get_interval()};

@@ -16,8 +16,8 @@
  * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
 
-/* The snapshot that is being dispatched, and how many values it has had so far.
- * If `dry`, values are only counted. */
+/* The snapshot that is being dispatched, and how many of its values have been
+ * dispatched so far. If `dry` is set, values are only counted. */
 struct out {
   const struct config *config;
   const struct snapshot *snapshot;
@@ -32,7 +32,8 @@ enum scale {
   /* A share of 0 to 1, shown in percent. It is clamped, because collectd does
    * not enforce the limits of 0 and 100 that types.db declares. */
   PERCENT,
-  POINTS, /* a difference of shares, in percentage points; may be negative */
+  POINTS, /* a difference of shares, shown in percentage points; may be negative
+           */
   PLAIN,  /* unchanged; negative figures become NAN */
   COUNT,  /* a counter, dispatched as DERIVE */
   NUMBER, /* an int, unchanged */

@@ -2,22 +2,23 @@
  * propose candidates; the choice is made by name, over all instances.
  *
  * A store keeps every name it ever received, so the shown names must not change
- * in each interval if many rows count alike. A shown row stays until it is
- * removed, or until a candidate clearly exceeds it for the second time within
- * three scans. A free place goes to any candidate.
+ * in each interval if many rows have similar counts. A shown row stays until it
+ * is removed, or until a candidate clearly exceeds it for the second time
+ * within three scans. A free place goes to any candidate.
  */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
 
-/* To replace a shown row, a candidate must have this multiple of its weight. */
+/* To replace a shown row, a candidate must have at least CLEARLY times the
+ * weight of that row. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
  * Shares of MaxValues
  */
 
-/* Reserved for percore's own values, which are slightly fewer. */
+/* Room reserved for percore's own values, of which there are slightly fewer. */
 #define VALUES_SELF 16
 #define SPARE_ROWS 16
 /* One sixteenth of the room is reserved for sums that appear during a round. */
@@ -36,13 +37,14 @@ static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
-/* False while the sum is being read: only some of its rows are counted, so it
- * keeps the room of the previous round. */
+/* False while the sum is being read: only some of its rows have been counted,
+ * so it keeps its room from the previous round. */
 static bool is_counted(const struct region_sum *sum) {
   return sum->round == sum->round_put || sum->round_put == 0;
 }
 
-/* Includes rows that may be added before the next round. */
+/* Returns how many values the sum could use, including those of rows that may
+ * be added before the next round. */
 static uint64_t values_wanted(const struct region_sum *sum) {
   uint64_t rows = 2 * sum->room.live + SPARE_ROWS;
   if (sum->shape.single)
@@ -54,7 +56,8 @@ static uint64_t values_wanted(const struct region_sum *sum) {
   return (rows + !sum->shape.single) * values_of_row(sum);
 }
 
-/* Values of rows that are shown, or may be shown immediately. */
+/* Returns the number of values of rows that are shown, or that may be shown
+ * immediately. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
@@ -63,14 +66,15 @@ static uint64_t values_used(const struct region_sum *sum) {
              : (sum->rows.places + !sum->shape.single) * values_of_row(sum);
 }
 
-/* Returns how many values of its share the sum can use. */
+/* Gives the sum room for as many rows as fit into `share` values. Returns how
+ * many values these rows take. */
 static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   sum->room.rows = share / values_of_row(sum);
   return sum->room.rows * values_of_row(sum);
 }
 
-/* Other sums give up room only in the next round. Until then, new sums get what
- * is left. */
+/* Shares what other sums leave among new sums. Other sums give up room for new
+ * sums only in the next round. */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -83,8 +87,8 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i], room / new);
 }
 
-/* Regions that want few values come first; within a region, tables that want
- * few values. */
+/* Puts regions that want few values first and, within a region, tables that
+ * want few values. */
 static int compare_wanted(const void *a, const void *b) {
   const struct region_sum *x = *(struct region_sum *const *)a;
   const struct region_sum *y = *(struct region_sum *const *)b;
@@ -139,16 +143,16 @@ void region_share_room(struct region_watch *watch) {
  * Top
  */
 
-/* A name that is shown or a candidate. */
+/* A name that is shown or that is a candidate. */
 struct contender {
   char name[REGION_ROW_NAME_SIZE];
   bool shown;
   enum {
     WAITS, /* a hidden row that has its place until its last counts are
               dispatched */
-    KEEPS, /* such a row that is a candidate again */
+    KEEPS, /* a hidden row that still has its place and is a candidate again */
     COMPETES,
-    IS_NEW /* takes free places only */
+    IS_NEW /* a new candidate, which takes free places only */
   } rank;
   int64_t weight;   /* over all instances */
   int64_t strength; /* compared with the weights of shown rows */
@@ -158,7 +162,7 @@ struct choice {
   struct region_sum *sum;
   struct contender *list;
   size_t len;
-  size_t places, used; /* how many rows may have a place, and have one */
+  size_t places, used; /* rows that may have places; rows that have places */
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -166,8 +170,8 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* Contenders that should be shown come first. Among equals, rows that are shown
- * already come first. */
+/* Puts contenders that should be shown first. Among equals, rows that are
+ * already shown come first. */
 static int compare_rights(const void *a, const void *b) {
   const struct contender *x = a, *y = b;
   if (x->rank != y->rank)
@@ -179,7 +183,7 @@ static int compare_rights(const void *a, const void *b) {
   return x->shown != y->shown ? y->shown - x->shown : compare_names(a, b);
 }
 
-/* Adds all rows that have places. Removed rows are hidden. */
+/* Adds all rows that have places as contenders. Hides removed rows. */
 static void add_rows(struct choice *choice) {
   struct region_sum *sum = choice->sum;
   for (size_t i = 0; i < sum->rows.len; i++) {
@@ -196,14 +200,16 @@ static void add_rows(struct choice *choice) {
   choice->used = choice->len;
 }
 
-/* Rows that clash cannot be shown. */
+/* Adds the candidates of all instances as contenders, except rows that clash,
+ * because these cannot be shown. */
 static void add_candidates(struct choice *choice) {
   const struct region_instance_table *table = choice->sum->tables;
   for (; table != NULL; table = table->next_of_sum)
     for (size_t i = 0; i < table->candidates.len; i++) {
       const struct region_candidate *candidate = &table->candidates.list[i];
       struct contender *next = &choice->list[choice->len];
-      /* a candidate competes if it was one in either of the last two scans */
+      /* a candidate competes if it was also a candidate in one of the last two
+       * scans */
       uint32_t before = table->marks[candidate->row].candidate_in;
       bool again = before != 0 && before + 2 >= table->scans;
       *next = (struct contender){.weight = candidate->weight,
@@ -247,7 +253,7 @@ static void rank(struct choice *choice) {
   qsort(choice->list, choice->len, sizeof(*choice->list), compare_rights);
 }
 
-/* The place becomes free when the row's last counts are dispatched. */
+/* Hides the row. Its place becomes free when its last counts are dispatched. */
 static void hide(struct choice *choice, const struct contender *contender) {
   struct region_sum_row *row = region_sum_find(choice->sum, contender->name);
   if (!contender->shown)
@@ -256,7 +262,8 @@ static void hide(struct choice *choice, const struct contender *contender) {
   choice->used -= !region_sum_is_due(choice->sum, row);
 }
 
-/* The series continues from the row's former count. */
+/* Shows the row if there is a place. Its series continues from its former
+ * count. */
 static void show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
   if (contender->shown || contender->rank == WAITS ||
@@ -273,8 +280,8 @@ static void show(struct choice *choice, const struct contender *contender) {
   sum->names_shown++;
 }
 
-/* Tracks the candidates' objects for the rows that are shown now. The others
- * are remembered, because they compete if they soon are candidates again. */
+/* Tracks the candidates' objects for the rows that are shown now. Remembers the
+ * other candidates, because they compete if they are candidates again soon. */
 static void track(struct region_instance_table *table) {
   char name[REGION_ROW_NAME_SIZE];
   for (size_t i = 0; i < table->candidates.len; i++) {

@@ -141,7 +141,8 @@ static int read_per_core(void *into, const struct config_option *option,
 }
 
 /* Users are looked up once, here. A user that does not exist on this host is
- * not an error, because one file serves many hosts; it matches no producer. */
+ * not an error, because the same file may configure many hosts; such a user
+ * matches no producer. */
 static int add_user(struct region_config *region, const char *name) {
   char *end;
   unsigned long number = strtoul(name, &end, 10);

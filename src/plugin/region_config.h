@@ -23,7 +23,7 @@ struct region_table_config {
   size_t fields_len;
   struct region_row_match *rows; /* none: all */
   size_t rows_len;
-  uint32_t top; /* 0: no Top; else the rows shown, the rest is `other` */
+  uint32_t top; /* how many rows Top shows, besides `other`; 0: no Top */
   char *top_field;
 };
 
@@ -52,7 +52,7 @@ struct region_config {
 struct region_configs {
   struct region_config *list;
   size_t len;
-  char **published; /* regions that this plugin makes itself, of BPF maps */
+  char **published; /* regions that this plugin makes itself, from BPF maps */
   size_t published_len;
 };
 
@@ -68,9 +68,9 @@ int region_config_read(struct region_configs *configs,
  * block. Returns 0 or -1. */
 int region_config_publish(struct region_configs *configs, const char *region);
 
-/* The options for a region: those of its own block, or else of the block "*".
- * Without any block, and for regions that this plugin publishes, the defaults.
- * NULL if the region must not be read. */
+/* Returns the options for a region: those of its own block, or else those of
+ * the block "*". Without any block, and for regions that this plugin publishes,
+ * returns the defaults. Returns NULL if the region must not be read. */
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region);
 

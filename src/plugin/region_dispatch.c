@@ -70,9 +70,9 @@ static size_t put_zeros(const struct region_dispatch *dispatch,
   return zeros;
 }
 
-/* collectd's write threads (five by default) take values in order but write
- * them concurrently. A value right after its 0 may overtake the 0, which
- * collectd then drops. */
+/* Waits until the zeros have probably been written. collectd's write threads
+ * (five by default) take values in order but write them concurrently. Without a
+ * pause, a value could overtake its 0, and collectd would drop the 0. */
 static void let_zeros_pass(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
@@ -98,7 +98,8 @@ static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
   bool complete =
       len[REGION_RANK_HOST] == snapshot->values[REGION_RANK_HOST].len;
   if (dispatch->values_dropped == 0 && snapshot->partial)
-    return complete; /* the missing values may be too many */
+    return complete; /* the values of tables that are still being read may
+                        exceed MaxValues */
   if (dispatch->values_dropped == 0)
     c_release(LOG_INFO, &dispatch->too_many,
               "percore: all values of the regions fit into MaxValues %d again.",

@@ -8,8 +8,8 @@
 
 #include "utils_complain.h"
 
-/* Before the first snapshot, config and interval must be set and the rest be
- * zero. */
+/* Before the first snapshot, config and interval must be set, and all other
+ * members must be zero. */
 struct region_dispatch {
   const struct config *config;
   cdtime_t interval;       /* of all values */

@@ -49,7 +49,7 @@ static void complain(struct region_instance *instance) {
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
-    return; /* no producer; reported elsewhere */
+    return; /* there is no producer, which tell() reports */
   if (instance->complaint == 0 ||
       (error == EBUSY && instance->complaint != EBUSY)) {
     WARNING("percore: region %s is not read: %s%s", instance->label,
@@ -149,8 +149,8 @@ void region_health_conclude(struct region_instance *instance) {
     no_longer_complain(instance);
   else
     complain(instance);
-  /* A successor connects only after the last counts of a producer were read, so
-   * until then the name may well be served. */
+  /* After a producer has ended, its last counts are read before a successor is
+   * connected. During this time, a successor may already serve the name. */
   if (!alive && instance->ending_since_ns == 0 &&
       (!region_instance_is_unanswered(instance) || instance->silent))
     instance->absent_boottime_ns = now->boottime_ns;

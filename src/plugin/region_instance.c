@@ -3,7 +3,8 @@
 #include "utils/common/common.h"
 
 /* On a busy host, a round may end this long after its timestamp. If a producer
- * started even later, it has the clock of another time namespace. */
+ * claims to have started even later, its clock is that of another time
+ * namespace. */
 #define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------
@@ -18,8 +19,8 @@ void region_instance_free_tables(struct region_instance *instance) {
   instance->table_count = 0;
 }
 
-/* If a producer started after its name was last unserved, none of its counts
- * have been reported before. */
+/* True if no process served the name just before the producer started. Then
+ * none of its counts have been reported before. */
 static bool has_begun_lately(const struct region_instance *instance) {
   const struct region_watch *watch = instance->watch;
   uint64_t start_ns =
@@ -38,8 +39,8 @@ static uint64_t adds_refused(const struct region_instance *instance) {
   return refused;
 }
 
-/* Adds the growth of a producer's own count. An increase that is impossible
- * within an interval is ignored. */
+/* Adds to *total by how much a count of the producer has grown. Ignores an
+ * increase that is impossible within an interval. */
 static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   if (now - *last < UINT32_MAX)
     *total += now - *last;
@@ -63,7 +64,7 @@ void region_instance_came(struct region_instance *instance) {
   instance->adds_refused = all ? 0 : adds_refused(instance);
   instance->restarted = instance->producer != 0;
   instance->producer = region_reader_producer(instance->reader);
-  instance->turn = 0; /* a new producer has its own turn */
+  instance->turn = 0; /* lets the new producer be read in this round */
   region_workers_reset(&instance->workers);
   region_instance_free_tables(instance);
   instance->tables = calloc(directory->table_count, sizeof(*instance->tables));
@@ -82,7 +83,7 @@ void region_instance_came(struct region_instance *instance) {
  * Which sum a table is added to
  */
 
-/* Returns where the sum is in the list, or NULL. */
+/* Returns the sum's element of the list, or NULL. */
 static struct region_sum **find_sum(const struct region_instance *instance,
                                     const char *name, const char *table) {
   const struct region_sums *sums = &instance->watch->sums;
@@ -105,7 +106,8 @@ static bool add_sum(struct region_sums *sums, struct region_sum *sum) {
   return true;
 }
 
-/* True if a producer has ended and its last scan for the sum has not begun. */
+/* True if the producer of a table of the sum has ended, and the last scan of
+ * that table has not begun. */
 static bool is_due(const struct region_sum *sum) {
   const struct region_instance_table *table = sum->tables;
   while (table != NULL && table->scans_due <= table->scan.underway)
@@ -113,14 +115,14 @@ static bool is_due(const struct region_sum *sum) {
   return table != NULL;
 }
 
-/* True if the sum has other fields, and its last counts must still be read or
- * dispatched before it is replaced. */
+/* True if a sum with other fields must not be replaced yet, because its last
+ * counts must still be read or dispatched. */
 static bool must_wait(const struct region_sum *sum) {
   return sum->round != sum->round_put || region_sum_has_due(sum) || is_due(sum);
 }
 
-/* Logs once why a table is not reported. If this lasts for more than one round,
- * what was counted in the meantime is never reported. */
+/* Logs once why a table is not reported. If the table is left out for more than
+ * one round, what was counted in these rounds is never reported. */
 static void leave_out(struct region_instance_table *table, const char *name,
                       const char *why) {
   table->from_zero &= !table->odd_told;

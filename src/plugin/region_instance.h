@@ -9,8 +9,7 @@
 
 #include <errno.h>
 
-/* Instances that are not served, and names that are not used, are kept this
- * long. */
+/* How long instances without a producer, and unused names of rows, are kept. */
 #define REGION_FORGET_NS UINT64_C(600000000000)
 
 enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };
@@ -31,29 +30,30 @@ struct region_instance {
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  bool began_lately; /* the producer started after the name was last unserved,
-                        and its workers were not read yet */
+  bool began_lately; /* no process served the name just before the producer
+                        started, and its workers have not been read yet */
   uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
                                have ended; 0: it has not */
-  uint32_t next_table;      /* the next one to read */
-  uint64_t turn;            /* the last round in which it was read */
+  uint32_t next_table;      /* the next table to read */
+  uint64_t turn;            /* the last round in which the instance was read */
   enum region_health health;
   bool listed;    /* the socket is in the runtime directory */
-  bool restarted; /* the producer is not the one of the previous round */
+  bool restarted; /* the name has another producer than in the previous round */
   bool silent;    /* a process listens but does not answer */
   uint64_t silent_since_ns;
   uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: when a scan last found that no
                                   process served the name */
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
   bool drop_told;
-  int complaint; /* errno: the reason for not being read that was logged */
+  int complaint; /* errno of the last logged reason why it is not read */
 };
 
-/* The sums by region, table, and instance if ReportPerInstance is set. */
+/* One sum for each table of a region or, if ReportPerInstance is set, of an
+ * instance. */
 struct region_sums {
   struct region_sum **list;
   size_t len;
-  bool grew; /* a sum was added since room was last shared */
+  bool grew; /* a sum was added since MaxValues was last shared out */
 };
 
 /* Sockets on which no process listened: hashes of name, inode and change time,
@@ -79,10 +79,10 @@ struct region_watch {
       adds_refused; /* reported by producers, since start */
   uint64_t rows_torn, cells_back, rows_unseen;
   struct region_outlet outlet;
-  size_t values_useful;             /* useful loads, in the last round */
-  struct region_moment last, now;   /* the previous round, and this one */
+  size_t values_useful;           /* number of useful loads in the last round */
+  struct region_moment last, now; /* the previous round, and this one */
   struct region_snapshot *snapshot; /* of this round */
-  uint64_t mark_round, mark_ns;     /* what was not used since then is freed */
+  uint64_t mark_round, mark_ns;     /* what is unused since then is freed */
   bool any_met;                     /* a region was found since start */
   bool crowd_told, user_told, absent_told, descriptors_told, directory_told;
 };
@@ -96,21 +96,22 @@ static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
   return options->now_ns != NULL ? options->now_ns(options->argument) : 0;
 }
 
-/* Takes a new producer, and begins to read it. */
+/* Begins to read the region of a new producer. */
 void region_instance_came(struct region_instance *instance);
 
 /* Reads the workers and begins to read the tables. `ended`: the producer has
  * ended, so this is the last time. */
 void region_instance_begin(struct region_instance *instance, bool ended);
 
-/* True if a table is being read or must be read. */
+/* True if a table is being read or must still be read. */
 bool region_instance_is_amid(const struct region_instance *instance);
 
-/* Reads one piece of each table after the other until the given time (of the
- * watch's clock), but for at least a few milliseconds. */
+/* Reads the tables piece by piece, alternating between them, until until_ns on
+ * the watch's clock, but for at least a few milliseconds. */
 void region_instance_read(struct region_instance *instance, uint64_t until_ns);
 
-/* True if the producer has ended and all of its counts were read. */
+/* True unless the producer has ended and some of its counts must still be read.
+ */
 bool region_instance_is_drained(const struct region_instance *instance);
 
 static inline bool
@@ -118,7 +119,7 @@ region_instance_is_alive(const struct region_instance *instance) {
   return region_reader_presence(instance->reader) == REGION_ALIVE;
 }
 
-/* Connected, but the producer has not answered yet. */
+/* True if the reader has connected, but the producer has not answered yet. */
 static inline bool
 region_instance_is_unanswered(const struct region_instance *instance) {
   return region_reader_errno(instance->reader) == ETIMEDOUT;
@@ -153,7 +154,7 @@ void region_instance_free_tables(struct region_instance *instance);
 /* Adds new instances, sorted by name. */
 void region_list_look(struct region_watch *watch);
 
-/* Frees instances that were not served for ten minutes. */
+/* Frees instances that have not been served for ten minutes. */
 void region_list_forget(struct region_watch *watch);
 
 void region_list_free(struct region_watch *watch);

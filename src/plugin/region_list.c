@@ -12,9 +12,9 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Limits, because others may fill the directory: files per scan, part of the
- * interval for unknown sockets, and the number of rounds between two tries of a
- * socket that refused. */
+/* Limits, because other users may fill the directory: how many files a scan
+ * reads, what part of the interval may be spent on unknown sockets, and after
+ * how many rounds a socket that refused is tried again. */
 #define FILES_MAX 65536
 #define TRY_PART 8
 #define REFUSED_ROUNDS 32
@@ -23,8 +23,8 @@
 struct look {
   struct region_watch *watch;
   int directory;
-  long descriptors; /* that may still be opened */
-  size_t tries;     /* to connect to unknown sockets */
+  long descriptors; /* how many may still be opened */
+  size_t tries;     /* attempts to connect to unknown sockets */
   uint64_t end_ns;  /* deadline for tries; 0: not set yet */
   bool late;
   struct region_refused refused;
@@ -39,7 +39,8 @@ static struct region_instance *find_instance(const struct region_watch *watch,
   return instance;
 }
 
-/* Inserts the instance in the order of names, so that all rounds are alike. */
+/* Inserts the instance in the order of names, so that every round reads the
+ * instances in the same order. */
 static void insert(struct region_watch *watch,
                    struct region_instance *instance) {
   struct region_instance **link = &watch->instances;
@@ -74,9 +75,9 @@ static void remove_instance(struct region_watch *watch,
  * New instances
  */
 
-/* A user may have another region while more places are free than the user
- * already has. This does not limit root, collectd's own user and users named by
- * AllowUser. */
+/* True if the user may have another region: more places are free than the
+ * regions of this user take. Root, collectd's own user and users named by
+ * AllowUser are not limited. */
 static bool may_have_place(const struct region_watch *watch,
                            const struct region_instance *new) {
   size_t used = 0, of_user = 0;
@@ -123,7 +124,8 @@ static void tell_limit(struct region_watch *watch,
             (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
 }
 
-/* Logs once why there is no place. */
+/* Returns whether there is a place for a new instance. Logs once why there is
+ * none. */
 static bool has_place(const struct look *look,
                       const struct region_instance *new) {
   struct region_watch *watch = look->watch;
@@ -146,8 +148,9 @@ static bool has_place(const struct look *look,
   return false;
 }
 
-/* Returns NULL if no process listens. Such sockets take no places: a killed
- * producer leaves its socket, and producers with changing names leave many. */
+/* Opens a reader for a socket. Returns NULL if no process listens on it. Such a
+ * socket takes no place, because a killed producer leaves its socket behind,
+ * and a producer that changes its name at each start may leave many. */
 static struct region_reader *find_producer(const struct region_watch *watch,
                                            const struct region_label *label,
                                            const struct region_config *config) {
@@ -169,8 +172,8 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   return NULL;
 }
 
-/* Each region has its own allowance, so that no region takes the memory of
- * another. */
+/* Finds or creates the memory allowance of a region. Each region has its own,
+ * so that no region takes the memory of another. */
 static struct region_allowance_entry *find_allowance(struct region_watch *watch,
                                                      const char *region) {
   struct region_allowances *allowances = &watch->allowances;
@@ -193,7 +196,7 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   return entry;
 }
 
-/* Takes over the reader in every case. */
+/* Takes ownership of the reader, even if it returns NULL. */
 static struct region_instance *make_instance(struct look *look,
                                              const struct region_label *label,
                                              const struct region_config *config,
@@ -234,7 +237,8 @@ static struct region_instance *make_instance(struct look *look,
  * Sockets on which no process listens
  */
 
-/* Identifies a socket. Returns 0 if the file is not a socket. */
+/* Returns a number that identifies a socket, or 0 if the file is not a socket.
+ */
 static uint64_t mark_of(const struct look *look, const char *file) {
   struct stat status;
   if (fstatat(look->directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -267,7 +271,8 @@ static void remember(struct region_refused *refused, uint64_t mark) {
     refused->marks[refused->len++] = mark;
 }
 
-/* Counts a try; checks the clock at every 64th. */
+/* Counts an attempt to connect to an unknown socket. Returns false after the
+ * deadline, for which it checks the clock at every 64th attempt. */
 static bool has_time(struct look *look) {
   if (++look->tries % 64 != 0)
     return !look->late;
@@ -282,9 +287,9 @@ static bool has_time(struct look *look) {
  * Scanning the directory
  */
 
-/* Tries a socket that was unknown in the previous round. A socket that refused
- * is tried again later, because its producer may have been between bind(2) and
- * listen(2). */
+/* Connects to a socket that belongs to no known instance. A socket that refused
+ * is tried again in a later round, because its producer may have been between
+ * bind(2) and listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const struct region_label *label) {
   struct region_watch *watch = look->watch;
@@ -336,7 +341,8 @@ static void judge_directory(const struct look *look, size_t files) {
   watch->directory_told = open || files > FILES_MAX;
 }
 
-/* A missing directory is not a fault, because there may never be a producer. */
+/* Logs once why the directory cannot be read. A missing directory is not a
+ * fault, because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
   char remedy[REGION_REMEDY_SIZE];
   const char *path = region_runtime_dir();
@@ -346,8 +352,8 @@ static void tell_unreadable(struct region_watch *watch) {
               region_health_group_remedy(path, remedy));
 }
 
-/* Descriptors available to regions, minus those that known instances need once
- * they are connected. */
+/* Returns how many descriptors new instances may open: those available to
+ * regions, minus those that known instances need once they are connected. */
 static long count_descriptors(const struct region_watch *watch) {
   long available = descriptors_available();
   for (const struct region_instance *instance = watch->instances;
@@ -382,7 +388,8 @@ static void meet_all(struct region_watch *watch) {
   watch->refused = look.refused;
 }
 
-/* A configured region that does not exist may be a typing error. */
+/* Logs once which configured regions do not exist, because their names may be
+ * misspelt. */
 static void tell_absent(struct region_watch *watch) {
   const struct region_configs *configs = watch->options.configs;
   for (size_t i = 0; !watch->absent_told && i < configs->len; i++) {

@@ -19,13 +19,14 @@ void *region_claim(struct region_allowance *allowance, size_t size) {
   return memory;
 }
 
-/* Bytes charged to the allowance; slightly more than are allocated. */
+/* Returns how many bytes to charge to the allowance for a row, which are
+ * slightly more than are allocated. */
 static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
                           const char *name, const char *clean) {
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
          2 * (size_t)copies * sum->shape.columns * sizeof(uint64_t) +
          (size_t)copies * sum->shape.field_count * sizeof(struct region_first) +
-         4 * sizeof(void *); /* in the list and the hash tables */
+         4 * sizeof(void *); /* pointers in the list and the hash tables */
 }
 
 size_t region_sum_row_size(const struct region_sum *sum) {
@@ -70,8 +71,8 @@ void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
  * Rows by name
  */
 
-/* Names come from producers: hashing includes an address, so that a producer
- * cannot choose names that share a chain. */
+/* Returns the chain of a name. The hash includes an address, because names come
+ * from producers, which could otherwise choose names that share a chain. */
 static struct region_sum_row **chain_of(const struct region_sum *sum, int by,
                                         const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
@@ -81,8 +82,8 @@ static struct region_sum_row **chain_of(const struct region_sum *sum, int by,
 }
 
 /* Two names that differ only in bytes that identifiers cannot contain become
- * the same identifier. Then neither row is reported. `same`: the rows whose
- * clean names have the same hash. */
+ * the same identifier. Then neither row is reported. `same` is the list of rows
+ * whose clean names have the same hash. */
 static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
                          struct region_sum_row *same) {
   row->clashes = !sum->shape.single && strcmp(row->name[1], "other") == 0;
@@ -191,8 +192,9 @@ static void begin_row(const struct region_sum *sum,
   row->weight = 0;
 }
 
-/* Rows keep their places until their last counts are dispatched. If MaxValues
- * leaves less room than before, the last rows are hidden. */
+/* Counts the places that rows take. A row keeps its place until its last counts
+ * are dispatched. If MaxValues leaves less room than before, the rows at the
+ * end of the list are hidden. */
 static void share_places(struct region_sum *sum) {
   struct region_sum_rows *rows = &sum->rows;
   bool ranks = sum->shape.top_field >= 0;
@@ -209,7 +211,8 @@ static void share_places(struct region_sum *sum) {
   }
 }
 
-/* A core stays in use until its last counts are dispatched. */
+/* The cores in use are forgotten only after all counts have been dispatched, so
+ * that the last counts of a core are reported. */
 void region_sum_begin(struct region_sum *sum, uint64_t round) {
   if (sum->round == round || sum->open > 0 || sum->round != sum->round_put)
     return;
@@ -246,8 +249,9 @@ void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
   }
 }
 
-/* True if the growth of this cell belongs to the row and not to `other`. A
- * series that Top shows counts only after its first point was dispatched. */
+/* True if the growth of this cell belongs to the row and not to `other`. With
+ * the option Top, a row counts only after the first point of its series has
+ * been dispatched. */
 static bool counts(const struct region_sum *sum,
                    const struct region_sum_row *row, uint32_t copy,
                    uint32_t field) {
@@ -301,9 +305,9 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
   link_all(sum);
 }
 
-/* A row that is shown again continues from its former count, so names are kept.
- * If there are more than this multiple of the number of shown rows, the oldest
- * are freed. */
+/* A row that is shown again continues from its former count, so hidden rows are
+ * kept. If there are more rows than this multiple of the number of shown rows,
+ * the rows that have been hidden longest are freed. */
 #define REMEMBERED_TIMES 10
 #define REMEMBERED_LEAST 100
 

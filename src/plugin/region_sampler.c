@@ -64,8 +64,8 @@ static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
                                              &snapshot->snapshots_dropped));
 }
 
-/* Computes the same grid as the core sampler. What the core sampler does
- * between two multiples is not needed here. */
+/* Reads the regions at the multiples of the interval at which the core sampler
+ * makes its snapshots. */
 static void *run(void *argument) {
   struct region_sampler *sampler = argument;
   struct schedule schedule;
@@ -113,7 +113,8 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.is_wanted = is_wanted;
   sampler->options.now_ns = now_ns;
   sampler->options.outlet = get_outlet;
-  /* a guess until the first read tells how many values the loads have */
+  /* a guess, because only the first read shows how many values the loads take
+   */
   sampler->outlet.room = options->values_max / 2;
   pthread_mutex_init(&sampler->mutex, NULL);
   sampler->options.argument = sampler;

@@ -1,8 +1,9 @@
 /* region_sampler: a thread that reads regions at multiples of the plugin's
- * interval. Cores are sampled by another thread, so a large region delays no
- * load. The thread blocks all signals, is never pinned, and never waits for its
- * consumer: if snapshots are not taken in time, the oldest is dropped. A
- * separate process receives what producers send (region/receiver.h). */
+ * interval. Cores are sampled by another thread, so reading a large region does
+ * not delay any load. The thread blocks all signals, is never pinned, and never
+ * waits for its consumer: if snapshots are not taken in time, the oldest is
+ * dropped. A separate process receives what producers send (region/receiver.h).
+ */
 #ifndef PERCORE_PLUGIN_REGION_SAMPLER_H
 #define PERCORE_PLUGIN_REGION_SAMPLER_H
 
@@ -20,8 +21,8 @@ int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);
 
-/* Joins the thread and ends the process, each within 100 ms. NULL is allowed.
- */
+/* Joins the thread and ends the receiving process, each within 100 ms. NULL is
+ * allowed. */
 void region_sampler_stop(struct region_sampler *sampler);
 
 /* Frees a stopped sampler, which takes more than a second for a million rows.

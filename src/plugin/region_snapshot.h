@@ -19,13 +19,13 @@ enum region_rank {
 
 enum region_type { REGION_DERIVE, REGION_GAUGE, REGION_PERCENT };
 
-/* The first point of a counter. A store cannot show what was counted before it.
- */
+/* The first point of a counter. A store cannot show what was counted before it,
+ * so a 0 precedes it. */
 struct region_first {
   uint64_t snapshot; /* number of the snapshot with the first point; 0: there is
                         none yet */
-  uint64_t zero_ns;  /* CLOCK_REALTIME: timestamp of the 0 before it; 0: no such
-                        point */
+  uint64_t zero_ns;  /* CLOCK_REALTIME: timestamp of the 0 that precedes it; 0:
+                        no 0 precedes it */
 };
 
 struct region_value {
@@ -35,8 +35,8 @@ struct region_value {
     int64_t derive;
     double gauge;
   };
-  /* For derives only. The 0 is dispatched unless a snapshot since the first
-   * point was. */
+  /* For derives only. The 0 is dispatched unless the snapshot with the first
+   * point, or a later snapshot, has been dispatched. */
   struct region_first first;
   struct region_first *series; /* the sum's own copy of `first`, valid until the
                                   snapshot is complete, or NULL */
@@ -105,8 +105,8 @@ void region_snapshot_put(struct region_snapshot *snapshot,
                          enum region_rank rank,
                          const struct region_value *value);
 
-/* Cuts all values beyond `room`. Counters that are cut begin in a later
- * snapshot. */
+/* Cuts all values beyond `room`. A counter whose first point is cut begins in a
+ * later snapshot. */
 void region_snapshot_limit(struct region_snapshot *snapshot, size_t room);
 
 void region_snapshot_tell(struct region_snapshot *snapshot,

@@ -20,8 +20,8 @@ static bool is_named_cycles(const struct percore_field *field) {
          (length == end || field->name[length - end - 1] == '_');
 }
 
-/* The name of a field in identifiers: busy_cycles is busy_ns, unless the table
- * has another field of that name. */
+/* Writes the name of a field for identifiers: busy_cycles becomes busy_ns,
+ * unless the table already has a field with that name. */
 static void name_field(char name[REGION_SUM_NAME_SIZE],
                        const struct region_sum *sum,
                        const struct percore_table *table,
@@ -73,8 +73,8 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
     sum->copies = 1;
 }
 
-/* The field by which Top ranks, which must be a single number; -1 if there is
- * none. */
+/* Returns the number of the field by which Top ranks, or -1 if there is none.
+ * The field must be a counter, gauge or level. */
 static int find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
     return -1;
@@ -89,8 +89,9 @@ static int find_top_field(const struct region_sum *sum) {
   return -1;
 }
 
-/* Fields that are not reported are not read, except the field that Top ranks by
- * and, for `core`, the field that shows whether it is used. */
+/* Chooses the columns to read: those of reported fields, of the field that Top
+ * ranks by and, in the table `core`, of all fields, because one of them shows
+ * whether the table is used. */
 static void choose_columns(struct region_sum *sum) {
   struct region_shape *shape = &sum->shape;
   for (uint32_t f = 0; f < shape->field_count; f++) {
@@ -119,8 +120,9 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
   }
 }
 
-/* Estimated size without rows. A producer can claim thousands of cores for
- * free, so they are charged here. */
+/* Returns the estimated size of the sum without its rows. Includes the arrays
+ * with an element per core, because a producer can claim to have thousands of
+ * cores. */
 static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) + shape->field_count * sizeof(*shape->fields) +

@@ -1,15 +1,16 @@
 /* region_sum: one table of a region, summed over all instances of the region.
  *
  * An object is what a producer's row holds from percore_row_add until
- * percore_row_remove. A row of the sum has all objects of one name, and
- * outlives the instances that have them: its counters are what these objects
- * counted while the row was shown, and they never decrease. `other` is what the
- * whole table counted minus what the shown rows counted. So rows + other =
- * table, and rows that are not shown take no memory. A round has three steps:
+ * percore_row_remove. A row of the sum combines all objects with the same name,
+ * and outlives the instances that hold them: its counters are what these
+ * objects counted while the row was shown, and they never decrease. `other` is
+ * what the whole table counted minus what the shown rows counted. So rows +
+ * other = table, and rows that are not shown take no memory.
  *
- *   region_sum_begin
- *   for each instance, region_table.h adds the growth of its shown rows to
- * these rows, and the rest of the table's growth to `other` region_sum_put
+ * A round has three steps. First, region_sum_begin begins it. Then
+ * region_table.h adds the growth of each instance's shown rows to the rows of
+ * the sum, and the rest of the growth of the instance's table to `other`. At
+ * the end, region_sum_put puts the values into the snapshot.
  */
 #ifndef PERCORE_PLUGIN_REGION_SUM_H
 #define PERCORE_PLUGIN_REGION_SUM_H
@@ -22,9 +23,9 @@
 struct region_instance_table;
 struct region_watch_options;
 
-/* MaxMemory limits all regions together. A region with all its instances gets
- * half of that, of which an eighth is reserved for names, but at least
- * REGION_MEMORY_OWN. */
+/* MaxMemory limits the memory of all regions together. A single region, with
+ * all its instances, may use half of MaxMemory, but at least REGION_MEMORY_OWN
+ * bytes. One eighth of this is reserved for the names of rows. */
 #define REGION_MEMORY_OWN ((size_t)1 << 20)
 struct region_allowances {
   struct region_allowance all;
@@ -39,7 +40,7 @@ struct region_allowances {
   } * list;
 };
 
-/* Logs a warning unless `told` is set, and sets it. */
+/* Logs a warning unless `told` is true. Then sets `told` to true. */
 #define WARN_ONCE(told, ...)                                                   \
   do {                                                                         \
     if (!(told))                                                               \
@@ -62,22 +63,22 @@ struct region_sum_row {
   struct region_sum_row *next[2]; /* with the same hash: by name, by clean name
                                    */
   char *name[2];                  /* as produced, and clean */
-  const char *text;  /* the clean name, in the snapshot that is being built */
-  uint64_t round;    /* the last round in which the row was live; 0: never */
-  uint64_t due;      /* the row's latest counts are in this snapshot and every
-                        later one that contains the sum; 0: the row has not
-                        counted yet */
+  const char *text; /* the clean name, in the snapshot that is being built */
+  uint64_t round;   /* the last round in which the row was live; 0: never */
+  uint64_t due; /* number of the first snapshot that contains the row's latest
+                   counts, which later snapshots with the sum repeat; 0: the row
+                   has not counted yet */
   const void *owner; /* instance whose gauges, levels and states were added last
                         in this round; NULL: none */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all instances */
   bool shown;        /* Top shows it, or MaxValues has room for it */
   bool clashes;      /* another row has the same clean name */
-  bool several;      /* several instances have the row in this round */
+  bool several;      /* several instances contribute to it in this round */
   int64_t weight;    /* in this round; Top ranks by it */
-  /* [copy][column], counters: counts at the beginning of the round, and now.
-   * Only `other` can decrease; it shows the higher of the two. Gauges, levels
-   * and states are in `now`. */
+  /* [copy][column]. For counters: the counts at the beginning of the round, and
+   * now. Only those of `other` can decrease; the higher count is then
+   * dispatched. Gauges, levels and states are only in `now`. */
   uint64_t *before, *now;
   struct region_first *first; /* [copy][field] */
 };
@@ -89,13 +90,13 @@ struct region_columns {
   uint32_t len;
 };
 
-/* The structure of a table; does not change. */
+/* The structure of a table, which never changes. */
 struct region_shape {
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
   uint32_t copies_made; /* allocated: 1, or 1 + core_count */
-  /* The columns that are needed. counters: of counters and histograms; present:
-   * of gauges, levels and states. */
+  /* The columns to read. counters: those of counters and histograms; present:
+   * those of gauges, levels and states. */
   struct region_columns counters, present;
   bool single, per_core; /* the table has a single row; it is PER_CORE */
   bool is_core;          /* the built-in table `core` */
@@ -113,10 +114,10 @@ struct region_sum_rows {
 
 /* The sum's share of MaxValues. */
 struct region_sum_room {
-  size_t rows;       /* rows that may be shown, with `other` */
+  size_t rows;       /* rows that may be shown, including `other` */
   uint64_t left_out; /* live rows that are not shown, in this round */
   uint64_t live;     /* live rows, in this round */
-  uint64_t wanted;   /* values for the host if all rows were shown */
+  uint64_t wanted;   /* how many values for the host the sum could use */
 };
 
 /* How many snapshots of a sum may be waiting for dispatch. */
@@ -124,11 +125,11 @@ struct region_sum_room {
 
 /* Earlier snapshots. */
 struct region_sum_past {
-  uint64_t put_ns; /* CLOCK_REALTIME: timestamp of the last one */
-  /* Numbers of the last ones that contain the sum, newest first. */
+  uint64_t put_ns; /* CLOCK_REALTIME: time of the last snapshot with the sum */
+  /* Numbers of the last snapshots that contain the sum, newest first. */
   uint64_t snapshots[REGION_SUM_SNAPSHOTS];
-  uint64_t dispatched; /* the last of these that was dispatched */
-  uint64_t decided;    /* all up to this number were dispatched or dropped */
+  uint64_t dispatched; /* the last of these snapshots that was dispatched */
+  uint64_t decided;    /* up to this number, each was dispatched or dropped */
 };
 
 struct region_sum {
@@ -140,28 +141,31 @@ struct region_sum {
   uint64_t tsc_hz; /* 0: cycles are not converted */
   struct region_shape shape;
   struct region_sum_rows rows;
-  /* What the rows that are not shown have counted together. Not shown for a
-   * table of a single row. */
+  /* What the rows that are not shown have counted together. A table with a
+   * single row does not report it. */
   struct region_sum_row *other;
-  bool other_shown; /* from now on, because something belongs there */
+  bool other_shown; /* set once `other` has something to report; with Top,
+                       always set */
   struct region_sum_room room;
   struct region_instance_table *tables; /* tables that are added to the sum */
   uint32_t open;                        /* tables that are being read */
   uint32_t copies;                      /* in use: 1, or 1 + core_count */
   uint8_t *core_used;                   /* cores with a slot, in this round */
   uint64_t names_shown; /* incremented whenever Top shows another name */
-  bool memory_short;    /* a row or object was not tracked in this round */
+  bool memory_short; /* there was too little memory to track a row or object in
+                        this round */
   uint64_t round, round_put;
   struct region_sum_past past;
   bool clash_told, memory_told, left_out_told;
 };
 
-/* Allocates zeroed memory and charges it to the allowance. Returns NULL if
- * either has too little. */
+/* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
+ * allowance is too small or calloc fails. */
 void *region_claim(struct region_allowance *allowance, size_t size);
 
 /* Creates the sum for table t of a directory. `instance` is the instance's name
- * if ReportPerInstance is set, else ""; tsc_hz is that of the first producer.
+ * if ReportPerInstance is set, else "". tsc_hz is the frequency of the first
+ * producer's TSC, by which cycles are converted to time; 0: they are not.
  * Returns NULL if out of memory. */
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
@@ -174,8 +178,8 @@ void region_sum_free(struct region_sum *sum);
 bool region_sum_fits(const struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t);
 
-/* By default a table that ever had more than REGION_PER_CORE_ROWS live rows is
- * no longer reported per core. */
+/* Tells the sum how many rows are live. By default, once a table has had more
+ * than REGION_PER_CORE_ROWS live rows, it is no longer reported per core. */
 void region_sum_count_live(struct region_sum *sum, uint64_t rows);
 
 static inline size_t region_sum_cells(const struct region_sum *sum) {
@@ -186,8 +190,8 @@ static inline size_t region_sum_cells(const struct region_sum *sum) {
  * Rows and what is added to them: region_rows.c
  */
 
-/* Copies the counts of fields with the same name and kind, so that no counter
- * decreases when a producer restarts with another schema. */
+/* Copies the counts from `from` for fields with the same name and kind, so that
+ * no counter decreases when a producer restarts with another schema. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
 /* Copies the name of a row, which is untrusted bytes, for use in an identifier.
@@ -232,36 +236,41 @@ bool region_sum_has_due(const struct region_sum *sum);
  * put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round);
 
-/* Adds cores that have a slot. core_used: see struct region_tile. */
+/* Records on which cores a worker has a slot. core_used: see struct
+ * region_tile. */
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
-/* Sets or adds the gauges, levels and states of one object. For gauges, `bases`
- * are subtracted; NULL: nothing. All arrays are indexed by column. */
+/* Combines the gauges, levels and states of one object with those in `now` or,
+ * if `replace` is set, replaces those in `now`. Subtracts `bases` from gauges
+ * unless `bases` is NULL. All arrays are indexed by column. */
 void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
                             const uint64_t *cells, const uint64_t *bases,
                             bool replace);
 
-/* Counts by how much the cells of one copy exceed `last`, and updates `last`.
- * Counts for `row` unless it is NULL and, if in_other is set, for `other`, too.
- * What the row counts is subtracted from `other`. A cell that decreased counts
- * again once it exceeds its former value. Returns the number of such cells. */
+/* Adds the amounts by which the cells of one copy exceed `last` to `row`,
+ * unless `row` is NULL, and to `other` if in_other is set. Then updates `last`.
+ * What is added to the row is subtracted from `other`. A cell that has
+ * decreased is not counted until it exceeds its former value. Returns the
+ * number of cells that have decreased. */
 uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
                           uint64_t *last, const uint64_t *cells,
                           struct region_sum_row *row, bool in_other);
 
-/* Estimated bytes per row. */
+/* Returns the estimated number of bytes per row. */
 size_t region_sum_row_size(const struct region_sum *sum);
 
-/* Frees rows that were last live before this round, but not rows of a round
- * that is still being read. */
+/* Frees the rows that were last live before `round`, except rows with tracked
+ * objects or with counts that are not dispatched yet. Does nothing while a
+ * round is being read. */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
 
-/* Frees the rows that have been hidden longest, if there are many times more
- * rows than shown ones. */
+/* Frees the rows that have been hidden longest if the sum has many times as
+ * many rows as it shows. */
 void region_sum_forget_most(struct region_sum *sum);
 
-/* Ends the round (region_values.c). Returns early once the round is no longer
- * wanted; after that the sum may only be freed. */
+/* Ends the round and puts its values into the snapshot (region_values.c).
+ * Returns early if the round is no longer wanted; the sum may then only be
+ * freed. */
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     const struct region_watch_options *options);
 

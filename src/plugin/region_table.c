@@ -4,14 +4,15 @@
 
 #include <sys/mman.h>
 
-/* Summing a cell over this many slots takes as long as reading one cell of a
- * single core. */
+/* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
+ * a single core. */
 #define SLOTS_PER_CELL 16
-/* Costs in cells: looking for the memory of a slot's rows (lseek), and matching
- * a name with a regular expression. */
+/* The costs, in cells, of finding the memory of a slot's rows (lseek), and of
+ * matching a name with a regular expression. */
 #define CELLS_PER_SLOT 16
 #define CELLS_PER_MATCH 32
-/* Reading slot by slot is faster for tiles of at least this many rows. */
+/* Reading slot by slot is faster if a tile (a block of rows that are read
+ * together) has at least TILE_ROWS rows. */
 #define TILE_ROWS 16
 #define TILE_CORES_BYTES ((size_t)1 << 20)
 
@@ -47,13 +48,13 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* If memory is too short for all marks, 1/MARKS_PART of it is left to tracked
- * objects. */
+/* If memory is too short for all marks, 1/MARKS_PART of the memory is left to
+ * tracked objects. */
 #define MARKS_PART 8
 
-/* Reserves address space for all possible rows; memory is used only for rows in
- * use. Returns the number of rows in use that have no mark because memory is
- * short. */
+/* Reserves address space for the marks of all possible rows; only the marks of
+ * rows in use take memory. Returns the number of rows in use that have no mark
+ * because memory is short. */
 static uint32_t make_marks(struct region_instance_table *table) {
   struct region_allowance *allowance = &table->sum->region->rows;
   uint32_t in_use = region_reader_rows(table->instance->reader, table->number);
@@ -124,14 +125,14 @@ void region_table_leave(struct region_instance_table *table) {
 
 #define MEBIBYTE (UINT64_C(1) << 20)
 
-/* The MaxMemory that would allow this many more bytes: a region gets half of
- * it, and the region's rows seven eighths of that. */
+/* Returns the MaxMemory that would allow `bytes` more bytes: a region may use
+ * half of MaxMemory, and its rows seven eighths of that half. */
 static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
   uint64_t all = 2 * (sum->region->region.used + bytes + MEBIBYTE) / 7 * 8;
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* The table is left out, which is logged once. */
+/* Leaves the table out, and logs this once. */
 static void give_up(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
@@ -230,10 +231,11 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* Adds the growth of all cells since the last scan to `other`, from which the
- * growth of shown rows was subtracted. If a sum decreases, the higher value is
- * kept, because what the sum regains was counted before. What was counted
- * before the first scan may be left out. */
+/* Adds the growth of all cells since the last scan to `other`. The growth of
+ * shown rows has already been subtracted from `other`. If the sum of a column
+ * has decreased, its former value is kept for the next comparison, because what
+ * the column regains has been counted before. What was counted before the first
+ * scan is left out unless from_zero is set. */
 static void grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
@@ -284,7 +286,7 @@ static uint32_t tile_rows(const struct region_sum *sum) {
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
 
-/* The cost of reading the tile, in cells. */
+/* Returns the cost of reading the tile, in cells. */
 static uint64_t cost_of_tile(const struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint64_t slots =
@@ -302,7 +304,8 @@ static int make_tile(struct region_instance_table *table, uint32_t rows) {
                           REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
 }
 
-/* Returns true if the last rows were read. */
+/* Reads tiles until *cells_left is 0. Returns true if the last rows have been
+ * read. */
 static bool read_tiles(struct region_instance_table *table,
                        uint64_t *cells_left) {
   struct region_scan *scan = &table->scan;
@@ -340,8 +343,9 @@ bool region_table_name(const struct region_instance_table *table, uint32_t row,
  * Top
  */
 
-/* Reads the row again, so that its counts before now belong to `other` and the
- * first interval of its series has the usual length. */
+/* Tracks the object of a candidate that is not tracked yet. Reads the row
+ * again, so that its counts before now belong to `other` and the first interval
+ * of its series has the usual length. */
 static void show_untracked(struct region_instance_table *table,
                            const struct region_candidate *candidate,
                            struct region_sum_row *row) {
@@ -356,7 +360,7 @@ static void show_untracked(struct region_instance_table *table,
   region_tile_free(tile);
 }
 
-/* Under Row, candidates are already tracked. */
+/* With the option Row, candidates are already tracked. */
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {

@@ -1,6 +1,5 @@
-/* region_table: reads one table of one instance again and again. Knows which
- * rows are tracked, and how much they and the whole table grew since the last
- * scan.
+/* region_table: reads one table of one instance repeatedly. Knows which rows
+ * are tracked, and how much they and the whole table grew since the last scan.
  *
  * A scan reads every row once and may take several rounds. It loads each cell
  * once, whichever object the row holds at that moment. Cells are never zeroed,
@@ -32,11 +31,11 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
   return sum;
 }
 
-/* The heaviest candidates so far. */
+/* The candidates with the largest weights so far. */
 struct region_candidates {
   struct region_candidate *list; /* has room for twice `most` */
   size_t len, most;
-  int64_t least; /* candidates that are not heavier are rejected */
+  int64_t least; /* candidates with this weight or less are rejected */
 };
 
 /* A tracked object. */
@@ -50,7 +49,8 @@ struct region_object {
                       of single cores, the first value */
 };
 
-/* Kept for every row of a table under Top or Row. */
+/* What is remembered about each row of a table if the option Top or Row is set.
+ */
 struct region_mark {
   uint32_t incarnation;  /* of the last object seen here; 0: none */
   uint32_t candidate_in; /* the last scan in which it was a candidate and was
@@ -63,10 +63,11 @@ struct region_scan {
   bool underway;
   struct region_tile tile;
   uint32_t next_row, next_object, objects_len;
-  bool looks_names_up;     /* rows that are not tracked may have names that are
-                              shown: since the last scan, or without Top */
+  bool looks_names_up;     /* look up the names of rows that are not tracked,
+                              because they may be shown by now */
   uint64_t live, left_out; /* counts of rows */
-  uint64_t names_matched;  /* names times Row options, in this tile */
+  uint64_t names_matched; /* names matched in this tile, times the number of Row
+                             options */
   uint32_t unmarked; /* rows in use without a mark, because memory is short */
 };
 
@@ -80,8 +81,9 @@ struct region_instance_table {
                      first scan */
   bool scanned;   /* at least one scan is complete */
   bool odd_told;  /* the reason for having no sum was logged */
-  /* The producer has ended, and this many scans must still be completed: the
-   * current one, whose first rows may have counted since, and a last one. */
+  /* How many scans must still be completed after the producer has ended: the
+   * current scan, whose first rows may have counted since they were read, and a
+   * last scan. */
   uint32_t scans_due;
   uint64_t names_seen; /* names_shown of the sum at the last scan */
   uint64_t round;      /* the sum's round in which the last scan began */
@@ -90,13 +92,13 @@ struct region_instance_table {
                         their places since */
   struct region_scan scan; /* the current scan */
   uint64_t *last, *now; /* [copy][column]: sums of all cells, in the last scan
-                           and so far in this one */
-  /* [column]: gauges, levels and states of live rows without a row of the sum,
-   * in the last scan. */
+                           and so far in the current scan */
+  /* [column]: combined gauges, levels and states of live rows without a row of
+   * the sum, in the last scan. */
   uint64_t *present;
-  bool has_present;          /* there are such rows */
-  struct region_mark *marks; /* of max_rows rows; NULL: not needed, or memory
-                                is short */
+  bool has_present; /* `present` contains the values of at least one row */
+  struct region_mark *marks; /* one for each of max_rows rows; NULL: not needed,
+                                or memory is short */
   size_t marks_size;
   uint32_t marks_len; /* rows that have a mark */
   /* At the last scan: rows in use, and rows with a mark. */
@@ -105,27 +107,29 @@ struct region_instance_table {
   uint32_t objects_len;
   size_t objects_capacity;
   struct region_candidates candidates; /* of the last scan */
-  size_t bytes; /* charged to the region's allowance, without objects */
+  size_t bytes; /* charged to the region's allowance, except for objects */
 };
 
-/* Begins a scan, unless one is in progress or was made in this round. `ended`:
- * the producer has ended, so this is the last scan. Returns true if a scan is
- * in progress. */
+/* Begins a scan, unless a scan is in progress or has been made in this round.
+ * If `ended` is set, the producer has ended, and a last scan begins even if one
+ * has been made in this round. Returns true if a scan is in progress. */
 bool region_table_begin(struct region_instance_table *table, bool ended);
 
-/* Reads rows, and subtracts the cost in cells from *cells_left. */
+/* Reads rows until the scan is complete or *cells_left is 0. Subtracts the cost
+ * of reading, in cells, from *cells_left. */
 void region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left);
 
-/* This many cells are read in a few milliseconds. */
+/* How many cells are read at a time, which takes a few milliseconds. */
 #define REGION_PIECE_CELLS UINT64_C(131072)
 
-/* Copies the name of the row that had this generation word. Returns false if
- * the row holds another object by now. */
+/* Copies the name of a row. Returns false if the row no longer holds the object
+ * that it held when its generation word was `generation`. */
 bool region_table_name(const struct region_instance_table *table, uint32_t row,
                        uint64_t generation, char name[REGION_ROW_NAME_SIZE]);
 
-/* Sorts the candidates, heaviest first, and drops the lightest. */
+/* Sorts the candidates by weight, the heaviest first, and keeps only the first
+ * candidates->most of them. */
 void region_candidates_cut(struct region_candidates *candidates);
 
 /* Tracks the candidate's object, because Top shows its row from now on. */
@@ -141,7 +145,7 @@ void region_table_stop(struct region_instance_table *table);
 void region_table_join(struct region_instance_table *table,
                        struct region_sum *sum);
 
-/* True if a live instance other than `but` is added to the sum. */
+/* True if a table of a live instance other than `but` is added to the sum. */
 bool region_sum_is_shared(const struct region_sum *sum,
                           const struct region_instance *but);
 
@@ -153,21 +157,25 @@ void region_table_leave(struct region_instance_table *table);
  * For region_table.c and region_track.c only
  */
 
-/* Detaches objects from rows if they have ended, or if the row is no longer
- * shown. Frees those that need not be tracked, and sorts the others. */
+/* Detaches objects from their rows if the objects have ended or the rows are no
+ * longer shown. Frees the objects that no longer need to be tracked, and sorts
+ * the others. */
 void region_objects_tidy(struct region_instance_table *table);
 
-/* Adds the rows of a tile to the sum, and decides which of them to track. */
+/* Adds the rows of the tile, which is the block of rows read last, to the sum.
+ * Decides which of them to track. */
 void region_track_tile(struct region_instance_table *table);
 
-/* Tracks the object in the row at index i of the tile for a row of the sum (or
- * NULL). Returns NULL if out of memory. */
+/* Tracks the object in the row at index i of the tile. The object counts for
+ * `row`, or for `other` if `row` is NULL: since it was added if from_birth is
+ * set, otherwise from now on. Returns NULL if out of memory. */
 struct region_object *region_object_track(struct region_instance_table *table,
                                           uint32_t i,
                                           struct region_sum_row *row,
                                           bool from_birth);
 
-/* From now on the object counts for a row of the sum, or for `other` (NULL). */
+/* Makes the object count for `row` from now on, or for `other` if `row` is
+ * NULL. */
 void region_object_show(struct region_object *object,
                         struct region_sum_row *row);
 

@@ -23,7 +23,8 @@ void region_object_show(struct region_object *object,
     row->objects++;
 }
 
-/* The cells of one copy of the row at index i. */
+/* Returns the cells of the row at index i. Copy 0 is the sum over all cores,
+ * copy 1 + N is core N. */
 static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
                                 uint32_t i) {
   size_t at = (size_t)i * tile->columns;
@@ -36,7 +37,8 @@ static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
   return tile->births + (size_t)i * tile->columns;
 }
 
-/* Sets the values from which counting begins. Births are not known per core:
+/* Sets the values from which counting begins. An object's births are the values
+ * of the row's cells when the object was added. They are not known per core:
  * only a row's first object is known to have begun at 0. */
 static void begin_object(const struct region_instance_table *table,
                          struct region_object *object, uint32_t i,
@@ -84,8 +86,8 @@ static int compare_objects(const void *a, const void *b) {
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Under Row, objects stay tracked even without a row, because wanted rows are
- * not counted in any other way. */
+/* With the option Row, objects stay tracked even without a row of the sum,
+ * because wanted rows are not counted in any other way. */
 void region_objects_tidy(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t kept = 0;
@@ -119,15 +121,16 @@ struct row {
   struct region_instance_table *table;
   uint32_t i, number, incarnation;
   bool is_live;
-  bool was_seen;            /* in the last scan; unknown without a mark */
-  bool is_new;              /* has counted nothing before the last scan */
+  bool was_seen; /* the last scan read the same object; false without a mark */
+  bool is_new;   /* no scan has counted the object yet */
   struct region_mark *mark; /* NULL: none */
   const uint64_t *totals, *births;
 };
 
-/* Counts what a tracked object added to its cells: for a row of the sum, or for
- * the whole table if `row` is NULL. Under Row, this is the only count of the
- * object. */
+/* Adds what a tracked object has counted since the last scan to `row`. If `row`
+ * is NULL, the growth counts only for the table as a whole. With the option
+ * Row, the object is not counted in any other way. Returns how many cells have
+ * decreased. */
 static uint32_t count_object(const struct region_instance_table *table,
                              struct region_object *object, uint32_t i,
                              struct region_sum_row *row) {
@@ -142,8 +145,8 @@ static uint32_t count_object(const struct region_instance_table *table,
   return back;
 }
 
-/* The weight by which Top ranks the row: the growth of a counter since `last`,
- * or the present value of a gauge or level; 0 without Top. */
+/* Returns the weight by which Top ranks the row: the growth of a counter since
+ * `last`, or the present value of a gauge or level; 0 without Top. */
 static int64_t weigh(const struct row *row, uint64_t last) {
   const struct region_shape *shape = &row->table->sum->shape;
   if (shape->top_field < 0)
@@ -156,14 +159,15 @@ static int64_t weigh(const struct row *row, uint64_t last) {
   return (int64_t)(row->totals[field->column] - last);
 }
 
-/* The cell that Top ranks by; 0 without Top. */
+/* Returns the value of the cell that Top ranks by, or 0 without Top. */
 static uint64_t top_cell(const struct region_sum *sum, const uint64_t *cells) {
   return sum->shape.top_field >= 0
              ? cells[sum->shape.fields[sum->shape.top_field].column]
              : 0;
 }
 
-/* The heaviest first; equal candidates in the order of their rows. */
+/* Puts the heaviest candidate first, and equal candidates in the order of their
+ * rows. */
 static int compare_candidates(const void *a, const void *b) {
   const struct region_candidate *x = a, *y = b;
   return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
@@ -205,8 +209,8 @@ static void add_present(const struct row *row) {
   table->has_present = true;
 }
 
-/* The row is not shown. Its growth since `last` is the weight by which Top
- * ranks it. */
+/* Handles a row that is not shown. With Top, the row becomes a candidate, whose
+ * weight is its growth since `last`; without Top, it is counted as left out. */
 static void leave_out(const struct row *row, struct region_object *object,
                       uint64_t last) {
   add_present(row);
@@ -220,15 +224,16 @@ static void leave_out(const struct row *row, struct region_object *object,
  * Names
  */
 
-/* False if the row holds another object by now. */
+/* Reads the row's name. Returns false if the row holds another object by now.
+ */
 static bool read_name(const struct row *row, char name[REGION_ROW_NAME_SIZE]) {
   const struct region_tile *tile = &row->table->scan.tile;
   return region_table_name(row->table, row->number, tile->generations[row->i],
                            name);
 }
 
-/* Finds or creates the row with this name, and shows it. NULL if out of memory.
- */
+/* Finds or creates the row of the sum with this row's name, and shows it.
+ * Returns NULL if out of memory, or if the row holds another object by now. */
 static struct region_sum_row *make_row(const struct row *row) {
   struct region_sum *sum = row->table->sum;
   char name[REGION_ROW_NAME_SIZE];
@@ -241,7 +246,8 @@ static struct region_sum_row *make_row(const struct row *row) {
   return made;
 }
 
-/* The row with this name if it is shown already, else NULL. */
+/* Returns the row of the sum with this row's name if it is already shown, else
+ * NULL. */
 static struct region_sum_row *find_shown(const struct row *row) {
   char name[REGION_ROW_NAME_SIZE];
   struct region_sum_row *found =
@@ -260,8 +266,9 @@ static bool is_wanted(const struct row *row) {
  * A row that is tracked
  */
 
-/* Gauges, levels and states of several instances are combined; those of an
- * earlier object of the same instance are replaced. */
+/* Adds a tracked object to its row of the sum. Gauges, levels and states of
+ * several instances are combined; those of an earlier object of the same
+ * instance are replaced. */
 static void show(const struct row *row, const struct region_object *object,
                  uint64_t last) {
   const struct region_instance_table *table = row->table;
@@ -293,26 +300,29 @@ static void follow(const struct row *row, struct region_object *object) {
     show(row, object, last);
   else if (row->is_live)
     leave_out(row, object, last);
-  if (!row->is_live) /* updates in flight belong to `other` */
+  if (!row->is_live) /* updates that are still in flight belong to `other` */
     region_object_show(object, NULL);
 }
 
-/* The row holds another object now. That object's birth is the sum of what all
- * earlier objects counted. What unseen objects counted in between belongs to
- * `other`. */
+/* Ends a tracked object whose row holds another object by now. The births of
+ * the new object are the sums of what all earlier objects counted, so they
+ * include the last counts of the ended object. If the row held other objects in
+ * between, without a scan, their counts and the last counts of the ended object
+ * belong to `other`. */
 static void end_object(const struct row *row, struct region_object *object) {
   struct region_sum *sum = row->table->sum;
   object->ended = true;
   if (row->incarnation != object->incarnation + 1)
     return;
   uint64_t grown = top_cell(sum, row->births) - top_cell(sum, object->last);
-  /* cells that were read while the row was changing may exceed the births */
+  /* The result is ignored, because cells that were read while the row was
+   * changing may exceed the births. */
   (void)region_sum_count(sum, 0, object->last, row->births, object->row,
                          sum->shape.chooses_rows);
   if (object->row == NULL)
     return;
   object->row->weight = region_weights_add(object->row->weight, (int64_t)grown);
-  object->row->round = sum->round; /* its gauges are unknown */
+  object->row->round = sum->round; /* was live, but its gauges are unknown */
 }
 
 /* ---------------------------------------------------------------------------
@@ -328,9 +338,9 @@ static bool begin_tracking(const struct row *row,
   return object != NULL;
 }
 
-/* Under Row: tracks the object if its name is wanted, even if it was already
- * removed. Returns false if the object must be considered again in the next
- * scan, because memory is short. */
+/* With the option Row: tracks the object if its name is wanted, even if it has
+ * already been removed. Returns false if the object must be considered again in
+ * the next scan, because memory is short. */
 static bool consider_wanted(const struct row *row) {
   struct region_instance_table *table = row->table;
   bool ranks = table->sum->shape.top_field >= 0;
@@ -351,8 +361,8 @@ static bool consider_wanted(const struct row *row) {
   return true;
 }
 
-/* Under Top, an object is tracked if its name is shown. Without Top, objects
- * are tracked while there is room. */
+/* Tracks the object if its name is already shown or, without the option Top, if
+ * there is room to show another row. */
 static void consider(const struct row *row) {
   struct region_instance_table *table = row->table;
   struct region_sum *sum = table->sum;
@@ -374,10 +384,11 @@ static void consider(const struct row *row) {
  * All rows
  */
 
-/* False if the counts of this row's objects up to the last scan may already be
- * in `other`, because the row had no mark or was left out. Its next object then
- * counts from its present values instead of its birth. Under Row, such counts
- * are in no sum. */
+/* Returns false if counts that this row's objects made before the last scan may
+ * already be in `other`, because the row had no mark or was left out. The row's
+ * next object then counts from its present values instead of its births. With
+ * the option Row, only tracked objects are counted, so the function returns
+ * true. */
 static bool was_tracked(const struct region_instance_table *table,
                         uint32_t row) {
   const struct region_shape *shape = &table->sum->shape;
@@ -424,8 +435,9 @@ static void read_row(struct region_instance_table *table, uint32_t i) {
   const struct region_tile *tile = &table->scan.tile;
   struct region_object *object = find_object(table, tile->first_row + i);
   if (tile->generations[i] == 0) {
-    /* The row changed hands while it was read, so its growth belongs to the
-     * table; under Row the growth waits until the next scan. */
+    /* The row received another object while it was read, so its growth counts
+     * for the table as a whole. With the option Row, the next scan counts it.
+     */
     if (object != NULL && !shape->chooses_rows)
       (void)count_object(table, object, i, NULL);
     return;
@@ -450,7 +462,7 @@ static void read_row(struct region_instance_table *table, uint32_t i) {
 }
 
 /* Adds every cell to the sum of the table, whichever object it belongs to, so
- * that no count is lost when rows change hands. */
+ * that no count is lost when a row receives another object. */
 static void add_to_sum(const struct region_instance_table *table) {
   const struct region_columns *counters = &table->sum->shape.counters;
   const struct region_tile *tile = &table->scan.tile;

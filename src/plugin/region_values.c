@@ -7,15 +7,17 @@
 
 #include "utils/common/common.h"
 
-/* Rows are put in batches, field by field within a batch: small enough for the
- * L1 cache, and consecutive values differ only in the row. */
+/* Rows are put in batches, which fit into the L1 cache. Within a batch, values
+ * are put field by field, so that consecutive values differ only in the row and
+ * are quickly dispatched. */
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
  * Growth
  */
 
-/* `other` is live in every round, except in a table of a single row. */
+/* True if the row is shown and was read in this round. `other` is live in every
+ * round, except in a table with a single row. */
 static bool is_live(const struct region_sum *sum,
                     const struct region_sum_row *row) {
   if (row == sum->other)
@@ -32,8 +34,8 @@ static void add_to_other(const struct region_sum *sum,
   other->owner = sum;
 }
 
-/* What a row counted in this round belongs to `other` if the row is not shown.
- * If a producer's counters decrease, shown rows may have grown more than the
+/* Moves what a row counted in this round to `other` if the row is not shown. If
+ * a producer's counters decrease, shown rows may have grown more than the
  * table. Then `other` does not grow until the table has caught up. */
 static void end_row(struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
@@ -57,8 +59,8 @@ static void end_row(struct region_sum *sum, struct region_sum_row *row,
   row->owner = NULL;
 }
 
-/* `other` is a sum of many rows, so it has no state. Under Top, it has gauges
- * even if every row is shown: they are 0. */
+/* `other` is a sum of many rows, so it reports no states. With the option Top,
+ * it reports gauges even if every row is shown; they are then 0. */
 static void end_rows(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other;
   bool is_read = false;
@@ -101,9 +103,10 @@ static double in_ns(const struct put *put, double value) {
                                            : value;
 }
 
-/* If the snapshot with the first point was dropped, or the point was cut, the
- * next point is the first. Under Top, the first point of a row is its former
- * count, and has no 0 before it. */
+/* Records the first point of a series. If the snapshot with the first point was
+ * dropped, or the point was cut, the next point becomes the first. With the
+ * option Top, the first point of a row is its former count, and no 0 precedes
+ * it. */
 static struct region_first *begin_series(const struct put *put,
                                          const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -134,7 +137,7 @@ static void put_counter(struct put *put, struct region_first *first,
   region_snapshot_put(put->snapshot, put->rank, &put->value);
 }
 
-/* Percentiles of what was counted in this round. */
+/* Puts the percentiles of what was counted in this round. */
 static void put_percentiles(struct put *put, const uint64_t *before,
                             const uint64_t *now) {
   static const struct {
@@ -159,8 +162,9 @@ static void put_percentiles(struct put *put, const uint64_t *before,
   }
 }
 
-/* States, and levels without an aggregation, have a value only if a single
- * instance has the row. `other` has no values of single cores. */
+/* True if the gauge, level or state can be reported. States, and levels without
+ * an aggregation, cannot be combined over several instances or cores. `other`
+ * reports only values over all cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -231,10 +235,10 @@ static void put_rows(struct put *put, size_t from, size_t to) {
  * Which rows are shown
  */
 
-/* The time of the 0 that precedes first points in this snapshot: the previous
- * snapshot's time. The producer may have started later, but values are read
- * shortly after the snapshot's timestamp, so a 0 at the producer's start would
- * make the first rate too high. */
+/* Returns the time of the 0 that precedes first points in this snapshot: the
+ * time of the previous snapshot. The producer may have started later, but
+ * values are read shortly after the snapshot's timestamp, so a 0 at the
+ * producer's start would make the first rate too high. */
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
@@ -243,8 +247,8 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
   return zero_ns;
 }
 
-/* Live rows are shown, then, in the remaining room, rows that were removed or
- * hidden and whose last counts are not dispatched yet. */
+/* Shows live rows and then, as far as there is room, rows that were removed or
+ * hidden and whose last counts have not been dispatched yet. */
 static void show_rows(struct region_sum *sum,
                       struct region_snapshot *snapshot) {
   size_t room = region_sum_room(sum);
@@ -266,15 +270,16 @@ static void show_rows(struct region_sum *sum,
     sum->other->text = region_snapshot_text(snapshot, sum->other->name[1]);
 }
 
-/* If a row is not in this snapshot, its latest counts come with the next one at
- * the earliest. */
+/* Records that the latest counts of a row that is not in this snapshot are
+ * dispatched with the next snapshot at the earliest. */
 static void put_off(const struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
   if (row->text == NULL && region_sum_is_due(sum, row))
     row->due = number + 1;
 }
 
-/* Rows that were not read for lack of room or memory count as cut values. */
+/* Counts the values of rows that were not read for lack of room or memory as
+ * cut. */
 static void cut_left_out(const struct region_sum *sum,
                          struct region_snapshot *snapshot) {
   size_t fields = 0, cores = 0;

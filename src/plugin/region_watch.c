@@ -8,15 +8,15 @@
 
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* the topology is refreshed this often */
-/* If a new producer does not answer within HELLO_WAITS milliseconds after the
- * previous one, it must wait until the next round, so that it does not delay
- * the others. All of them together may take one HELLO_PART-th of the interval.
- */
+/* If none of the new producers has answered for HELLO_WAITS milliseconds, those
+ * that have not answered must wait until the next round, so that they do not
+ * delay other regions. All new producers together may take 1/HELLO_PART of the
+ * interval. */
 #define HELLO_WAITS 20
 #define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
-/* How long reading an ended producer may take, because its successor may be
- * waiting. */
+/* How long reading the region of an ended producer may take; limited because a
+ * successor may be waiting. */
 #define ENDING_NS (30 * NS_PER_S)
 
 struct region_watch *
@@ -32,7 +32,9 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-/* Every sum takes some bytes of its region's allowance. */
+/* Frees the allowances of regions without instances and sums. Every sum takes
+ * some bytes of its region's allowance, so an unused allowance belongs to no
+ * sum. */
 static void drop_allowances(struct region_watch *watch) {
   for (struct region_allowance_entry **link = &watch->allowances.list;
        *link != NULL;) {
@@ -94,7 +96,8 @@ static void look_after(struct region_instance *instance) {
   }
 }
 
-/* Lets the successor connect after all counts were read, or when time is up. */
+/* Lets the successor of an ended producer connect after all counts have been
+ * read, or after ENDING_NS. */
 static void end_producer(struct region_instance *instance) {
   bool is_drained = region_instance_is_drained(instance);
   uint64_t now_ns = instance->watch->now.monotonic_ns;
@@ -128,7 +131,7 @@ static size_t meet_answered(struct region_watch *watch) {
   return left;
 }
 
-/* Waits a moment for producers that were just connected. */
+/* Waits a moment for producers that have just been connected. */
 static void await_hellos(struct region_watch *watch) {
   uint64_t most = watch->options.interval_ns / HELLO_PART / HELLO_WAIT_NS;
   size_t left = SIZE_MAX;
@@ -145,7 +148,8 @@ static void await_hellos(struct region_watch *watch) {
   }
 }
 
-/* The producer is alive, even if it is not connected. */
+/* Continues to read a region whose connection has ended if its producer is
+ * alive but has not answered on the new connection. */
 static void begin_unanswered(struct region_instance *instance) {
   if (region_instance_is_alive(instance) &&
       region_instance_is_unanswered(instance))
@@ -169,7 +173,8 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
   watch->sums.len = kept;
 }
 
-/* If memory is short, frees names that are not shown now. */
+/* Frees rows early: if memory is short, all that are not live now; otherwise
+ * the oldest of too many. */
 static void forget_early(struct region_watch *watch) {
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum *sum = watch->sums.list[i];
@@ -227,8 +232,8 @@ static void put_useful(struct region_watch *watch) {
   watch->values_useful = watch->snapshot->values[REGION_RANK_USEFUL].len;
 }
 
-/* Includes each region's first REGION_MEMORY_OWN bytes, which MaxMemory does
- * not limit. */
+/* Returns the memory of all regions in bytes. Includes each region's first
+ * REGION_MEMORY_OWN bytes, which MaxMemory does not limit. */
 static size_t memory_used(const struct region_watch *watch) {
   size_t used = 0;
   for (const struct region_allowance_entry *entry = watch->allowances.list;
@@ -237,7 +242,8 @@ static size_t memory_used(const struct region_watch *watch) {
   return used;
 }
 
-/* A host without regions gets none of these series. */
+/* Puts percore's own figures about regions. Hosts without regions do not report
+ * these figures, to save series. */
 static void put_self(const struct region_watch *watch) {
   struct region_snapshot *snapshot = watch->snapshot;
   const struct {
@@ -292,7 +298,8 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
 }
 
 /* Puts a sum if all instances were completely read. A sum that was not read in
- * this round is repeated if it has counts that were not dispatched yet. */
+ * this round is put again if it has counts that have not been dispatched yet.
+ */
 static void put_sum(struct region_watch *watch, struct region_sum *sum) {
   struct region_snapshot *snapshot = watch->snapshot;
   snapshot->partial |= sum->open > 0;
@@ -311,7 +318,7 @@ static void put_sum(struct region_watch *watch, struct region_sum *sum) {
 static void put_sums(struct region_watch *watch) {
   for (size_t i = 0; i < watch->sums.len; i++)
     put_sum(watch, watch->sums.list[i]);
-  region_share_room(watch); /* for the next round */
+  region_share_room(watch); /* shares MaxValues for the next round */
 }
 
 /* Reading takes at most half of the interval. Known producers come first, so
@@ -353,7 +360,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_self(watch);
   put_sums(watch);
   put_useful(watch);
-  if (watch->outlet.dispatched > 0) /* the room is known by then */
+  if (watch->outlet.dispatched > 0) /* until then, the room is only a guess */
     region_snapshot_limit(snapshot, watch->outlet.room);
   forget(watch);
   watch->last = *now;

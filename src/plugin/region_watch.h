@@ -9,23 +9,25 @@
 
 #include "cycles/figures.h"
 
-/* All pointers must stay valid as long as the watch. */
+/* All pointers must stay valid as long as the watch exists. */
 struct region_watch_options {
   const struct region_configs *configs;
   const char *sys_root;         /* NULL: "/"; used for the topology */
-  const struct core_set *cores; /* that have useful loads; NULL: all */
+  const struct core_set *cores; /* whose useful loads are reported; NULL: all */
   const struct figures_group *groups;
   size_t groups_len;
   uint64_t interval_ns;
   size_t values_max;
   size_t memory_max;                /* in bytes */
   struct region_receiver *receiver; /* NULL: none; see region/reader.h */
-  /* Waits about this long. Returns false if the round should be abandoned. */
+  /* Waits for about `ns` nanoseconds. Returns false if the round should be
+   * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);
-  /* CLOCK_MONOTONIC; NULL: reading takes no time. */
+  /* Returns the time of CLOCK_MONOTONIC. NULL: reading is taken to need no
+   * time. */
   uint64_t (*now_ns)(void *argument);
-  /* Tells which snapshots were dispatched. */
+  /* Returns which snapshots were dispatched. */
   struct region_outlet (*outlet)(void *argument);
   void *argument;
 };
@@ -37,7 +39,8 @@ struct region_moment {
 
 struct region_watch;
 
-/* Opens no region yet. Returns NULL if out of memory. */
+/* Creates a watch, which opens its first regions in the first round. Returns
+ * NULL if out of memory. */
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
                  const struct region_moment *now);

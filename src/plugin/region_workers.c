@@ -99,9 +99,9 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
  * Useful load
  */
 
-/* NAN if no worker polls on the core, or if the core is not measured. How long
- * a worker sleeps is known only when it wakes; until then its useful load is 0.
- */
+/* Returns the useful load, 0 to 1, or NAN if no worker polls on the core or the
+ * core is not measured. How long a worker sleeps is known only when it wakes;
+ * until then its useful load is 0. */
 static double useful_load(const struct region_useful *useful, int core) {
   if (useful->cores != NULL && !core_set_has(useful->cores, core))
     return NAN;

@@ -10,8 +10,8 @@
 #include "region/worker.h"
 
 /* A worker is stuck if it is awake and has not completed a round of its loop
- * for this long. On a shared core a worker may have to wait for the core for
- * shorter times. */
+ * for this long. The time is long because a worker may have to wait for a core
+ * that it shares. */
 #define REGION_STUCK_NS UINT64_C(2000000000)
 
 /* One slot of a region. */
@@ -32,27 +32,29 @@ struct region_workers {
 
 /* Cycles of one interval, summed over all regions. */
 struct region_useful {
-  const struct core_set *cores; /* that have useful loads; NULL: all */
+  const struct core_set *cores; /* whose useful loads are reported; NULL: all */
   uint64_t total[CORES_MAX], busy[CORES_MAX];
   bool asleep[CORES_MAX];   /* a worker on this core sleeps */
   bool per_core[CORES_MAX]; /* reported individually */
   bool host;
 };
 
-/* Forgets everything, because there is a new producer. */
+/* Forgets all workers. Call this for a new producer. */
 void region_workers_reset(struct region_workers *workers);
 
-/* Reads every slot and adds what its worker did since the last reading. What a
- * slot already holds at its first reading is added only if `count` is set.
- * `ended`: the producer is gone, so no worker is stuck. Returns 0 or -ENOMEM.
- */
+/* Reads every slot and adds its worker's cycles since the last reading to
+ * `useful`. The cycles that a slot already holds at its first reading are added
+ * only if `count` is set. If `ended` is set, the producer is gone, so no worker
+ * is stuck. If per_core is set, the useful loads of single cores are reported.
+ * Returns 0 or -ENOMEM. */
 int region_workers_look(struct region_workers *workers,
                         struct region_reader *reader, uint64_t now_ns,
                         bool count, bool ended, bool per_core,
                         struct region_useful *useful);
 
-/* Gets the cores of workers that became stuck at this reading or, with `were`,
- * are no longer stuck. Returns false if there are none. */
+/* Writes the cores of workers that became stuck at this reading or, if `were`
+ * is set, the cores of workers that are no longer stuck. Returns false if there
+ * are none. */
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 

@@ -22,7 +22,7 @@ struct wake_sampler {
   const struct config *config;
   uint64_t interval_ns;
   bool said_isolated, said_absent; /* used by wake_sampler_tell only */
-  struct loads *_Atomic loads;     /* for the next burst; NULL: none are new */
+  struct loads *_Atomic loads;     /* new loads for the next burst, or NULL */
   uint64_t cpu_ns, cpu_since_ns;   /* at the last burst */
   struct sampling_thread sampling;
 };
@@ -118,14 +118,15 @@ void wake_sampler_tell(struct wake_sampler *sampler,
  * The thread
  */
 
-/* Sleeps for `ns`. Returns false as soon as the thread must end. */
+/* Sleeps for `ns` nanoseconds. Returns false as soon as the thread must end. */
 static bool wait_for(void *context, uint64_t ns) {
   struct wake_sampler *sampler = context;
   return sampling_thread_sleep(&sampler->sampling,
                                clock_now_ns(CLOCK_MONOTONIC) + ns);
 }
 
-/* The CPU time of this thread since the last call, divided by wall time. */
+/* Returns the CPU time of this thread since the last call, divided by wall
+ * time. */
 static double measure_cpu(struct wake_sampler *sampler) {
   uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);

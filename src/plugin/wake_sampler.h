@@ -18,7 +18,8 @@ struct wake_core_figures {
 /* Figures over all bursts so far. */
 struct wake_figures {
   uint64_t probes; /* of all cores */
-  double cpu;      /* CPU time of the thread / wall, 0 to 1 */
+  double cpu; /* CPU time of the thread since the last burst, divided by wall
+                 time */
   size_t cores_len;
   struct wake_core_figures cores[]; /* in ascending order of their numbers */
 };

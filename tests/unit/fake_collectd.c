@@ -193,7 +193,8 @@ static void add_value(oconfig_item_t *item, oconfig_value_t value) {
   item->values[item->values_num++] = value;
 }
 
-/* Parses "text", a number, true or false. Returns the rest of the line. */
+/* Parses a value: "text", a number, true or false. Returns the rest of the
+ * line. */
 static const char *read_value(oconfig_item_t *item, const char *p) {
   if (*p == '"') {
     size_t length = strcspn(p + 1, "\"");

@@ -1,9 +1,10 @@
-# Unit tests of the regions in src/plugin. Producers are in the same process, and the
-# test serves them in turns, so that no test depends on threads or the clock.
+# Unit tests of the regions in src/plugin. Producers run in the process of the test. The
+# test calls producers and plugin alternately, so that no test depends on threads or the
+# clock.
 if TESTS_ENABLED
 if PLUGIN
 region_host = tests/unit/region_host.c tests/unit/region_host.h
-# Precedes the libraries with the functions that it calls.
+# libregionunit.la must precede the libraries whose functions it calls.
 plugin_region_ldadd = libregionunit.la $(plugin_unit_ldadd)
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \

@@ -20,8 +20,8 @@ int plugin_unit_tear_down(void **state);
 int read_lines(const char *lines);
 void assert_accepted(const char *lines);
 
-/* Asserts that the error names the option, its value as written, and what is
- * allowed. */
+/* Asserts that the lines are refused, and that the error names the option, its
+ * value as written, and what is allowed. */
 void assert_refused(const char *lines, const char *option, const char *value,
                     const char *allowed);
 

@@ -1,5 +1,5 @@
-/* Tests the names of fields and rows of BPF maps, made from type information
- * that the tests write themselves, correct or not. */
+/* Tests the names of fields and rows of BPF maps, made from correct and
+ * malformed type information (BTF), which the tests write themselves. */
 #include "map/fields.h"
 #include "map/keys.h"
 #include "map/source.h"
@@ -29,7 +29,7 @@ static struct btf_types types;
 static struct map_info info;
 static struct map_fields fields;
 static char why[MAP_WHY_SIZE];
-static uint32_t u8, u16, u32, u64; /* types of every file */
+static uint32_t u8, u16, u32, u64; /* types that every file contains */
 
 static uint32_t text(const char *string) {
   if (string[0] == '\0')
@@ -302,7 +302,7 @@ static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
  * Which fields are read
  */
 
-/* Learns the fields of a map as a publisher does, from the file. */
+/* Learns the fields of a map from the file, as a publisher does. */
 static int learn(struct map_source *source, struct map_names wanted,
                  struct map_names gauges) {
   write_file();
@@ -335,7 +335,8 @@ static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   assert_field(1, "queued", 16, 8, true);
 }
 
-/* The variables hits, seed and tagged; the map of .bss is named after it. */
+/* Writes the global variables hits, seed and tagged in the section .bss, whose
+ * map is named after the section. */
 static void write_variables(void) {
   static const char *const names[] = {"hits", "seed", "tagged"};
   uint32_t u64 = integer("u64", 8, 0), variables[3];
@@ -485,7 +486,8 @@ a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
   member("inside", u32, 0);
   member("beyond", u32, 4);
   assert_int_equal(open_types(key, 4, u64, 8), 0);
-  /* Valgrind and the sanitizer detect reads beyond its end. */
+  /* The key is on the heap, so that Valgrind and the sanitizer detect reads
+   * beyond its end. */
   uint32_t *bytes = malloc(4);
   *bytes = 7;
   char name[MAP_ROW_NAME_SIZE];
@@ -502,8 +504,8 @@ static uint32_t random_word(uint32_t *state) {
   return *state >> 8;
 }
 
-/* Writes types of every kind that is read; some of their words are replaced
- * later. */
+/* Writes types of every kind that percore reads. The test later replaces some
+ * of their words. */
 static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
   uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
   uint32_t mac = array(u8, u32, 6), many = array(u64, u32, 4);

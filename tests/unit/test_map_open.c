@@ -1,5 +1,5 @@
-/* Tests what is said of a pin that cannot be read as a map, with a simulated
- * bpf(2). */
+/* Tests the errors for pins that cannot be read as a map. bpf(2) is simulated.
+ */
 #include "base/bpf.h"
 #include "map/map.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int error; /* of BPF_OBJ_GET; 0: the pin is a program */
+static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
 static char why[MAP_WHY_SIZE];
 
 /* Replaces the C library's function. */
@@ -34,8 +34,8 @@ static void a_program_is_not_taken_for_a_map(void **state) {
   assert_non_null(strstr(why, "not a map"));
 }
 
-/* The kernel does not open links read-only, and some kernels do not open
- * programs read-only either. */
+/* The kernel cannot open links read-only, and some kernels cannot open programs
+ * read-only either. */
 static void a_pin_that_cannot_be_opened_read_only_is_not_a_map(void **state) {
   (void)state;
   error = EINVAL;

@@ -10,9 +10,9 @@ enum { NO_BATCH = 524, ENTRIES_MAX = 20000 };
 
 static struct {
   uint32_t entries;
-  uint32_t bucket;  /* a batch needs room for at least this many entries */
+  uint32_t bucket;  /* how many entries a batch must have room for */
   uint32_t removed; /* this entry is deleted before it is looked up; 0: none */
-  uint32_t claimed; /* entries that a batch claims to hold; 0: the truth */
+  uint32_t claimed; /* entries that a batch claims to hold; 0: its own */
   int batch_error;
   int batches, refused;
 } kernel;
@@ -32,7 +32,8 @@ static uint32_t take(uint64_t address) {
   return number;
 }
 
-/* The cursor is the number of entries read so far. */
+/* Simulates BPF_MAP_LOOKUP_BATCH. The cursor is the number of entries read so
+ * far. */
 static int look_up_batch(union bpf_attr *attr) {
   uint32_t room = attr->batch.count;
   uint32_t from = attr->batch.in_batch != 0 ? take(attr->batch.in_batch) : 0;

@@ -1,4 +1,4 @@
-/* Tests readings of a BPF map, from its entries to the rows of the region. The
+/* Tests how reading a BPF map turns its entries into rows of the region. The
  * map is simulated: this file defines the functions of open.c, rows.c and
  * keys.c. */
 #include "map/growth.h"
@@ -31,8 +31,8 @@ struct entry {
 static struct {
   struct map_info info;
   struct entry entries[KEYS];
-  int missing;    /* errno of opening it, or 0 */
-  int lost_after; /* a reading fails after this many entries */
+  int missing;    /* errno of opening the map, or 0 */
+  int lost_after; /* after how many entries a reading fails */
   uint32_t names; /* key K has the name K modulo this number */
 } kernel;
 
@@ -79,7 +79,8 @@ bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
   return true;
 }
 
-/* A xorshift generator: the same events in every run. */
+/* A xorshift generator with a fixed seed, so that every run plays the same
+ * events. */
 static uint32_t random_number(uint32_t below) {
   static uint32_t state = 2463534242u;
   state ^= state << 13;
@@ -88,7 +89,8 @@ static uint32_t random_number(uint32_t below) {
   return state % below;
 }
 
-/* Starts at a random key, because a hash map has no order. */
+/* Simulates reading the map. Starts at a random key, because a hash map has no
+ * order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]) {
   (void)map;
@@ -124,7 +126,7 @@ static void remove_entry(uint32_t key) {
 }
 
 /* ---------------------------------------------------------------------------
- * Its rows
+ * The rows of the map
  */
 
 static void say(void *context, const char *line) {
@@ -133,7 +135,8 @@ static void say(void *context, const char *line) {
     snprintf(said[said_len++], MAP_SAID_SIZE, "%s", line);
 }
 
-/* The row of each key, and what it has counted since the last look. */
+/* The row of each key, and what it has counted since the last call of look().
+ */
 static struct {
   bool exists;
   uint32_t number; /* of the row */
@@ -260,7 +263,7 @@ static void entries_that_take_the_place_of_others_are_counted(void **state) {
 }
 
 static void
-entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
+entries_without_a_row_are_reported_and_never_make_others_wrong(void **state) {
   unit_need_receivers(state);
   publish(1, ROWS_MAX, true);
   for (uint32_t key = 0; key < KEYS; key++)
@@ -275,11 +278,12 @@ entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
       add(key, 1, 1);
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
-    if (rows[key].exists) /* its counts may be old, so none are reported */
+    if (rows[key].exists) /* the entry may be old, so no counts are reported */
       assert_int_equal(rows[key].grew[0], 0);
 }
 
-static void old_entries_are_not_new_because_their_pin_was_away(void **state) {
+static void
+old_entries_are_not_new_because_their_pin_was_missing(void **state) {
   unit_need_receivers(state);
   publish(1, ROWS_MAX, false);
   for (uint32_t key = 0; key < KEYS; key++)
@@ -301,7 +305,8 @@ static void old_entries_are_not_new_because_their_pin_was_away(void **state) {
  * Names
  */
 
-static void keys_of_the_same_name_have_no_row_and_are_said_once(void **state) {
+static void
+keys_with_the_same_name_have_no_row_and_are_reported_once(void **state) {
   for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
     unit_need_receivers(state);
     begin(state);
@@ -374,7 +379,7 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   kernel.missing = 0;
   assert_int_equal(look(), 1);
   assert_true(rows[1].exists);
-  /* One line is about the keys, and one about the missing pin. */
+  /* One line reports the keys, and one the missing pin. */
   assert_int_equal(said_len, 2);
 }
 
@@ -493,11 +498,12 @@ static void happen(void) {
   case 0:
     remove_entry(key);
     break;
-  case 1: /* is created again, perhaps with larger values */
+  case 1: /* deletes the entry and creates it again, perhaps with larger values
+           */
     remove_entry(key);
     add(key, 1 + random_number(40), 1 + random_number(4000));
     break;
-  case 2: { /* another entry makes room, as in an LRU map */
+  case 2: { /* deletes another entry if the map is full, as an LRU map does */
     uint32_t other = random_number(KEYS);
     if (living() > ROWS_MAX)
       remove_entry(other);
@@ -577,9 +583,9 @@ static void no_row_ever_has_the_name_of_two_keys(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(entries_that_take_the_place_of_others_are_counted),
-      TEST(entries_without_a_row_are_said_and_never_make_others_wrong),
-      TEST(old_entries_are_not_new_because_their_pin_was_away),
-      TEST(keys_of_the_same_name_have_no_row_and_are_said_once),
+      TEST(entries_without_a_row_are_reported_and_never_make_others_wrong),
+      TEST(old_entries_are_not_new_because_their_pin_was_missing),
+      TEST(keys_with_the_same_name_have_no_row_and_are_reported_once),
       TEST(a_row_ends_when_another_key_of_its_name_comes_whichever_goes),
       TEST(a_name_has_a_row_again_after_all_of_its_keys_are_gone),
       TEST(keys_of_the_same_name_have_no_row_after_the_region_is_made_anew),

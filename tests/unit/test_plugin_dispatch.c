@@ -110,7 +110,8 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   return snapshot;
 }
 
-/* Makes the figures of a burst on the first cores: 1 us, 2 us ... */
+/* Makes the figures of a burst on the first cores_len cores, with latencies of
+ * 1 us, 2 us ... */
 static struct wake_figures *make_wake(size_t cores_len) {
   struct wake_figures *wake =
       calloc(1, sizeof(*wake) + cores_len * sizeof(wake->cores[0]));
@@ -222,7 +223,7 @@ static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
 static void
 the_host_has_unaccounted_only_if_it_may_differ_from_hidden(void **state) {
   (void)state;
-  dispatch_host(2, 0); /* the source idle serves all cores */
+  dispatch_host(2, 0); /* all cores are measured with the source idle */
   assert_value("percore_host-all/gauge-hidden", 10);
   assert_absent("percore_host-all/gauge-unaccounted");
   struct snapshot *snapshot = make_snapshot(2, 1);
@@ -348,7 +349,7 @@ static void with_every_option_on_identifiers_are_still_distinct(void **state) {
   snapshot->periods_len = 5;
   strcpy(snapshot->cores[3].cstate[2].name,
          "C1E");                            /* two states share a name */
-  snapshot->cores[4].cstate[1].poll = true; /* two states that spin */
+  snapshot->cores[4].cstate[1].poll = true; /* the core spins in two states */
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
   assert_identifiers_distinct();

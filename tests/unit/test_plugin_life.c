@@ -260,8 +260,8 @@ static void regions_get_the_values_that_loads_leave(void **state) {
   queue_region_values(1000, 50);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 30);
-  /* Regions get the values that the last loads left, before the next loads are
-   * dispatched. */
+  /* Until the next loads are dispatched, regions may use the part of MaxValues
+   * that the last loads left. */
   fake_reset();
   queue_region_values(1010, 50);
   assert_int_equal(read_once(), 0);

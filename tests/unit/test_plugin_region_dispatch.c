@@ -98,7 +98,7 @@ static void a_counter_that_was_dispatched_before_needs_no_zero(void **state) {
   snapshot = snapshot_at(1010);
   put_counter(snapshot, "eth0", 6, 1000);
   put_counter(snapshot, "eth1", 1,
-              1005); /* it was first in a snapshot that was dropped */
+              1005); /* its first point was in a dropped snapshot */
   dispatch_and_free(snapshot, 100);
   assert_int_equal(fake.values_len, 2 + 3);
   assert_int_equal(fake.values[2].values[0].derive, 0);
@@ -150,7 +150,7 @@ a_snapshot_is_dispatched_if_all_values_of_the_host_are(void **state) {
     struct region_snapshot *snapshot = snapshot_at(time);
     put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "host", 1);
     put(snapshot, REGION_RANK_CORE, REGION_GAUGE, "core", 1);
-    if (time == 1002) /* the snapshot is dropped */
+    if (time == 1002) /* simulates a dropped snapshot */
       region_snapshot_free(snapshot);
     else
       dispatch_and_free(snapshot, time == 1003 ? 0 : 1);

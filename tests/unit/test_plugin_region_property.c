@@ -1,9 +1,10 @@
-/* Whatever happens to rows, producers and snapshots, the values in the data
- * stores add up to the true counts. Tests random events against a model that
- * only adds.
+/* Tests that the values in the data stores add up to the true counts, whatever
+ * happens to rows, producers and snapshots. Compares the results of random
+ * events with a model that only adds the counts.
  *
- * PERCORE_PROPERTY_SEED is the first seed (default 1), PERCORE_PROPERTY_SEEDS
- * the number of seeds. A failure names its seed. */
+ * The environment variable PERCORE_PROPERTY_SEED is the first seed (default
+ * 1), and PERCORE_PROPERTY_SEEDS is the number of seeds. A failure names its
+ * seed. */
 #include "region_host.h"
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ struct row {
   bool live;
   size_t name; /* the name of its last object */
   int64_t open;
-  unsigned changes; /* how many objects it has had since the last round */
+  unsigned changes; /* how many objects the row has held since the last round */
 };
 
 struct producer {
@@ -72,9 +73,9 @@ struct producer {
 
 struct series {
   char name[3 * DATA_MAX_NAME_LEN];
-  uint64_t zero_ns; /* of its first point */
+  uint64_t zero_ns; /* timestamp of the 0 before its first point */
   int64_t last,
-      base; /* base: counts before the row was freed because memory was short */
+      base; /* base: its counts before its row was freed for lack of memory */
 };
 
 static struct {
@@ -83,7 +84,7 @@ static struct {
   /* The scenario. */
   unsigned tables, instances, top;
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
-  /* The events so far. */
+  /* The result of the events so far. */
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
   int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
@@ -91,10 +92,10 @@ static struct {
   uint64_t dispatched, before_it;
   struct series series[2000];
   size_t series_len;
-  bool inexact;       /* from now on some counts cannot be known exactly */
-  bool gauges_differ; /* a row or producer has come or gone in this round */
-  /* Rounds since the schema changed, counting only rounds whose snapshots are
-   * known to have been dispatched. */
+  bool inexact;       /* some counts can no longer be known exactly */
+  bool gauges_differ; /* a row or producer began or ended in this round */
+  /* Number of rounds since the schema changed; only rounds whose snapshots are
+   * known to have been dispatched are counted. */
   unsigned schema_age;
 } play;
 
@@ -175,7 +176,7 @@ static void begin_producer(unsigned place) {
 static void end_some_producer(void) {
   unsigned place = random_below(play.instances);
   struct producer *producer = &play.producers[place];
-  /* The counts of a producer that was never read are lost. */
+  /* The counts of a producer that has never been read would be lost. */
   if (producer->region == NULL || producer->age < (play.pieces ? 12u : 3u))
     return;
   if (chance(2))
@@ -218,8 +219,8 @@ static void remove_some_row(struct producer *producer, unsigned t) {
   play.gauges_differ = true;
 }
 
-/* Adds to a cell. In a PER_CORE table, adds to the cell of a slot, or with core
- * -1 to the shared block. */
+/* Adds to a cell. In a PER_CORE table, adds to the cell in the slot of `core`,
+ * or to the cell in the shared block if `core` is -1. */
 static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
                         unsigned field, int core, int64_t n) {
   unsigned column = schemas[producer->schema].columns[field];
@@ -252,7 +253,8 @@ static void count_somewhere(struct producer *producer, unsigned t) {
   count_in_model(t, producer->rows[t][row].name, field, core, n);
 }
 
-/* Updates after a row was removed still count for the table. */
+/* Updates a row after it was removed. Such updates still count for the table.
+ */
 static void count_late(struct producer *producer, unsigned t) {
   uint32_t row = random_below(storages[t].rows);
   if (producer->rows[t][row].live || producer->rows[t][row].name == 0 ||
@@ -430,17 +432,17 @@ static void look(bool quiet) {
   }
   check_places();
   if (play.drops && !quiet && chance(4))
-    return; /* the snapshot is dropped */
+    return; /* simulates a dropped snapshot */
   store_all();
   play.before_it = play.before_it << (snapshot->number - play.dispatched) | 1;
   play.dispatched = snapshot->number;
   if (!play.drops || quiet ||
-      chance(2)) { /* otherwise the watch is told later */
+      chance(2)) { /* otherwise, a later call of look() tells the watch */
     host_dispatched = play.dispatched;
     host_before_it = play.before_it;
   }
-  /* A table or region that does not fit into MaxMemory is logged. With Row,
-   * single rows may not fit, either. */
+  /* A table or region that does not fit into MaxMemory is logged. With the
+   * option Row, single rows may also be left out. */
   bool is_left_out =
       (play.row_option && play.short_of_memory) ||
       fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
@@ -454,7 +456,7 @@ static void look(bool quiet) {
   play.schema_age += host_dispatched == snapshot->number;
 }
 
-/* All tables have the same options. */
+/* Writes the configuration, in which all tables have the same options. */
 static void configure(char *lines, size_t size) {
   size_t used =
       (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n",

@@ -5,7 +5,7 @@
 #include "region/writer.h"
 
 #define ROWS 60000
-/* A configuration of the region, and of its table. */
+/* Configuration blocks for the region and for its table. */
 #define REGION(lines) "<Region \"unit\">\n" lines "</Region>\n"
 #define TABLE(lines) "<Table \"flow\">\n" lines "</Table>\n"
 #define TOP_1 REGION(TABLE("Top 1 \"packets\"\n"))
@@ -80,7 +80,8 @@ static void start_long_after(const char *lines) {
   start_watch(lines);
 }
 
-/* Does the same, and plays the first round. */
+/* Starts the watch long after everything was created, and plays the first
+ * round. */
 static void begin_long_after(const char *lines) {
   start_long_after(lines);
   play_round(SECOND);
@@ -123,7 +124,8 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
   assert_count(SUM, "all", "other", 77);
 }
 
-/* All rows count about the same, and a different row leads in each round. */
+/* The counts of all rows are similar, and in each round a different row has the
+ * highest count. The shown rows must stay the same. */
 static void rows_with_equal_counts_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -185,7 +187,8 @@ static void a_row_called_other_takes_no_place_under_top(void **state) {
     count(region, "other", 100);
     play_round(SECOND);
     if (round < 6)
-      continue; /* that it clashes is known when it first wins a place */
+      continue; /* only when the row "other" first wins a place is it known to
+                   clash */
     assert_non_null(find(SUM, "all", "a"));
     assert_non_null(find(SUM, "all", "b"));
   }
@@ -198,7 +201,7 @@ a_row_counts_for_itself_once_its_first_point_is_dispatched(void **state) {
   row_of(region, 0, "a");
   start_long_after(TOP);
   host_dispatched = 0;
-  for (int round = 1; round <= 3; round++) { /* no snapshot is taken */
+  for (int round = 1; round <= 3; round++) { /* no snapshot is dispatched */
     play_round(SECOND);
     assert_count(SUM, "all", "a", 0);
     assert_count(SUM, "all", "other", 10 * (round - 1));
@@ -228,7 +231,8 @@ static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
   assert_int_equal(own("cells_back"), 0);
 }
 
-/* Makes a table with rows a, b and c and no room for more; c is shown. */
+/* Makes a table that has the rows a, b and c and no room for more. Row c is
+ * shown. */
 static struct percore_region *begin_full_table(const char *row_options) {
   char lines[256];
   struct percore_region *region = create(0, NULL, few_tables, 1);
@@ -252,14 +256,14 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_count(SUM, "all", "c", 205);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
-  count(region, "c", 103); /* not read before the row is reused */
+  count(region, "c", 103); /* the row is reused before it is read */
   remove_row(region, "c");
   count(region, "new", 4);
-  play_round(SECOND); /* the last counts belong to the shown row itself */
+  play_round(SECOND); /* the last counts of c are added to the shown row c */
   assert_count(SUM, "all", "c", 308);
   assert_count(SUM, "all", "other", 204);
   count(region, "new", 500);
-  play_round(SECOND); /* the place is free */
+  play_round(SECOND); /* the place of c is free */
   assert_none(SUM, "all", "c");
   assert_count(SUM, "all", "new", 0);
   assert_count(SUM, "all", "other", 704);
@@ -296,7 +300,7 @@ static void counts_of_unseen_objects_are_in_other(void **state) {
   (void)state;
   struct percore_region *region = begin_full_table("");
   count(region, "a", 10);
-  for (int i = 0; i < 100; i++) { /* c, then 99 other rows that come and go */
+  for (int i = 0; i < 100; i++) { /* uses and removes c, then 99 new rows */
     char name[16];
     snprintf(name, sizeof(name), "x%d", i);
     count(region, i == 0 ? "c" : name, 7);
@@ -403,7 +407,7 @@ static void other_continues_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "b", 100);
   assert_count(SUM, "all", "other", 53);
   count(region, "x", 1);
-  play_round(SECOND); /* b was removed, and x has replaced it */
+  play_round(SECOND); /* b was removed, so x takes its place */
   assert_none(SUM, "all", "b");
   count(region, "x", 1);
   play_round(SECOND);
@@ -421,7 +425,8 @@ static void instances_share_a_row_of_one_name(void **state) {
   for (int i = 0; i < 4; i++)
     row_of(west, 0, (const char *[]){"a", "b", "d", "c"}[i]);
   play_round(SECOND);
-  play_round(SECOND); /* each instance learns the names of the other */
+  /* Each instance looks up the names that the other instance shows. */
+  play_round(SECOND);
   count(east, "a", 100);
   count(east, "b", 90);
   count(west, "c", 80);
@@ -434,7 +439,7 @@ static void instances_share_a_row_of_one_name(void **state) {
   count(east, "c", 60);
   count(west, "c", 60);
   count(east, "d", 100);
-  play_round(SECOND); /* c and d again */
+  play_round(SECOND); /* c and d are candidates for the second time */
   assert_count(SUM, "all", "c", 0);
   assert_count(SUM, "all", "d", 0);
   assert_count(SUM, "all", "other", 370);
@@ -582,15 +587,15 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  count(region, "f59999", 7777); /* long ago */
-  host_memory_max = 1 << 20;     /* a region gets 1 MiB, its rows 896 KiB */
+  count(region, "f59999", 7777); /* before the watch begins */
+  host_memory_max = 1 << 20; /* 1 MiB for the region, 896 KiB for its rows */
   begin_long_after(TOP);
   assert_count(SUM, "all", "other", 0);
   assert_true(own("regions_memory") <= 1 << 20);
   assert_non_null(fake_logged(LOG_WARNING, "counted only in `other`"));
   assert_non_null(fake_logged(LOG_WARNING, "set MaxMemory 5242880"));
   for (int round = 1; round <= 3; round++) {
-    count(region, "f3", 100); /* ranked */
+    count(region, "f3", 100); /* f3 is ranked */
     count(region, "f59999", 1000);
     play_round(SECOND);
   }
@@ -610,7 +615,7 @@ static void enough_memory_ranks_every_row(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  host_memory_max = 5 << 20; /* as the warning said */
+  host_memory_max = 5 << 20; /* as the warning in the previous test advises */
   begin_long_after(TOP);
   for (int round = 1; round <= 3; round++) {
     count(region, "f59999", 1000);
@@ -725,7 +730,8 @@ static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
                    0);
   name_rows(served[1], 20);
   play_round(SECOND);
-  remove_rows(region, 0, 4); /* frees the room for rows that now lose it */
+  /* Free room for rows that lose their places in this round. */
+  remove_rows(region, 0, 4);
   play_round(SECOND);
   for (int i = 0; i < 20; i++) {
     char name[16];
@@ -768,7 +774,8 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   host_values_max = 40;
   begin_watch(REGION(TABLE("Row \"/^f/\"\n")));
   assert_int_equal(sum_of_rows(SUM), 200);
-  play_round(SECOND); /* including the share that other tables leave */
+  /* Now the table also uses the share that other tables leave. */
+  play_round(SECOND);
   int64_t other = find(SUM, "all", "other")->derive;
   count(region, "f19", 5);
   play_round(SECOND);
@@ -876,7 +883,7 @@ static void rows_that_were_left_out_begin_when_there_is_room(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  count(region, "f40000", 777); /* long ago */
+  count(region, "f40000", 777); /* before the watch begins */
   begin_long_after("");
   assert_none(SUM, "all", "f40000");
   remove_rows(region, 0, 40000);
@@ -895,7 +902,7 @@ static void cores_that_were_left_out_begin_when_there_is_room(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, many_core_tables, 1);
   name_rows(region, 50000);
-  count_on(region, "f40000", 1, 777); /* long ago */
+  count_on(region, "f40000", 1, 777); /* before the watch begins */
   begin_long_after("<Region \"unit\">\nReportPerCore true\n</Region>\n");
   remove_rows(region, 0, 40000);
   for (int round = 0; round < 3; round++)
@@ -910,7 +917,7 @@ static void rows_that_clash_take_no_more_than_others(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   char name[24];
-  for (int i = 0; i < ROWS; i++) { /* the names become 20 times `_` */
+  for (int i = 0; i < ROWS; i++) { /* cleaned names are 20 times `_` */
     for (int bit = 0; bit < 20; bit++)
       name[bit] = i >> bit & 1 ? '/' : ' ';
     name[20] = '\0';
@@ -974,7 +981,7 @@ static void a_region_is_read_however_much_memory_another_takes(void **state) {
   count(served[1], "a", 4);
   play_round(SECOND);
   assert_count("percore_host_zone_flow_packets", "all", "a", 5);
-  /* The first region does not use up MaxValues, either. */
+  /* The values of the first region leave room for this region. */
   assert_non_null(find("percore_host_zone_flow_open", "all", "a"));
   assert_true(snapshot->values[REGION_RANK_HOST].cut > 0);
 }
@@ -1014,7 +1021,8 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
  * Tables that are read over several rounds
  */
 
-/* An hour passes between two calls, so a round reads only one piece. */
+/* A clock that advances by an hour between two calls, so that a round reads
+ * only one piece of a table. */
 static uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
   (void)argument;
@@ -1024,7 +1032,7 @@ static uint64_t hours_pass(void *argument) {
 static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
-  name_rows(region, ROWS); /* two pieces */
+  name_rows(region, ROWS); /* read in two pieces */
   struct percore_options small = {
       .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
   assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
@@ -1034,7 +1042,7 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   int64_t own_before = 0, other_before = 0;
   for (int round = 1; round <= 8; round++) {
     count(served[1], "a", 1);
-    count(region, "f0", 30); /* shown */
+    count(region, "f0", 30); /* row f0 is shown */
     count(region, "f1", 30);
     count(region, "f59999", 20);
     play_round(SECOND);
@@ -1046,7 +1054,7 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
     }
     int64_t own_now = find(SUM, "all", "f0")->derive;
     int64_t other_now = find(SUM, "all", "other")->derive;
-    /* counts before the first scan are too old */
+    /* counts from before the first scan are not reported */
     assert_int_equal(own_now - own_before, round == 2   ? 0
                                            : round == 4 ? 30
                                                         : 60);
@@ -1068,8 +1076,8 @@ static const struct percore_field wide_fields[] = {
      .max_bits = 20},
 };
 
-/* Creates a table of 50 rows that takes two rounds to read, without its first
- * fields. */
+/* Creates a table of 50 rows that takes two rounds to read. Leaves out its
+ * first `without` fields. */
 static struct percore_region *create_wide(uint32_t without) {
   struct percore_table wide = {.name = "flow",
                                .storage = PERCORE_OWNED,
@@ -1110,7 +1118,7 @@ last_counts_have_room_while_their_table_is_read_in_pieces(void **state) {
   host_before_it = UINT64_MAX;
   count(region, "f0", 7);
   remove_row(region, "f0");
-  for (int round = 0; round < 6; round++) { /* each snapshot is dropped */
+  for (int round = 0; round < 6; round++) { /* drops each snapshot */
     play_round(SECOND);
     assert_int_equal(snapshot->partial, round % 2 == 0);
     if (!snapshot->partial)
@@ -1138,7 +1146,8 @@ static uint64_t hours_may_pass(void *argument) {
   return takes_hours ? hours_pass(argument) : 0;
 }
 
-/* A rate over a window is therefore wrong by at most the duration of a scan. */
+/* A value is a count from some moment of its scan, so a rate is measured over a
+ * window that is wrong by at most the duration of a scan. */
 static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1150,7 +1159,7 @@ static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
   int64_t counted = 0, at_begin = 0;
   bool is_amid = false;
   for (int round = 0; round < 20; round++) {
-    takes_hours = round % 5 < 3; /* scans of one and of two rounds */
+    takes_hours = round % 5 < 3; /* some scans take one round, others two */
     at_begin = is_amid ? at_begin : counted;
     play_round(SECOND);
     is_amid = snapshot->partial;
@@ -1187,7 +1196,7 @@ static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   start_long_after(TOP);
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
-  count(region, "f0", 10); /* was already read in this scan */
+  count(region, "f0", 10); /* this scan has already read row f0 */
   count(region, "f4", 3);
   count(region, "f59999", 20);
   end_producer(0);
@@ -1198,16 +1207,16 @@ static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-static void a_row_that_came_during_a_pass_counts_once(void **state) {
+static void a_row_added_during_a_scan_counts_once(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   percore_owned_table_t flow;
   assert_int_equal(percore_owned_table(region, 0, &flow), 0);
-  name_rows(region, ROWS - 1); /* two pieces */
+  name_rows(region, ROWS - 1); /* read in two pieces */
   host_now_ns = hours_pass;
   start_watch(TOP);
   for (int round = 0; round < 6; round++) {
-    count(region, "f0", 10); /* shown */
+    count(region, "f0", 10); /* row f0 is shown */
     play_round(SECOND);
   }
   play_round(SECOND); /* the first piece */
@@ -1231,7 +1240,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   start_watch(TOP);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
-  end_producer(0); /* takes two rounds; `few` needs only one */
+  end_producer(0); /* reading `flow` takes two rounds, `few` only one */
   tables[1].field_count--;
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)
@@ -1295,12 +1304,12 @@ static void a_removed_row_is_shown_once_more(void **state) {
   assert_count(SUM, "all", "a", 8);
 }
 
-/* Marks all snapshots so far as dispatched, except those in a mask whose bit 0
- * is the last snapshot. */
+/* Marks all snapshots so far as dispatched, except those whose bits are set in
+ * `dropped`. Bit 0 is the last snapshot. */
 static void dispatched_but(uint64_t dropped) {
   host_dispatched = snapshot->number;
   host_before_it = ~dropped;
-  while ((dropped & 1) != 0) { /* the last ones were dropped */
+  while ((dropped & 1) != 0) { /* while the last snapshot was dropped */
     dropped >>= 1;
     host_dispatched--;
     host_before_it = ~dropped;
@@ -1317,11 +1326,11 @@ a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
   count(region, "a", 2);
   remove_row(region, "a");
   play_round(SECOND);
-  for (int round = 0; round < 3; round++) { /* each snapshot is dropped */
+  for (int round = 0; round < 3; round++) { /* drops each snapshot */
     assert_count(SUM, "all", "a", 7);
     play_round(SECOND);
   }
-  dispatched_but(6); /* all but the first two snapshots with these counts */
+  dispatched_but(6); /* all but the two before the last one */
   play_round(SECOND);
   assert_none(SUM, "all", "a");
 }
@@ -1335,12 +1344,12 @@ static void a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched(
   begin_long_after(TOP_1);
   dispatched_but(0);
   count(region, "a", 2);
-  play_round(SECOND); /* dropped */
+  play_round(SECOND); /* this snapshot is dropped */
   for (int round = 0; round < 3; round++) {
     count(region, "b", 100);
     play_round(SECOND);
     assert_count(SUM, "all", "a", 2);
-    assert_none(SUM, "all", "b"); /* its place is not free yet */
+    assert_none(SUM, "all", "b"); /* the place of a is not free yet */
   }
   dispatched_but(0);
   count(region, "b", 100);
@@ -1379,7 +1388,7 @@ the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
   dispatched_but(0);
   count_on(region, "a", 2, 2);
   end_producer(0);
-  play_round(SECOND); /* dropped */
+  play_round(SECOND); /* this snapshot is dropped */
   play_round(SECOND);
   assert_count(SUM, "all", "a", 7);
   assert_count("percore_unit_flow_packets", "2", "a", 7);
@@ -1400,7 +1409,7 @@ another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
   assert_int_equal(percore_owned_table(region, 0, &flow), 0);
   percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
   end_producer(0);
-  play_round(SECOND); /* dropped */
+  play_round(SECOND); /* this snapshot is dropped */
   static const struct percore_table packets_alone[] = {
       {.name = "flow",
        .storage = PERCORE_OWNED,
@@ -1419,7 +1428,8 @@ another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
   assert_count(SUM, "all", "a", 6);
 }
 
-/* The region is read in two rounds, so every other snapshot lacks it. */
+/* Reading the region takes two rounds, so every other snapshot lacks its
+ * values. */
 static void the_first_dispatched_point_has_a_0_before_it(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1430,7 +1440,8 @@ static void the_first_dispatched_point_has_a_0_before_it(void **state) {
   play_round(SECOND);
   uint64_t zero_ns = find(SUM, "all", "other")->first.zero_ns;
   play_round(SECOND);
-  dispatched_but(2); /* the last snapshot, but not the one with the region */
+  dispatched_but(2); /* the last snapshot was dispatched, but not the one with
+                        the region */
   play_round(SECOND);
   const struct region_value *other = find(SUM, "all", "other");
   assert_int_equal(other->first.zero_ns, zero_ns);
@@ -1578,7 +1589,8 @@ static void refused_rows_and_slots_are_reported(void **state) {
   name_rows(region, 3);
   assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
   begin_long_after("");
-  assert_int_equal(own("row_adds_refused"), 0); /* these counts are too old */
+  /* Counts from before the watch began are not reported. */
+  assert_int_equal(own("row_adds_refused"), 0);
   assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
   assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
   percore_slot_t slots[3];
@@ -1607,7 +1619,8 @@ static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
   play_round(SECOND);
   percore_end(slot);
   play_round(SECOND);
-  assert_int_equal(own("rows_torn"), 2); /* in the tables `core` and `flow` */
+  /* One row in the table `core`, and one in the table `flow`. */
+  assert_int_equal(own("rows_torn"), 2);
   assert_int_equal(own("cells_back"), 0);
   percore_add(percore_core_row(slot, flow, row), 0, (uint64_t)-3);
   play_round(SECOND);
@@ -1671,7 +1684,7 @@ int main(void) {
       TEST(a_value_is_a_count_from_the_time_of_its_scan),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(the_last_counts_of_rows_read_first_are_not_lost),
-      TEST(a_row_that_came_during_a_pass_counts_once),
+      TEST(a_row_added_during_a_scan_counts_once),
       TEST(an_instance_is_read_to_its_end_whatever_fields_another_has),
       TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),

@@ -68,11 +68,11 @@ static void an_instance_that_ends_leaves_its_counts_in_the_sum(void **state) {
 }
 
 static void
-a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
+an_instance_found_late_adds_no_counts_from_long_before(void **state) {
   (void)state;
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
-  served[1] = NULL; /* does not answer yet */
+  served[1] = NULL; /* the producer does not answer yet */
   add(west, "eth0", 0, PACKETS, 1000000);
   began_ns = boottime_ns() + 10 * SECOND;
   begin_watch("");
@@ -88,10 +88,10 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 102);
 }
 
-/* If a data store has this region's counter from an earlier collectd, it takes
- * a lower value for a restart from 0 and counts all of it as new. */
-static void
-what_was_counted_before_the_watch_began_is_in_no_counter(void **state) {
+/* If a data store has received a higher value of the counter from an earlier
+ * collectd, it takes a lower value for a restart from 0, and counts all of the
+ * lower value as new. */
+static void counts_from_before_the_watch_began_are_not_reported(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 1000000);
@@ -119,9 +119,9 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* The round began before the producer started, but finds it. */
+/* The round began before the producer started, but finds the producer. */
 static void
-all_counts_of_a_producer_that_began_in_this_round_arrive(void **state) {
+all_counts_of_a_producer_that_began_in_this_round_are_reported(void **state) {
   (void)state;
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -130,7 +130,9 @@ all_counts_of_a_producer_that_began_in_this_round_arrive(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* A slow producer is not silent, so counts made meanwhile are recent. */
+/* Returns the reported count if a second producer answers after slow_ns. A
+ * producer that is merely slow is not silent, so the counts that it makes
+ * before it answers are reported. */
 static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -151,7 +153,8 @@ static void a_producer_that_is_slow_to_answer_loses_no_counts(void **state) {
   assert_int_equal(count_of_one_that_is_slow(SECOND / 2), 120);
 }
 
-static void counts_from_a_silent_time_are_not_reported(void **state) {
+static void
+counts_made_while_a_producer_is_silent_are_not_reported(void **state) {
   (void)state;
   assert_int_equal(count_of_one_that_is_slow(SECOND), 100);
 }
@@ -237,7 +240,7 @@ static void only_a_producer_that_dies_is_a_failure(void **state) {
   create_usual(0, NULL);
   play_round(SECOND);
   one_event_of_severity(REGION_OKAY);
-  /* After a crash, the word that tells how the producer ended is still 0. */
+  /* After a crash, the word that shows how the producer ended is still 0. */
   abandon_producer(0);
   play_round(SECOND);
   one_event_of_severity(REGION_FAILURE);
@@ -356,7 +359,8 @@ static void top_puts_each_count_into_one_row(void **state) {
   assert_true(gauge(HOST "port_depth", "all", "other") == 2);
   add(region, "b", 0, PACKETS, 50);
   add(region, "a", 0, PACKETS, 4);
-  play_round(SECOND); /* the second time for b, so its series begins */
+  /* b is a candidate for the second time, so its series begins. */
+  play_round(SECOND);
   assert_count(HOST "port_packets", "all", "b", 0);
   assert_count(HOST "port_packets", "all", "other", 57);
   assert_none(HOST "port_packets", "all", "a");
@@ -436,7 +440,8 @@ static void a_worker_that_stands_still_for_two_seconds_is_stuck(void **state) {
   assert_int_equal(snapshot->workers_stuck, 0);
 }
 
-/* Polls once. The interval is a microsecond, however long the test takes. */
+/* Polls once, as if a microsecond had passed since the last poll, however long
+ * the test takes. */
 static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -555,7 +560,7 @@ static void socket_path(char *path, size_t size, int number) {
            number);
 }
 
-/* Makes files, and sockets of producers that were killed. */
+/* Creates ordinary files, and sockets that killed producers have left. */
 static void sockets_that_nobody_serves_take_no_places(void **state) {
   (void)state;
   char path[108];
@@ -596,7 +601,8 @@ static void a_socket_that_refuses_is_tried_in_few_rounds(void **state) {
     silent[i] = snapshot->regions_silent;
     steps += silent[i] > silent[i - 1];
   }
-  assert_true(steps > SOCKETS / 4); /* not all of them at once */
+  /* Not all sockets are tried in the same round. */
+  assert_true(steps > SOCKETS / 4);
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, SOCKETS);
   for (int i = 0; i < SOCKETS; i++) {
@@ -678,8 +684,9 @@ static void of_few_descriptors_a_quarter_is_left_for_others(void **state) {
   assert_in_range(snapshot->regions_silent, 1, SOCKETS - 1);
   assert_in_range(free_descriptors, 16, 48);
   assert_non_null(fake_logged(LOG_WARNING, "LimitNOFILE"));
+  /* The other warnings are about producers that do not answer. */
   assert_int_equal(fake_count_logged(LOG_WARNING),
-                   1 + snapshot->regions_silent); /* these do not answer */
+                   1 + snapshot->regions_silent);
   for (int i = 0; i < SOCKETS; i++) {
     close(listeners[i]);
     socket_path(path, sizeof(path), i);
@@ -709,7 +716,7 @@ static void no_more_than_256_regions_are_read(void **state) {
   }
 }
 
-/* Plays a producer that has a new name at each start and is soon killed. */
+/* Plays a producer that changes its name at each start and is soon killed. */
 static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
   (void)state;
   char name[16];
@@ -755,12 +762,12 @@ int main(void) {
       TEST(a_region_is_read_in_the_round_that_finds_it),
       TEST(without_a_region_there_is_no_value),
       TEST(an_instance_that_ends_leaves_its_counts_in_the_sum),
-      TEST(a_further_instance_brings_nothing_that_it_counted_long_before),
-      TEST(what_was_counted_before_the_watch_began_is_in_no_counter),
+      TEST(an_instance_found_late_adds_no_counts_from_long_before),
+      TEST(counts_from_before_the_watch_began_are_not_reported),
       TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
-      TEST(all_counts_of_a_producer_that_began_in_this_round_arrive),
+      TEST(all_counts_of_a_producer_that_began_in_this_round_are_reported),
       TEST(a_producer_that_is_slow_to_answer_loses_no_counts),
-      TEST(counts_from_a_silent_time_are_not_reported),
+      TEST(counts_made_while_a_producer_is_silent_are_not_reported),
       TEST(counters_continue_when_a_producer_restarts),
       TEST(a_new_schema_continues_the_fields_with_the_same_names),
       TEST(a_producer_that_is_gone_is_reported_once_more),

@@ -13,7 +13,8 @@
  * A simulated survey
  */
 
-/* Written by the thread before it hands over figures or ends. */
+/* The thread writes this before it hands over figures or ends, so the test may
+ * read it afterwards. */
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
@@ -171,7 +172,7 @@ static void cores_that_are_named_in_vain_are_reported_once(void **state) {
 static void
 with_isolated_cores_nothing_runs_unless_cores_are_named(void **state) {
   (void)state;
-  isolates = true; /* the isolated core need not be in the snapshot */
+  isolates = true; /* a core is isolated, which need not be in the snapshot */
   start("<WakeLatency>\n</WakeLatency>");
   tell();
   tell();

@@ -15,7 +15,7 @@ const theme = createTheme({ colors: { mode: 'dark' } });
 const COLUMN = 53;
 const LINE = 38;
 
-/* Rows as people see them: a collapsed row is open if config.open is true. */
+/* Returns the rows as displayed: if config.open is true, collapsed rows are open. */
 function unfold(dashboard, open) {
   let shift = 0;
   return dashboard.panels.flatMap((panel) => {

@@ -1,5 +1,5 @@
 /* Replaces Grafana's data sources and field configuration: turns the queries of
- * a panel into data frames whose fields know how they are drawn. */
+ * a panel into data frames whose fields specify how they are drawn. */
 import { lastValueFrom } from 'rxjs';
 import { FieldType, getDisplayProcessor, getFieldDisplayName, standardTransformers,
   standardTransformersRegistry, stringToJsRegex, toDataFrame, transformDataFrame } from '@grafana/data';
