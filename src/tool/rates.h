@@ -36,8 +36,8 @@ struct rates_options {
   size_t rows;      /* how many rows to keep: those with the largest keys */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  /* Limit on the memory for cells: a region may claim far more rows than it has
-   * memory for. */
+  /* Limit on the memory for cells: a region may claim far more rows than are
+   * backed by memory. */
   uint64_t bytes_most;
 };
 
@@ -67,7 +67,7 @@ struct rates {
 };
 
 /* Returns 0, -ENOMEM, or -ENOENT if no column has the title options->sort. The
- * columns refer to the directory of the reader. */
+ * columns point into the directory of the reader. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
@@ -81,8 +81,9 @@ void rates_sort(struct rates *rates, const char *title, bool least);
  * if the value is not a named state. */
 const char *rate_state(const struct rate_column *column, double value);
 
-/* Reads the rows at a CLOCK_MONOTONIC time. Returns 0, -ENOMEM, or -EFBIG if
- * the rows have more cells than options->bytes_most allows. */
+/* Reads the rows. `now_ns` is the current time of CLOCK_MONOTONIC. Returns 0,
+ * -ENOMEM, or -EFBIG if the rows have more cells than options->bytes_most
+ * allows. */
 int rates_read(struct rates *rates, struct region_reader *reader,
                uint64_t now_ns);
 

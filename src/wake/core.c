@@ -14,14 +14,14 @@
 #define PATIENCE_S 2 /* longer than real-time throttling keeps others out */
 #define LOOK_NS (NS_PER_S / 20)
 
-/* Room for the 8192 cores that a kernel may have. */
+/* Room for 8192 cores, the most that Linux supports. */
 typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
 
 /* ---------------------------------------------------------------------------
  * What sysfs says about a core
  */
 
-/* Reads the first line of a file in the directory of a core. */
+/* Reads the first line of a file in the sysfs directory of a core. */
 static bool read_line(int core, const char *name, char *text, size_t size) {
   char path[128];
   snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", core, name);
@@ -87,7 +87,7 @@ static void *run_errand(void *argument) {
   return NULL;
 }
 
-/* Starts a thread that runs on the core only and handles none of the host
+/* Starts a thread that runs only on this core and handles none of the host
  * program's signals. Returns 0 or a negative errno. */
 static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   pthread_attr_t attributes;

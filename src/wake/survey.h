@@ -26,7 +26,7 @@ struct wake_survey_core {
 
 struct wake_survey;
 
-/* Fails like wake_burst_open. */
+/* Returns 0, or an error as wake_burst_open does. */
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
                      char why[WAKE_WHY_SIZE]);
@@ -39,7 +39,7 @@ int wake_survey_round(struct wake_survey *survey,
                       const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WAKE_WHY_SIZE]);
 
-/* Returns how many probes all cores have had so far. */
+/* Returns the number of probes of all cores so far. */
 uint64_t wake_survey_probes(const struct wake_survey *survey);
 
 /* Returns a percentile in seconds, or NAN if there are too few datapoints. */

@@ -112,7 +112,7 @@ static int on_timer(void *map, __u32 *key, struct timer *timer) {
   return 0;
 }
 
-/* BPF_PROG_TEST_RUN runs it on the measured core. */
+/* Starts the timer on the core on which BPF_PROG_TEST_RUN runs this program. */
 SEC("syscall")
 int wake_begin(void *context) {
   (void)context;

@@ -1,6 +1,6 @@
-"""A fast path that counts at a known rate is killed and started again, and collectd
-is restarted in between: no store may show more than was counted, and no counter may
-step back while collectd runs.
+"""A fast path that counts at a known rate is killed and started again, and collectd is
+restarted while the second process runs: no store may show more than was counted, and no
+counter may step back while collectd runs.
 
 This test runs while stage_stores sends its known values, with a collectd of its own
 that writes to the same stores."""
@@ -25,10 +25,10 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
            for plugin, instance in ((f'percore_host_{REGION}_port_packets', 'all'),
                                     (f'percore_{REGION}_port_packets', '0'))]
 
-# The events and their seconds. A late event delays the later events. The first process
-# counts more than collectd misses, and the second process has counted for a while when
-# the new collectd starts: if those counts were in the counter, the counter would step
-# back to a large number.
+# The events, and the seconds at which they are due. A late event delays the events
+# after it. When the new collectd starts, the second process has already counted for a
+# while. If the new collectd included these counts, its counter would begin at a large
+# number, and the store would show a step back.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
 LEAST_RATES = 2  # of the third process, per metric
@@ -140,11 +140,12 @@ class Restarts:
                 note(f'{store.name}: at most {max(highest):.0f} a second')
 
     def check_rates(self, store, metric, first):
-        """Returns the highest rate."""
+        """Checks the rates of a metric in a store. Returns the highest rate."""
         rates = {second - first: rate for second, rate in rates_of(store, metric).items()}
         shown = f'{metric}: {({s: round(r) for s, r in sorted(rates.items())})}'
         assert min(rates.values()) >= 0, f'{store.name} has a negative rate: {shown}'
-        # If a producer is found an interval late, the rate has the counts of two intervals.
+        # If a producer is found an interval late, the rate includes the counts of two
+        # intervals.
         in_order = [rate for second, rate in sorted(rates.items())]
         for before, rate in zip(in_order[:1] + in_order, in_order):
             assert min(rate, (before + rate) / 2) <= TOLERANCE * MOST, \

@@ -151,7 +151,8 @@ def promtool_tests():
 
 
 def promtool(folder, rules):
-    """The errors that promtool reports for the tests with these rules, or ''."""
+    """Returns the errors that promtool reports for the tests with these rules, or
+    ''."""
     with open(os.path.join(folder, RULES), 'w') as file:
         file.write(rules)
     path = os.path.join(folder, 'tests.yml')

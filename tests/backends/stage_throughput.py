@@ -15,16 +15,16 @@ CORES, COUNTERS, READS = 128, 200, 20
 SENTENCE = (f'{CORES * COUNTERS} values a second for {READS} s are all stored, '
             'by carbon and InfluxDB at once: ')
 CARBON, INFLUXDB = SENTENCE + 'carbon', SENTENCE + 'InfluxDB'
-# Longer than the delay of a slow carbon, which does not store values older than the
-# archive.
+# The archive is longer than the delay of a slow carbon, because carbon does not store
+# values older than the archive.
 SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
           '[others]\npattern = .*\nretentions = 5s:1h\n'
 
 
 def count_whisper(folder):
-    """The number of values in the files of all counters. A file has a header of 16
-    bytes, 12 bytes per archive, then pairs of a time and a value. The time of a
-    pair that was never written is 0."""
+    """Returns the number of values in the files of all counters. A file has a header of
+    16 bytes, 12 bytes per archive, then pairs of a time and a value. The time of a pair
+    that has never been written is 0."""
     found = 0
     for path, _, names in os.walk(folder):
         for name in names:
@@ -39,7 +39,8 @@ def count_whisper(folder):
 
 
 def wait_for(count, wanted, patience):
-    """Waits for this many values, or until no more arrive for a while."""
+    """Waits until count() has reached `wanted`, or has not changed for `patience`
+    seconds. Returns the last count."""
     last, deadline = -1, 0
     while True:
         now = count()
@@ -61,7 +62,7 @@ def run(context):
     (in_influx, in_carbon), dropped = udp.tried(
         lambda number: flood_once(context, os.path.join(context.folder, f'flood{number}'), values),
         is_whole=lambda found: found[0] == values * READS)
-    # carbon stores rates: one rate less than values for each counter.
+    # carbon stores rates, so each counter yields one rate less than it has values.
     with proves(CARBON):
         assert in_carbon == values * (READS - 1), \
             f'carbon has {in_carbon} of {values * (READS - 1)} values'

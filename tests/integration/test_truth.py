@@ -1,13 +1,13 @@
-"""Loads that percore reports through the real collectd, compared with a burner
-that logs when it was busy, and with collectd's cpu plugin.
+"""Loads that percore reports through the real collectd, compared with a burner that
+logs when it was busy, and with collectd's cpu plugin.
 
-Other tasks on the core are load, too. Their share is added to the truth where
-the kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A
-try that fails while other tasks were busy is repeated, and so is a try in
-which a hypervisor stole time: the burner counts stolen time as busy, but it is
-not load. The cpu plugin divides by the sum of the columns of /proc/stat; while
-the hog runs, the columns hold at most 13 % of the time, so 1 % of other work
-becomes 8 %. That comparison needs a quiet core.
+Other tasks on the core are also load. Their share is added to the truth where the
+kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A try that
+fails while other tasks were busy is repeated, and so is a try in which a hypervisor
+stole time: the burner counts stolen time as busy, but it is not load. The cpu plugin
+divides by the sum of the columns of /proc/stat; while the hog runs, the columns hold at
+most 13 % of the time, so 1 % of other work becomes 8 %. That comparison needs a quiet
+core.
 
 A hypervisor may pause a core without reporting steal. The burner then ends late and is
 busy when a tick comes, as its log shows, and the measurement is repeated. If every try
@@ -25,7 +25,7 @@ LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 TRIES = 4 if LONG else 2
 BUDGET_S = 160 if LONG else 60  # for all tests here; then no measurement is repeated
 QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
-AT_TICKS_MAX = 0.15  # the same beside the hog: other tasks run while the hog sleeps
+AT_TICKS_MAX = 0.15  # like QUIET_MAX, for the test with the hog
 OTHERS_MAX = 10  # percent of any core; above this limit a try is repeated
 EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
@@ -84,7 +84,7 @@ class Try:
         self.fifo = burner.facts["fifo"]
         self.ticks_busy = (100 * burner.facts["ticks_busy"]
                            / burner.facts["ticks"])
-        # Each load covers the time since the previous stamp.
+        # Each load covers the time since the previous value.
         loads = collectd.of(f"percore-{core}/percent-busy")
         self.seconds = [(burner.busy(last.time, this.time),
                          others.share(int(last.time), int(this.time)),
@@ -158,10 +158,10 @@ class Bench:
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
     def cost_of_wakes(self, per_second, again=False):
-        """Returns the cost of this many wake-ups per second, in percent of the
-        core. The cost is load, but the burner's log does not contain it: 500
-        wake-ups cost 0.8 points if a halted guest wakes in 10 us, and 2.5 points if
-        it takes 50 us."""
+        """Returns the cost of `per_second` wake-ups per second, in percent of the core.
+        The cost is load, but the burner's log does not contain it: 500 wake-ups cost
+        0.8 points if a halted guest wakes in 10 us, and 2.5 points if it takes 50
+        us."""
         if self.wakes is None or again:
             self.wakes = self.measure("wakes", alone, of_size(0, 2))
         cost = self.wakes.percore - expected(self.wakes)
@@ -216,8 +216,8 @@ def expected(one):
 
 
 def within(points, cost=0):
-    """Returns a function that returns percore's error if it exceeds this many points,
-    after a known cost was subtracted, or None."""
+    """Returns a function that returns percore's error if it exceeds `points` after a
+    known cost has been subtracted, otherwise None."""
     def error_of(one):
         off = one.percore - expected(one) - cost
         return None if abs(off) <= points else (
@@ -226,9 +226,10 @@ def within(points, cost=0):
 
 
 def within_but_for(points, wakes_per_second):
-    """Returns a function like that of within(), which subtracts the cost of waking the
-    burner this often if that is necessary. If percore is still wrong, the cost is
-    measured again, because it depends on the other load of the host."""
+    """Returns a function like that of within(), which subtracts the cost of
+    `wakes_per_second` wake-ups if the error is too large without that. If it is still
+    too large, the cost is measured again, because it depends on the other load of the
+    host."""
     def error_of(one):
         why = within(points)(one)
         for again in (False, True):
@@ -241,13 +242,13 @@ def within_but_for(points, wakes_per_second):
 
 def alone(one):
     """Returns why a measurement of the cost of wake-ups does not count: other tasks
-    ran, and their wake-ups have a cost, too."""
+    ran, and their wake-ups also have a cost."""
     return "other tasks ran" if one.disturbed(1) else None
 
 
 def of_size(least, most):
     """Returns a function that returns why the burner failed if its share of the core is
-    outside these bounds, or None."""
+    outside these bounds, otherwise None."""
     def failure_of(one):
         if least <= one.truth <= most:
             return None
