@@ -18,7 +18,7 @@
 
 #define COMMAND "check"
 
-/* A fault, and how many slots, rows or cells of its table have that fault. */
+/* A fault, and in how many slots, rows or cells of its table it occurs. */
 struct found {
   struct region_fault fault;
   uint64_t count;

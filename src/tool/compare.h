@@ -19,7 +19,7 @@ struct comparison_method {
   char title[64];   /* in the table */
   /* Why the method has measured no core; "" if it has measured any. */
   char why[WHY_SIZE];
-  /* Indexed like comparison.core[]; NAN if there is no value. A load may be
+  /* Indexed like comparison.core[]; NAN if the load is unknown. A load may be
    * below 0 or above 1. */
   double *load;
 };

@@ -17,8 +17,8 @@
 #define FACT_SIZE 256
 
 struct source_facts {
-  int cores;              /* how many online cores it works on */
-  int chosen;             /* how many online cores `auto` chose it for */
+  int cores;              /* on how many online cores it works */
+  int chosen;             /* for how many online cores `auto` chose it */
   enum proof proof;       /* valid if it works on any core */
   char reason[FACT_SIZE]; /* why it works on no core, or what else is wrong */
 };
@@ -88,7 +88,7 @@ struct doctor_facts {
   bool arm64;
   bool lxcfs;           /* LXCFS provides /proc/stat and the core list */
   bool steal_unknown;   /* the hypervisor has never reported steal */
-  bool softirq_is_idle; /* this kernel counts softirqs as idle time */
+  bool softirq_is_idle; /* this kernel charges softirqs as idle time */
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "" if unknown */
   char pmus[FACT_SIZE];        /* names separated by blanks */

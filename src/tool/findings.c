@@ -85,7 +85,7 @@ static const char *proof_advice(enum source source, enum proof proof) {
   return NULL;
 }
 
-/* True if every core uses another source. */
+/* True if `auto` chose other sources for all cores. */
 static bool is_spare(const struct doctor_facts *facts, enum source source) {
   int chosen = 0;
   for (int other = 0; other < SOURCES; other++)

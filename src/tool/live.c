@@ -169,7 +169,8 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* Cycles through the orders: the default order, then each column. */
+/* Changes to the next or previous order: the default order, then each column.
+ */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;

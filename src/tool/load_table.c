@@ -300,8 +300,8 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-/* Returns how many of the shown cores were busy on average. Cores without a
- * value count as idle. Returns NAN if no core has a value. */
+/* Returns how many of the shown cores were busy on average. A core whose load
+ * is unknown is counted as idle. Returns NAN if all loads are unknown. */
 static double busy_cores(const struct snapshot *snapshot,
                          const struct window *window, size_t period) {
   if (window->cores == NULL)

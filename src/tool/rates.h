@@ -21,7 +21,7 @@ struct rate_column {
   struct field_ref field;
   enum rate_kind kind;
   double q;       /* if RATE_QUANTILE: 0 to 1 */
-  bool has_total; /* if false, only single cores have a value */
+  bool has_total; /* if false, only values of single cores are known */
 };
 
 struct rate_row {

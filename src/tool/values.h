@@ -18,8 +18,9 @@ struct field_ref field_of(const struct region_directory *directory,
  */
 enum { TABLE_CORE = 0 };
 
-/* False for fields that have a value per core but no total: in PER_CORE tables,
- * states and levels without aggregation; in the table `core`, all fields. */
+/* Returns false for fields without a total, whose values are known only per
+ * core: in PER_CORE tables, states and levels without aggregation; in the table
+ * `core`, all fields. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
 

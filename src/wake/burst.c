@@ -81,8 +81,8 @@ void wake_burst_end(struct wake_burst *burst) {
   wake_programs_detach(&burst->programs);
 }
 
-/* Clears everything but the address of the timer, which is the same in every
- * burst. */
+/* Clears everything except the address of the timer, which remains the same in
+ * every burst. */
 static void reset(struct wake_probe *probe) {
   probe->steps = (struct wake_steps){.timer = probe->steps.timer};
   probe->head = probe->armed = 0;

@@ -32,8 +32,8 @@ struct wake_classifier {
   int states[WAKE_STATES_MAX]; /* indexes into points.states, in the kernel's
                                   order */
   int states_len;              /* at least 1 */
-  size_t on[WAKE_STATES_MAX],
-      off[WAKE_STATES_MAX]; /* events of each state with interrupts on or off */
+  /* Events of each state with interrupts on, and with interrupts off. */
+  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];
   uint64_t drops[WAKE_DROPS];
 };
 

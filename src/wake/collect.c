@@ -291,7 +291,7 @@ static int take_waits(struct wake_collect *collect) {
   return status;
 }
 
-/* True if a newer event may have overwritten this one. */
+/* True if a newer event may have overwritten `event`. */
 static bool is_overwritten(const struct wake_probe *probe, uint64_t event) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event is read first */
   uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_RELAXED);

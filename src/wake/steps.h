@@ -1,6 +1,7 @@
 /* steps: recognizes, in the stream of events on one core, how the core woke for
  * a timer. BPF programs call these functions, and so does the reader of the
- * tracepoints. An event of the core never interrupts the handling of another.
+ * tracepoints. The handling of one event on a core is never interrupted by
+ * another event on that core.
  *
  * With interrupts off, idle ends before the interrupt is taken:
  *

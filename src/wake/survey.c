@@ -12,9 +12,9 @@
 
 #define HELD_MAX 1000 /* held-back datapoints kept from burst to burst */
 
-/* How far the programs' count of idle states may be from that of cpuidle: by
- * one at each end of a burst, and by so small a share that percentiles stay
- * right. */
+/* By how much the number of idle states that the programs saw may differ from
+ * that of cpuidle: by one at each end of a burst, and by a share that is small
+ * enough for the percentiles to stay right. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 

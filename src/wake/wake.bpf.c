@@ -57,8 +57,8 @@ int wake_interrupt(void *context) {
   return 0;
 }
 
-/* Our timer is the one that starts during arm(), or that the waiting thread
- * starts. */
+/* Stores the address of our timer, which starts during arm() or is started by
+ * the waiting thread. */
 SEC("raw_tp/hrtimer_start")
 int wake_start(struct bpf_raw_tracepoint_args *args) {
   struct wake_probe *probe = probe_of_this_core();

@@ -26,9 +26,10 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
                                     (f'percore_{REGION}_port_packets', '0'))]
 
 # The events, and the seconds at which they are due. A late event delays the events
-# after it. When the new collectd starts, the second process has already counted for a
-# while. If the new collectd included these counts, its counter would begin at a large
-# number, and the store would show a step back.
+# after it. The first process counts more than collectd misses, so the counter of the
+# new collectd begins below that of the old one. When the new collectd starts, the
+# second process has already counted for a while. If the new counter included these
+# counts, it would begin at a large number, and stores would show a spike.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
 LEAST_RATES = 2  # of the third process, per metric

@@ -1,5 +1,5 @@
-"""Rates of a region whose rows change hands, as InfluxDB and Prometheus compute them
-from two points, add up to the true counts."""
+"""Rates of a region whose rows are reused for other objects, as InfluxDB and Prometheus
+compute them from two points, add up to the true counts."""
 import json
 import os
 import time

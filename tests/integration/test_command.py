@@ -25,8 +25,8 @@ LIVE = [PERCORE, "load", "--interval", "0.5"]
 
 
 def test_help_and_version():
-    """--help, -h, --version and -V work for percore and every subcommand and
-    fit 80 columns"""
+    """--help, -h, --version and -V work for percore and every subcommand, and their
+    output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
                     ["reset"], ["check"], ["map"], ["map", "top"],
                     ["map", "dump"], ["clock"], ["soak"]):
@@ -76,7 +76,8 @@ def test_mistyped_command():
 
 
 def test_hostile_argument():
-    """an argument with escape sequences cannot control the terminal"""
+    """an argument with escape sequences cannot control the terminal through an error
+    message"""
     done = run("load", "--cores", "\033]0;x\007\033[2J")
     check(done.returncode == 2, f"exit {done.returncode}")
     check("\033" not in done.stderr and "\007" not in done.stderr,

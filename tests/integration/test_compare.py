@@ -19,7 +19,8 @@ HOG_S, LOAD_S = 12, 5  # duration of the hog, and of the measurement
 
 def compare_under_hog(core):
     """Returns the load of a core by each method, the share of time for which the hog
-    kept the core busy, and how long the core was stolen or the machine paused."""
+    kept the core busy, and for how many seconds time was stolen from the core or the
+    machine was paused."""
     before = stolen_s(core)
     # This process stays off the core: if another task runs there while the hog sleeps,
     # a whole tick is charged as busy.

@@ -29,8 +29,8 @@ TRIES = 4
 
 
 def need_clock():
-    """Skips the test where this process cannot load the clock. Otherwise
-    returns a document of loads."""
+    """Skips the test where this process cannot load the clock. Otherwise returns a
+    document of percore load --source bpf."""
     if not is_root():
         raise Skip("loading the idle clock needs root")
     done = run("load", "--source", "bpf", "--count", "1", "--interval", "0.5",
@@ -215,7 +215,8 @@ def test_collectd():
 
 
 def test_soak():
-    """percore soak prints what other work took, and ends in time"""
+    """percore soak prints the share of time that other work took, and ends when the
+    given seconds are over"""
     core = online_cores()[-1]
     begin = time.monotonic()
     done = run("soak", str(core), "1")

@@ -228,7 +228,7 @@ def unusual_maps_are_read_or_said():
 
 def a_pin_may_become_any_other_map():
     """If another map of any type is pinned at the same path, all of its counts are
-    reported, even if a program was pinned there before"""
+    reported, even if the path was a directory for a while"""
     with RuntimeDir(), Pins() as pins:
         pin = f"{pins.directory}/ports"
         pins.create("ports", "hash")

@@ -261,7 +261,7 @@ class Cable:
             self.ip("-n", self.names[0], "link", "add", "a0", "type", "veth",
                     "peer", "name", "b0", "netns", self.names[1])
             for name, link in zip(self.names, ("a0", "b0")):
-                # Without addresses the kernel looks for no neighbours or
+                # Without addresses, the kernel sends no packets to find neighbours or
                 # routers.
                 self.ip("netns", "exec", name, "sh", "-c",
                         "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")

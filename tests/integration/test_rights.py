@@ -197,8 +197,8 @@ def outside_the_group():
 
 
 def outside_the_directory():
-    """A collectd that cannot list the runtime directory, because it is not in its
-    group, logs once which group it needs"""
+    """A collectd that cannot list the runtime directory, because it is not in the
+    directory's group, logs once which group it needs"""
     check_group_named(0o2770)
 
 

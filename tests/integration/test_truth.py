@@ -275,16 +275,16 @@ def duty_90():
 
 
 def tick_locked():
-    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is
-    measured within 1 point over 10 s, less the cost of 500 wake-ups a
-    second"""
+    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is measured
+    within 1 point over 10 s, after the cost of 500 wake-ups a second has been
+    subtracted"""
     BENCH.measure("tick", within_but_for(1, 500))
 
 
 def hog():
-    """A hog of 85 to 90 % that sleeps over each tick is measured within 2
-    points over 10 s, less the cost of 250 wake-ups a second, while collectd's
-    cpu plugin shows under 10 %"""
+    """A hog that is busy for 85 to 90 % of the time and asleep at each tick is measured
+    within 2 points over 10 s, after the cost of 250 wake-ups a second has been
+    subtracted, while collectd's cpu plugin shows less than 10 %"""
     right = within_but_for(2, 250)
 
     def failure_of(one):
@@ -307,9 +307,9 @@ def hog():
 
 
 def antihog():
-    """A load of 0.3 ms around each tick is measured within 2 points over 10 s,
-    less the cost of 250 wake-ups a second, while collectd's cpu plugin shows
-    over 40 %"""
+    """A load of 0.3 ms around each tick is measured within 2 points over 10 s, after
+    the cost of 250 wake-ups a second has been subtracted, while collectd's cpu plugin
+    shows more than 40 %"""
     # Every tick is charged as busy, but idle time is measured by the clock, so
     # the columns add up to nearly twice the time that has passed.
     def failure_of(one):

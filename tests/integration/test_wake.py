@@ -260,8 +260,8 @@ def test_thread_and_bpf_timer_agree():
 
 
 def test_medians_are_compared_in_noise():
-    """noise alone never makes the comparison of medians fail, and a true difference of
-    40 % does"""
+    """noise without a true difference never makes the comparison of medians fail, and a
+    true difference of 40 % makes it fail"""
     random = Random(1)
 
     def verdicts(factor, spread):
@@ -288,8 +288,8 @@ def test_killed():
 
 
 def test_without_capability():
-    """without rights, only UserLatency is measured, and the message says what
-    to do for more"""
+    """without rights, only UserLatency is measured, and the message says which rights
+    are needed to measure more"""
     if not is_root():
         raise Skip("becoming another user needs root")
     core = str(online_cores()[0])
