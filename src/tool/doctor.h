@@ -23,7 +23,7 @@ struct source_facts {
   char reason[FACT_SIZE]; /* why it works on no core, or what else is wrong */
 };
 
-/* The runtime directory of regions. */
+/* Facts about the runtime directory of regions. */
 struct regions_facts {
   char directory[FACT_SIZE];
   int error;            /* errno if it cannot be read, otherwise 0 */
@@ -105,7 +105,7 @@ struct doctor_facts {
   char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf cannot see */
   struct regions_facts regions;
   char collectd[FACT_SIZE];   /* path of collectd; "" if not found */
-  struct plugin_facts plugin; /* in the default directory */
+  struct plugin_facts plugin; /* the plugin in the default directory */
   int running_len;
   struct collectd_facts running[COLLECTDS_MAX];
 };

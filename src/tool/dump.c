@@ -147,7 +147,7 @@ static void write_heading(const struct dump *dump) {
          "unit");
 }
 
-/* What all lines about one row on one core (or over all cores) have in common.
+/* The part that all lines about one row on one core (or over all cores) share.
  */
 struct place {
   const struct dump *dump;

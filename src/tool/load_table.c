@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The marks of sources that are not proven, and the notes below the table that
- * explain them. */
+/* The marks of sources that are not proven (that have not passed their test),
+ * and the notes below the table that explain the marks. */
 static const struct mark {
   enum proof proof;
   char sign;

@@ -50,7 +50,7 @@ static int check_core(int core, bool force) {
   return TOOL_OK;
 }
 
-/* The share of time that other work took. */
+/* Returns the share of time that other work took. */
 static double floor_of(const struct soak *soak) {
   return (double)soak->lost_ns / (double)soak->total_ns;
 }

@@ -115,8 +115,8 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* Returns the number of columns of all tables together: the keys go through the
- * columns of one table after the other. */
+/* Returns the number of columns in all tables together, because the keys for
+ * sorting step through the columns of one table after the other. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;

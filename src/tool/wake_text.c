@@ -41,8 +41,9 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
-/* True if the source and cpuidle agree on the number of idle states: it may
- * differ by 0.5 %, or by two at the ends of the measurement. */
+/* True if the source and cpuidle agree on the number of idle states: the two
+ * numbers may differ by 0.5 %, or by the two idle states at the ends of the
+ * measurement. */
 static bool agrees(const struct wake_collect_status *status) {
   return fabs((double)status->idles - (double)status->usage) <=
          fmax(0.005 * (double)status->usage, 2);

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_S 2 /* longer than real-time throttling keeps others out */
+#define PATIENCE_S 2 /* longer than throttled real-time tasks can keep a core  \
+                      */
 #define LOOK_NS (NS_PER_S / 20)
 
 /* Room for 8192 cores, the most that Linux supports. */
@@ -106,8 +107,8 @@ static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   return -status;
 }
 
-/* Joins the thread. If it does not get the core in time, lets it end on another
- * core. */
+/* Joins the thread. If the thread cannot run on the core in time, lets it end
+ * on another core. */
 static int await(pthread_t thread, int core, struct errand *errand,
                  bool (*goes_on)(void *context)) {
   uint64_t now = clock_now_ns(CLOCK_MONOTONIC);

@@ -19,7 +19,7 @@ HOST = 'restarts'
 REGION = 'steady'
 PAUSE_US = 1000  # after each packet
 MOST = 1e6 / PAUSE_US  # packets per second
-# A value may be a little older or newer than its time.
+# A value may be a little older or newer than its timestamp.
 TOLERANCE = 1.15
 METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
            for plugin, instance in ((f'percore_host_{REGION}_port_packets', 'all'),
@@ -118,12 +118,14 @@ class Restarts:
 
     @property
     def second_collectd(self):
-        """The first second with values of the second collectd only."""
+        """Returns the first second in which all values come from the second
+        collectd."""
         return int(self.restarted) + 1
 
     @property
     def third_life(self):
-        """The second in which stores have a rate between two values of the third process."""
+        """Returns the first second in which stores can have a rate between two values
+        of the third process."""
         return int(self.begun[2]) + 2
 
     def check(self, found, first):
@@ -163,8 +165,9 @@ class Restarts:
 
     def check_counts(self, store, metric, first):
         """Checks counters that are not stored as rates: they never step back while
-        collectd runs, and contain all packets of the first process before the
-        second begins, except for a packet that it was about to count."""
+        collectd runs, and contain all packets of the first process before the second
+        process begins, except for a packet that the first process was about to
+        count."""
         series = sorted(store.series(HOST, metric).items())
         most = self.tallies[0].packets()
         shown = f'{metric}: {[(second - first, count) for second, count in series]}, ' \
@@ -186,7 +189,8 @@ def has_rate(rates, since, until=math.inf):
 
 
 def rates_of(store, metric):
-    """Rates per second, computed by the function that users of the store use."""
+    """Returns rates per second, computed by the function that users of the store
+    use."""
     if store.rates:
         return store.series(HOST, metric)
     if isinstance(store, stores.Influx):

@@ -94,7 +94,7 @@ export function substitution(source, chosen, faults) {
   return (text) =>
     text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
       if (name in source.builtIn) return source.builtIn[name];
-      // "All" may have a value of its own.
+      // The dashboard may specify a value for "All".
       if (name in chosen) return chosen[name]?.all ?? source.format(chosen[name] ?? '');
       faults.push(`${whole} is not a variable of this dashboard, in ${text}`);
       return whole;

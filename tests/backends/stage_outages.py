@@ -67,8 +67,8 @@ def stalled_server():
 
 
 def flood_once(context, folder, fake):
-    """Returns, for each scenario, the number of values in InfluxDB and the seconds
-    of percore's values. Uses servers of its own, which end with it."""
+    """Returns, for each scenario, the number of values in InfluxDB and the seconds of
+    percore's values. Uses servers of its own, which end before it returns."""
     flood.build(folder)
     with Stack(folder) as stack, stalled_server() as stalled:
         stalled_port = stalled.getsockname()[1]

@@ -238,7 +238,8 @@ def run(context):
                             end.enter_context)
         alarms = Alarms(context, end.enter_context)
         collectd = context.collectd = context.stack.collectd(
-            # Known values are not sent while the other collectd restarts.
+            # Known values pause while the other collectd restarts, so this collectd
+            # must remember their series for longer.
             outputs.LONG_MEMORY + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
         unixsock = Unixsock(collectd)
         wait_for_scrapes(found, 1 if restarts.missing else 2)

@@ -75,8 +75,8 @@ def run(context):
 
 
 def flood_once(context, folder, values):
-    """Returns the number of values in InfluxDB and in carbon. Uses servers of its
-    own, which end with it."""
+    """Returns the number of values in InfluxDB and in carbon. Uses servers of its own,
+    which end before it returns."""
     flood.build(folder)
     with Stack(folder) as stack:
         carbon, influxdb = stack.carbon(SCHEMAS, '').ready(), stack.influxdb().ready()

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-# The names of a type's data sources in types.db, unless it is a single `value`.
+# The names of a type's data sources in types.db, unless the only name is `value`.
 VALUE_NAMES = {'load': ('shortterm', 'midterm', 'longterm'), 'duration': ('seconds',)}
 
 

@@ -539,7 +539,8 @@ class Burner:
         self.facts = {}
 
     def own_cpu_ns(self):
-        """Returns the CPU time used so far, including kernel time."""
+        """Returns the CPU time that the burner has used so far, including kernel
+        time."""
         with open(f"/proc/{self.process.pid}/schedstat",
                   encoding="ascii") as file:
             return int(file.read().split()[0])

@@ -1,4 +1,5 @@
-"""Loads in softirq: a timer that spins for a known time, and a flood of packets."""
+"""Produces loads in softirq: a timer that spins for a known time, and a flood of
+packets."""
 
 import os
 import subprocess

@@ -90,7 +90,8 @@ class SysRoot:
 
     @staticmethod
     def stat(idle_s):
-        """idle_s: idle seconds since boot, by core."""
+        """Returns the text of /proc/stat. idle_s: the idle seconds since boot of each
+        core."""
         rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
         return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"

@@ -1,4 +1,4 @@
-"""A terminal, for commands whose output on a terminal differs."""
+"""Runs commands on a terminal, where their output differs from that in a pipe."""
 
 import fcntl
 import os

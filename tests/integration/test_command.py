@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore(1) as people and scripts use it, without regions."""
+"""Tests percore(1) as people and scripts use it, without regions."""
 
 import os
 import re

@@ -13,8 +13,8 @@ IDLE_SHARE = 0.7
 
 
 def reads_late(collectd):
-    """Returns the intervals between collectd's reads, in seconds, from the times of the
-    cpu plugin's values."""
+    """Returns the shortest and the longest interval between collectd's reads, in
+    seconds, according to the times of the cpu plugin's values."""
     times = sorted({value.time for value in collectd.values
                     if value.identifier.startswith("cpu-0/")})
     gaps = [b - a for a, b in zip(times, times[1:])]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Source bpf with the real kernel, percore(1) and collectd. Tests that pin a
+"""Tests the source bpf with the real kernel, percore(1) and collectd. Tests that pin a
 clock mount a tmpfs on /run in their own mount namespace."""
 
 import json
@@ -102,8 +102,8 @@ def test_pin_modes():
 
 
 def test_unpinned():
-    """if the clock that a reader uses is unpinned, the reader continues with idle, and
-    prints a message"""
+    """if the clock that a reader uses is unpinned, the reader continues with the source
+    idle, and prints a message"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n'
                  '"$PERCORE" load --source bpf --count 6 --interval 1 --json '

@@ -81,7 +81,7 @@ class Link:
 
 
 class Gateway(Link):
-    """gateway.bpf.o on a veth pair."""
+    """The XDP program gateway.bpf.o, attached to a veth pair."""
 
     def __init__(self):
         super().__init__("clang", "bpftool")
@@ -132,8 +132,8 @@ def options(gateway, *lines):
 
 
 def packets_arrive_by_name():
-    """The counts of an XDP program arrive under the names in its types, exact to the
-    packet"""
+    """The counts of an XDP program are reported under the names in the program's type
+    information, exact to the packet"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
                      INTERVAL).start() as collectd:

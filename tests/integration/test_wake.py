@@ -309,7 +309,8 @@ def test_without_capability():
 
 
 def test_without_one_capability():
-    """with one of the two capabilities, the message names the missing one"""
+    """with only one of CAP_BPF and CAP_PERFMON, the message names the missing
+    capability"""
     if not is_root():
         raise Skip("dropping capabilities needs root")
     for missing in ("perfmon", "bpf"):

@@ -11,8 +11,8 @@ from harness import (Burner, Collectd, Skip, bpf_programs, check,
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PROGRAM = "wake_expire"
 PROBES = 100
-JUDGED_S = 20  # how long to wait for busy cores
-DATAPOINTS_S = 60  # how long idle cores may take for 1000 datapoints
+JUDGED_S = 20  # how long to wait for the percentiles of busy cores
+DATAPOINTS_S = 60  # how long idle cores may take to produce 1000 datapoints
 IDLE_MIN = 0.5  # the least share of time for which such cores are idle
 INTERVAL_S = 10  # in cost_beside_timers
 COST_MAX = 0.1  # percent of a core
@@ -45,7 +45,7 @@ def held(collectd):
 
 
 def links(collectd):
-    """Returns how many tracepoints have a program of collectd."""
+    """Returns to how many tracepoints collectd has attached a program."""
     return sum("raw_tracepoint" in info for _, info in held(collectd))
 
 

@@ -18,7 +18,7 @@
 static struct {
   int begins, ends;
   int probed[16], probed_len;
-  int budget;       /* how many cores a burst has time for */
+  int budget;       /* how many cores can be probed in a burst */
   int absent;       /* a core on which no thread may run, or -1 */
   bool interrupted; /* collectd is shutting down */
   bool interrupts_on;
