@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_S 2 /* longer than throttled real-time tasks can keep a core  \
-                      */
+/* Longer than throttled real-time tasks can keep other threads off a core. */
+#define PATIENCE_S 2
 #define LOOK_NS (NS_PER_S / 20)
 
 /* Room for 8192 cores, the most that Linux supports. */
