@@ -48,14 +48,14 @@ int comparison_json_write(FILE *out, const void *comparison);
 struct methods;
 
 /* Opens every method that works on this machine and tests (proves) the sources,
- * which takes up to half a second for each source. `engine` has the options of
- * percore's own method. Returns 0 or -errno as engine_open does. */
+ * which takes up to half a second for each source. `engine` contains the
+ * options of percore's own method. Returns 0 or -errno as engine_open does. */
 int methods_open(struct methods **methods, const struct engine_options *engine);
 void methods_close(struct methods *methods);
 
 /* Reads every method once. The comparison covers the time since the previous
- * call, so it has no values after the first call. It is valid until the next
- * call. Returns 0 or -errno. */
+ * call, so it contains no loads after the first call. It is valid until the
+ * next call. Returns 0 or -errno. */
 int methods_sample(struct methods *methods,
                    const struct comparison **comparison);
 

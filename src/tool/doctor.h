@@ -99,7 +99,7 @@ struct doctor_facts {
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
   /* Why the BPF programs of percore wake cannot be loaded; "" if they can. */
   char wake_reason[FACT_SIZE];
-  bool has_cpuidle; /* cpuidle has a driver for core 0 */
+  bool has_cpuidle; /* a cpuidle driver controls core 0 */
   struct source_facts source[SOURCES];
   char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
   char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf cannot see */

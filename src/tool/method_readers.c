@@ -242,9 +242,9 @@ void read_task_clock(struct methods *methods, struct row *row) {
  * Sources of percore
  */
 
-/* Opens an engine that uses only the source of this method. The engine gets a
- * machine of its own, because a machine reports each hotplug event only once.
- */
+/* Opens an engine that uses only the source of this method. The engine receives
+ * its own struct machine, because a machine reports each hotplug event only
+ * once. */
 int open_source(struct methods *methods, struct row *row) {
   struct engine_options options = methods->options;
   row->machine = machine_linux(NULL);

@@ -66,15 +66,15 @@ struct rates {
   uint64_t rows_live;
 };
 
-/* Returns 0, -ENOMEM, or -ENOENT if no column has the title options->sort. The
- * columns point into the directory of the reader. */
+/* Returns 0, -ENOMEM, or -ENOENT if options->sort is not the title of a column.
+ * The columns point into the directory of the reader. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
 /* Makes the next reads sort the rows by the column with this title, largest
- * values first, or smallest if `least`. If title is NULL or no column has it,
- * rows are sorted as the options say. */
+ * values first, or smallest if `least`. If title is NULL or matches no column,
+ * rows are sorted as the options specify. */
 void rates_sort(struct rates *rates, const char *title, bool least);
 
 /* Returns the name of the state that a column shows: untrusted bytes, or NULL
@@ -82,8 +82,8 @@ void rates_sort(struct rates *rates, const char *title, bool least);
 const char *rate_state(const struct rate_column *column, double value);
 
 /* Reads the rows. `now_ns` is the current time of CLOCK_MONOTONIC. Returns 0,
- * -ENOMEM, or -EFBIG if the rows have more cells than options->bytes_most
- * allows. */
+ * -ENOMEM, or -EFBIG if the cells of the rows need more memory than
+ * options->bytes_most. */
 int rates_read(struct rates *rates, struct region_reader *reader,
                uint64_t now_ns);
 

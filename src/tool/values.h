@@ -44,7 +44,7 @@ enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;
   double q;
-  bool in_top; /* percore top has a column for it */
+  bool in_top; /* percore top shows it in a column */
 } quantiles[QUANTILES];
 
 struct histogram_summary {

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define COMMAND "wake"
-/* The most points that are plotted, because an SVG has an element for each. */
+/* The most points that are plotted, because an SVG contains an element for each
+ * point. */
 #define SCATTER_MAX 20000
 #define CUMULATIVE 1000 /* steps of the cumulative histogram */
 

@@ -94,7 +94,7 @@ static void write_head(FILE *out, const struct wake_run *run) {
           out);
 }
 
-/* Writes the first lines of the table of an idle state. The table has a line
+/* Writes the first lines of the table of an idle state. The table shows a line
  * per figure and a column per metric; unknown figures and metrics are left out.
  */
 static void write_titles(FILE *out,

@@ -1,6 +1,6 @@
-/* classify: turns events into datapoints. Whether an idle state has interrupts
- * on or off is decided by the majority of its events; the other events are
- * dropped. */
+/* classify: turns events into datapoints. The majority of the events of an idle
+ * state decides whether interrupts are on or off in that state; the other
+ * events are dropped. */
 #ifndef PERCORE_WAKE_CLASSIFY_H
 #define PERCORE_WAKE_CLASSIFY_H
 

@@ -44,7 +44,7 @@ static bool read_cpuidle(int core, int state, const char *name, char *text,
 
 bool wake_core_is_online(int core) {
   char text[8];
-  /* Cores that cannot go offline have no such file. */
+  /* This file does not exist for cores that cannot go offline. */
   return !read_line(core, "online", text, sizeof(text)) || text[0] != '0';
 }
 

@@ -50,7 +50,7 @@ struct reading {
   size_t columns;
   char *values[COLUMNS_MAX];   /* of the line */
   double numbers[COLUMNS_MAX]; /* of the line, if is_number; NAN if empty */
-  bool is_number[COLUMNS_MAX]; /* the column must hold numbers */
+  bool is_number[COLUMNS_MAX]; /* the column must contain numbers */
   int known[KNOWN];            /* index of each known column, or NO_COLUMN */
   /* Indexes of the columns that the filters use. */
   int include[WAKE_COMPARISONS_MAX], exclude[WAKE_COMPARISONS_MAX];

@@ -15,7 +15,7 @@ struct wake_csv_options {
 };
 
 /* Adds the datapoints of a file, or of datapoints.csv in a directory, for which
- * `include` holds and `exclude` does not. The file must have at least one of
+ * `include` holds and `exclude` does not. The file must contain at least one of
  * the columns WakeLatency, IntrLatency and UserLatency; SilentTime, LDist,
  * IntrOff and ReqCState are also read, and filters can use any column. If a
  * value is bad, `why` names the file, the line and the column. */

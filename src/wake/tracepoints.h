@@ -22,7 +22,7 @@ enum wake_tracepoint {
 
 /* Where the fields are in a record of a tracepoint. */
 struct wake_format {
-  uint16_t id; /* 0: this kernel has no such tracepoint */
+  uint16_t id; /* 0: this kernel lacks the tracepoint */
   struct {
     uint32_t offset, size;
   } fields[WAKE_FIELDS];

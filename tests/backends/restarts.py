@@ -86,7 +86,7 @@ class Restarts:
         self.begin_collectd()
 
     def finish(self, patience_s=60):
-        """Waits until the stores have rates of the third process."""
+        """Waits until the stores contain rates of the third process."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
@@ -96,8 +96,8 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Waits until Kafka has rates that are newer than `since`: when collectd ends, it
-        loses the messages that librdkafka has not sent yet."""
+        """Waits until Kafka contains rates that are newer than `since`: when collectd
+        ends, it loses the messages that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
             while time.monotonic() < deadline:
@@ -124,7 +124,7 @@ class Restarts:
 
     @property
     def third_life(self):
-        """Returns the first second in which stores can have a rate between two values
+        """Returns the first second in which stores can show a rate between two values
         of the third process."""
         return int(self.begun[2]) + 2
 

@@ -95,8 +95,8 @@ def expected(metric, index, k, rates):
 
 
 def check_known(store, first):
-    """Checks that every value in the store is the known value of its second, and
-    that the store has enough values."""
+    """Checks that every value in the store is the known value of its second, and that
+    the store contains enough values."""
     sampled = isinstance(store, stores.Prometheus) and not store.rates
     compared = 0
     for metric in known.METRICS:
@@ -129,7 +129,7 @@ def seconds_off(store, csv):
 
 
 def check_fake(store, csv):
-    """Checks that the store has the same values as csv."""
+    """Checks that the store contains the same values as the files of the csv plugin."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
         if metric.type in ('cpufreq', 'ipc', 'power', 'latency') or metric.counter or \

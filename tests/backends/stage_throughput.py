@@ -22,9 +22,9 @@ SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
 
 
 def count_whisper(folder):
-    """Returns the number of values in the files of all counters. A file has a header of
-    16 bytes, 12 bytes per archive, then pairs of a time and a value. The time of a pair
-    that has never been written is 0."""
+    """Returns the number of values in the files of all counters. A file consists of a
+    header of 16 bytes, 12 bytes per archive, and pairs of a time and a value. The time
+    of a pair that has never been written is 0."""
     found = 0
     for path, _, names in os.walk(folder):
         for name in names:
@@ -62,7 +62,8 @@ def run(context):
     (in_influx, in_carbon), dropped = udp.tried(
         lambda number: flood_once(context, os.path.join(context.folder, f'flood{number}'), values),
         is_whole=lambda found: found[0] == values * READS)
-    # carbon stores rates, so each counter yields one rate less than it has values.
+    # carbon stores rates, so the number of rates of a counter is one less than the
+    # number of its values.
     with proves(CARBON):
         assert in_carbon == values * (READS - 1), \
             f'carbon has {in_carbon} of {values * (READS - 1)} values'

@@ -14,7 +14,7 @@
  * The burner sets its timers early, by the delay of recent wake-ups: a halted
  * guest may take 0.1 ms to wake, which is a large part of some patterns.
  *
- * The log has a line "begin end" for each busy span, in nanoseconds of
+ * The log contains a line "begin end" for each busy span, in nanoseconds of
  * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
  * priority), ticks_busy (ticks that fired while the burner was busy), ticks
  * (all ticks), cpu_ns (the CPU time of the burner). The log does not include

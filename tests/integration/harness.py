@@ -443,7 +443,7 @@ class Collectd:
     # ---- values
 
     def check_grid(self, interval, unknown=lambda time_s: False):
-        """Checks that each series of percore has a value for each multiple of the
+        """Checks that each series of percore contains a value for each multiple of the
         interval, from its first to the last. A snapshot that was taken late by more
         than 1 % of the interval is stamped with its true time, and `lateness` must show
         the delay; a snapshot that is nearly an interval late also replaces the next

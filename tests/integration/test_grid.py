@@ -1,5 +1,5 @@
-"""Each multiple of the interval has one value, while another plugin blocks
-collectd's only read thread for random times."""
+"""Tests that one value is reported for each multiple of the interval, while another
+plugin blocks collectd's only read thread for random times."""
 
 import statistics
 import threading
@@ -50,7 +50,8 @@ class KnownCounters:
 
     def too_late(self, time_s):
         """Returns true if a load may be missing. If idle time is written late, it may
-        exceed the length of the next window, and then this window has no load."""
+        exceed the length of the next window, and then no load is reported for this
+        window."""
         return self.lateness(time_s) > 0.03
 
     def run(self):
@@ -135,9 +136,9 @@ def run_under_jitter():
 
 
 def interval_1_under_jitter():
-    """At Interval 1 with reads up to 2.5 s late, each multiple of the interval has one
-    value, and rates of DERIVE values are within 1 % of the truth (less the lateness
-    that percore reports)"""
+    """At Interval 1 with reads up to 2.5 s late, one value is reported for each
+    multiple of the interval, and rates of DERIVE values are within 1 % of the truth
+    (less the lateness that percore reports)"""
     # A delay of the sampling thread or of the writer between reading the clock and
     # reading a counter is not recorded, so the test is tried several times.
     for number in range(1, TRIES + 1):
@@ -149,9 +150,9 @@ def interval_1_under_jitter():
 
 
 def interval_10_under_jitter():
-    """At the default interval of 10 s with reads up to 12 s late, each multiple of the
-    interval has one value, and the sampling thread uses at most 0.05 % of a core over a
-    minute"""
+    """At the default interval of 10 s with reads up to 12 s late, one value is reported
+    for each multiple of the interval, and the sampling thread uses at most 0.05 % of a
+    core over a minute"""
     with Collectd(interval=10, read_threads=1, plugins=("after", "cpu"),
                   extra=JITTER.format(12)).start() as collectd:
         time.sleep(88)

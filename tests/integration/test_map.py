@@ -226,8 +226,8 @@ def counts_before_the_start_are_no_rate():
 
 
 def names_come_from_the_object_file():
-    """Without CAP_SYS_ADMIN, the log says what to do, and the names come from the
-    object file of the program"""
+    """Without CAP_SYS_ADMIN, the log says what to do, and the option Btf takes the
+    names from the object file of the program"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         with Collectd(options(gateway), INTERVAL).start(weak) as collectd:

@@ -86,8 +86,8 @@ def watch(core, busy=False):
 
 
 def test_timer():
-    """the reported softirq time of a timer is what the timer logged, and has the name
-    hrtimer"""
+    """the softirq time of a timer is reported as softirq_hrtimer, and is what the timer
+    logged"""
     need_clock()
     core = online_cores()[-1]
     reported, window, spun, _ = watch(core)

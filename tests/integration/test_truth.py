@@ -172,8 +172,8 @@ class Bench:
                 quiet=False):
         """Repeats tries until error_of(try) returns None instead of percore's error.
         failure_of(try) returns how the burner failed to produce its load, or None. A
-        try is repeated if the burner failed, or if it was disturbed and percore had an
-        error."""
+        try is repeated if the burner failed, or if it was disturbed and percore was
+        wrong."""
         self.open()
         wrong = []  # (error, whether the try was disturbed)
         for number in range(1, TRIES + 1):
@@ -257,20 +257,20 @@ def of_size(least, most):
 
 
 def duty_10():
-    """A core that is busy for 10 of every 100 ms has a load of 10 % within 2
-    points over 10 s"""
+    """percore reports a load of 10 %, within 2 points over 10 s, for a core that is
+    busy for 10 of every 100 ms"""
     BENCH.measure("10000/100000", within(2), of_size(9, 11))
 
 
 def duty_50():
-    """A core that is busy for 50 of every 100 ms has a load of 50 % within 2
-    points over 10 s"""
+    """percore reports a load of 50 %, within 2 points over 10 s, for a core that is
+    busy for 50 of every 100 ms"""
     BENCH.measure("50000/100000", within(2), of_size(49, 51))
 
 
 def duty_90():
-    """A core that is busy for 90 of every 100 ms has a load of 90 % within 2
-    points over 10 s"""
+    """percore reports a load of 90 %, within 2 points over 10 s, for a core that is
+    busy for 90 of every 100 ms"""
     BENCH.measure("90000/100000", within(2), of_size(89, 91))
 
 

@@ -41,8 +41,8 @@ HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
 def worked(done):
-    """True if a measurement succeeded. It may have no datapoints: the core may never
-    have been idle, or perf may not see it."""
+    """True if a measurement succeeded. It may still lack datapoints, because the core
+    was never idle or perf could not see it."""
     return done.returncode == 0 or "gave no datapoints" in done.stderr
 
 
@@ -174,8 +174,9 @@ def test_perf_obeys_the_schema():
 
 
 def check_idles(measure_core, may_be_blind=False):
-    """may_be_blind: the source may see no idle states at all on some cores,
-    because some kernels hide the idle task from it."""
+    """Checks that the source counts the same idle states as cpuidle on every core.
+    may_be_blind: the source may see no idle states at all on some cores, because some
+    kernels hide the idle task from it."""
     judged = 0
     for core in online_cores():
         document = measure_core(core)
@@ -553,7 +554,7 @@ def test_plot():
               "".join(root.itertext()), "".join(root.itertext()))
         widths = [max(xs) - min(xs) for xs in boxes(root)]
         check(len(widths) == 2 and max(widths) < 20, str(widths))
-        # This file has no silent times, and its latencies are all the same.
+        # This file contains no silent times, and its latencies are all the same.
         user = folder.write("user.csv", "UserLatency\n" + "7\n" * 100)
         done = run("wake", "--from", user, "--plot", path)
         check(done.returncode == 0 and done.stderr == "", done.stderr)

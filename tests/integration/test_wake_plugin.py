@@ -39,7 +39,7 @@ def held(collectd):
                 continue
             with open(f"{folder}/fdinfo/{name}", encoding="ascii") as file:
                 found.append((kind, file.read()))
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # collectd has closed it since listdir
             pass
     return found
 
