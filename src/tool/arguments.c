@@ -24,8 +24,8 @@ static const struct argument common[] = {
 };
 #define COMMON (sizeof(common) / sizeof(common[0]))
 
-/* Returns the command's own options, then the common options, and NULL after
- * the last. */
+/* Returns option i. The command's own options come before the common options.
+ * Returns NULL after the last option. */
 static const struct argument *argument_at(const struct command *command,
                                           size_t i) {
   if (i < command->arguments_len)
@@ -225,8 +225,8 @@ int arguments_read(const struct command *command, int argc, char **argv,
  * Completion
  */
 
-/* Returns the option that takes the next word as its value. Returns NULL if the
- * word is not such an option. */
+/* If `word` is an option whose value is the next word, returns the option,
+ * otherwise NULL. */
 static const struct argument *waiting_for_value(const struct command *command,
                                                 const char *word) {
   const struct argument *argument;
@@ -264,7 +264,8 @@ void arguments_complete(const struct command *const *commands, size_t len,
       printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
     return;
   }
-  /* The words after "--" are another command with its own options. */
+  /* The words after "--" belong to another command, whose options are unknown.
+   */
   for (int i = 1; i < count - 1; i++)
     if (strcmp(words[i], "--") == 0)
       return;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 enum argument_type {
-  ARGUMENT_FLAG,   /* bool */
-  ARGUMENT_TEXT,   /* const char *, as typed; one of the choices, if any */
+  ARGUMENT_FLAG, /* bool */
+  ARGUMENT_TEXT, /* const char *, as typed; if there are choices, one of them */
   ARGUMENT_NUMBER, /* double, min to max */
   ARGUMENT_WHOLE,  /* uint64_t, a whole number from min to max */
   ARGUMENT_CORES,  /* struct core_set, not empty */
@@ -21,7 +21,7 @@ struct argument {
   /* what --help calls the value, such as "N"; NULL for a flag */
   const char *value;
   const char *help;
-  size_t offset; /* offset of the option in the struct of options */
+  size_t offset; /* offset of the value in the struct of options */
   double min, max;
   const char *(*choice)(int i); /* returns choice i, or NULL after the last */
 };
@@ -42,8 +42,9 @@ struct command {
 
 #define ARGUMENTS(table) (table), sizeof(table) / sizeof((table)[0])
 
-/* Initializes an option that sets `member` of the struct `options`. Further
- * members of struct argument, such as .min, may follow. */
+/* Initializes an option that sets `member` of the struct `options`.
+ * Initializers of other members of struct argument, such as .min, may follow.
+ */
 #define ARGUMENT(options, member, option_letter, option_name, option_type,     \
                  value_name, text, ...)                                        \
   {                                                                            \
@@ -52,11 +53,11 @@ struct command {
     __VA_ARGS__                                                                \
   }
 
-/* Options that several subcommands have. */
+/* Options shared by several subcommands. */
 #define ARGUMENT_JSON(options)                                                 \
   ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
            "print JSON, one document per line, instead of text")
-/* For commands whose only option is --json, which then sets a bool. */
+/* For a command whose only option is --json. Its `options` is a bool. */
 extern const struct argument argument_json[1];
 #define INTERVAL_DEFAULT_S 2.0
 #define ARGUMENT_INTERVAL(options)                                             \
@@ -73,7 +74,7 @@ extern const struct argument argument_json[1];
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options);
 
-/* Prints --help. Returns TOOL_OK or TOOL_FAILURE. */
+/* Prints the help of a command. Returns TOOL_OK or TOOL_FAILURE. */
 int arguments_help(const struct command *command);
 
 /* Prints the candidates for the last word, one per line, some followed by a tab

@@ -18,7 +18,7 @@
 
 #define COMMAND "check"
 
-/* A fault, and how many slots, rows or cells of its table have that fault. */
+/* A fault, and in how many slots, rows or cells of its table it occurs. */
 struct found {
   struct region_fault fault;
   uint64_t count;
@@ -54,8 +54,9 @@ static void add_fault(void *context, const struct region_fault *fault,
 }
 
 /* Records the fault for which the reader refused the region. The reader checks
- * handover and header first, so their rules hold if the fault is in a later
- * group. It checks the other groups in no fixed order: they stay unchecked. */
+ * the groups handover and header first, so these groups are ok if the fault is
+ * in a later group. It checks the later groups in no fixed order, so they are
+ * reported as unchecked. */
 static void refuse(struct check *check, const struct region_fault *fault) {
   enum region_rules broken = region_rule_group(fault->rule);
   for (int g = 0; g < REGION_RULES_STRINGS && g < (int)broken; g++)
@@ -82,7 +83,8 @@ static enum verdict overall(const struct check *check) {
  * Opening
  */
 
-/* Returns TOOL_OK if there is something to show. */
+/* Checks a region that a producer serves. Returns TOOL_OK if there is a result
+ * to show, otherwise TOOL_FAILURE or TOOL_USAGE after an error message. */
 static int check_served(struct check *check) {
   int status = target_connect(COMMAND, check->target, &check->reader);
   if (status != TOOL_OK)
@@ -98,8 +100,8 @@ static int check_served(struct check *check) {
   return TOOL_OK;
 }
 
-/* Opens the file without blocking: opening a FIFO to read would wait for a
- * writer. */
+/* Opens a regular file. Returns -1 with EINVAL for any other file. Does not
+ * block, because opening a FIFO for reading would wait for a writer. */
 static int open_file(const char *path) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -110,7 +112,8 @@ static int open_file(const char *path) {
   return -1;
 }
 
-/* A memfd has no name in a file system. */
+/* True if fd is a memfd. A file in a tmpfs also supports seals, but has a name.
+ */
 static bool is_memfd(int fd) {
   struct stat status;
   return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &status) == 0 &&

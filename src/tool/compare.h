@@ -17,9 +17,9 @@
 struct comparison_method {
   const char *name; /* in JSON */
   char title[64];   /* in the table */
-  /* Why it has no value for any core; "" if it has a value. */
+  /* Why the method has measured no core; "" if it has measured any. */
   char why[WHY_SIZE];
-  /* Indexed like comparison.core[]; NAN if there is no value. A load may be
+  /* Indexed like comparison.core[]; NAN if the load is unknown. A load may be
    * below 0 or above 1. */
   double *load;
 };
@@ -34,9 +34,9 @@ struct comparison {
   struct comparison_method method[METHODS_MAX];
 };
 
-/* These return 0 or -ENOMEM. If the table does not fit into the window, it
- * leaves out notes, then methods without a value, then other methods and cores,
- * and a line says what was left out. */
+/* Write a comparison. Return 0 or -ENOMEM. If the table does not fit into the
+ * window, the notes are left out first, then methods without a value, then
+ * other methods and cores. A line says what was left out. */
 int comparison_table_write(FILE *out, const void *comparison,
                            struct window window);
 int comparison_json_write(FILE *out, const void *comparison);
@@ -47,22 +47,22 @@ int comparison_json_write(FILE *out, const void *comparison);
 
 struct methods;
 
-/* Opens every method that works on this machine and proves the sources, each of
- * which takes up to half a second. `engine` has the options of percore's own
- * method. Returns 0 or -errno as engine_open does. */
+/* Opens every method that works on this machine and tests (proves) the sources,
+ * which takes up to half a second for each source. `engine` contains the
+ * options of percore's own method. Returns 0 or -errno as engine_open does. */
 int methods_open(struct methods **methods, const struct engine_options *engine);
 void methods_close(struct methods *methods);
 
 /* Reads every method once. The comparison covers the time since the previous
- * call, so it has no values after the first call. It is valid until the next
- * call. Returns 0 or -errno. */
+ * call, so it contains no loads after the first call. It is valid until the
+ * next call. Returns 0 or -errno. */
 int methods_sample(struct methods *methods,
                    const struct comparison **comparison);
 
-/* Runs the proofs that are due. */
+/* Repeats the tests of sources (proofs) that are due. */
 void methods_prove(struct methods *methods);
 
-/* True if percore's own method has a value for any core. */
+/* True if percore's own method has measured the load of any core. */
 bool methods_have_load(const struct methods *methods);
 
 #endif

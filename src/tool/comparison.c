@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line has the title of a method, or its name in a narrow window, and then
- * the loads. */
+/* Each line shows the title of a method, or its name in a narrow window, and
+ * then the loads. */
 #define TITLE_WIDTH 39
 #define NAME_WIDTH 14
 #define WIDE 60
@@ -111,8 +111,9 @@ static int note_lines(const struct comparison *comparison, int width) {
   return lines;
 }
 
-/* If there is no room for all methods, leaves out those without a value, then
- * the first of the others. percore, the last method, is always shown. */
+/* If not all methods fit into `room` lines, leaves out the methods without a
+ * value, and then as many of the first other methods as necessary. percore, the
+ * last method, is always shown. */
 static void fit_methods(struct layout *layout,
                         const struct comparison *comparison, size_t room) {
   size_t available = 0;
@@ -134,14 +135,15 @@ static void fit_methods(struct layout *layout,
   }
 }
 
-/* Returns how many cores fit in this many lines; at least one block is shown.
- */
+/* Returns how many cores fit into `lines` lines. At least one block of cores is
+ * always shown. */
 static size_t cores_in(const struct layout *layout, int lines) {
   int blocks = lines / ((int)layout->methods_len + 1);
   return (size_t)(blocks > 0 ? blocks : 1) * layout->across;
 }
 
-/* `notes` is the number of lines that the notes take. */
+/* Leaves out the cores that do not fit into the window. `notes` is the number
+ * of lines that the notes take. */
 static void fit_cores(struct layout *layout, int height, int notes) {
   bool says = layout->notes_left_out || layout->methods_left_out > 0;
   int lines = height - 1 - notes - (says ? 1 : 0);

@@ -142,7 +142,7 @@ static void find_sockets(struct regions_facts *facts,
   }
 }
 
-/* Finds out what this process may do. */
+/* Collects the user, the groups and the capabilities of this process. */
 static void find_rights(struct doctor_facts *facts) {
   struct regions_facts *regions = &facts->regions;
   struct collectd_facts self = {0};
@@ -178,7 +178,8 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
-      /* The source event is not tried on its own, because no event is named. */
+      /* SOURCE_EVENT is never tried separately, because that would require the
+       * name of an event. So count the cores for which `auto` chose it. */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -200,7 +201,7 @@ static void find_softirq(struct doctor_facts *facts,
   softirq_clock_close(clock);
 }
 
-/* Tries one source, or what `auto` chooses. */
+/* Tries one source, or the sources that `auto` chooses. Returns 0 or -errno. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {
@@ -208,7 +209,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .hardware = true,
       .source = source,
       .raise_limit = true,
-      /* A source that is tried is read once on every core, isolated or not. */
+      /* A named source is tried on every core, even if it is isolated. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
   };

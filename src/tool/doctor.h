@@ -17,23 +17,23 @@
 #define FACT_SIZE 256
 
 struct source_facts {
-  int cores;              /* how many online cores it works on */
-  int chosen;             /* how many online cores `auto` chose it for */
+  int cores;              /* on how many online cores it works */
+  int chosen;             /* for how many online cores `auto` chose it */
   enum proof proof;       /* valid if it works on any core */
   char reason[FACT_SIZE]; /* why it works on no core, or what else is wrong */
 };
 
-/* The runtime directory of regions. */
+/* Facts about the runtime directory of regions. */
 struct regions_facts {
   char directory[FACT_SIZE];
-  int error;            /* errno of reading it, or 0 */
+  int error;            /* errno if it cannot be read, otherwise 0 */
   char mode[FACT_SIZE]; /* "mode 3775, owner root, group percore" */
   long group;           /* gid of the group percore; -1 if it does not exist */
   bool member;          /* this process is a member of the group */
   bool root;
   char user[FACT_SIZE]; /* the user of this process */
   int alive, sockets;
-  /* The first few regions that cannot be read. */
+  /* The first regions that cannot be read, at most four. */
   int unreadable_len;
   struct {
     char name[FACT_SIZE];
@@ -42,7 +42,7 @@ struct regions_facts {
   } unreadable[4];
 };
 
-/* Is percore.so in collectd's plugin directory? */
+/* Whether percore.so is installed in collectd's plugin directory. */
 struct plugin_facts {
   char directory[FACT_SIZE]; /* "" if percore was built without the plugin */
   bool is_installed;
@@ -67,11 +67,12 @@ struct collectd_facts {
   struct plugin_facts plugin;
 };
 
-/* Finds running collectds and returns how many. `proc` is "/proc", or a copy
- * for tests. `group` is the gid of percore, or -1. */
+/* Fills `list` with the running collectds, and returns their number. `proc` is
+ * "/proc", or a simulated directory in tests. `group` is the gid of the group
+ * percore, or -1 if it does not exist. */
 int collectd_find(struct collectd_facts list[COLLECTDS_MAX], const char *proc,
                   long group);
-/* Reads the status of any process: parent, user, capabilities and groups. */
+/* Reads the parent, the user, the capabilities and the groups of a process. */
 void collectd_read_status(struct collectd_facts *facts, const char *proc,
                           const char *pid, long group);
 
@@ -79,37 +80,38 @@ struct doctor_facts {
   char kernel[FACT_SIZE];
   int cores_online;
   char online[FACT_SIZE], possible[FACT_SIZE];
-  /* "" if there are no such cores. */
+  /* Lists of cores; "" if there are none. */
   char isolated[FACT_SIZE], nohz_full[FACT_SIZE];
-  /* How many isolated cores `auto` chose the source idle for. */
+  /* For how many isolated cores `auto` chose the source idle. */
   int isolated_on_idle;
   bool hypervisor;
   bool arm64;
   bool lxcfs;           /* LXCFS provides /proc/stat and the core list */
   bool steal_unknown;   /* the hypervisor has never reported steal */
-  bool softirq_is_idle; /* this kernel counts softirqs as idle time */
+  bool softirq_is_idle; /* this kernel charges softirqs as idle time */
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "" if unknown */
   char pmus[FACT_SIZE];        /* names separated by blanks */
-  bool core_pmu;               /* the PMU of the cores is among them */
-  bool has_mperf;              /* the PMU msr has the event mperf */
+  bool core_pmu;               /* `pmus` includes the PMU of the cores */
+  bool has_mperf;              /* the PMU msr provides the event mperf */
   bool has_paranoid;
   long paranoid; /* kernel.perf_event_paranoid */
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
   /* Why the BPF programs of percore wake cannot be loaded; "" if they can. */
   char wake_reason[FACT_SIZE];
-  bool has_cpuidle; /* cpuidle has a driver for core 0 */
+  bool has_cpuidle; /* a cpuidle driver controls core 0 */
   struct source_facts source[SOURCES];
   char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
   char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf cannot see */
   struct regions_facts regions;
   char collectd[FACT_SIZE];   /* path of collectd; "" if not found */
-  struct plugin_facts plugin; /* in the default directory */
+  struct plugin_facts plugin; /* the plugin in the default directory */
   int running_len;
   struct collectd_facts running[COLLECTDS_MAX];
 };
 
-/* Numbers from linux/capability.h, which older headers lack. */
+/* Bits of capabilities. Older versions of linux/capability.h lack CAP_PERFMON.
+ */
 #define CAPABILITY_DAC_OVERRIDE (1ULL << 1)
 #define CAPABILITY_SYS_ADMIN (1ULL << 21)
 #define CAPABILITY_PERFMON (1ULL << 38)
@@ -134,7 +136,8 @@ void findings_make(struct findings *findings, const struct doctor_facts *facts);
 /* True if any source works. */
 bool facts_have_source(const struct doctor_facts *facts);
 
-/* These return 0 or -ENOMEM. Width 0 means unlimited. */
+/* Write the findings. Return 0 or -ENOMEM. `width` is in characters; 0 means
+ * unlimited. */
 int findings_text_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts, int width,
                         bool colour);
@@ -153,7 +156,8 @@ void findings_add(struct findings *findings, const char *group,
 /* True if a process with these capabilities may count events of whole cores. */
 bool facts_may_count(const struct doctor_facts *facts,
                      unsigned long long capabilities);
-/* Sources, the machine, and the rights of this process. */
+/* Adds the findings on sources, on the machine, and on the rights of this
+ * process. */
 void findings_add_machine(struct findings *findings,
                           const struct doctor_facts *facts);
 

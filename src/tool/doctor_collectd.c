@@ -16,7 +16,8 @@ static FILE *open_file(const char *proc, const char *pid, const char *name) {
   return fopen(path, "re");
 }
 
-/* Reads at most size - 1 bytes of a file. Returns how many. */
+/* Reads at most size - 1 bytes of a file, and appends a NUL. Returns the number
+ * of bytes read, which is 0 if the file cannot be opened. */
 static size_t read_start(char *text, size_t size, const char *proc,
                          const char *pid, const char *name) {
   FILE *file = open_file(proc, pid, name);
@@ -78,12 +79,13 @@ void plugin_find(struct plugin_facts *facts, const char *directory) {
   struct stat status;
   text_clean_string(facts->directory, FACT_SIZE, directory);
   snprintf(path, sizeof(path), "%s/percore.so", directory);
-  /* collectd does not load symbolic links. */
+  /* collectd refuses to load a symbolic link. */
   facts->is_installed = directory[0] != '\0' && lstat(path, &status) == 0 &&
                         S_ISREG(status.st_mode);
 }
 
-/* Finds the configuration that was given with -C. */
+/* Finds the configuration file of a collectd: the argument of -C, or the
+ * default. */
 static void find_config(char path[FACT_SIZE], const char *proc,
                         const char *pid) {
   char line[4096] = ""; /* ends with two NULs */
@@ -110,8 +112,8 @@ static void read_config(char directory[FACT_SIZE], const char *proc,
     fclose(file);
 }
 
-/* Only root and collectd's own user may read the memory map. If it shows the
- * plugin, it also shows the plugin's directory. */
+/* Finds out from collectd's memory map whether the plugin is loaded, and from
+ * which directory. Only root and collectd's own user may read the map. */
 static void read_maps(struct collectd_facts *facts, char directory[FACT_SIZE],
                       const char *proc, const char *pid) {
   char line[4096];
@@ -140,8 +142,8 @@ static bool is_collectd(const char *proc, const char *pid) {
   return strcmp(name, "collectd\n") == 0;
 }
 
-/* Leaves out children, which are about to execute a program of the exec plugin.
- */
+/* Removes processes whose parent is also in the list: they are about to execute
+ * a program of the exec plugin. Returns the new length. */
 static int drop_children(struct collectd_facts *list, int len) {
   int kept = 0;
   for (int i = 0; i < len; i++) {

@@ -1,7 +1,7 @@
 /* percore dump: prints every value of a region once.
  *
- * Reads a few thousand rows at a time and writes each row at once, so that
- * memory use does not grow with the number of rows. */
+ * Reads a few thousand rows (a tile) at a time and writes each row at once, so
+ * that memory use does not grow with the number of rows. */
 #include "arguments.h"
 #include "json.h"
 #include "target.h"
@@ -45,14 +45,15 @@ struct dump {
 /* A live row of a tile. */
 struct row {
   const struct region_tile *tile;
-  uint32_t i;                          /* index of the row in the tile */
-  char name[REGION_ROW_NAME_SIZE];     /* untrusted bytes; "" if a single row */
+  uint32_t i;                      /* index of the row in the tile */
+  char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes; "" if the table has only
+                                      one row */
   uint64_t shown[PERCORE_MAX_COLUMNS]; /* counts since the last reset */
 };
 
 static const char *const storages[] = {"per core", "owned", "shared"};
 
-/* Returns false if the row is not live. */
+/* Reads the name of row i of the tile. Returns false if the row is not live. */
 static bool read_name(const struct dump *dump, const struct region_tile *tile,
                       uint32_t i, char name[REGION_ROW_NAME_SIZE]) {
   return region_state(tile->generations[i]) == REGION_LIVE &&
@@ -146,7 +147,7 @@ static void write_heading(const struct dump *dump) {
          "unit");
 }
 
-/* What all lines about one row on one core (or over all cores) have in common.
+/* The part that all lines about one row on one core (or over all cores) share.
  */
 struct place {
   const struct dump *dump;
@@ -274,7 +275,7 @@ static void put_field(struct json *json, const struct percore_field *field) {
 }
 
 /* Writes all members of a table except its rows. The caller writes the rows,
- * and closes the array and the table. */
+ * and closes the array of rows and the table. */
 static void put_table_about(const struct dump *dump, uint32_t t) {
   const struct percore_table *table = &dump->directory->described[t];
   struct json *json = dump->json;
@@ -356,8 +357,8 @@ static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
   }
 }
 
-/* Returns 0, -EPIPE if the output was closed, -EINTR if told to stop, or
- * another -errno after printing it. */
+/* Writes all rows of a table. Returns 0, -EPIPE if the output was closed,
+ * -EINTR if told to stop, or another -errno after an error message. */
 static int dump_rows(struct dump *dump, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
     region_tile_read(dump->reader, tile, first);
@@ -408,7 +409,7 @@ static int dump_table(struct dump *dump, uint32_t t) {
  * All tables
  */
 
-/* `only` is the number of a table, or -1 for all tables. */
+/* Writes the table with the number `only`, or all tables if `only` is -1. */
 static int dump_tables(struct dump *dump, int only) {
   int status = 0;
   for (uint32_t t = 0; status == 0 && t < dump->directory->table_count; t++)

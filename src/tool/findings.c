@@ -42,8 +42,8 @@ static const char clock_advice[] =
     "have root pin the idle clock (percore clock --pin), or give this process "
     "CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle misses";
 
-/* Says how to make a counter work. Advises rights only if the counter exists.
- */
+/* Returns how to make a counter work. Advises more rights only if the counter
+ * exists. */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
   bool exists = source == SOURCE_MPERF        ? facts->has_mperf
@@ -85,7 +85,7 @@ static const char *proof_advice(enum source source, enum proof proof) {
   return NULL;
 }
 
-/* True if every core uses another source. */
+/* True if `auto` chose other sources for all cores. */
 static bool is_spare(const struct doctor_facts *facts, enum source source) {
   int chosen = 0;
   for (int other = 0; other < SOURCES; other++)
@@ -112,8 +112,8 @@ static void add_softirq(struct findings *findings,
       works ? "time in softirqs can be measured" : facts->softirq_trouble);
 }
 
-/* Why a source works on no core. The kernel also refuses a counter that does
- * not exist for lack of rights, but rights would not help. */
+/* Returns why a source works on no core. The kernel may blame missing rights
+ * for a counter that does not exist, although more rights would not help. */
 static const char *reason_without_cores(const struct doctor_facts *facts,
                                         enum source source) {
   if (source == SOURCE_REF_CYCLES && !facts->core_pmu)
@@ -173,7 +173,8 @@ static void add_tick(struct findings *findings,
                  "not tested: idle time may be measured or sampled");
 }
 
-/* Isolated cores run fast paths, whose inline softirqs `idle` may miss. */
+/* Advises measuring isolated cores with a counter: they run fast paths, and the
+ * source idle may miss softirqs within a fast path. */
 static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
@@ -205,8 +206,8 @@ static void add_proc_stat(struct findings *findings,
                  "provided by the kernel");
 }
 
-/* Never more than a note, because wake latency is off by default. The reason
- * ends with the advice: "what failed: why; what to do". */
+/* Never more than a note, because wake latency is off by default.
+ * facts->wake_reason has the form "what failed: why; what to do". */
 static void add_wake(struct findings *findings,
                      const struct doctor_facts *facts) {
   const char *advice = strchr(facts->wake_reason, ';');

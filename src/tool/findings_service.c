@@ -159,7 +159,8 @@ static void add_rights(struct findings *findings,
                  "percore");
 }
 
-/* Recommends three counters per core, and 512 for regions and other plugins. */
+/* Recommends three descriptors per core for counters, and 512 for regions and
+ * other plugins. */
 static void add_open_files(struct findings *findings, int cores, long limit) {
   long wanted = 3L * cores + 512;
   if (limit >= wanted)

@@ -17,7 +17,7 @@ static const struct {
 
 #define INDENT 31 /* column where values begin */
 
-/* "Loads come from idle (proven) on 2 of 2 cores." */
+/* Writes a sentence such as "Loads come from idle (proven) on 2 of 2 cores." */
 static void write_conclusion(FILE *out, const struct doctor_facts *facts) {
   static const char begin[] = "Loads come from ";
   const char *separator = begin;

@@ -104,7 +104,7 @@ static void put_number(struct json *json, const char *key, double value,
     check(json, yajl_gen_null(json->generator));
     return;
   }
-  char digits[512]; /* "%.3f" of the largest double has 313 bytes */
+  char digits[512]; /* "%.3f" prints the largest double as 313 bytes */
   int length = snprintf(digits, sizeof(digits), format, value + 0.0);
   check(json, yajl_gen_number(json->generator, digits, (size_t)length));
 }
@@ -122,7 +122,7 @@ void json_integer(struct json *json, const char *key, int64_t value) {
   check(json, yajl_gen_integer(json->generator, value));
 }
 
-/* yajl's integers are signed. */
+/* yajl's own integers are signed, so unsigned numbers are formatted here. */
 void json_unsigned(struct json *json, const char *key, uint64_t value) {
   char digits[24];
   int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);

@@ -22,8 +22,8 @@ void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
 
-/* Writes a number with seven digits, which are enough for every ratio here.
- * Writes null if the number is not finite. */
+/* Writes a number with seven significant digits, which suffice for the ratios
+ * in all documents. Writes null if the number is not finite. */
 void json_number(struct json *json, const char *key, double value);
 /* Writes a number with three decimals, for times and frequencies. Writes null
  * if the number is not finite. */

@@ -55,8 +55,8 @@ static void connect_all(struct listing *listing) {
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
-    /* Each pause begins now, not at a fixed time: if this process was delayed,
-     * the producers may have been delayed, too. */
+    /* Each pause is counted from now, not from the start: if this process was
+     * delayed, the producers may also have been delayed. */
     if (!waiting || round == WAIT_MS / ROUND_MS ||
         !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
       return;

@@ -23,15 +23,16 @@ struct listing {
 int listing_read(struct listing *listing);
 void listing_free(struct listing *listing);
 
-/* Returns what to do about an error of listing_read, given as a positive errno.
- */
+/* Returns what to do if listing_read failed. `error` is a positive errno. */
 const char *listing_advice(int error);
 
-/* Returns "alive", "silent", "gone" or "refused". */
+/* Returns "alive", "silent" (the producer does not answer), "gone" or
+ * "refused". */
 const char *listed_state(const struct listed *listed);
 
-/* Writes why a region cannot be read, and returns an errno. Writes "" and
- * returns 0 if the region can be read. */
+/* Writes why a region cannot be read, and returns an errno, which may be 0 if
+ * the producer does not answer. Writes "" and returns 0 if the region can be
+ * read. */
 #define LISTED_WHY_SIZE (REGION_FAULT_LINE + 128)
 int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed);
 

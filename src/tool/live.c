@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often the page looks for keys and for a new size of the window. */
+/* How often the page checks for keys and for a new window size. */
 #define FOLLOW_NS UINT64_C(100000000)
 
 struct live {
@@ -19,7 +19,7 @@ struct live {
   bool json;
   struct screen *screen; /* NULL if stdout is not a terminal */
   struct messages *messages;
-  const void *figures; /* the figures last shown; NULL before the first */
+  const void *figures; /* the figures shown last, or NULL */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
 
@@ -169,7 +169,8 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* Cycles through the orders: the default order, then each column. */
+/* Changes to the next or previous order: the default order, then each column.
+ */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;
@@ -232,7 +233,8 @@ static size_t take_sequence(struct live *live, const char *keys,
   return used < length ? used + 1 : length;
 }
 
-/* Returns true if any key was pressed. */
+/* Handles the keys typed since the last call. Returns true if there were any.
+ */
 static bool obey_keys(struct live *live) {
   char keys[64];
   size_t length = screen_keys(live->screen, keys, sizeof(keys));
@@ -265,8 +267,8 @@ bool live_follow(struct live *live) {
  * Showing
  */
 
-/* Returns 0, -EPIPE if the output was closed, or another -errno after printing
- * it. */
+/* Shows the figures. Returns 0, -EPIPE if the output was closed, or another
+ * -errno after an error message. */
 static int show(struct live *live) {
   int status;
   if (live->json) {

@@ -1,4 +1,4 @@
-/* percore load: how busy each core is, live, or while a command runs. */
+/* percore load: shows how busy each core is, live or while a command runs. */
 #include "load.h"
 #include "arguments.h"
 #include "cycles/sampler.h"

@@ -29,7 +29,7 @@ extern const struct figures_options load_figures;
  * windows. */
 uint64_t load_sample_interval_ns(double interval_s);
 
-/* The message if nothing can be shown. */
+/* The message if no load can be measured. */
 #define LOAD_NO_SOURCE                                                         \
   "no source of loads works here: see 'percore doctor' for reasons and advice"
 
@@ -47,7 +47,7 @@ int load_command_run(const struct load_options *options,
 /* Writes a table that fits the window. In a narrow window, the columns of least
  * interest are left out. In a low window, several cores share a line; if they
  * still do not fit, only the busiest cores are shown, and a line reports how
- * many. */
+ * many of them. */
 int load_table_write(FILE *out, const void *snapshot, struct window window);
 
 /* Returns how many columns the table can be sorted by. */

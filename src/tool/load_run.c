@@ -1,4 +1,4 @@
-/* percore load -- COMMAND: measures the loads during the run of a command. */
+/* percore load -- COMMAND: measures loads while a command runs. */
 #include "base/clock.h"
 #include "load.h"
 #include "messages.h"
@@ -51,7 +51,7 @@ static void run_command(char **words, const struct inherited *inherited,
   _exit(NOT_FOUND);
 }
 
-/* Returns the pid, or -errno of fork or exec. */
+/* Starts the command. Returns its pid, or -errno if fork or exec failed. */
 static pid_t start(char **words, const struct inherited *inherited) {
   int report[2], error = 0;
   if (pipe2(report, O_CLOEXEC) != 0)
@@ -61,7 +61,7 @@ static pid_t start(char **words, const struct inherited *inherited) {
     run_command(words, inherited, report[1]);
   int failed = pid < 0 ? errno : 0;
   close(report[1]);
-  /* The pipe closes when the command begins to run. */
+  /* A successful exec closes the pipe, so that read returns 0. */
   if (pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error)) {
     waitpid(pid, NULL, 0);
     failed = error;

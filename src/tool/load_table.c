@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The marks of sources that are not proven, and the notes below the table that
- * explain them. */
+/* The marks of sources that are not proven (that have not passed their test),
+ * and the notes below the table that explain the marks. */
 static const struct mark {
   enum proof proof;
   char sign;
@@ -84,14 +84,14 @@ static const struct column {
 };
 #define INTEREST_MAX 10
 
-/* The table is sorted by core by default, so that column does not count here.
+/* Sorting by core is the default order, so the column of cores is not counted.
  */
 size_t load_table_columns(const void *snapshot) {
   (void)snapshot;
   return COLUMNS - 1;
 }
 
-/* Returns NAN if the value is unknown. */
+/* Returns the number in a column of a core, or NAN if it is unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
   if (column == COLUMN_CORE)
     return core->core;
@@ -123,7 +123,8 @@ static bool has_siblings(const struct snapshot *snapshot) {
   return false;
 }
 
-/* Returns a bit for each column that is shown. */
+/* Returns a bit mask of the columns that are shown in a window of this width.
+ */
 static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   for (int least = 0;; least++) {
     unsigned shown = 0;
@@ -140,7 +141,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   }
 }
 
-/* Loads of at least this many percent are coloured. */
+/* Loads are coloured from these percentages upwards. */
 #define LOAD_WARN 70.0
 #define LOAD_BAD 90.0
 
@@ -203,7 +204,7 @@ static double key_of(const struct core_figures *core,
   return isnan(value) ? -INFINITY : order->rising ? -value : value;
 }
 
-/* Sorts the largest values first and unknown values last. */
+/* Sorts the largest keys first and unknown values last. */
 static int by_order(const void *left, const void *right, void *argument) {
   const struct core_figures *a = *(const struct core_figures *const *)left;
   const struct core_figures *b = *(const struct core_figures *const *)right;
@@ -299,8 +300,8 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-/* Returns how many of the shown cores were busy on average. Cores without a
- * value count as idle, unless no core has a value. */
+/* Returns how many of the shown cores were busy on average. A core whose load
+ * is unknown is counted as idle. Returns NAN if all loads are unknown. */
 static double busy_cores(const struct snapshot *snapshot,
                          const struct window *window, size_t period) {
   if (window->cores == NULL)
@@ -326,7 +327,8 @@ static void write_host(FILE *out, const struct snapshot *snapshot,
           load[0], load[1], load[2], queue[0], queue[1], queue[2]);
 }
 
-/* A snapshot without an interval covers the run of a command. */
+/* True if a command ended before any load was measured. A snapshot that covers
+ * the run of a command has the interval 0. */
 static bool ran_too_briefly(const struct snapshot *snapshot) {
   const struct self_figures *self = &snapshot->self;
   return snapshot->interval_ns == 0 &&
@@ -368,8 +370,8 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   for (size_t i = 0; i < snapshot->cores_len; i++)
     if (window_shows_core(window, snapshot->cores[i].core))
       cores.core[cores.len++] = &snapshot->cores[i];
-  /* Unless reversed, the core is in ascending order, all other columns in
-   * descending order. */
+  /* Unless reversed, core numbers are sorted in ascending order, and values of
+   * all other columns in descending order. */
   bool rising = (window->sort == COLUMN_CORE) != window->reverse;
   sort_cores(&cores, (struct order){window->sort, rising});
   if (window->height <= 0 || (int)cores.len + 1 <= lines_left)

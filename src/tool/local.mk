@@ -56,7 +56,7 @@ bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions
 dist_zshcompletion_DATA = src/tool/completion/_percore
-# What --json prints; percore(1) refers to it.
+# The schema of what --json prints; percore(1) refers to it.
 schemadir = $(datadir)/percore
 dist_schema_DATA = src/tool/percore.schema.json
 endif

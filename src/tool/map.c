@@ -152,8 +152,8 @@ static int list(const struct map_options *options) {
 
 static struct map_publisher *publisher;
 
-/* `percore top` calls this; messages about the map are those of `percore map`.
- */
+/* Updates the region whenever `percore top` reads it. Messages about the map
+ * begin with "percore map:", not "percore map top:". */
 static void renew(void) {
   say_within(NULL);
   map_publisher_update(publisher);
@@ -195,7 +195,8 @@ static uint32_t find_by_name(const char *name) {
   return found == UINT32_MAX ? 0 : found;
 }
 
-/* Parses PIN, id:N or name:NAME. */
+/* Parses PIN, id:N or name:NAME into *table. Returns TOOL_OK, or another exit
+ * status after an error message. */
 static int choose_map(struct map_table *table, const char *word) {
   static char name[MAP_NAME_SIZE];
   char *end;
@@ -238,8 +239,8 @@ static int publish(struct map_table *table, const char *word,
   return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
 }
 
-/* Runs `percore top` or `percore dump` on the table of the map, which leaves
- * out the publisher's own table. */
+/* Runs `percore top` or `percore dump` on the table of the map only, so that
+ * the publisher's own table is not shown. */
 static int run_on_table(const struct command *command, const char *table,
                         int argc, char **argv) {
   const char *first[] = {command->name, "map", "--table", table};
@@ -257,8 +258,9 @@ static int run_on_table(const struct command *command, const char *table,
   return status;
 }
 
-/* The region has a directory of its own, so that its name cannot clash with
- * that of a producer. */
+/* Publishes a map as a region and shows it. The region has its own runtime
+ * directory, so that its name cannot clash with the name of a producer's
+ * region. */
 static int show(const struct command *command, int argc, char **argv) {
   char runtime_dir[] = "/tmp/percore-map-XXXXXX";
   struct map_table table = {.path = NULL};

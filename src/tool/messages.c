@@ -44,7 +44,8 @@ void messages_close(struct messages *messages) {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct messages *messages = context;
-  /* Notices only repeat what the table shows about sources. */
+  /* Notices are dropped, because they only repeat what the table shows about
+   * sources. */
   if (level >= JOURNAL_NOTICE)
     return;
   if (!messages->held) {

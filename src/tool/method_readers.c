@@ -15,8 +15,8 @@ static bool is_isolated(const struct methods *methods, int core) {
   return core_set_has(&engine_topology(methods->engine)->isolated, core);
 }
 
-/* The middle of the time from `before` until now, at which something was read.
- */
+/* Returns the middle of the time from `before` until now: the assumed time of
+ * values that were read since `before`. */
 static double middle_ns(const struct methods *methods, uint64_t before) {
   return ((double)before + (double)methods_now_ns(methods)) / 2;
 }
@@ -76,9 +76,8 @@ int open_ns(struct methods *methods, struct row *row) {
   return row->ns != NULL ? 0 : -ENOMEM;
 }
 
-/* Turns the times in row->ns, which are idle times or busy times, into
- * readings.
- */
+/* Turns row->ns into readings. It contains idle times if `idle` is true,
+ * otherwise busy times. */
 static void take(struct methods *methods, struct row *row, double wall_ns,
                  bool idle) {
   core_set_for_each(core, &methods->online) {
@@ -139,7 +138,8 @@ void read_timer_list(struct methods *methods, struct row *row) {
     take(methods, row, list_ns, true);
 }
 
-/* Looks where distributions mount version 1 of cgroups. */
+/* Finds cpuacct.usage_percpu in the places where distributions mount version 1
+ * of cgroups. */
 int open_cpuacct(struct methods *methods, struct row *row) {
   static const char *const paths[] = {
       "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
@@ -193,7 +193,8 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
-/* Leaves out isolated cores, because reading the clock interrupts them. */
+/* Opens the task clock of every core that is not isolated: reading the clock
+ * interrupts its core. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -241,8 +242,9 @@ void read_task_clock(struct methods *methods, struct row *row) {
  * Sources of percore
  */
 
-/* Opens an engine that has only this source. The engine gets a machine of its
- * own, because a machine reports each hotplug event only once. */
+/* Opens an engine that uses only the source of this method. The engine receives
+ * its own struct machine, because a machine reports each hotplug event only
+ * once. */
 int open_source(struct methods *methods, struct row *row) {
   struct engine_options options = methods->options;
   row->machine = machine_linux(NULL);
@@ -291,7 +293,7 @@ void read_source(struct methods *methods, struct row *row) {
 }
 
 /* The title is "percore, source idle", or "percore, source by core" if cores
- * have different sources. */
+ * use different sources. */
 void read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;

@@ -8,7 +8,8 @@
 #include "cycles/schedstat.h"
 
 /* The busy time and wall time of a core since an arbitrary moment. Readings
- * with different epochs begin at different moments. */
+ * with different epochs begin at different moments, so their differences are
+ * not used. */
 struct reading {
   bool valid;
   uint64_t epoch;
@@ -52,7 +53,7 @@ struct methods {
   char *file;
   size_t file_size;
   struct schedstat schedstat;
-  struct row rows[METHODS_MAX]; /* as many as comparison.method */
+  struct row rows[METHODS_MAX]; /* row i belongs to comparison.method[i] */
   uint64_t sampled_ns;
   struct comparison comparison;
 };

@@ -27,8 +27,8 @@ static const char *after(const char *line, const char *key) {
   return strncmp(line, key, length) == 0 ? line + length : NULL;
 }
 
-/* Returns the next line, or NULL. Ignores a last line without a newline,
- * because a number in that line may have been cut. */
+/* Returns the line after `line`, or NULL if there is none. Ignores a last line
+ * without a newline, because a number in that line may have been cut. */
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
   return end != NULL && strchr(end + 1, '\n') != NULL ? end + 1 : NULL;
@@ -42,7 +42,7 @@ static const char *first_line(const char *text) {
  * /proc/timer_list
  */
 
-/* The lines of a core that are read. */
+/* The lines that are read for each core. */
 enum timer_list_field {
   TICK_STOPPED,
   IDLE_ENTRYTIME,
@@ -108,7 +108,8 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
                  : -1;
       part = (struct timer_list_core){0};
     }
-    /* Tick devices, which follow the cores, have no such lines. */
+    /* The tick devices that follow the cores in the file have none of these
+     * lines. */
     parse_timer_list_field(line, &part);
     if (core >= 0 && has_now)
       idle_ns[core] = timer_list_idle(&part, now);

@@ -134,9 +134,9 @@ static double value_of(const struct rates *rates,
  * One row
  */
 
-/* If a row holds another object than at the last read, that object was added
- * since, and has counted from its births. At the first read, earlier counts are
- * unknown. */
+/* Returns the totals of a row. If the row holds another object than at the last
+ * read, that object has been added since then and has counted from its births.
+ * At the first read, earlier counts are unknown. */
 static struct copy total_copy(const struct rates *rates, uint32_t i) {
   const struct rates_past *past = &rates->past;
   const struct region_tile *tile = &rates->tile;
@@ -152,8 +152,9 @@ static struct copy total_copy(const struct rates *rates, uint32_t i) {
   return copy;
 }
 
-/* Single cores have no births. Only the first object of a row is known to have
- * counted from 0. */
+/* Returns the cells of one core. A region stores births for totals only, so a
+ * core's earlier counts are known to be 0 only for the first object of a row.
+ */
 static struct copy core_copy(const struct rates *rates, uint32_t i,
                              uint32_t core) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];

@@ -21,7 +21,7 @@ struct rate_column {
   struct field_ref field;
   enum rate_kind kind;
   double q;       /* if RATE_QUANTILE: 0 to 1 */
-  bool has_total; /* if false, only single cores have a value */
+  bool has_total; /* if false, only values of single cores are known */
 };
 
 struct rate_row {
@@ -36,8 +36,8 @@ struct rates_options {
   size_t rows;      /* how many rows to keep: those with the largest keys */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  /* Limit on the memory for cells: a region may claim far more rows than it has
-   * memory for. */
+  /* Limit on the memory for cells: a region may claim far more rows than are
+   * backed by memory. */
   uint64_t bytes_most;
 };
 
@@ -66,23 +66,24 @@ struct rates {
   uint64_t rows_live;
 };
 
-/* Returns 0, -ENOMEM, or -ENOENT if no column has the title options->sort. The
- * columns refer to the directory of the reader. */
+/* Returns 0, -ENOMEM, or -ENOENT if options->sort is not the title of a column.
+ * The columns point into the directory of the reader. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
 /* Makes the next reads sort the rows by the column with this title, largest
- * values first, or smallest if `least`. If title is NULL or no column has it,
- * rows are sorted as the options say. */
+ * values first, or smallest if `least`. If title is NULL or matches no column,
+ * rows are sorted as the options specify. */
 void rates_sort(struct rates *rates, const char *title, bool least);
 
 /* Returns the name of the state that a column shows: untrusted bytes, or NULL
  * if the value is not a named state. */
 const char *rate_state(const struct rate_column *column, double value);
 
-/* Reads the rows at a CLOCK_MONOTONIC time. Returns 0, -ENOMEM, or -EFBIG if
- * the rows have more cells than options->bytes_most allows. */
+/* Reads the rows. `now_ns` is the current time of CLOCK_MONOTONIC. Returns 0,
+ * -ENOMEM, or -EFBIG if the cells of the rows need more memory than
+ * options->bytes_most. */
 int rates_read(struct rates *rates, struct region_reader *reader,
                uint64_t now_ns);
 

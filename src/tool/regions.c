@@ -14,7 +14,8 @@
 
 #define COMMAND "regions"
 
-/* Counts the rows of the producer's own tables that are or were in use. */
+/* Returns how many rows of the producer's own tables are or have been in use.
+ */
 static uint64_t count_rows(struct region_reader *reader) {
   uint64_t rows = 0;
   uint32_t tables = region_reader_directory(reader)->table_count;

@@ -1,4 +1,4 @@
-/* percore reset: asks a producer to make counters count from 0 again. */
+/* percore reset: asks a producer to restart its counters from 0. */
 #include "target.h"
 #include "tool.h"
 

@@ -96,8 +96,8 @@ const atomic_bool *stop_flag(void) { return &stopped; }
 
 uint64_t monotonic_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* The signals are blocked except during ppoll. Otherwise a signal that came
- * after the flag was tested and before the sleep would not end the sleep. */
+/* The signals are blocked except during ppoll. Otherwise a signal that arrived
+ * between the test of the flag and the sleep would not end the sleep. */
 bool sleep_until_ns(uint64_t time_ns) {
   sigset_t stops, before;
   sigemptyset(&stops);

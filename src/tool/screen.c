@@ -57,13 +57,14 @@ static void measure(struct screen *screen) {
  * Keys
  */
 
-/* The kernel stops a background process that changes the modes of its terminal.
- */
+/* True if the terminal's modes may be changed: the kernel stops a background
+ * process that changes them. */
 static bool in_foreground(void) {
   return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* Keys that send signals (Ctrl-C, Ctrl-Z) still do. */
+/* Makes the terminal send each key at once, without echo. Ctrl-C and Ctrl-Z
+ * still send signals. */
 static void begin_keys(struct screen *screen) {
   if (screen->reads_keys || !in_foreground() ||
       tcgetattr(STDIN_FILENO, &screen->cooked) != 0)

@@ -1,7 +1,7 @@
 /* screen: a page that is redrawn in place, and the keys typed by the user.
  *
- * The page uses the terminal's alternate screen, like less(1). Closing it
- * restores the terminal and prints the last page. */
+ * The page uses the terminal's alternate screen, like less(1). screen_close
+ * restores the terminal and prints the last page there. */
 #ifndef PERCORE_SCREEN_H
 #define PERCORE_SCREEN_H
 

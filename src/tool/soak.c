@@ -27,7 +27,8 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct soak_options),
 };
 
-/* Checks whether the core may be disturbed. */
+/* Refuses a core that is offline or, without --force, isolated. Returns
+ * TOOL_OK, or TOOL_FAILURE after an error message. */
 static int check_core(int core, bool force) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
@@ -49,7 +50,7 @@ static int check_core(int core, bool force) {
   return TOOL_OK;
 }
 
-/* The share of time that other work took. */
+/* Returns the share of time that other work took. */
 static double floor_of(const struct soak *soak) {
   return (double)soak->lost_ns / (double)soak->total_ns;
 }

@@ -22,7 +22,8 @@ void target_renew(void) {
     renew_region();
 }
 
-/* All readers of a command share one receiver, which ends with the command. */
+/* All readers of a command share one receiver, whose process ends with the
+ * command. */
 struct region_reader_options target_options(int hello_wait_ms) {
   static struct region_receiver *receiver;
   if (receiver == NULL)

@@ -51,12 +51,12 @@ int target_table(const struct region_directory *directory, const char *name);
 int target_no_table(const char *command,
                     const struct region_directory *directory, const char *name);
 
-/* Writes the name of a user such as "root", or the number if the user has no
+/* Writes the name of a user such as "root", or the number of a user without a
  * name. */
 #define USER_TEXT_SIZE 64
 void user_text(char text[USER_TEXT_SIZE], uid_t uid);
 
-/* Writes a pid; "-" for pid 0, a process that is not visible here. */
+/* Writes a pid, or "-" if the pid is 0: the process is not visible here. */
 #define PID_TEXT_SIZE 16
 void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 

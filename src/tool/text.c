@@ -39,7 +39,7 @@ int text_lines(const char *text) {
   return lines;
 }
 
-/* Returns a pointer to the text after this many characters. */
+/* Returns a pointer to the text after its first `count` characters. */
 static char *after(char *text, int count) {
   while (*text != '\0' && (count > 0 || ((uint8_t)*text & 0xc0) == 0x80))
     count -= ((uint8_t)*text++ & 0xc0) != 0x80;

@@ -1,10 +1,10 @@
 /* tool/ is percore(1): figures for people at a terminal, and JSON for scripts.
- * Each subcommand has a file of its name; main.c has the table of subcommands.
- * This folder shows what other folders measure. Only two commands measure loads
- * themselves, by methods that percore does not use otherwise: load --compare
- * (methods.c) and soak. Functions that return 0 or -errno print nothing, unless
- * their comment says otherwise. Functions that return an exit status have
- * printed what failed, why, and what to do. */
+ * Each subcommand is in a file of the same name; main.c contains the table of
+ * subcommands. This folder shows what other folders measure. Only two commands
+ * measure loads themselves, by methods that percore does not use otherwise:
+ * load --compare (methods.c) and soak. Functions that return 0 or -errno print
+ * nothing, unless their comment says otherwise. Functions that return an exit
+ * status have printed what failed, why, and what to do. */
 #ifndef PERCORE_TOOL_H
 #define PERCORE_TOOL_H
 
@@ -40,7 +40,7 @@ int say_usage(const char *command, const char *format, ...)
 /* Prints how to get help. Returns TOOL_USAGE. */
 int say_try_help(const char *command);
 
-/* Makes all further messages begin with "percore OUTER COMMAND:", or with
+/* Makes all following messages begin with "percore OUTER COMMAND:", or with
  * "percore COMMAND:" again if outer is NULL. */
 void say_within(const char *outer);
 

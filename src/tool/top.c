@@ -115,8 +115,8 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* Returns the number of columns of all tables together: the keys go through the
- * columns of one table after the other. */
+/* Returns the number of columns in all tables together, because the keys for
+ * sorting step through the columns of one table after the other. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;
@@ -149,8 +149,9 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* Reads the region; if its producer has ended, for the last time. Starts over
- * with the region of a new producer. Returns 0 or -errno. */
+/* Reads the region. If its producer has just ended, reads the last values; if a
+ * new producer has appeared, starts over with its region. Returns 0 or -errno.
+ */
 static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
   enum region_event event = region_reader_refresh(top->reader);
@@ -160,7 +161,7 @@ static int read_region(struct top *top) {
   figures->why = region_reader_error(top->reader);
   if (!figures->alive)
     return 0;
-  /* The new region may lack the field that rows are sorted by. */
+  /* A new region may lack the field to sort by, which is not an error here. */
   int status = event == REGION_CAME ? take_region(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }

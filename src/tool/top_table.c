@@ -154,7 +154,7 @@ struct sheet {
   int name_width;
 };
 
-/* Returns how many columns fit beside the name. */
+/* Returns how many columns fit next to the name of the row. */
 static size_t columns_that_fit(const struct rates *rates, int width) {
   int used = NAME_WIDTH;
   size_t c = 0;
@@ -166,8 +166,8 @@ static size_t columns_that_fit(const struct rates *rates, int width) {
   return c;
 }
 
-/* Returns the width of the longest name, or the width that the columns leave.
- */
+/* Returns the width of the longest name or, if that does not fit, the width
+ * that the columns leave. */
 static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
   int wanted = NAME_WIDTH, room = sheet->window->width;
@@ -279,7 +279,8 @@ static size_t row_lines(const struct rates *rates,
   return lines;
 }
 
-/* Returns how many rows fit into this many lines; 0 means unlimited. */
+/* Returns how many rows fit into `lines` lines; if `lines` is 0, all rows fit.
+ */
 static size_t rows_that_fit(const struct rates *rates, int lines,
                             const struct window *window) {
   if (lines <= 0)
@@ -290,7 +291,7 @@ static size_t rows_that_fit(const struct rates *rates, int lines,
   return rates->rows_len < room ? rates->rows_len : room;
 }
 
-/* The table may take this many lines; 0 means unlimited. */
+/* Writes a table in at most `lines` lines; 0 means unlimited. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
                        const struct window *window) {

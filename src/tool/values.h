@@ -18,8 +18,9 @@ struct field_ref field_of(const struct region_directory *directory,
  */
 enum { TABLE_CORE = 0 };
 
-/* False for fields that have a value per core but no total: in PER_CORE tables,
- * states and levels without aggregation; in the table `core`, all fields. */
+/* Returns false for fields without a total, whose values are known only per
+ * core: in PER_CORE tables, states and levels without aggregation; in the table
+ * `core`, all fields. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
 
@@ -29,11 +30,12 @@ bool table_has_totals(const struct region_directory *directory, uint32_t table);
 /* Returns "" if the field has no unit. */
 const char *field_unit(struct field_ref field);
 
-/* Opens a tile of about 4 MiB of cells. Returns as region_tile_init does. */
+/* Opens a tile for as many rows as fit into about 4 MiB, at most 8192. Returns
+ * what region_tile_init returns. */
 int tile_open(struct region_tile *tile, const struct region_reader *reader,
               uint32_t table, uint32_t want);
 
-/* Returns the cells of one core of the row at index i of the tile. */
+/* Returns the cells that belong to a core in row i of the tile. */
 const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
                                 uint32_t core);
 
@@ -42,7 +44,7 @@ enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;
   double q;
-  bool in_top; /* percore top has a column for it */
+  bool in_top; /* percore top shows it in a column */
 } quantiles[QUANTILES];
 
 struct histogram_summary {

@@ -23,7 +23,8 @@
 #define SHOW_S 0.5
 #define COUNT_DEFAULT 2000
 
-/* NULL, 0 or NAN: not given. */
+/* The options of percore wake. An option that was not given is NULL, 0 or NAN.
+ */
 struct wake_arguments {
   const char *method, *source, *csv, *from, *unit, *include, *exclude, *plot;
   uint64_t count;
@@ -125,8 +126,8 @@ static int try_output(const char *path) {
   return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-/* Called before a measurement, so that no results are lost because they cannot
- * be written. */
+/* Checks that the files of --csv and --plot can be written. Called before a
+ * measurement, whose results would otherwise be lost. */
 static int check_outputs(const struct wake_arguments *options) {
   const struct {
     const char *option, *path;
@@ -145,7 +146,8 @@ static int check_outputs(const struct wake_arguments *options) {
                                     "apt-get install gnuplot-nox");
 }
 
-/* has_histogram: the terminal already shows the histogram. */
+/* Writes the results of a measurement or of a file. has_histogram: the terminal
+ * already shows the histogram. */
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
@@ -223,7 +225,7 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for some seconds. Returns false once the measurement has ended;
+/* Measures for `seconds` seconds. Returns false once the measurement has ended;
  * `why` is not empty if it has failed. */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
@@ -300,8 +302,8 @@ static bool is_wanted(const struct wake_arguments *wanted,
          (method == WAKE_BPF_TIMER && strcmp(wanted->source, "bpf") == 0);
 }
 
-/* Opens the first method that is wanted and works. Returns nonzero, after an
- * error message, if none works. */
+/* Opens the first method that the options allow and that works. Returns
+ * nonzero, after an error message, if none works. */
 static int open_collector(struct wake_collect **collect,
                           struct wake_collect_options *options,
                           const struct wake_arguments *wanted) {
@@ -352,8 +354,8 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* Returns the last core that is not isolated, because on most machines the
- * first cores are the busiest, or -1 after an error message. */
+/* Returns the last core that is not isolated, or -1 after an error message.
+ * Avoids the first cores, because they are the busiest on most machines. */
 static int find_core(void) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
@@ -398,7 +400,7 @@ static int measure_word(int words, char **word,
 
 enum use { MEASURE, FROM, COMPARE };
 
-/* The options that each use of the command takes, by their letters. */
+/* The letters of the options that each use of the command accepts. */
 static const struct {
   const char *letters, *if_other;
 } uses[] = {

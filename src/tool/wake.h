@@ -11,14 +11,14 @@
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
-  /* The rest describes a measurement. */
+  /* The members below describe the measurement. */
   int core;
   const char *method;
   double seconds;
   struct wake_collect_status status;
 };
 
-/* True if a datapoint has this idle state. */
+/* True if any datapoint belongs to this idle state. */
 bool wake_state_has(const struct wake_points *points, int state);
 
 /* Returns the first of WakeLatency, IntrLatency and UserLatency that was
@@ -29,8 +29,9 @@ enum wake_metric wake_main_metric(const struct wake_points *points);
  * for each idle state. Returns 0 or -ENOMEM. */
 int wake_write_text(FILE *out, const struct wake_run *run);
 
-/* Prints a histogram with a bar for each range of latencies. Every second range
- * is twice as wide. width is the terminal's, in columns; 0 means 80. */
+/* Prints a histogram with a bar for each range of latencies. The limits of the
+ * ranges are 1, 1.4, 2, 2.8, 4 ... microseconds. width is the terminal's, in
+ * columns; 0 means 80. */
 void wake_write_histogram(FILE *out, const struct wake_points *points,
                           int width);
 

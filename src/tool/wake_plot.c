@@ -8,11 +8,13 @@
 #include <string.h>
 
 #define COMMAND "wake"
-/* The most points that are plotted, because an SVG has an element for each. */
+/* The most points that are plotted, because an SVG contains an element for each
+ * point. */
 #define SCATTER_MAX 20000
 #define CUMULATIVE 1000 /* steps of the cumulative histogram */
 
-/* gnuplot takes two quotes within single quotes as one. */
+/* Writes text in single quotes, in which gnuplot reads two single quotes as
+ * one. */
 static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
   for (; *text != '\0'; text++) {
@@ -23,9 +25,8 @@ static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
 }
 
-/* Returns true if a datapoint has a SilentTime, so that there is a scatter
- * plot.
- */
+/* Writes the data to be plotted. Returns true if a datapoint has a SilentTime,
+ * so that there is a scatter plot. */
 static bool put_data(FILE *plot, const struct wake_points *points,
                      enum wake_metric metric, const float *sorted, size_t len) {
   fputs("$sorted << EOD\n", plot);
@@ -52,7 +53,8 @@ static bool put_data(FILE *plot, const struct wake_points *points,
   return has_scatter;
 }
 
-/* The axis ends at `to`; `above` datapoints are beyond it. */
+/* Writes the plot commands. The axis ends at `to`; `above` datapoints are
+ * beyond it. */
 static void put_plots(FILE *plot, enum wake_metric metric, double from,
                       double to, size_t above, bool has_scatter) {
   const char *name = wake_metric_name(metric);
@@ -82,7 +84,8 @@ bool wake_can_plot(void) {
   return system("command -v gnuplot >/dev/null") == 0;
 }
 
-/* Such as "core 1, method thread, source bpf, C6: 2000 datapoints". */
+/* Writes a title such as "core 1, method thread, source bpf, C6: 2000
+ * datapoints". */
 static void put_title(FILE *plot, const struct wake_run *run, size_t len) {
   char title[512];
   int used = run->file != NULL
@@ -121,8 +124,8 @@ int wake_plot(const char *path, const struct wake_run *run) {
   put_title(plot, run, len);
   fputs(" noenhanced\nset grid\nset key off\n", plot);
   bool has_scatter = put_data(plot, points, metric, numbers, len);
-  /* An axis that reached to the last outliers would squeeze all other
-   * datapoints into one bar. */
+  /* The axis ends near the 99.9th percentile. With all outliers on the axis,
+   * the other datapoints would be squeezed into one bar. */
   double from = (double)numbers[0];
   double to = (double)numbers[(size_t)((double)(len - 1) * 0.999)];
   double end = to + fmax((to - from) / 100, 1e-3);

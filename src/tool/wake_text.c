@@ -9,7 +9,8 @@
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
-/* If median idle times differ by more than this factor, so do latencies. */
+/* A comparison warns if median idle times differ by more than this factor,
+ * because the latencies then differ as well. */
 #define IDLE_TIMES_APART 2
 
 static void put_number(FILE *out, double value) {
@@ -40,8 +41,9 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
-/* True if the two counts of idle states differ by at most 0.5 %, or by the idle
- * states at the two ends of the measurement. */
+/* True if the source and cpuidle agree on the number of idle states: the two
+ * numbers may differ by 0.5 %, or by the two idle states at the ends of the
+ * measurement. */
 static bool agrees(const struct wake_collect_status *status) {
   return fabs((double)status->idles - (double)status->usage) <=
          fmax(0.005 * (double)status->usage, 2);
@@ -92,8 +94,9 @@ static void write_head(FILE *out, const struct wake_run *run) {
           out);
 }
 
-/* The table of a state has a line per figure and a column per metric. Figures
- * and metrics that are unknown are left out. */
+/* Writes the first lines of the table of an idle state. The table shows a line
+ * per figure and a column per metric; unknown figures and metrics are left out.
+ */
 static void write_titles(FILE *out,
                          const struct wake_summary summaries[WAKE_METRICS]) {
   fprintf(out, "  %-9s", "us");
@@ -220,7 +223,8 @@ static int compare_metric(FILE *out, const struct wake_points *a, int state_a,
   return 0;
 }
 
-/* Latency depends on how long the core was idle before. */
+/* Warns if the idle times of two runs differ, because latency depends on how
+ * long the core was idle before. Returns 0 or -ENOMEM. */
 static int warn_of_idle_times(FILE *out, const struct wake_points *a,
                               const struct wake_points *b) {
   struct wake_summary x, y;

@@ -34,7 +34,7 @@ int window_write(FILE *out, struct window window,
  * "dumb"). */
 bool is_terminal(void);
 
-/* True on such a terminal, unless NO_COLOR is set (no-color.org). */
+/* True if is_terminal(), unless NO_COLOR is set (no-color.org). */
 bool colour_wanted(void);
 
 enum paint {

@@ -32,7 +32,7 @@ struct workers {
 int workers_open(struct workers *workers, const struct region_reader *reader);
 void workers_close(struct workers *workers);
 
-/* Reads all slots at a CLOCK_MONOTONIC time. */
+/* Reads all slots. `now_ns` is the current time of CLOCK_MONOTONIC. */
 void workers_read(struct workers *workers, struct region_reader *reader,
                   uint64_t now_ns);
 

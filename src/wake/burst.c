@@ -81,8 +81,8 @@ void wake_burst_end(struct wake_burst *burst) {
   wake_programs_detach(&burst->programs);
 }
 
-/* Clears everything but the address of the timer, which is the same in every
- * burst. */
+/* Clears everything except the address of the timer, which remains the same in
+ * every burst. */
 static void reset(struct wake_probe *probe) {
   probe->steps = (struct wake_steps){.timer = probe->steps.timer};
   probe->head = probe->armed = 0;
@@ -117,9 +117,10 @@ static bool is_done(const struct wake_burst *burst) {
          !probe->steps.is_pending;
 }
 
-/* First sleeps for as long as the probes take on average, because this thread
- * would disturb the core if it woke up there. When time is up, the timer finds
- * that its core is no longer measured and is not armed again. */
+/* Waits until all probes are done or the time is up. First sleeps for as long
+ * as the probes take on average, because this thread would disturb the core if
+ * it woke up there. The timer may still be armed when this function returns;
+ * after leave_core it is not armed again. */
 static int wait_for_probes(const struct wake_burst *burst) {
   uint64_t begin = now_ns(), probes = burst->options.probes;
   uint64_t until = begin + probes * DISTANCE_MAX_NS + LATE_NS;
@@ -133,8 +134,8 @@ static int wait_for_probes(const struct wake_burst *burst) {
   return going ? 0 : -EINTR;
 }
 
-/* Waits until programs that still run on the core have ended, which takes only
- * microseconds. */
+/* Ends the measurement of the core, and waits until programs that still run
+ * there have ended, which takes only microseconds. */
 static void leave_core(const struct wake_burst *burst) {
   __atomic_store_n(&burst->programs.probe->core, NO_CORE, __ATOMIC_SEQ_CST);
   wait(burst, LEAVE_NS);

@@ -25,25 +25,24 @@ int wake_burst_open(struct wake_burst **burst,
                     char why[WAKE_WHY_SIZE]);
 void wake_burst_close(struct wake_burst *burst); /* NULL is ignored */
 
-/* Attaches the programs. Probes that duration_ns leaves no time for are
- * skipped.
- */
+/* Attaches the programs for at most duration_ns. Probes that do not fit into
+ * this time are skipped. */
 int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
                      char why[WAKE_WHY_SIZE]);
 void wake_burst_end(struct wake_burst *burst);
 
 /* The result of probing one core. */
 struct wake_burst_result {
-  uint64_t armed;                  /* how many probes */
+  uint64_t armed;                  /* how many probes were started */
   const struct wake_event *events; /* valid until the next call */
   size_t events_len;
   uint64_t idles; /* how many idle states the programs saw the core enter */
-  int64_t usage;  /* the same according to cpuidle; negative if unknown */
+  int64_t usage;  /* this number according to cpuidle; negative if unknown */
 };
 
 /* Probes a core. A thread runs on the core for a moment to start the timer.
  * Returns -ETIME if the time of the burst is over, and -EINTR if `wait`
- * returned false. Any other error concerns this core alone. */
+ * returned false. Any other error concerns only this core. */
 int wake_burst_probe(struct wake_burst *burst, int core,
                      struct wake_burst_result *result, char why[WAKE_WHY_SIZE]);
 

@@ -1,6 +1,6 @@
-/* classify: turns events into datapoints. Whether an idle state has interrupts
- * on or off is decided by the majority of its events; the others are dropped.
- */
+/* classify: turns events into datapoints. The majority of the events of an idle
+ * state decides whether interrupts are on or off in that state; the other
+ * events are dropped. */
 #ifndef PERCORE_WAKE_CLASSIFY_H
 #define PERCORE_WAKE_CLASSIFY_H
 
@@ -19,23 +19,26 @@ enum {
   WAKE_DROPS
 };
 
-/* Such as "busy". */
+/* Returns a name such as "busy". */
 const char *wake_drop_name(int reason);
-/* Such as "the core was not idle when the timer expired; ...". */
+/* Returns an explanation such as "the core was not idle when the timer expired;
+ * ...". */
 const char *wake_drop_help(int reason);
 
-/* Zero it, and let wake_core_states fill in the idle states. */
+/* Zero it before use, and call wake_core_states to fill in the idle states. */
 struct wake_classifier {
   struct wake_points points;   /* the datapoints */
   struct wake_points held;     /* datapoints held back */
   int states[WAKE_STATES_MAX]; /* indexes into points.states, in the kernel's
                                   order */
   int states_len;              /* at least 1 */
-  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX]; /* events of each state */
+  /* Events of each state with interrupts on, and with interrupts off. */
+  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];
   uint64_t drops[WAKE_DROPS];
 };
 
-/* Takes an event. user_us is its UserLatency, or NAN. Returns 0 or -ENOMEM. */
+/* Turns an event into a datapoint, which is added, held back or dropped.
+ * user_us is the UserLatency of the event, or NAN. Returns 0 or -ENOMEM. */
 int wake_classify(struct wake_classifier *classifier,
                   const struct wake_event *event, float user_us);
 

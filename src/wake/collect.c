@@ -59,22 +59,25 @@ static uint64_t now_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
  * The waiting thread
  */
 
-/* Prepares the waiting thread, which is already on the core. */
+/* Gives the calling thread a real-time priority or, if that is not permitted,
+ * the smallest timer slack. */
 static void begin_thread(void) {
   struct sched_param fifo = {.sched_priority = 20};
   if (sched_setscheduler(0, SCHED_FIFO, &fifo) != 0)
     prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 }
 
-/* flags: TIMER_ABSTIME, or 0 for a duration. */
+/* Sleeps until the time `ns` if flags is TIMER_ABSTIME, or for `ns` if flags is
+ * 0. */
 static void sleep_ns(int flags, uint64_t ns) {
   struct timespec time = timespec_of_ns(ns);
   clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL);
 }
 
-/* is_armed may be set before the timer starts, because the BPF programs ignore
- * other timers. The reader of the tracepoints needs no is_armed: it recognizes
- * a pause by its relative time. */
+/* The function of the waiting thread. For the BPF programs, it sets is_armed
+ * before the timer starts, because they ignore other timers. The reader of the
+ * tracepoints sets is_armed itself: it recognizes a pause by its relative time.
+ */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;
@@ -288,7 +291,7 @@ static int take_waits(struct wake_collect *collect) {
   return status;
 }
 
-/* True if a newer event may have overwritten this one. */
+/* True if a newer event may have overwritten `event`. */
 static bool is_overwritten(const struct wake_probe *probe, uint64_t event) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event is read first */
   uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_RELAXED);
@@ -332,7 +335,7 @@ wake_collect_points(const struct wake_collect *collect) {
 
 void wake_collect_status(struct wake_collect *collect,
                          struct wake_collect_status *status) {
-  read_tracepoints(collect); /* just before `usage` is read */
+  read_tracepoints(collect); /* idles and usage cover the same time */
   const struct wake_probe *probe = collect->probe;
   int64_t usage = probe != NULL ? wake_core_usage(collect->options.core) : -1;
   *status = (struct wake_collect_status){

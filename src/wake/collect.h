@@ -8,7 +8,8 @@ enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
   WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
-  WAKE_USER       /* a thread alone; measures UserLatency only */
+  WAKE_USER /* only a thread, without a view into the kernel; measures only
+               UserLatency */
 };
 
 /* What observes the events in the kernel. */
@@ -19,9 +20,9 @@ enum wake_source {
   WAKE_NONE  /* nothing: WAKE_USER */
 };
 
-/* Such as "bpf-timer". */
+/* Returns a name such as "bpf-timer". */
 const char *wake_method_name(enum wake_method method);
-/* Such as "bpf". */
+/* Returns a name such as "bpf". */
 const char *wake_source_name(enum wake_source source);
 
 struct wake_collect_options {
@@ -29,7 +30,7 @@ struct wake_collect_options {
   enum wake_method method;
   enum wake_source source;                   /* ignored by WAKE_USER */
   uint64_t distance_min_ns, distance_max_ns; /* from arming to LTime */
-  uint64_t pause_ns; /* from an event until the next is armed */
+  uint64_t pause_ns; /* from one event until the next event is armed */
 };
 
 struct wake_collect;
@@ -53,10 +54,10 @@ struct wake_collect_status {
   enum wake_source source;
   bool is_offline; /* the core has gone offline */
   uint64_t idles;  /* how many idle states the source saw the core enter */
-  int64_t usage;   /* the same according to cpuidle; -1 if unknown */
+  int64_t usage;   /* this number according to cpuidle; -1 if unknown */
 };
 
-/* The datapoints so far, owned by the collector. */
+/* Returns the datapoints so far, which the collector owns. */
 const struct wake_points *
 wake_collect_points(const struct wake_collect *collect);
 void wake_collect_status(struct wake_collect *collect,

@@ -11,17 +11,18 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_S 2 /* longer than real-time throttling keeps others out */
+/* Longer than throttled real-time tasks can keep other threads off a core. */
+#define PATIENCE_S 2
 #define LOOK_NS (NS_PER_S / 20)
 
-/* Room for the 8192 cores that a kernel may have. */
+/* Room for 8192 cores, the most that Linux supports. */
 typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
 
 /* ---------------------------------------------------------------------------
  * What sysfs says about a core
  */
 
-/* Reads the first line of a file in the directory of a core. */
+/* Reads the first line of a file in the sysfs directory of a core. */
 static bool read_line(int core, const char *name, char *text, size_t size) {
   char path[128];
   snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", core, name);
@@ -43,7 +44,7 @@ static bool read_cpuidle(int core, int state, const char *name, char *text,
 
 bool wake_core_is_online(int core) {
   char text[8];
-  /* Cores that cannot go offline have no such file. */
+  /* This file does not exist for cores that cannot go offline. */
   return !read_line(core, "online", text, sizeof(text)) || text[0] != '0';
 }
 
@@ -87,7 +88,7 @@ static void *run_errand(void *argument) {
   return NULL;
 }
 
-/* Starts a thread that runs on the core only and handles none of the host
+/* Starts a thread that runs only on this core and handles none of the host
  * program's signals. Returns 0 or a negative errno. */
 static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   pthread_attr_t attributes;
@@ -106,8 +107,8 @@ static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   return -status;
 }
 
-/* Joins the thread. If it does not get the core in time, lets it end on another
- * core. */
+/* Joins the thread. If the thread cannot run on the core in time, lets it end
+ * on another core. */
 static int await(pthread_t thread, int core, struct errand *errand,
                  bool (*goes_on)(void *context)) {
   uint64_t now = clock_now_ns(CLOCK_MONOTONIC);

@@ -8,8 +8,8 @@
 #include <pthread.h>
 
 /* Adds the idle states of the core to `points`, stores their indexes in the
- * kernel's order, and returns how many there are. Without a cpuidle driver the
- * kernel has a single idle state, called "idle" here. */
+ * kernel's order, and returns how many there are. Without a cpuidle driver,
+ * there is only one idle state, which is called "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 
@@ -17,11 +17,11 @@ int wake_core_states(int core, struct wake_points *points,
  * cpuidle has no driver for the core or the core is offline. */
 int64_t wake_core_usage(int core);
 
-/* False if the core, which exists, is offline. */
+/* Returns false if the core is offline. The core must exist. */
 bool wake_core_is_online(int core);
 
 /* Calls run(context) in a thread on the core, and returns its status. If the
- * thread does not get the core, writes the reason to `why` and returns
+ * thread cannot run on the core, writes the reason to `why` and returns
  * -ETIMEDOUT after two seconds, or -EINTR as soon as goes_on(context) returns
  * false. goes_on may be NULL. */
 int wake_core_run(int core, int (*run)(void *context),

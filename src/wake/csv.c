@@ -24,8 +24,9 @@ static const char *known_name(int known) {
                               : others[known - WAKE_METRICS];
 }
 
-/* Columns of wult that percore does not use but that must hold numbers, besides
- * those whose names end with %. Other columns may hold anything. */
+/* Columns of wult that percore does not use but that must contain numbers.
+ * Columns whose names end with % must also contain numbers; other columns may
+ * contain anything. */
 static const char *const numbers[] = {"WakeLatencyRaw",
                                       "IntrLatencyRaw",
                                       "CPUFreq",
@@ -49,8 +50,8 @@ struct reading {
   size_t line_number;
   size_t columns;
   char *values[COLUMNS_MAX];   /* of the line */
-  double numbers[COLUMNS_MAX]; /* of the line, where is_number; NAN if empty */
-  bool is_number[COLUMNS_MAX]; /* the column must hold numbers */
+  double numbers[COLUMNS_MAX]; /* of the line, if is_number; NAN if empty */
+  bool is_number[COLUMNS_MAX]; /* the column must contain numbers */
   int known[KNOWN];            /* index of each known column, or NO_COLUMN */
   /* Indexes of the columns that the filters use. */
   int include[WAKE_COMPARISONS_MAX], exclude[WAKE_COMPARISONS_MAX];
@@ -73,7 +74,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reading *reading,
  * Lines
  */
 
-/* Reads a line. Returns 1, or 0 at the end of the file. */
+/* Reads a line. Returns 1, 0 at the end of the file, or -EINVAL. */
 static int next_line(struct reading *reading) {
   size_t length = 0;
   int c;
@@ -114,7 +115,7 @@ static bool is_printable(const char *text) {
   return true;
 }
 
-/* A value as it appears in messages. */
+/* Returns a value as it is shown in messages. */
 static const char *shown(const char *value) {
   return is_printable(value) ? value : "(binary)";
 }
@@ -227,7 +228,7 @@ static int read_numbers(struct reading *reading) {
   return 0;
 }
 
-/* Returns NAN if the line has no such value. */
+/* Returns a time in microseconds, or NAN if the line does not contain it. */
 static float us_of(const struct reading *reading, int known) {
   int column = reading->known[known];
   return column == NO_COLUMN
@@ -314,7 +315,7 @@ static void path_beside(char *beside, size_t size, const char *path,
   snprintf(beside, size, "%.*s%s", folder, path, name);
 }
 
-/* Takes the version out of "format_version: '1.3'". */
+/* Reads the version from a line such as "format_version: '1.3'". */
 static bool read_version(FILE *file, char *version, size_t size) {
   char line[1024], value[64];
   while (fgets(line, sizeof(line), file) != NULL)
@@ -326,7 +327,8 @@ static bool read_version(FILE *file, char *version, size_t size) {
   return false;
 }
 
-/* Files from before 2021 contain integers in nanoseconds. */
+/* Returns 0 if info.yml says that times are in microseconds, otherwise -EPROTO.
+ * Files written before 2021 contain integers in nanoseconds. */
 static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
   char info[4096], version[32] = "";
   path_beside(info, sizeof(info), path, "info.yml");
@@ -357,7 +359,7 @@ static int none_matches(const struct reading *reading,
       reading->why, WAKE_WHY_SIZE,
       "%.200s: none of %zu datapoints matches; idle states in this file:",
       reading->path,
-      reading->line_number - 2); /* less the header and the end */
+      reading->line_number - 2); /* not the header and the end of the file */
   for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
     used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
                              s > 0 ? "," : "", points->states[s]);

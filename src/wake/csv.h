@@ -10,14 +10,14 @@
 struct wake_csv_options {
   struct wake_filter include; /* without comparisons: all datapoints */
   struct wake_filter exclude; /* without comparisons: none */
-  /* The unit of the times; 0: info.yml in the same directory tells it. */
+  /* The unit of the times; 0: as info.yml in the same directory specifies. */
   double us_per_unit;
 };
 
 /* Adds the datapoints of a file, or of datapoints.csv in a directory, for which
- * `include` holds and `exclude` does not. The file must have at least one of
+ * `include` holds and `exclude` does not. The file must contain at least one of
  * the columns WakeLatency, IntrLatency and UserLatency; SilentTime, LDist,
- * IntrOff and ReqCState are read, too, and filters can use any column. If a
+ * IntrOff and ReqCState are also read, and filters can use any column. If a
  * value is bad, `why` names the file, the line and the column. */
 int wake_csv_read(struct wake_points *points, const char *path,
                   const struct wake_csv_options *options,

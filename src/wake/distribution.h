@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each power of two has 64 buckets, so a percentile is wrong by at most 0.8 %.
- * The last bucket takes everything from 1.07 s up. */
+/* Each power of two is divided into 64 buckets, so a percentile is wrong by at
+ * most 0.8 %. The last bucket counts all latencies from 1.07 s upwards. */
 #define WAKE_DISTRIBUTION_SUB_BITS 6
 #define WAKE_DISTRIBUTION_BITS 30
 #define WAKE_DISTRIBUTION_BUCKETS                                              \

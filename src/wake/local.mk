@@ -23,7 +23,8 @@ libwake_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
-# A variable, because automake takes a rule for an object as its compile rule.
+# The target is a variable: automake would take a rule for the object itself as its
+# compile rule.
 wake_object = src/wake/libwake_la-programs.lo
 $(wake_object): src/wake/wake.lskel.h
 endif

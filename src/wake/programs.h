@@ -19,7 +19,7 @@ struct wake_programs {
 int wake_programs_load(struct wake_programs *programs, char why[WAKE_WHY_SIZE]);
 
 /* Attaches the programs to their tracepoints. The kernel interrupts every core
- * some 15 times for each tracepoint. With finds_timer, the programs also see
+ * about 15 times for each tracepoint. With finds_timer, the programs also see
  * timers start, and so learn the address of their own timer. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]);

@@ -1,12 +1,13 @@
 /* steps: recognizes, in the stream of events on one core, how the core woke for
  * a timer. BPF programs call these functions, and so does the reader of the
- * tracepoints. An event of the core never interrupts the handling of another.
+ * tracepoints. The handling of one event on a core is never interrupted by
+ * another event on that core.
  *
  * With interrupts off, idle ends before the interrupt is taken:
  *
  *   idle (TBI)  LTime  wake (TAI)  interrupt (TIntr)  timer expires
  *
- * With interrupts on, the interrupt comes first:
+ * With interrupts on, the interrupt is taken before idle ends:
  *
  *   idle (TBI)  LTime  interrupt (TIntr)  timer expires  wake (TAI)
  */
@@ -22,7 +23,7 @@ typedef __u32 uint32_t;
 #include <stdint.h>
 #endif
 
-/* Why an expired timer gave no datapoint. */
+/* Why an expired timer produced no datapoint. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
   WAKE_DROP_EARLY, /* expired before LTime or more than 1 s after it:
@@ -43,8 +44,8 @@ struct wake_event {
 struct wake_steps {
   uint64_t tbi, tai, tintr; /* 0: not seen since the core became idle */
   uint32_t state;
-  uint32_t is_passive; /* uses every timer; of those that one interrupt expires,
-                          the earliest */
+  uint32_t is_passive; /* uses every timer; if one interrupt expires several
+                          timers, the earliest */
   uint64_t timer;      /* address of our timer; 0: unknown */
   uint64_t distance;   /* distance of the armed event */
   uint32_t is_armed;   /* if not, our timer only ends a pause */

@@ -7,7 +7,7 @@
 #define WAKE_PERCENTILES 4
 #define WAKE_ALL_STATES (-1)
 
-/* True if at least 10 of this many datapoints are above the percentile. */
+/* True if at least 10 of `count` datapoints are above the percentile. */
 bool wake_percentile_is_known(size_t count, double percent);
 
 /* In microseconds. A figure is NAN if there are too few datapoints for it. */
@@ -19,7 +19,7 @@ struct wake_summary {
   double percentile[WAKE_PERCENTILES];
 };
 
-/* The figures of a summary, as they are called in text and in JSON. */
+/* The figures of a summary, with their names in text and in JSON. */
 #define WAKE_FIGURES (5 + WAKE_PERCENTILES)
 extern const struct wake_figure {
   const char *name, *key;

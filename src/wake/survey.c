@@ -12,16 +12,16 @@
 
 #define HELD_MAX 1000 /* held-back datapoints kept from burst to burst */
 
-/* How far the programs' count of idle states may be from that of cpuidle: by
- * one at each end of a burst, and by so small a share that percentiles stay
- * right. */
+/* By how much the number of idle states that the programs saw may differ from
+ * that of cpuidle: by one at each end of a burst, and by a share that is small
+ * enough for the percentiles to stay right. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
 struct surveyed {
   int core;
-  bool said; /* why this core is not measured has been said */
-  struct wake_classifier classifier; /* has the datapoints of the last burst */
+  bool said; /* the reason why this core is not measured has been logged */
+  struct wake_classifier classifier; /* with the points of the last burst */
   struct wake_distribution distribution[WAKE_METRICS];
 };
 
@@ -80,7 +80,8 @@ static struct surveyed *find(const struct wake_survey *survey, int core) {
   return NULL;
 }
 
-/* NULL if out of memory. */
+/* Returns the state of a core, which is added if it is new. Returns NULL if out
+ * of memory. */
 static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
   struct surveyed *found = find(survey, core);
   if (found != NULL)
@@ -154,7 +155,8 @@ static int count_events(const struct wake_survey *survey, struct surveyed *core,
   return status;
 }
 
-/* Returns 0, -ETIME or -EINTR if the round is over, or -ENOMEM. */
+/* Probes one core and counts its datapoints. Returns 0, -ETIME or -EINTR if the
+ * round is over, or -ENOMEM. */
 static int probe(struct wake_survey *survey, int number,
                  char why[WAKE_WHY_SIZE]) {
   struct wake_burst_result result;

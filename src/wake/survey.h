@@ -7,7 +7,7 @@
 #include "burst.h"
 #include "distribution.h"
 
-/* A core with fewer datapoints has no percentiles. */
+/* Percentiles of a core with fewer datapoints are unknown. */
 #define WAKE_SURVEY_DATAPOINTS_MIN 1000
 
 struct wake_survey_options {
@@ -26,20 +26,20 @@ struct wake_survey_core {
 
 struct wake_survey;
 
-/* Fails like wake_burst_open. */
+/* Returns 0, or an error as wake_burst_open does. */
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
                      char why[WAKE_WHY_SIZE]);
 void wake_survey_close(struct wake_survey *survey); /* NULL is ignored */
 
 /* Probes the cores, which are in rising order, one after another. If there is
- * not enough time for all, the next round begins where this one ended. After an
- * error, close the survey. */
+ * not enough time for all, the next round begins where this one ended. Returns
+ * 0 or a negative errno; after an error, close the survey. */
 int wake_survey_round(struct wake_survey *survey,
                       const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WAKE_WHY_SIZE]);
 
-/* Returns how many probes all cores have had so far. */
+/* Returns the number of probes of all cores so far. */
 uint64_t wake_survey_probes(const struct wake_survey *survey);
 
 /* Returns a percentile in seconds, or NAN if there are too few datapoints. */

@@ -11,8 +11,8 @@
 
 #define FORMAT "/sys/kernel/tracing/events/%s/format"
 #define FORMAT_SIZE 4096
-/* Holds about 0.1 s of the events of a core with 10 000 timers a second. Users
- * without CAP_IPC_LOCK may map this much. */
+/* Large enough for the events of about 0.1 s on a core with 10 000 timers a
+ * second, and small enough to be mapped without CAP_IPC_LOCK. */
 #define RING_SIZE (512 * 1024)
 #define RECORD_SIZE 256 /* our records are smaller */
 #define OFFSET_MAX 128  /* a field with a larger offset is refused */
@@ -97,8 +97,8 @@ static bool on_expire(struct wake_tracepoints *tracepoints,
   /* The timer was started on another core, or its start was not seen. */
   if (!steps->is_passive)
     return wake_on_expire(steps, sample->time, timer, 0);
-  /* The unknown timer may be the earliest of its interrupt, so the others of
-   * the interrupt are not used either. */
+  /* The unknown timer may be the earliest that its interrupt expires, so the
+   * other timers of this interrupt are not used either. */
   steps->tintr = 0;
   steps->is_pending = 0;
   return false;

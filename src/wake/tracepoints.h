@@ -22,7 +22,7 @@ enum wake_tracepoint {
 
 /* Where the fields are in a record of a tracepoint. */
 struct wake_format {
-  uint16_t id; /* 0: this kernel has no such tracepoint */
+  uint16_t id; /* 0: this kernel lacks the tracepoint */
   struct {
     uint32_t offset, size;
   } fields[WAKE_FIELDS];
@@ -44,8 +44,8 @@ struct wake_tracepoints {
 int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
                           char why[WAKE_WHY_SIZE]);
 
-/* Handles all events since the last call as the BPF programs do. If records
- * were lost, drops the datapoint in progress. */
+/* Handles all events since the last call in the same way as the BPF programs.
+ * If records were lost, drops the datapoint in progress. */
 void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
                            struct wake_probe *probe);
 

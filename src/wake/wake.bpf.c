@@ -57,8 +57,8 @@ int wake_interrupt(void *context) {
   return 0;
 }
 
-/* Our timer is the one that starts during arm(), or that the waiting thread
- * starts. */
+/* Stores the address of our timer, which starts during arm() or is started by
+ * the waiting thread. */
 SEC("raw_tp/hrtimer_start")
 int wake_start(struct bpf_raw_tracepoint_args *args) {
   struct wake_probe *probe = probe_of_this_core();
@@ -112,7 +112,7 @@ static int on_timer(void *map, __u32 *key, struct timer *timer) {
   return 0;
 }
 
-/* BPF_PROG_TEST_RUN runs it on the measured core. */
+/* Starts the timer on the core on which BPF_PROG_TEST_RUN runs this program. */
 SEC("syscall")
 int wake_begin(void *context) {
   (void)context;

@@ -1,10 +1,11 @@
 /* wake: measures how fast an idle core wakes. A timer that expires while the
- * core is idle gives a datapoint; this folder collects datapoints, summarizes
- * them, and keeps them in CSV files.
+ * core is idle produces a datapoint; this folder collects datapoints,
+ * summarizes them, and keeps them in CSV files.
  *
- * Knows neither collectd nor regions, maps or cycles. Functions that can fail
- * return 0 or a negative errno; if they have a parameter `why`, they write one
- * line to it that says what failed and what to do.
+ * This folder depends on neither collectd nor regions, maps or cycles.
+ * Functions that can fail return 0 or a negative errno; if they have a
+ * parameter `why`, they write one line to it that says what failed and what to
+ * do.
  *
  * The names are those of wult (https://github.com/intel/wult):
  *
@@ -62,8 +63,8 @@ int wake_points_add(struct wake_points *points, const struct wake_point *point);
 /* Returns the index of the idle state with this name, or -1. */
 int wake_points_find_state(const struct wake_points *points, const char *name);
 
-/* The same, but adds the state if it is new. Returns -1 if there are too many
- * states or the name is too long. */
+/* Like wake_points_find_state, but adds the state if it is new. Returns -1 if
+ * there are too many states or the name is too long. */
 int wake_points_state(struct wake_points *points, const char *name);
 
 void wake_points_free(struct wake_points *points);

@@ -20,7 +20,7 @@ CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
 LOAD = ('1', 'load', '')
 STUCK = ('self', 'gauge', 'workers_stuck')
 STALE = ('self', 'gauge', 'regions_stale')
-STEADY = ('steady', 'gauge', 'regions')  # how many regions are called steady
+STEADY = ('steady', 'gauge', 'regions')  # the number of regions named steady
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
 # The expected notifications for each identifier, in order.
@@ -58,7 +58,8 @@ class Alarms:
                 context.plugin_folder, context.collectd_folder, f'SysRoot "{fake.root}"'),
             host='alarms', name='collectd-alarms',
             env={'PERCORE_RUNTIME_DIR': self.folder}))
-        # The last notification before the next event is caused.
+        # For each event: the notification after which it is caused, and the function
+        # that causes it.
         self.script = [
             (STUCK, 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
             (STUCK, 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
@@ -94,7 +95,8 @@ class Alarms:
             time.sleep(0.2)
 
     def told(self):
-        """The severities for each identifier, in order."""
+        """Returns the severities of all notifications so far, in order, for each
+        identifier."""
         found = {}
         with open(self.collectd.log) as log:
             for severity, *name in (m.groups('') for m in map(TOLD.search, log) if m):

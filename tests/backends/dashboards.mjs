@@ -41,7 +41,7 @@ function faultsOfForm(dashboard) {
 const allPanels = (dashboard) => dashboard.panels.flatMap((p) => [p, ...(p.panels ?? [])]);
 const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
-/* Finds faults that Grafana accepts. */
+/* Finds mistakes in the layout that Grafana would accept. */
 function faultsOfLayout(dashboard) {
   const faults = [];
   const panels = allPanels(dashboard);
@@ -64,8 +64,8 @@ function faultsOfLayout(dashboard) {
   return faults;
 }
 
-/* Each link leads to one of the siblings, which has the variables that the link
- * sets. */
+/* Finds links that lead to no sibling, or to a sibling that lacks a variable that the
+ * link sets. */
 function faultsOfLinks(dashboard) {
   const links = [...dashboard.links, ...allPanels(dashboard).flatMap((p) =>
     (p.fieldConfig?.overrides ?? []).flatMap((o) =>
@@ -87,7 +87,8 @@ function faultsOfLinks(dashboard) {
 
 // -- the queries of a dashboard ----------------------------------------------
 
-/* Each query is run once, even if several mutations leave it unchanged. */
+/* Each query is run once, even if several mutations (mutations.mjs) of the dashboard
+ * contain it. */
 const answers = new Map();
 function once(key, ask) {
   if (!answers.has(key)) answers.set(key, ask().then((value) => ({ value }), (error) => ({ error })));
@@ -129,7 +130,8 @@ async function choose(dashboard, type, faults) {
   return chosen;
 }
 
-/* In a legend, a number, or `core` and a number, is the name of a core. */
+/* Finds mistakes in the names of a legend. A number, or `core` and a number, is the
+ * name of a core. */
 function faultsOfNames(panel, names) {
   const faults = [];
   const cores = names.filter((name) => /^(core )?\d+$/.test(name)).map((name) => name.replace('core ', '')).sort();
@@ -164,8 +166,8 @@ async function faultsOfQueries(dashboard) {
         const found = await once(key, () => source.series(target, substitute));
         if (!found.some((s) => s.points > 0)) faults.push(`panel ${panel.id} gets no data for ${text}`);
         const own = found.map((s) => s.name);
-        // The queries of a table are its columns. Those of InfluxDB have a row
-        // for each measurement, and a transformation adds the rows up.
+        // Each query of a table fills a column. A query of InfluxDB returns a row for
+        // each measurement, and a transformation of the panel adds these rows up.
         if (tables) faults.push(...faultsOfNames(panel, type === 'influxdb' && text.includes('FROM /') ? [...new Set(own)] : own));
         else names.push(...own);
       } catch (error) {
@@ -181,7 +183,7 @@ async function faultsOfQueries(dashboard) {
 
 async function faultsOf(dashboard) {
   const form = faultsOfForm(dashboard);
-  // If its form is invalid, its queries cannot be found.
+  // If the form of the dashboard is invalid, its queries cannot be found.
   return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...faultsOfLinks(dashboard), ...(await faultsOfQueries(dashboard))];
 }
 

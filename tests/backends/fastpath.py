@@ -1,5 +1,5 @@
-"""The producer tests/integration/producer, which takes commands. The comment at the
-top of its source lists them."""
+"""Runs tests/integration/producer, which reads commands. The comment at the top of its
+source lists the commands."""
 import os
 import signal
 import struct
@@ -7,7 +7,7 @@ import subprocess
 
 import servers
 
-PORT, PACKETS = 1, 0  # table and column of its schema 1
+PORT, PACKETS = 1, 0  # table and column of the producer's schema 1
 
 
 def missing(context):
@@ -60,8 +60,8 @@ class FastPath:
 
 
 class Tally:
-    """A file with the number of packets that a runner has begun to count. The file
-    survives if the producer is killed."""
+    """A file that contains the number of packets that the producer has counted or was
+    about to count. The file survives if the producer is killed."""
 
     def __init__(self, path):
         self.path = path

@@ -7,7 +7,7 @@ INCLUDE = '/usr/include/collectd'
 
 
 def missing():
-    """The reason why flood.c cannot be built, or None."""
+    """Returns the reason why flood.c cannot be built, or None."""
     if not os.path.isdir(INCLUDE):
         return 'collectd-dev is not installed'
     if subprocess.run(['which', 'cc'], capture_output=True).returncode:

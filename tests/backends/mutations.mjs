@@ -1,8 +1,8 @@
-/* Mistakes that people might make when they edit a dashboard. Each must be
- * found. */
+/* Mistakes that people might make when they edit a dashboard. dashboards.mjs must find
+ * each of them. */
 
 const first = (panels, type) => panels.find((p) => p.type === type);
-/* Replaces the first match in each query. */
+/* Replaces `from` in the first query that contains it. */
 function inQueries(panels, from, to) {
   for (const panel of panels)
     for (const target of panel.targets ?? [])

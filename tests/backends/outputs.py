@@ -1,8 +1,8 @@
 """The configurations of contrib/collectd, changed for servers on loopback."""
 from servers import sample
 
-# collectd forgets a series that pauses for two intervals, which may happen if this
-# machine or a test delays collectd.
+# By default, collectd forgets a series that pauses for two intervals. A pause may
+# happen if this machine or a test delays collectd.
 LONG_MEMORY = 'Timeout 60\n'
 
 
@@ -12,7 +12,7 @@ def write_graphite(port, host='127.0.0.1'):
 
 
 def write_graphite_node(name, port, prefix='collectd.'):
-    """Another <Node> of write_graphite."""
+    """Returns a block that adds a <Node> to write_graphite."""
     text = write_graphite(port)
     node = text[text.index('  <Node'):text.index('</Plugin>')]
     return ('<Plugin write_graphite>\n' + node.replace('<Node "graphite">', f'<Node "{name}">')
@@ -51,7 +51,8 @@ def csv(folder):
 
 
 def queue(values=None):
-    """The shipped limits of the write queue, or limits for bursts of this many values."""
+    """Returns the shipped limits of the write queue or, if `values` is given, limits
+    for bursts of that many values."""
     limit = values * 4 if values else 20000
     return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
                                  'LimitLow  20000': f'LimitLow {limit}'})

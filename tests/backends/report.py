@@ -37,7 +37,8 @@ def note(text):
 
 @contextlib.contextmanager
 def proves(sentence):
-    """Prints `ok` for the block, or `not ok` if it raises an exception."""
+    """Prints `ok` after its `with` block, or `not ok` if the block raises an
+    exception."""
     try:
         yield
     except AssertionError as error:

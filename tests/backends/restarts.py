@@ -1,6 +1,6 @@
-"""A fast path that counts at a known rate is killed and started again, and collectd
-is restarted in between: no store may show more than was counted, and no counter may
-step back while collectd runs.
+"""A fast path that counts at a known rate is killed and started again, and collectd is
+restarted while the second process runs: no store may show more than was counted, and no
+counter may step back while collectd runs.
 
 This test runs while stage_stores sends its known values, with a collectd of its own
 that writes to the same stores."""
@@ -19,16 +19,17 @@ HOST = 'restarts'
 REGION = 'steady'
 PAUSE_US = 1000  # after each packet
 MOST = 1e6 / PAUSE_US  # packets per second
-# A value may be a little older or newer than its time.
+# A value may be a little older or newer than its timestamp.
 TOLERANCE = 1.15
 METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
            for plugin, instance in ((f'percore_host_{REGION}_port_packets', 'all'),
                                     (f'percore_{REGION}_port_packets', '0'))]
 
-# The events and their seconds. A late event delays the later events. The first process
-# counts more than collectd misses, and the second process has counted for a while when
-# the new collectd starts: if those counts were in the counter, the counter would step
-# back to a large number.
+# The events, and the seconds at which they are due. A late event delays the events
+# after it. The first process counts more than collectd misses, so the counter of the
+# new collectd begins below that of the old one. When the new collectd starts, the
+# second process has already counted for a while. If the new counter included these
+# counts, it would begin at a large number, and stores would show a spike.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
 LEAST_RATES = 2  # of the third process, per metric
@@ -85,7 +86,7 @@ class Restarts:
         self.begin_collectd()
 
     def finish(self, patience_s=60):
-        """Waits until the stores have rates of the third process."""
+        """Waits until the stores contain rates of the third process."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
@@ -95,8 +96,8 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Waits until Kafka has rates that are newer than `since`: when collectd ends, it
-        loses the messages that librdkafka has not sent yet."""
+        """Waits until Kafka contains rates that are newer than `since`: when collectd
+        ends, it loses the messages that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
             while time.monotonic() < deadline:
@@ -117,12 +118,14 @@ class Restarts:
 
     @property
     def second_collectd(self):
-        """The first second with values of the second collectd only."""
+        """Returns the first second in which all values come from the second
+        collectd."""
         return int(self.restarted) + 1
 
     @property
     def third_life(self):
-        """The second in which stores have a rate between two values of the third process."""
+        """Returns the first second in which stores can show a rate between two values
+        of the third process."""
         return int(self.begun[2]) + 2
 
     def check(self, found, first):
@@ -140,11 +143,12 @@ class Restarts:
                 note(f'{store.name}: at most {max(highest):.0f} a second')
 
     def check_rates(self, store, metric, first):
-        """Returns the highest rate."""
+        """Checks the rates of a metric in a store. Returns the highest rate."""
         rates = {second - first: rate for second, rate in rates_of(store, metric).items()}
         shown = f'{metric}: {({s: round(r) for s, r in sorted(rates.items())})}'
         assert min(rates.values()) >= 0, f'{store.name} has a negative rate: {shown}'
-        # If a producer is found an interval late, the rate has the counts of two intervals.
+        # If a producer is found an interval late, the rate includes the counts of two
+        # intervals.
         in_order = [rate for second, rate in sorted(rates.items())]
         for before, rate in zip(in_order[:1] + in_order, in_order):
             assert min(rate, (before + rate) / 2) <= TOLERANCE * MOST, \
@@ -161,8 +165,9 @@ class Restarts:
 
     def check_counts(self, store, metric, first):
         """Checks counters that are not stored as rates: they never step back while
-        collectd runs, and contain all packets of the first process before the
-        second begins, except for a packet that it was about to count."""
+        collectd runs, and contain all packets of the first process before the second
+        process begins, except for a packet that the first process was about to
+        count."""
         series = sorted(store.series(HOST, metric).items())
         most = self.tallies[0].packets()
         shown = f'{metric}: {[(second - first, count) for second, count in series]}, ' \
@@ -184,7 +189,8 @@ def has_rate(rates, since, until=math.inf):
 
 
 def rates_of(store, metric):
-    """Rates per second, computed by the function that users of the store use."""
+    """Returns rates per second, computed by the function that users of the store
+    use."""
     if store.rates:
         return store.series(HOST, metric)
     if isinstance(store, stores.Influx):

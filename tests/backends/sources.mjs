@@ -3,8 +3,8 @@
 
 const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
 
-/* Covers config.minutes, or the panel's own period, before `until` (seconds),
- * with a point every `step` seconds. */
+/* Returns Grafana's data sources. Their queries cover config.minutes, or the panel's
+ * own period, before `until` (seconds), with a point every `step` seconds. */
 export function sourcesOf(config, panel = {}) {
   const { until, step } = config;
   const since = until - 60 * (parseInt(panel.timeFrom, 10) || config.minutes);
@@ -45,8 +45,8 @@ export function sourcesOf(config, panel = {}) {
       if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
       return JSON.parse(body);
     },
-    /* expand(...) returns whole paths; any other query returns the last
-     * nodes. */
+    /* expand(...) returns whole paths; any other query returns only the last node of
+     * each path. */
     async values(variable, text) {
       const expand = /^expand\((.*)\)$/.exec(text);
       if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
@@ -89,12 +89,12 @@ export function sourcesOf(config, panel = {}) {
   return { influxdb: influx, graphite, prometheus };
 }
 
-/* Substitutes the variables that were chosen. */
+/* Returns a function that substitutes the chosen variables in a query. */
 export function substitution(source, chosen, faults) {
   return (text) =>
     text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
       if (name in source.builtIn) return source.builtIn[name];
-      // "All" may have a value of its own.
+      // The dashboard may specify a value for "All".
       if (name in chosen) return chosen[name]?.all ?? source.format(chosen[name] ?? '');
       faults.push(`${whole} is not a variable of this dashboard, in ${text}`);
       return whole;

@@ -80,8 +80,8 @@ QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
 
 
 def labelled(host, identifier):
-    """Returns the series that prometheus.yml makes of this identifier. The values of a
-    load are not covered: each has a name of its own."""
+    """Returns the series that prometheus.yml makes of this identifier. Does not cover
+    the type load, whose three values become three series."""
     plugin, instance, type, type_instance = re.fullmatch(
         r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
     where = 'set' if plugin.startswith('percore_host') else 'core'
@@ -151,7 +151,8 @@ def promtool_tests():
 
 
 def promtool(folder, rules):
-    """The errors that promtool reports for the tests with these rules, or ''."""
+    """Returns the errors that promtool reports for the tests with these rules, or
+    ''."""
     with open(os.path.join(folder, RULES), 'w') as file:
         file.write(rules)
     path = os.path.join(folder, 'tests.yml')

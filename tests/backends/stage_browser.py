@@ -1,4 +1,4 @@
-"""graphite-web's dashboard in a browser."""
+"""Checks graphite-web's dashboard in a browser."""
 import json
 import os
 import subprocess

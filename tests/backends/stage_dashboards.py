@@ -19,8 +19,8 @@ SENTENCE = 'the Grafana dashboards are valid and all their queries return data'
 
 
 def make_schema(modules):
-    """Grafana's types as a JSON schema, which is generated once for each version of its
-    source and kept in the folder of node_modules."""
+    """Returns the path of a JSON schema of Grafana's types. The schema is generated
+    once for each version of its source and kept next to node_modules."""
     digest = hashlib.sha256()
     for name in SCHEMA_SOURCES:
         with open(os.path.join(HERE, name), 'rb') as file:
@@ -75,7 +75,7 @@ def run(context):
                        'percore dispatches'):
         sent = {identifier for host in Fleet(10, cores=len(known.CORES)).hosts
                 for identifier, _ in (*host.of_host(0, 1), *host.of_cores(0))
-                if not identifier.startswith('percore_host_')}  # regions have names of their own
+                if not identifier.startswith('percore_host_')}  # known.py uses other regions
         assert sent <= {metric.identifier for metric in known.METRICS}, \
             sent - {metric.identifier for metric in known.METRICS}
     missing = node_packages.missing(HERE, 'backends')

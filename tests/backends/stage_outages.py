@@ -48,8 +48,8 @@ class Scenario:
 
 
 def wait_for_all(influx, scenarios, wanted, patience_s=30):
-    """Waits until all values are stored, or until no more values can be expected. The
-    third collectd gets the same time."""
+    """Waits until InfluxDB has stored all values of the scenarios, or until no more
+    values can be expected."""
     time.sleep(READS + 3)
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and any(
@@ -67,8 +67,8 @@ def stalled_server():
 
 
 def flood_once(context, folder, fake):
-    """Returns, for each scenario, the number of values in InfluxDB and the seconds
-    of percore's values. Uses servers of its own, which end with it."""
+    """Returns, for each scenario, the number of values in InfluxDB and the seconds of
+    percore's values. Uses servers of its own, which end before it returns."""
     flood.build(folder)
     with Stack(folder) as stack, stalled_server() as stalled:
         stalled_port = stalled.getsockname()[1]
@@ -87,7 +87,7 @@ def flood_once(context, folder, fake):
 
 
 def missed(seconds):
-    """The missing seconds between the first and the last second."""
+    """Returns the seconds that are missing between the first and the last second."""
     return sorted(set(range(seconds[0], seconds[-1])) - set(seconds)) if seconds else []
 
 

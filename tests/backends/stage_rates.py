@@ -1,5 +1,5 @@
-"""Rates of a region whose rows change hands, as InfluxDB and Prometheus compute them
-from two points, add up to the true counts."""
+"""Rates of a region whose rows are reused for other objects, as InfluxDB and Prometheus
+compute them from two points, add up to the true counts."""
 import json
 import os
 import time
@@ -30,7 +30,7 @@ OPTIONS = '''
 
 class Influx(stores.Influx):
     def arrived(self, region):
-        """The points of all rows."""
+        """Returns the points of all rows."""
         found = self.query(f'SELECT "value" FROM "percore_host_{region}_session_packets_value" '
                            "WHERE \"type\" = 'derive' GROUP BY \"type_instance\"")
         return churn.Arrived({each['tags']['type_instance']: each['values'] for each in found})
@@ -38,7 +38,7 @@ class Influx(stores.Influx):
 
 class Prometheus(stores.Prometheus):
     def arrived(self, region):
-        """The points of all rows, as Influx.arrived returns them."""
+        """Returns the points of all rows, as Influx.arrived does."""
         name = f'collectd_percore_host_{region}_session_packets_derive_total'
         return churn.Arrived({
             json.dumps(each['metric']): [(when, int(value)) for when, value in each['values']]
@@ -62,7 +62,8 @@ def check_rates(store, logs, lateness):
 
 
 def churn_beside(runtime):
-    """Returns the counts over time, for each table."""
+    """Runs a producer for each table. Returns the true counts over time, for each
+    table."""
     producers = {name: churn.Churner(runtime, name, rows=65536, live=50000, reuses=20000,
                                      packets=100000, hot=60, **kind)
                  for name, kind in TABLES.items()}

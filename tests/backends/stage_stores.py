@@ -84,8 +84,8 @@ def start_servers(context, exporter_ports):
 
 
 def expected(metric, index, k, rates):
-    """The value that a store should have for second k. None if there is no earlier
-    value for a rate."""
+    """Returns the value that a store should contain for second k, or None if there is
+    no earlier value from which to compute a rate."""
     value = metric.value(k)
     if isinstance(value, tuple):
         return value[index]
@@ -95,8 +95,8 @@ def expected(metric, index, k, rates):
 
 
 def check_known(store, first):
-    """Checks that every value in the store is the known value of its second, and
-    that the store has enough values."""
+    """Checks that every value in the store is the known value of its second, and that
+    the store contains enough values."""
     sampled = isinstance(store, stores.Prometheus) and not store.rates
     compared = 0
     for metric in known.METRICS:
@@ -117,10 +117,10 @@ def check_known(store, first):
 
 
 def seconds_off(store, csv):
-    """Seconds for which this store may have the value of another second. A value that
-    percore took late has its true time, which collectd rounds; the next second may then
-    have two values, and rrdtool drops the later value and all values that arrive with
-    it."""
+    """Returns the seconds for which this store may contain the value of another second.
+    A value that percore took late is stored with its true time, which collectd rounds.
+    The next second may then have two values, and rrdtool drops the later value and all
+    values that arrive with it."""
     if not isinstance(store, (stores.Rrd, stores.VictoriaGraphite)):
         return set()
     lateness = csv.series(FAKE, known.Metric('percore_host', 'self', 'duration', 'lateness', None))
@@ -129,7 +129,7 @@ def seconds_off(store, csv):
 
 
 def check_fake(store, csv):
-    """Checks that the store has the same values as csv."""
+    """Checks that the store contains the same values as the files of the csv plugin."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
         if metric.type in ('cpufreq', 'ipc', 'power', 'latency') or metric.counter or \
@@ -163,8 +163,8 @@ def check_loads(csv):
             # The first interval may be shorter.
             values = list(csv.series(FAKE, metric).values())[2:]
             assert len(values) >= 5, f'core {number} has too few values: {values}'
-            # If the machine is paused, one second is wrong, and the
-            # next second does not correct it.
+            # The median, because a pause of the machine makes the value of one second
+            # wrong, and the next second does not correct it.
             middle = statistics.median(values)
             assert abs(middle - 100 * core.busy()) < 1.5, \
                 f'core {number} shows {middle:.1f} % instead of ' \
@@ -172,7 +172,8 @@ def check_loads(csv):
 
 
 def check_reset(store):
-    """Checks that no store shows a spike or a step back of a counter that restarts."""
+    """Checks that the store shows neither a spike nor a step back when a counter
+    restarts."""
     metric = known.Metric('percore_host', 'self', 'derive', 'reset_test', None, True)
     series = store.series(known.HOST, metric)
     if store.rates:
@@ -190,7 +191,7 @@ def check_reset(store):
 
 
 def wait_for_scrapes(found, targets, patience_s=60):
-    """Waits until Prometheus scrapes, which takes some seconds."""
+    """Waits until Prometheus scrapes `targets` targets, which takes a few seconds."""
     deadline = time.monotonic() + patience_s
     for store in found:
         while isinstance(store, stores.Prometheus) and time.monotonic() < deadline and \
@@ -199,9 +200,9 @@ def wait_for_scrapes(found, targets, patience_s=60):
 
 
 def feed(unixsock, beside):
-    """Sends known values at whole seconds, for this many seconds. In each second,
-    alarms and restarts take a step; afterwards they get the time that they need.
-    Returns the first second."""
+    """Sends known values at whole seconds, for SECONDS seconds. In each second, calls
+    step() of each test in `beside`, and finally waits for these tests. Returns the
+    first second."""
     first = int(time.time()) + 1
     for k in range(SECONDS):
         time.sleep(max(0, first + k - time.time()))
@@ -230,14 +231,15 @@ def run(context):
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
-    # Their servers end with the stack.
+    # The servers of these two tests end with the `with` block.
     with contextlib.ExitStack() as end:
         restarts = Restarts(context, found,
                             body + outputs.write_prometheus(exporter_ports[1]),
                             end.enter_context)
         alarms = Alarms(context, end.enter_context)
         collectd = context.collectd = context.stack.collectd(
-            # Known values are not sent while the other collectd restarts.
+            # Known values pause while the other collectd restarts, so this collectd
+            # must remember their series for longer.
             outputs.LONG_MEMORY + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
         unixsock = Unixsock(collectd)
         wait_for_scrapes(found, 1 if restarts.missing else 2)

@@ -15,16 +15,16 @@ CORES, COUNTERS, READS = 128, 200, 20
 SENTENCE = (f'{CORES * COUNTERS} values a second for {READS} s are all stored, '
             'by carbon and InfluxDB at once: ')
 CARBON, INFLUXDB = SENTENCE + 'carbon', SENTENCE + 'InfluxDB'
-# Longer than the delay of a slow carbon, which does not store values older than the
-# archive.
+# The archive is longer than the delay of a slow carbon, because carbon does not store
+# values older than the archive.
 SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
           '[others]\npattern = .*\nretentions = 5s:1h\n'
 
 
 def count_whisper(folder):
-    """The number of values in the files of all counters. A file has a header of 16
-    bytes, 12 bytes per archive, then pairs of a time and a value. The time of a
-    pair that was never written is 0."""
+    """Returns the number of values in the files of all counters. A file consists of a
+    header of 16 bytes, 12 bytes per archive, and pairs of a time and a value. The time
+    of a pair that has never been written is 0."""
     found = 0
     for path, _, names in os.walk(folder):
         for name in names:
@@ -39,7 +39,8 @@ def count_whisper(folder):
 
 
 def wait_for(count, wanted, patience):
-    """Waits for this many values, or until no more arrive for a while."""
+    """Waits until count() has reached `wanted`, or has not changed for `patience`
+    seconds. Returns the last count."""
     last, deadline = -1, 0
     while True:
         now = count()
@@ -61,7 +62,8 @@ def run(context):
     (in_influx, in_carbon), dropped = udp.tried(
         lambda number: flood_once(context, os.path.join(context.folder, f'flood{number}'), values),
         is_whole=lambda found: found[0] == values * READS)
-    # carbon stores rates: one rate less than values for each counter.
+    # carbon stores rates, so the number of rates of a counter is one less than the
+    # number of its values.
     with proves(CARBON):
         assert in_carbon == values * (READS - 1), \
             f'carbon has {in_carbon} of {values * (READS - 1)} values'
@@ -74,8 +76,8 @@ def run(context):
 
 
 def flood_once(context, folder, values):
-    """Returns the number of values in InfluxDB and in carbon. Uses servers of its
-    own, which end with it."""
+    """Returns the number of values in InfluxDB and in carbon. Uses servers of its own,
+    which end before it returns."""
     flood.build(folder)
     with Stack(folder) as stack:
         carbon, influxdb = stack.carbon(SCHEMAS, '').ready(), stack.influxdb().ready()

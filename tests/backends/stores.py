@@ -1,4 +1,5 @@
-"""Queries each store for a metric as users of the store do. Returns {second: value}."""
+"""Queries each store for a metric as users of the store do. The function `series` of
+each class returns {second: value}."""
 import glob
 import json
 import os
@@ -9,7 +10,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-# The names of a type's data sources in types.db, unless it is a single `value`.
+# The names of a type's data sources in types.db, unless the only name is `value`.
 VALUE_NAMES = {'load': ('shortterm', 'midterm', 'longterm'), 'duration': ('seconds',)}
 
 
@@ -127,7 +128,7 @@ class Prometheus:
         return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
 
     def range(self, text):
-        """The metric's value by second, over the last five minutes."""
+        """Returns the value of a query for each second of the last five minutes."""
         now = int(time.time())
         answer = json.loads(get(self.url + '/api/v1/query_range', {
             'query': text, 'start': now - 300, 'end': now, 'step': 1}))['data']['result']
@@ -219,7 +220,7 @@ class Kafka:
         self.brokers, self.topic, self.values = brokers, topic, None
 
     def consume(self):
-        """All values received so far."""
+        """Reads all values received so far."""
         text = subprocess.run(['kcat', '-C', '-q', '-b', self.brokers, '-t', self.topic,
                                '-o', 'beginning', '-e'], check=True, capture_output=True,
                               text=True, timeout=60).stdout

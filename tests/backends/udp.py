@@ -7,7 +7,7 @@ DROPPED = 'this machine dropped UDP packets before influxd could read them'
 
 
 def drops():
-    """UDP packets that this machine has dropped so far."""
+    """Returns how many UDP packets this machine has dropped so far."""
     with open('/proc/net/snmp') as snmp:
         rows = [line.split() for line in snmp if line.startswith('Udp:')]
     return int(rows[1][rows[0].index('RcvbufErrors')])

@@ -6,7 +6,7 @@
  * PATTERN is BUSY/PERIOD in microseconds (37000/61000), or one of these
  * patterns, which follow the kernel's timer tick:
  *
- *   tick     1 ms busy, 1 ms asleep, and always asleep when the tick comes
+ *   tick     1 ms busy, 1 ms asleep, and always asleep when the tick fires
  *   hog      busy except for 0.5 ms around the end of each tick
  *   antihog  busy for 0.3 ms around the end of each tick
  *   wakes    busy for a moment, 500 times per second, never at a tick
@@ -14,11 +14,11 @@
  * The burner sets its timers early, by the delay of recent wake-ups: a halted
  * guest may take 0.1 ms to wake, which is a large part of some patterns.
  *
- * The log has a line "begin end" for each busy span, in nanoseconds of
+ * The log contains a line "begin end" for each busy span, in nanoseconds of
  * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
- * priority), ticks_busy (ticks that came while it was busy), ticks (all of
- * them), cpu_ns. The log does not include the kernel's work to wake the burner
- * and put it to sleep. */
+ * priority), ticks_busy (ticks that fired while the burner was busy), ticks
+ * (all ticks), cpu_ns (the CPU time of the burner). The log does not include
+ * the kernel's work to wake the burner and put it to sleep. */
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -57,7 +57,7 @@ static void sleep_until(int64_t time_ns) {
     ;
 }
 
-/* Returns the period of the tick. Ticks come at its multiples on
+/* Returns the period of the tick. Ticks fire at multiples of the period on
  * CLOCK_MONOTONIC. */
 static int64_t tick_ns(void) {
   struct timespec resolution;
@@ -86,8 +86,9 @@ static bool parse_pattern(struct pattern *pattern, const char *text) {
   return true;
 }
 
-/* Sets a real-time priority, which keeps other tasks off the core while this
- * thread is busy. May fail without permission. */
+/* Pins this thread to the core, and sets a real-time priority, which keeps
+ * other tasks off the core while this thread is busy. Returns false if the
+ * priority is not permitted. */
 static bool prepare(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -107,9 +108,9 @@ struct log {
   int64_t ticks_busy, ticks;
 };
 
-/* Follows the median in small steps, so that a single pause of the machine has
- * little effect. The result is at most the time that the patterns sleep before
- * a tick. */
+/* Returns the new estimate of how late wake-ups are. It follows the median in
+ * small steps, so that a single pause of the machine has little effect. The
+ * result is at most the time that the patterns sleep before a tick. */
 static int64_t next_lateness(int64_t late_ns, int64_t seen_ns) {
   enum { STEP = 2000, MOST = 120000 };
   late_ns += seen_ns > late_ns ? STEP : -STEP;

@@ -58,8 +58,8 @@ class Results:
 
 
 def clean_up_when_ended():
-    """Makes this process exit normally on SIGTERM, so that it ends its child processes,
-    too."""
+    """Makes this process exit normally on SIGTERM, so that it also ends its child
+    processes."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
@@ -101,8 +101,8 @@ def check(condition, message):
 
 
 def least_of_tries(limit, measure):
-    """The minimum of up to TRIES measurements; stops at the first measurement below the
-    limit."""
+    """Returns the minimum of up to TRIES measurements. Stops at the first measurement
+    below the limit."""
     measured = []
     while len(measured) < TRIES and min(measured, default=limit) >= limit:
         measured.append(measure())
@@ -295,9 +295,9 @@ class Collectd:
 
     def __init__(self, percore="", interval=1, plugins=(), extra="",
                  to_files=False, read_threads=5):
-        """percore: lines of <Plugin percore>, or None not to load percore.
-        plugins: further plugins in the order of loading; "before" and "after"
-        are copies of the probe, loaded before and after percore."""
+        """percore: lines of <Plugin percore>, or None not to load percore. plugins:
+        other plugins in the order of loading; "before" and "after" are copies of the
+        probe, loaded before and after percore."""
         self.directory = tempfile.mkdtemp(prefix="percore-test-")
         atexit.register(self.remove)
         os.chmod(self.directory, 0o755)
@@ -403,7 +403,7 @@ class Collectd:
                 self.series.setdefault(value.identifier, []).append(value)
 
     def stop(self, seconds=20):
-        """Ends collectd, and kills it if that takes more than this many seconds.
+        """Ends collectd, and kills it if that takes more than `seconds` seconds.
         Returns how long collectd took to end, minus the machine's delays."""
         if self.process is None:
             return 0
@@ -443,12 +443,12 @@ class Collectd:
     # ---- values
 
     def check_grid(self, interval, unknown=lambda time_s: False):
-        """Checks that each series of percore has a value for each multiple of
-        the interval, from its first to the last. A snapshot that was taken late by more
-        than 1 % of the interval has its true time, and `lateness` must show it; a
-        snapshot that is nearly an interval late also replaces the next snapshot.
-        unknown(time): whether loads may be missing at that time. Returns the number of
-        intervals."""
+        """Checks that each series of percore contains a value for each multiple of the
+        interval, from its first to the last. A snapshot that was taken late by more
+        than 1 % of the interval is stamped with its true time, and `lateness` must show
+        the delay; a snapshot that is nearly an interval late also replaces the next
+        snapshot. unknown(time): whether loads may be missing at that time. Returns the
+        number of intervals."""
         lateness = self.of("percore_host-self/duration-lateness")
         late = {value.time for value in lateness
                 if value.value > 0.0099 * interval}
@@ -481,7 +481,8 @@ class Collectd:
                                     range(a + 1, b)),
                       f"{identifier} steps by {b - a}: {times}")
             ends[identifier] = points[-1]
-        # The last value may be missing for the same reasons.
+        # The last value of a series may also be missing, for the reasons checked by
+        # may_lack.
         last = max(ends.values())
         for identifier, end in ends.items():
             check(all(may_lack(identifier, each) for each in
@@ -490,8 +491,8 @@ class Collectd:
         return max(len(times) for times in of_series.values())
 
     def check_gaps(self, values, most):
-        """Checks that no two values are further apart than allowed, minus the machine's
-        delays."""
+        """Checks that successive values are less than `most` seconds apart, minus the
+        machine's delays."""
         for a, b in zip(values, values[1:]):
             late = self.lateness.of_clock(a.time, b.time)
             check(b.time - a.time - late < most,
@@ -502,7 +503,7 @@ class Collectd:
         return list(self.series.get(identifier, []))
 
     def wait_for(self, condition, seconds, what):
-        """Waits until condition() is true, at most for this many seconds."""
+        """Waits until condition() is true, for at most `seconds` seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition():
@@ -514,7 +515,7 @@ class Collectd:
               f"{self.log()}")
 
     def wait_for_reads(self, count):
-        """Waits until collectd has read percore this many more times."""
+        """Waits until collectd has read percore `count` more times."""
         reads = "percore_host-self/gauge-cores_online"
         self.wait_for_value(reads, count=len(self.of(reads)) + count)
 
@@ -525,7 +526,7 @@ class Collectd:
 
 
 class Burner:
-    """A process that makes a known load on one core."""
+    """A process that produces a known load on one core."""
 
     def __init__(self, core, pattern, seconds, directory):
         self.log_file = f"{directory}/burner-{pattern.replace('/', '-')}"
@@ -538,7 +539,8 @@ class Burner:
         self.facts = {}
 
     def own_cpu_ns(self):
-        """Returns the CPU time used so far, including kernel time."""
+        """Returns the CPU time that the burner has used so far, including kernel
+        time."""
         with open(f"/proc/{self.process.pid}/schedstat",
                   encoding="ascii") as file:
             return int(file.read().split()[0])
@@ -601,8 +603,8 @@ def stolen_s(core):
 
 
 def wait_for_quiet(core, limit, seconds=20):
-    """Waits until other tasks use less than `limit` percent of the core for a
-    second, at most for `seconds`."""
+    """Waits until other tasks use less than `limit` percent of the core for a second,
+    but for at most `seconds` seconds."""
     if CPUACCT is None:
         return
     end = time.monotonic() + seconds

@@ -54,7 +54,7 @@ static int probe_config(oconfig_item_t *block) {
   return 0;
 }
 
-/* Each copy has the name under which it was loaded. */
+/* Registers the callbacks under the name of this copy of the plugin. */
 void module_register(void) {
   plugin_ctx_t context = plugin_get_ctx();
   sstrncpy(name, context.name, sizeof(name));

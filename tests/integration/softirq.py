@@ -1,4 +1,5 @@
-"""Loads in softirq: a timer that spins for a known time, and a flood of packets."""
+"""Produces loads in softirq: a timer that spins for a known time, and a flood of
+packets."""
 
 import os
 import subprocess
@@ -13,8 +14,8 @@ ADDRESS = "10.98.0.2"
 
 
 class SoftirqBurner:
-    """Runs softirq_burner, whose timer spins for this long in each period, and reads
-    the log that it prints."""
+    """Runs softirq_burner, whose timer spins for `spin_us` in each period, and reads
+    the log that the burner prints."""
 
     def __init__(self, core, period_us, spin_us):
         program = f"{BUILD}/tests/integration/softirq_burner"
@@ -26,7 +27,8 @@ class SoftirqBurner:
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
         self.core = core
-        # Seconds: now, in softirq, of tasks on the core. And how often the timer fired.
+        # Each entry: the time, the seconds spent in softirq, the seconds used by tasks
+        # on the core, and how often the timer fired.
         self.log = []
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
@@ -63,7 +65,7 @@ class SoftirqBurner:
         return [a + part * (b - a) for a, b in zip(before[1:], after[1:])]
 
     def between(self, begin, end):
-        """Returns the differences of these figures between two times."""
+        """Returns by how much the figures of at() grew between two times."""
         return [b - a for a, b in zip(self.at(begin), self.at(end))]
 
 
@@ -75,7 +77,7 @@ def ip(*words, namespace=None):
 
 class Network:
     """Two network namespaces connected by a veth pair. Packets that arrive in the
-    second are handled in softirq on one core."""
+    second namespace are handled in softirq on one core."""
 
     def __init__(self, core):
         self.core = core

@@ -12,7 +12,7 @@ struct softirq_log {
 };
 
 /* Starts the timer. Returns NULL with errno on failure. Moves the calling
- * thread to that core for a moment. */
+ * thread to `core` for a moment. */
 struct softirq_timer_bpf *softirq_timer_start(int core, uint64_t period_ns,
                                               uint64_t spin_ns);
 void softirq_timer_stop(struct softirq_timer_bpf *timer);

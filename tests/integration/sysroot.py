@@ -51,8 +51,8 @@ class SysRoot:
         os.rename(f"{path}.new", path)
 
     def write_machine(self):
-        """Writes the files for a load of each core. The loads are written
-        first, so that a reader never finds a core without a load."""
+        """Writes the files from which percore computes a load for each core. Idle times
+        are written first, so that a reader never finds a core without them."""
         self.write_stat({core: 0 for core in range(self.cores)})
         everyone = f"0-{self.cores - 1}\n"
         for name in ("online", "possible", "present"):
@@ -76,8 +76,8 @@ class SysRoot:
                            for core in range(self.cores)))
 
     def write_online(self, cores):
-        """Writes files that always agree on the set of cores, as a kernel's
-        do."""
+        """Sets the number of online cores in all files at once, so that the files agree
+        like those of a kernel."""
         tree = self.next_tree()
         shutil.copytree(self.path, tree)
         self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
@@ -90,7 +90,8 @@ class SysRoot:
 
     @staticmethod
     def stat(idle_s):
-        """idle_s: idle seconds since boot, by core."""
+        """Returns the text of /proc/stat. idle_s: the idle seconds since boot of each
+        core."""
         rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
         return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"

@@ -1,4 +1,4 @@
-"""A terminal, for commands whose output on a terminal differs."""
+"""Runs commands on a terminal, where their output differs from that in a pipe."""
 
 import fcntl
 import os
@@ -21,8 +21,8 @@ HOME = b"\033[H"  # begins each page
 
 
 def read_some(terminal, seconds):
-    """Returns the data that arrive within this time, or None; b"" if the other end is
-    closed."""
+    """Returns the data that arrive within `seconds` seconds, None if none arrive, or
+    b"" if the other end is closed."""
     if not select.select([terminal], [], [], seconds)[0]:
         return None
     try:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore(1) as people and scripts use it, without regions."""
+"""Tests percore(1) as people and scripts use it, without regions."""
 
 import os
 import re
@@ -25,8 +25,8 @@ LIVE = [PERCORE, "load", "--interval", "0.5"]
 
 
 def test_help_and_version():
-    """--help, -h, --version and -V work for percore and every subcommand and
-    fit 80 columns"""
+    """--help, -h, --version and -V work for percore and every subcommand, and their
+    output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
                     ["reset"], ["check"], ["map"], ["map", "top"],
                     ["map", "dump"], ["clock"], ["soak"]):
@@ -44,7 +44,8 @@ def test_help_and_version():
 
 
 def test_usage_errors():
-    """a wrong command line exits with 2, says what is wrong and names --help"""
+    """percore exits with 2 if the command line is wrong, and the message says what is
+    wrong and names --help"""
     wrong = [
         [], ["no-such-command"], ["--no-such-option"], ["load", "--nonsense"],
         ["load", "extra"], ["load", "--interval", "0"],
@@ -75,7 +76,8 @@ def test_mistyped_command():
 
 
 def test_hostile_argument():
-    """an argument with escape sequences cannot control the terminal"""
+    """an argument with escape sequences cannot control the terminal through an error
+    message"""
     done = run("load", "--cores", "\033]0;x\007\033[2J")
     check(done.returncode == 2, f"exit {done.returncode}")
     check("\033" not in done.stderr and "\007" not in done.stderr,
@@ -113,7 +115,7 @@ def test_json():
 
 
 def test_selected_cores():
-    """--cores shows only the given cores"""
+    """percore load --cores shows only the given cores"""
     core = online_cores()[-1]
     got = documents("load", "-j", "-n", "1", "-i", "0.5", "-c", str(core))
     check([c["core"] for c in got[0]["cores"]] == [core], str(got[0]["cores"]))
@@ -183,7 +185,7 @@ def pages_of(written):
 
 
 def test_resize():
-    """after a terminal becomes smaller, the page fits"""
+    """after the terminal becomes smaller, the page of percore load fits into it"""
     written, status, _ = on_terminal(
         LIVE, 4, halfway=lambda terminal: resize(terminal, 6, 30))
     check(status == 0, f"exit {status}")
@@ -193,7 +195,8 @@ def test_resize():
 
 
 def typed(*keys):
-    """Returns a function that types these keys, each after another page."""
+    """Returns a function that types these keys. A pause after each key lets a page be
+    drawn."""
     def type_them(terminal):
         for key in keys:
             os.write(terminal, key)
@@ -202,8 +205,8 @@ def typed(*keys):
 
 
 def test_keys():
-    """? shows the keys, > sorts by a column, c reads a list of cores, q ends percore
-    load with exit status 0"""
+    """in percore load, ? shows the keys, > sorts by a column, c reads a list of cores,
+    and q ends the command with exit status 0"""
     core = online_cores()[-1]
     written, status, _ = on_terminal(
         LIVE, 3, halfway=typed(b"?", b"x", b">", b"c",
@@ -220,7 +223,7 @@ def test_keys():
 
 
 def test_pause():
-    """p pauses the page, and p again ends the pause"""
+    """in percore load, p pauses the page, and p again ends the pause"""
     written, status, _ = on_terminal(
         LIVE, 3, halfway=typed(b"p", b"", b"", b"p"))
     check(status == 0, f"exit {status}")
@@ -239,7 +242,7 @@ def test_terminal_modes():
 
 
 def test_colour():
-    """output is coloured on a terminal, but not with NO_COLOR or in a pipe"""
+    """percore load uses colours on a terminal, but not with NO_COLOR or in a pipe"""
     painted, _, _ = on_terminal(LIVE, 2)
     check("\033[1m" in painted, "no colour on a terminal")
     plain, _, _ = on_terminal(LIVE, 2, {**os.environ, "NO_COLOR": "1"})
@@ -249,7 +252,8 @@ def test_colour():
 
 
 def test_measured_interval():
-    """-n 1 covers one interval, and interval_s is its measured length"""
+    """percore load -n 1 covers one interval, and interval_s is the measured length of
+    the interval"""
     with Lateness() as lateness:
         got = documents("load", "--json", "-n", "1", "-i", "1")[0]
         late = lateness.of_clock(got["time"] - 1, got["time"])
@@ -258,7 +262,7 @@ def test_measured_interval():
 
 
 def test_load_of_a_command():
-    """load -- COMMAND prints loads on stderr and exits with the status of the
+    """percore load -- COMMAND prints loads on stderr and exits with the status of the
     command"""
     done = run("load", "--", "sh", "-c", "echo out; sleep 0.5; exit 7")
     check(done.returncode == 7, f"exit {done.returncode}")
@@ -305,7 +309,8 @@ def complete_in_bash(line):
 
 
 def test_completion():
-    """bash offers the options that --help lists, commands and choices"""
+    """bash completes subcommands, the options that --help lists, and the choices of an
+    option"""
     for command in ("load", "regions", "top", "dump", "reset", "check",
                     "doctor"):
         offered = complete_in_bash(f"{PERCORE} {command} --")

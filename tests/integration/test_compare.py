@@ -19,9 +19,11 @@ HOG_S, LOAD_S = 12, 5  # duration of the hog, and of the measurement
 
 def compare_under_hog(core):
     """Returns the load of a core by each method, the share of time for which the hog
-    kept the core busy, and how long the core was stolen or the machine paused."""
+    kept the core busy, and for how many seconds time was stolen from the core or the
+    machine was paused."""
     before = stolen_s(core)
-    # If another task runs while the hog sleeps, a whole tick is charged as busy.
+    # This process stays off the core: if another task runs there while the hog sleeps,
+    # a whole tick is charged as busy.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -39,8 +41,8 @@ def compare_under_hog(core):
 
 
 def test_compare_shows_the_hog():
-    """--compare shows a load that evades the tick: percore sees it, and the busy
-    columns miss it"""
+    """percore load --compare shows a load that evades the tick: the method percore
+    measures it, and the busy columns of /proc/stat miss it"""
     if not is_root():
         raise Skip("the hog needs root to keep other tasks off its core")
     report = documents("doctor", "--json")[0]
@@ -89,13 +91,14 @@ def test_the_hog_beside_busy_neighbours():
             f"steal at most {steal:.3f}")
         check(load["percore"] >= load["cpuacct"] - 0.01,
               "the load is below the CPU time of tasks")
-        # Interrupts belong to no task.
+        # Interrupts are load, but belong to no task.
         check(load["percore"] - steal <= load["cpuacct"] + 0.1,
               "the lower bound is above the CPU time of tasks")
 
 
 def test_compare_footnotes():
-    """--compare shows null and a reason for a method that this machine lacks"""
+    """percore load --compare shows null and a reason for a method that this machine
+    lacks"""
     got = documents("load", "--compare", "-j", "-n", "1", "-i", "0.5")[0]
     for method in got["methods"]:
         loads = [core["load"][method["name"]] for core in got["cores"]]

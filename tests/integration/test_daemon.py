@@ -1,4 +1,4 @@
-"""The life of the plugin in the real collectd."""
+"""Starts, stops and configures the plugin in the real collectd."""
 
 import glob
 import os
@@ -34,8 +34,8 @@ def test_mode_fails_without_a_source():
 
 
 def degraded_until_a_source_turns_up():
-    """Without a source, the plugin stays registered, logs one message, and has values
-    as soon as a source works"""
+    """Without a source, the plugin stays registered, logs one message, and reports
+    values as soon as a source works"""
     with SysRoot(2) as root, \
             Collectd(f'SysRoot "{root.path}"').start() as collectd:
         collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
@@ -52,8 +52,9 @@ def degraded_until_a_source_turns_up():
 
 
 def real_values():
-    """Every core has a load, load averages and a maximum, all identifiers are
-    distinct, every time is on the grid, and no value is NaN or out of range"""
+    """A load, load averages and a maximum are reported for every core, all identifiers
+    are distinct, every time is a multiple of the interval, and no value is NaN or out
+    of range"""
     with Collectd().start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online", count=7)
         collectd.stop()
@@ -81,8 +82,8 @@ def real_values():
 
 
 def options_reach_the_values():
-    """Options add metrics, the options of several blocks are combined, and a group has
-    its own metrics"""
+    """Options add metrics, the options of several blocks are combined, and the option
+    Group adds metrics of a group"""
     core = online_cores()[0]
     options = (f'Cores "{core}"\n</Plugin>\n<Plugin percore>\n'
                f'Group "few" "{core}"\nGroup "far" "8000"\n'
@@ -112,7 +113,7 @@ def options_reach_the_values():
 
 
 def bad_options_stop_collectd():
-    """A bad value stops collectd with a message that names the option, the
+    """A bad value of an option stops collectd with a message that names the option, the
     value and what is allowed"""
     for options, option, value, allowed in (
             ('Cores "5-2"', "Cores", '"5-2"', "0 to 8191"),
@@ -139,7 +140,7 @@ def bad_options_stop_collectd():
 
 
 def unknown_options_are_warned_of():
-    """An unknown option is only a warning"""
+    """An unknown option causes only a warning"""
     with Collectd("Colour 5\n<Load>\nSauce 1\n</Load>").start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
         for option in ("Colour", "Sauce"):
@@ -161,8 +162,8 @@ def time_of_end(wait_s):
 
 
 def stops_in_time():
-    """SIGTERM ends collectd within a second, and percore within 100 ms, during
-    its proofs or after them"""
+    """SIGTERM ends collectd within a second, and percore within 100 ms, both while
+    percore tests its sources and afterwards"""
     for wait_s in (0.0, 0.1, 0.3, 2.5):
         own = least_of_tries(0.1, lambda wait_s=wait_s: time_of_end(wait_s))
         check(own < 0.1, f"{own * 1e3:.1f} ms for percore alone")
@@ -206,8 +207,8 @@ def end_daemon(collectd, pid):
 
 
 def daemonised():
-    """In the background as a daemon, collectd also has percore's values, and SIGTERM
-    ends it"""
+    """A collectd that runs as a daemon in the background writes percore's values, and
+    SIGTERM ends it"""
     with Collectd(to_files=True) as collectd:
         pid_file = f"{collectd.directory}/pid"
         try:
@@ -227,7 +228,7 @@ def daemonised():
 
 
 def without_root():
-    """As user nobody, without any privilege, every core has a load"""
+    """Under user nobody, without any privilege, a load is reported for every core"""
     if not is_root():
         raise Skip("this process is not root, so all other tests run without privileges")
     if shutil.which("setpriv") is None:
@@ -265,13 +266,13 @@ def sample_configuration():
 
 
 def notified_once():
-    """When cores lose their source and get it back, there is one notification for each
-    change, however many cores it affects, and no load while they have no source"""
+    """One notification is sent when cores lose their source and one when it returns,
+    however many cores are affected, and no load is reported without a source"""
     with SysRoot(8) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
             collectd.wait_for_value("percore-7/percent-busy")
-            # As in a container: the rows do not match the cores in sysfs.
+            # As in a container, the rows of /proc/stat do not match the cores in sysfs.
             root.write_stat({core: 0 for core in range(3)})
             collectd.wait_for(lambda: "Notification" in collectd.log(), 10,
                               "the first notification")
@@ -295,8 +296,8 @@ def notified_once():
 
 
 def core_goes_and_comes():
-    """When a core goes offline, its values stop, those of other cores
-    continue, and its values return with the core"""
+    """When a core goes offline, its values stop and those of other cores continue; when
+    it goes online again, its values return"""
     with SysRoot(4) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
@@ -321,9 +322,10 @@ def core_goes_and_comes():
 
 
 def valgrind(collectd, *options, seconds=None):
-    """Runs collectd under valgrind until it ends, or for this time. Returns the exit
-    status, and the reports of valgrind that involve percore, because collectd itself
-    leaks memory."""
+    """Runs collectd under valgrind until it ends or, if `seconds` is given, until
+    percore has reported that many values of a metric. Returns the exit status, and only
+    the reports of valgrind that involve percore, because collectd itself leaks
+    memory."""
     report = f"{collectd.directory}/valgrind"
     before = ("valgrind", f"--log-file={report}", "--quiet",
               "--leak-check=full", "--keep-debuginfo=yes",
@@ -345,8 +347,8 @@ def valgrind(collectd, *options, seconds=None):
 
 
 def valgrind_is_clean():
-    """valgrind finds no errors and no leaks of the plugin, in collectd -T and
-    after some intervals in service"""
+    """valgrind finds no errors and no leaks of the plugin, in collectd -T and after
+    several intervals in service"""
     if shutil.which("valgrind") is None:
         raise Skip("valgrind is missing: apt-get install valgrind")
     options = ('Group "a" "0"\n<Load>\nReportCStates true\nReportIPC true\n'

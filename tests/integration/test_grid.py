@@ -1,5 +1,5 @@
-"""Each multiple of the interval has one value, while another plugin blocks
-collectd's only read thread for random times."""
+"""Tests that one value is reported for each multiple of the interval, while another
+plugin blocks collectd's only read thread for random times."""
 
 import statistics
 import threading
@@ -13,8 +13,8 @@ IDLE_SHARE = 0.7
 
 
 def reads_late(collectd):
-    """Returns the intervals between collectd's reads, in seconds, from the times of the
-    cpu plugin's values."""
+    """Returns the shortest and the longest interval between collectd's reads, in
+    seconds, according to the times of the cpu plugin's values."""
     times = sorted({value.time for value in collectd.values
                     if value.identifier.startswith("cpu-0/")})
     gaps = [b - a for a, b in zip(times, times[1:])]
@@ -44,13 +44,14 @@ class KnownCounters:
         self.last = written
 
     def lateness(self, time_s):
-        """Returns how late the files were at this time."""
+        """Returns how late the files were written at this time."""
         second = int(time_s)
         return max(self.late.get(second - 1, 0), self.late.get(second, 0))
 
     def too_late(self, time_s):
         """Returns true if a load may be missing. If idle time is written late, it may
-        exceed the length of the next window, and then this window has no load."""
+        exceed the length of the next window, and then no load is reported for this
+        window."""
         return self.lateness(time_s) > 0.03
 
     def run(self):
@@ -91,7 +92,7 @@ def rates_of(collectd, counters, identifier):
 
 def rate_errors(collectd, counters):
     """Returns the relative errors of collectd's rates of entries into the idle state,
-    and how much of them remains after lateness is subtracted."""
+    and what remains of each error after lateness is subtracted."""
     off, excess = [], []
     for _, rate, late in rates_of(collectd, counters,
                                   "percore-0/operations-cstate_C1"):
@@ -102,7 +103,8 @@ def rate_errors(collectd, counters):
 
 def wrong_loads(collectd, counters):
     expected = 100 * (1 - IDLE_SHARE)
-    # Idle time has a resolution of 10 ms and is slightly outdated.
+    # The limit is wide, because idle time has a resolution of 10 ms and is slightly
+    # outdated.
     return [f"a load of {load} instead of {expected}, {late} late" for load, _, late
             in rates_of(collectd, counters, "percore-0/percent-busy")
             if abs(load - expected) >= 4 + 100 / TICK_HZ + 100 * late]
@@ -134,11 +136,11 @@ def run_under_jitter():
 
 
 def interval_1_under_jitter():
-    """At Interval 1 with reads up to 2.5 s late, each grid point has one
-    value, and rates of DERIVE values are within 1 % of the truth (less the
-    lateness that percore reports)"""
-    # A delay of the sampling thread or the writer between reading the clock and
-    # reading a counter is in no figure, so there are several tries.
+    """At Interval 1 with reads up to 2.5 s late, one value is reported for each
+    multiple of the interval, and rates of DERIVE values are within 1 % of the truth
+    (less the lateness that percore reports)"""
+    # A delay of the sampling thread or of the writer between reading the clock and
+    # reading a counter is not recorded, so the test is tried several times.
     for number in range(1, TRIES + 1):
         wrong = run_under_jitter()
         if not wrong:
@@ -148,9 +150,9 @@ def interval_1_under_jitter():
 
 
 def interval_10_under_jitter():
-    """At the default interval of 10 s with reads up to 12 s late, each grid
-    point has one value, and the sampling thread uses at most 0.05 % of a core
-    over a minute"""
+    """At the default interval of 10 s with reads up to 12 s late, one value is reported
+    for each multiple of the interval, and the sampling thread uses at most 0.05 % of a
+    core over a minute"""
     with Collectd(interval=10, read_threads=1, plugins=("after", "cpu"),
                   extra=JITTER.format(12)).start() as collectd:
         time.sleep(88)

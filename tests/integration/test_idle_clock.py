@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Source bpf with the real kernel, percore(1) and collectd. Tests that pin a
+"""Tests the source bpf with the real kernel, percore(1) and collectd. Tests that pin a
 clock mount a tmpfs on /run in their own mount namespace."""
 
 import json
@@ -29,8 +29,8 @@ TRIES = 4
 
 
 def need_clock():
-    """Skips the test where this process cannot load the clock. Otherwise
-    returns a document of loads."""
+    """Skips the test where this process cannot load the clock. Otherwise returns a
+    document of percore load --source bpf."""
     if not is_root():
         raise Skip("loading the idle clock needs root")
     done = run("load", "--source", "bpf", "--count", "1", "--interval", "0.5",
@@ -54,7 +54,8 @@ def apart(script):
 
 
 def test_named():
-    """a named source serves every core, and its loads are between 0 and 1"""
+    """percore load --source bpf measures every core, and its loads are between 0 and
+    1"""
     document = need_clock()
     for core in document["cores"]:
         check(core["source"] == "bpf" and core["proof"] == "proven", core)
@@ -70,8 +71,8 @@ def test_no_library():
 
 
 def test_pinned_without_capability():
-    """a pinned clock serves source bpf and auto in a process without any
-    capability"""
+    """if a clock is pinned, a process without any capability uses source bpf by
+    default"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n' + NOBODY +
                  '"$PERCORE" load --count 1 --interval 0.5 --json')
@@ -81,7 +82,7 @@ def test_pinned_without_capability():
 
 
 def test_pinned_twice():
-    """a clock that is already pinned stays pinned"""
+    """a second percore clock --pin leaves the pinned clock in place"""
     need_clock()
     done = apart(f'"$PERCORE" clock --pin; stat -c %i {PINS}/cpu_idle\n'
                  f'"$PERCORE" clock --pin; stat -c %i {PINS}/cpu_idle')
@@ -101,8 +102,8 @@ def test_pin_modes():
 
 
 def test_unpinned():
-    """if the clock that a reader uses is unpinned, the reader continues with idle, and
-    prints a message"""
+    """if the clock that a reader uses is unpinned, the reader continues with the source
+    idle, and prints a message"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n'
                  '"$PERCORE" load --source bpf --count 6 --interval 1 --json '
@@ -113,7 +114,8 @@ def test_unpinned():
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     sources = [document["cores"][0]["source"] for document in documents]
     check(sources[0] == "bpf", sources)
-    # As root, the process loads another clock after a while.
+    # The source is idle only for a while, because a process of root then loads another
+    # clock.
     check("idle" in sources, sources)
     check(done.stderr.count("no longer runs") == 1, done.stderr)
 
@@ -148,7 +150,8 @@ def test_untrusted_folder():
 
 
 def test_without_rights():
-    """without rights, the reason names the missing capabilities and the pin"""
+    """without rights, percore load --source bpf names the missing capabilities and
+    advises percore clock --pin"""
     need_clock()
     done = apart(NOBODY + '"$PERCORE" load --source bpf --count 1 '
                  '--interval 0.5 --json')
@@ -158,15 +161,15 @@ def test_without_rights():
 
 
 def test_killed():
-    """a process that is killed leaves no BPF program in the kernel"""
+    """percore load --source bpf leaves no BPF program in the kernel if it is killed"""
     need_clock()
     harness.check_killed_leaves_none("on_interrupt",
                                      [PERCORE, "load", "--source", "bpf"])
 
 
 def clock_seconds(core):
-    """Returns one window of the load: its begin, its end, and how many seconds of it
-    were unhalted."""
+    """Measures a core for WINDOW_S seconds. Returns when the measurement began and
+    ended, and for how many seconds of it the core was not halted."""
     done = run("load", "--source", "bpf", "--cores", str(core), "--interval",
                str(WINDOW_S), "--count", "1", "--json")
     document = json.loads(done.stdout.splitlines()[-1])
@@ -175,8 +178,8 @@ def clock_seconds(core):
 
 
 def test_softirq():
-    """softirqs of a known length are load: no less than the log of the timer,
-    and no more than the log plus 25 us per run plus the time of tasks"""
+    """softirqs count as load: the load is at least the time that the softirq timer
+    logged, and at most that time plus 25 us per run plus the CPU time of tasks"""
     need_clock()
     core = online_cores()[-1]
     if harness.CPUACCT is None:
@@ -199,7 +202,7 @@ def test_softirq():
 
 
 def test_collectd():
-    """collectd reports the loads of source bpf, and how many cores it serves"""
+    """collectd reports the loads of source bpf, and the number of cores that use it"""
     need_clock()
     harness.need_collectd()
     with Collectd("<Load>\n  Source \"bpf\"\n</Load>") as collectd:
@@ -212,7 +215,8 @@ def test_collectd():
 
 
 def test_soak():
-    """percore soak prints what other work took, and ends in time"""
+    """percore soak prints the share of time that other work took, and ends when the
+    given seconds are over"""
     core = online_cores()[-1]
     begin = time.monotonic()
     done = run("soak", str(core), "1")

@@ -73,8 +73,8 @@ def test_hostile_producer():
 
 
 def test_command_and_no_directory():
-    """the documents of load -- COMMAND, and of regions without their directory,
-    follow the schema"""
+    """the documents of percore load -- COMMAND, and of percore regions if the runtime
+    directory does not exist, follow the schema"""
     schema = validator()
     with RuntimeDir() as place:
         done = place.run("load", "--json", "--", "sleep", "0.3")

@@ -44,8 +44,8 @@ def need_tools(*tools):
 
 
 class Link:
-    """A veth pair: frames that are sent into out0 arrive at in0. The networks and
-    mounts belong to this process alone and end with it."""
+    """A veth pair: frames that are sent into out0 arrive at in0. Only this process sees
+    the networks and mounts, which end with it."""
 
     def __init__(self, *tools):
         need_tools("ip", "mount", *tools)
@@ -81,7 +81,7 @@ class Link:
 
 
 class Gateway(Link):
-    """gateway.bpf.o on a veth pair."""
+    """The XDP program gateway.bpf.o, attached to a veth pair."""
 
     def __init__(self):
         super().__init__("clang", "bpftool")
@@ -96,7 +96,7 @@ class Gateway(Link):
     def load(self):
         run("env", f"GATEWAY_OBJECT={self.object}", f"{XDP}/load", "in0",
             self.pins)
-        time.sleep(0.1)  # frames that the kernel itself sends at link-up
+        time.sleep(0.1)  # lets the frames pass that the kernel sends at link-up
 
     def unload(self):
         run(f"{XDP}/load", "--remove", "in0", self.pins)
@@ -107,7 +107,7 @@ def name(field, row, table="protocols"):
 
 
 def growth(collectd, identifier):
-    """Returns how much was counted after the first point."""
+    """Returns how much was counted after the first value."""
     points = collectd.of(identifier)
     return points[-1].value - points[0].value if points else 0
 
@@ -132,8 +132,8 @@ def options(gateway, *lines):
 
 
 def packets_arrive_by_name():
-    """The counts of an XDP program arrive under the names in its types, exact to the
-    packet"""
+    """The counts of an XDP program are reported under the names in the program's type
+    information, exact to the packet"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
                      INTERVAL).start() as collectd:
@@ -149,7 +149,8 @@ def packets_arrive_by_name():
 
 
 def load_says_what_is_missing():
-    """The example's loader says what is missing, and leaves no pins if it fails"""
+    """The loader of the XDP example says what is missing, and leaves no pins if it
+    fails"""
     with Gateway() as gateway:
         def check_fails(text, *words, object_file=gateway.object):
             done = subprocess.run([f"{XDP}/load", *words], capture_output=True,
@@ -174,7 +175,7 @@ def load_says_what_is_missing():
 
 
 def counts_survive_a_reload():
-    """No packet is lost or counted twice when the program is loaded again"""
+    """No packet is lost or counted twice when the XDP program is loaded again"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
                      INTERVAL).start() as collectd:
@@ -211,7 +212,7 @@ def counts_survive_a_lost_pin():
 
 
 def counts_before_the_start_are_no_rate():
-    """What a map contained before collectd was started is not counted"""
+    """Packets that a map counted before collectd was started are not reported"""
     with RuntimeDir(), Gateway() as gateway:
         gateway.send(5000, 80)
         with Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
@@ -225,8 +226,8 @@ def counts_before_the_start_are_no_rate():
 
 
 def names_come_from_the_object_file():
-    """Without CAP_SYS_ADMIN, the log says what to do, and the names come from the
-    object file of the program"""
+    """Without CAP_SYS_ADMIN, the log says what to do, and the option Btf takes the
+    names from the object file of the program"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         with Collectd(options(gateway), INTERVAL).start(weak) as collectd:
@@ -276,7 +277,7 @@ def a_map_that_cannot_be_read_is_said_once():
 
 
 def what_is_missing_to_show_a_map_is_said():
-    """If rights are missing, or the prefix name:, percore map says what to do"""
+    """If rights or the prefix name: are missing, percore map says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         for before, word, text in (
@@ -328,7 +329,7 @@ def errors_of_top_name_the_whole_command():
 
 
 def list_finds_maps_and_their_pins():
-    """percore map list shows what can be read, and with --json every map"""
+    """percore map list shows the maps that can be read or, with --json, every map"""
     with RuntimeDir(), Gateway() as gateway:
         run("mount", "--bind", gateway.bpffs, "/sys/fs/bpf")
         try:
@@ -350,7 +351,7 @@ def list_finds_maps_and_their_pins():
 
 
 def top_shows_a_map_as_a_table():
-    """percore map top shows the rows of the map alone, with their names, and each
+    """percore map top shows only the rows of the map, with their names, and keeps each
     column in one place"""
     with RuntimeDir(), Gateway() as gateway:
         gateway.send(300, 80)
@@ -373,7 +374,8 @@ def top_shows_a_map_as_a_table():
 def a_third_partys_maps_are_read_by_name():
     """The drops that xdp-filter counts are reported by name, and the count is exact"""
     with RuntimeDir(), Link("xdp-filter") as link:
-        # xdp-filter insists on this path, so it is mounted for this process alone.
+        # xdp-filter insists on this path, so a file system is mounted there for this
+        # process only.
         run("mount", "--bind", link.bpffs, "/sys/fs/bpf")
         try:
             run("xdp-filter", "load", "-m", "skb", "in0")

@@ -109,7 +109,7 @@ def a_table_without_fields_leaves_the_others_alone():
 
 
 def an_array_may_grow_when_it_is_loaded_anew():
-    """If another array is pinned at the same path, all of its entries have rows"""
+    """If a larger array is pinned at the same path, all of its entries receive rows"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports", entries=2)
         with started(pins.block("ports", VALUE)) as collectd:
@@ -165,7 +165,7 @@ def a_map_in_a_directory_of_everybody_is_not_read():
 
 
 def a_name_that_no_field_has_is_said():
-    """A name in Field or Gauge that the map does not have is logged"""
+    """A name in Field or Gauge that is not a field of the map is logged"""
     for option in ("Field", "Gauge"):
         with RuntimeDir(), Pins() as pins:
             pins.create("ports", value=16)
@@ -175,8 +175,8 @@ def a_name_that_no_field_has_is_said():
 
 
 def a_block_of_its_own_goes_before_a_pattern():
-    """A map with its own block is read as the block says, whether a matching
-    pattern is written before or after that block"""
+    """A map with its own <Map> block is read as the block specifies, whether a matching
+    pattern precedes or follows the block"""
     with RuntimeDir(), Pins() as pins:
         for pin in ("flows", "ports"):
             pins.create(pin)
@@ -227,8 +227,8 @@ def unusual_maps_are_read_or_said():
 
 
 def a_pin_may_become_any_other_map():
-    """If another map is pinned at the same path, it is read from its first count,
-    whatever its type, even after something else was pinned there"""
+    """If another map of any type is pinned at the same path, all of its counts are
+    reported, even if the path was a directory for a while"""
     with RuntimeDir(), Pins() as pins:
         pin = f"{pins.directory}/ports"
         pins.create("ports", "hash")
@@ -261,8 +261,8 @@ def a_pin_may_become_any_other_map():
 
 
 def a_large_map_is_counted_exactly_and_delays_no_other_region():
-    """Every entry of a map of 200000 entries is counted, and another region still has
-    values every second"""
+    """Every entry of a map of 200000 entries is counted, and another region still
+    reports values every second"""
     entries, other = 200000, "percore_host_other_globals_rounds-all/derive-all"
     with RuntimeDir(), Pins() as pins, Producer("other"):
         pins.create("flows", "hash", entries=entries)

@@ -69,7 +69,7 @@ class Example:
             time.sleep(0.05)
 
     def wait_until_attached(self, region):
-        """Waits until a thread has attached, which may take a while, and has a
+        """Waits until a thread has attached, which may take a while, and reports a
         useful load."""
         end = time.monotonic() + 20
         while not any(worker["useful"] is not None for worker in self.percore(
@@ -129,8 +129,8 @@ def test_pthread():
 
 
 def test_gateway():
-    """the gateway of the demo uses at most half of a core, and its counts of ports and
-    of tunnels agree"""
+    """the gateway of the demo uses at most half of a core, and its counts for ports and
+    for tunnels agree"""
     path = need("gateway", "it was not built")
     with Example(path, str(online_cores()[-1])) as example:
         example.wait_until_alive()
@@ -261,7 +261,7 @@ class Cable:
             self.ip("-n", self.names[0], "link", "add", "a0", "type", "veth",
                     "peer", "name", "b0", "netns", self.names[1])
             for name, link in zip(self.names, ("a0", "b0")):
-                # Without addresses the kernel looks for no neighbours or
+                # Without addresses, the kernel sends no packets to find neighbours or
                 # routers.
                 self.ip("netns", "exec", name, "sh", "-c",
                         "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
@@ -320,8 +320,8 @@ def frame(kind, size):
 
 
 def test_packet():
-    """the raw-packet producer counts every frame of a veth pair by protocol
-    and size, and is asleep rather than stuck if no frames come"""
+    """the raw-packet producer counts every frame of a veth pair by protocol and size,
+    and is asleep rather than stuck if no frames arrive"""
     path = need("packet", "it was not built")
     if not is_root() or shutil.which("ip") is None:
         raise Skip("needs root and ip(8) (apt-get install iproute2)")

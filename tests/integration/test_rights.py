@@ -109,7 +109,8 @@ def has(capability_set, capability):
 
 
 def check_values_arrive(before, user=0, look=lambda collectd: None):
-    """Values from a producer of another user in the group."""
+    """Checks that collectd reports values from a producer of another user in the
+    group."""
     need()
     with Place(), Producer("gtpu", user=PRODUCER_USER,
                            groups=[GROUP.gr_gid]) as producer:
@@ -132,8 +133,9 @@ def check_values_arrive(before, user=0, look=lambda collectd: None):
 
 
 def drop_in():
-    """Under the drop-in collectd keeps all capabilities of root, has its limit
-    of open files, and reads the region of another user in the group"""
+    """With the drop-in for systemd, collectd keeps all capabilities of root, runs with
+    the specified limit on open files, and reads the region of another user in the
+    group"""
     def look(collectd):
         with open("/proc/self/status", encoding="ascii") as file:
             ours = int(re.search(r"CapBnd:\s*(\w+)", file.read())[1], 16)
@@ -148,8 +150,8 @@ def drop_in():
 
 
 def drop_in_without_root():
-    """An unprivileged collectd has CAP_PERFMON, CAP_BPF and no other capability, and
-    reads the region of another user in the group"""
+    """With the drop-in for systemd, a collectd without root receives only CAP_PERFMON
+    and CAP_BPF, and reads the region of another user in the group"""
     def look(collectd):
         check(capabilities_of(collectd, "Eff") ==
               1 << CAP_PERFMON | 1 << CAP_BPF,
@@ -159,8 +161,8 @@ def drop_in_without_root():
 
 
 def stripped():
-    """If least-privilege.conf takes root's other capabilities away, the group alone
-    lets collectd read the region"""
+    """If least-privilege.conf removes root's other capabilities, membership in the
+    group still lets collectd read the region"""
     def look(collectd):
         effective = capabilities_of(collectd, "Eff")
         check(has(effective, CAP_PERFMON), "CAP_PERFMON is missing")
@@ -189,13 +191,14 @@ def check_group_named(mode):
 
 
 def outside_the_group():
-    """Outside the group of a socket, collectd logs once which group it needs"""
+    """A collectd that is not in the group of a region's socket logs once which group it
+    needs"""
     check_group_named(0o3775)
 
 
 def outside_the_directory():
-    """Outside the group of a directory that others cannot list, collectd logs once
-    which group it needs"""
+    """A collectd that cannot list the runtime directory, because it is not in the
+    directory's group, logs once which group it needs"""
     check_group_named(0o2770)
 
 

@@ -32,8 +32,8 @@ def init_is_quick():
 
 
 def samples_are_cheap_and_values_few():
-    """With 256 cores under a SysRoot a sample takes less than 10 ms, and by
-    default there are at most 800 values, all of them distinct"""
+    """With 256 cores under a SysRoot a sample takes less than 10 ms, and by default
+    there are at most 800 values, whose identifiers are all distinct"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         with start(root).start() as collectd:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""ReportSoftirq with the real kernel and collectd, against a timer that logs how long
-it keeps a core in softirq."""
+"""ReportSoftirq with the real kernel and collectd, compared with a timer that logs how
+long it keeps a core in softirq."""
 
 import os
 import sys
@@ -44,8 +44,8 @@ class Reported:
         return sum(got) / len(got)
 
     def check_sums(self):
-        """Checks what is true whatever ran: the bounds of the values, and that each of
-        the two divisions of softirqs adds up."""
+        """Checks what holds under any load: values are within bounds, and the softirq
+        times by context and by vector both add up to the softirq time."""
         for when in self.times:
             values = {name: self.value(name, when) for name in self.of}
             check(all(0 <= value <= 100 for value in values.values()), values)
@@ -65,8 +65,9 @@ def need_clock():
 
 
 def watch(core, busy=False):
-    """Runs the burner for some intervals, alone or with a task on its core. Returns
-    what was reported, and what the burner logged, from the second interval on."""
+    """Runs the burner for INTERVALS intervals and, if `busy`, a task on its core.
+    Returns what was reported, and what the burner and the tasks used, from the second
+    interval on."""
     spinner = ["taskset", "-c", str(core), sys.executable, "-c",
                "while True: pass"]
     with SoftirqBurner(core, PERIOD_US, SPIN_US) as burner, \
@@ -85,8 +86,8 @@ def watch(core, busy=False):
 
 
 def test_timer():
-    """the reported softirq time of a timer is what the timer logged, and has the name
-    hrtimer"""
+    """the softirq time of a timer is reported as softirq_hrtimer, and is what the timer
+    logged"""
     need_clock()
     core = online_cores()[-1]
     reported, window, spun, _ = watch(core)
@@ -99,8 +100,8 @@ def test_timer():
 
 
 def test_contexts():
-    """softirq time counts as tasks while a task runs, and otherwise as idle, except for
-    the time of other tasks"""
+    """softirq time is reported as softirq_tasks while a task runs on the core, and
+    otherwise mostly as softirq_idle"""
     need_clock()
     core = online_cores()[-1]
     reported, window, spun, _ = watch(core, busy=True)
@@ -117,12 +118,13 @@ def test_contexts():
     reported.check_sums()
     if harness.CPUACCT is None or others > 30:
         raise Skip("other tasks use the core")
-    # A softirq meets a task as often as tasks run, in the time that softirqs leave.
+    # The share of softirqs that interrupt a task is the share of tasks in the time that
+    # softirqs leave.
     check(idle >= spun * (1 - 1.5 * others / (100 - spun)) - ROUNDING, idle)
 
 
 def test_packets():
-    """the softirq of packets is reported as net_rx"""
+    """the softirq time of received packets is reported as softirq_net_rx"""
     need_clock()
     core = online_cores()[-1]
     with Network(core) as network, Collectd(OPTIONS) as collectd:
@@ -141,7 +143,7 @@ def test_packets():
 
 
 def test_not_asked():
-    """no program is loaded unless ReportSoftirq is true"""
+    """no BPF program is loaded unless ReportSoftirq is true"""
     need_clock()
     before = bpf_programs("on_softirq_entry")
     with Collectd("") as collectd:
@@ -154,7 +156,7 @@ def test_not_asked():
 
 
 def test_killed():
-    """collectd that is killed leaves no program in the kernel"""
+    """a collectd that is killed leaves no BPF program in the kernel"""
     need_clock()
     with Collectd(OPTIONS) as collectd:
         harness.check_killed_leaves_none("on_softirq_entry",
@@ -162,7 +164,8 @@ def test_killed():
 
 
 def test_no_rights():
-    """without the capabilities, the log names them once, and loads are reported"""
+    """without CAP_BPF and CAP_PERFMON, the log names them once, and loads are
+    reported"""
     need_clock()
     with Collectd(OPTIONS) as collectd:
         collectd.start(before=["setpriv", "--bounding-set=-all",

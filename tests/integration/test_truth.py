@@ -1,13 +1,13 @@
-"""Loads that percore reports through the real collectd, compared with a burner
-that logs when it was busy, and with collectd's cpu plugin.
+"""Loads that percore reports through the real collectd, compared with a burner that
+logs when it was busy, and with collectd's cpu plugin.
 
-Other tasks on the core are load, too. Their share is added to the truth where
-the kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A
-try that fails while other tasks were busy is repeated, and so is a try in
-which a hypervisor stole time: the burner counts stolen time as busy, but it is
-not load. The cpu plugin divides by the sum of the columns of /proc/stat; while
-the hog runs, the columns hold at most 13 % of the time, so 1 % of other work
-becomes 8 %. That comparison needs a quiet core.
+Other tasks on the core are also load. Their share is added to the truth where the
+kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A try that
+fails while other tasks were busy is repeated, and so is a try in which a hypervisor
+stole time: the burner counts stolen time as busy, but it is not load. The cpu plugin
+divides by the sum of the columns of /proc/stat; while the hog runs, the columns hold at
+most 13 % of the time, so 1 % of other work becomes 8 %. That comparison needs a quiet
+core.
 
 A hypervisor may pause a core without reporting steal. The burner then ends late and is
 busy when a tick comes, as its log shows, and the measurement is repeated. If every try
@@ -25,7 +25,7 @@ LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 TRIES = 4 if LONG else 2
 BUDGET_S = 160 if LONG else 60  # for all tests here; then no measurement is repeated
 QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
-AT_TICKS_MAX = 0.15  # the same beside the hog: other tasks run while the hog sleeps
+AT_TICKS_MAX = 0.15  # like QUIET_MAX, for the test with the hog
 OTHERS_MAX = 10  # percent of any core; above this limit a try is repeated
 EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
@@ -84,7 +84,7 @@ class Try:
         self.fifo = burner.facts["fifo"]
         self.ticks_busy = (100 * burner.facts["ticks_busy"]
                            / burner.facts["ticks"])
-        # Each load covers the time since the previous stamp.
+        # Each load covers the time since the previous value.
         loads = collectd.of(f"percore-{core}/percent-busy")
         self.seconds = [(burner.busy(last.time, this.time),
                          others.share(int(last.time), int(this.time)),
@@ -158,10 +158,10 @@ class Bench:
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
     def cost_of_wakes(self, per_second, again=False):
-        """Returns the cost of this many wake-ups per second, in percent of the
-        core. The cost is load, but the burner's log does not contain it: 500
-        wake-ups cost 0.8 points if a halted guest wakes in 10 us, and 2.5 points if
-        it takes 50 us."""
+        """Returns the cost of `per_second` wake-ups per second, in percent of the core.
+        The cost is load, but the burner's log does not contain it: 500 wake-ups cost
+        0.8 points if a halted guest wakes in 10 us, and 2.5 points if it takes 50
+        us."""
         if self.wakes is None or again:
             self.wakes = self.measure("wakes", alone, of_size(0, 2))
         cost = self.wakes.percore - expected(self.wakes)
@@ -172,8 +172,8 @@ class Bench:
                 quiet=False):
         """Repeats tries until error_of(try) returns None instead of percore's error.
         failure_of(try) returns how the burner failed to produce its load, or None. A
-        try is repeated if the burner failed, or if it was disturbed and percore had an
-        error."""
+        try is repeated if the burner failed, or if it was disturbed and percore was
+        wrong."""
         self.open()
         wrong = []  # (error, whether the try was disturbed)
         for number in range(1, TRIES + 1):
@@ -216,8 +216,8 @@ def expected(one):
 
 
 def within(points, cost=0):
-    """Returns a function that returns percore's error if it exceeds this many points,
-    after a known cost was subtracted, or None."""
+    """Returns a function that returns percore's error if it exceeds `points` after a
+    known cost has been subtracted, otherwise None."""
     def error_of(one):
         off = one.percore - expected(one) - cost
         return None if abs(off) <= points else (
@@ -226,9 +226,10 @@ def within(points, cost=0):
 
 
 def within_but_for(points, wakes_per_second):
-    """Returns a function like that of within(), which subtracts the cost of waking the
-    burner this often if that is necessary. If percore is still wrong, the cost is
-    measured again, because it depends on the other load of the host."""
+    """Returns a function like that of within(), which subtracts the cost of
+    `wakes_per_second` wake-ups if the error is too large without that. If it is still
+    too large, the cost is measured again, because it depends on the other load of the
+    host."""
     def error_of(one):
         why = within(points)(one)
         for again in (False, True):
@@ -241,13 +242,13 @@ def within_but_for(points, wakes_per_second):
 
 def alone(one):
     """Returns why a measurement of the cost of wake-ups does not count: other tasks
-    ran, and their wake-ups have a cost, too."""
+    ran, and their wake-ups also have a cost."""
     return "other tasks ran" if one.disturbed(1) else None
 
 
 def of_size(least, most):
     """Returns a function that returns why the burner failed if its share of the core is
-    outside these bounds, or None."""
+    outside these bounds, otherwise None."""
     def failure_of(one):
         if least <= one.truth <= most:
             return None
@@ -256,34 +257,34 @@ def of_size(least, most):
 
 
 def duty_10():
-    """A core that is busy for 10 of every 100 ms has a load of 10 % within 2
-    points over 10 s"""
+    """percore reports a load of 10 %, within 2 points over 10 s, for a core that is
+    busy for 10 of every 100 ms"""
     BENCH.measure("10000/100000", within(2), of_size(9, 11))
 
 
 def duty_50():
-    """A core that is busy for 50 of every 100 ms has a load of 50 % within 2
-    points over 10 s"""
+    """percore reports a load of 50 %, within 2 points over 10 s, for a core that is
+    busy for 50 of every 100 ms"""
     BENCH.measure("50000/100000", within(2), of_size(49, 51))
 
 
 def duty_90():
-    """A core that is busy for 90 of every 100 ms has a load of 90 % within 2
-    points over 10 s"""
+    """percore reports a load of 90 %, within 2 points over 10 s, for a core that is
+    busy for 90 of every 100 ms"""
     BENCH.measure("90000/100000", within(2), of_size(89, 91))
 
 
 def tick_locked():
-    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is
-    measured within 1 point over 10 s, less the cost of 500 wake-ups a
-    second"""
+    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is measured
+    within 1 point over 10 s, after the cost of 500 wake-ups a second has been
+    subtracted"""
     BENCH.measure("tick", within_but_for(1, 500))
 
 
 def hog():
-    """A hog of 85 to 90 % that sleeps over each tick is measured within 2
-    points over 10 s, less the cost of 250 wake-ups a second, while collectd's
-    cpu plugin shows under 10 %"""
+    """A hog that is busy for 85 to 90 % of the time and asleep at each tick is measured
+    within 2 points over 10 s, after the cost of 250 wake-ups a second has been
+    subtracted, while collectd's cpu plugin shows less than 10 %"""
     right = within_but_for(2, 250)
 
     def failure_of(one):
@@ -306,9 +307,9 @@ def hog():
 
 
 def antihog():
-    """A load of 0.3 ms around each tick is measured within 2 points over 10 s,
-    less the cost of 250 wake-ups a second, while collectd's cpu plugin shows
-    over 40 %"""
+    """A load of 0.3 ms around each tick is measured within 2 points over 10 s, after
+    the cost of 250 wake-ups a second has been subtracted, while collectd's cpu plugin
+    shows more than 40 %"""
     # Every tick is charged as busy, but idle time is measured by the clock, so
     # the columns add up to nearly twice the time that has passed.
     def failure_of(one):

@@ -34,15 +34,15 @@ USAGE_EDGE = 2  # idle states that began before the measurement, or ended after 
 IDLES_MIN = 400  # the fewest idle states for which the edge is within the allowed share
 MEDIANS_APART = 0.15
 ROUNDS = 10  # at most this many pairs of thread and BPF timer are compared
-JUDGED = 6  # the methods differ if this many differ in the same direction
+JUDGED = 6  # the methods differ if this many rounds differ in the same direction
 BUSY_MAX = 0.1  # largest busy share of events on a quiet core
 MILLION = 1000000
 HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
 def worked(done):
-    """True if a measurement succeeded. It may have no datapoints: the core may never
-    have been idle, or perf may not see it."""
+    """True if a measurement succeeded. It may still lack datapoints, because the core
+    was never idle or perf could not see it."""
     return done.returncode == 0 or "gave no datapoints" in done.stderr
 
 
@@ -157,8 +157,8 @@ def test_every_method_obeys_the_schema():
 
 
 def test_perf_obeys_the_schema():
-    """by perf, the documents obey the schema, and their datapoints are in a
-    possible order"""
+    """with perf instead of BPF, the documents obey the schema, and their datapoints are
+    in a possible order"""
     need_perf()
     schema = validator()
     for core in online_cores():
@@ -174,8 +174,9 @@ def test_perf_obeys_the_schema():
 
 
 def check_idles(measure_core, may_be_blind=False):
-    """may_be_blind: the source may see no idle states at all on some cores,
-    because some kernels hide the idle task from it."""
+    """Checks that the source counts the same idle states as cpuidle on every core.
+    may_be_blind: the source may see no idle states at all on some cores, because some
+    kernels hide the idle task from it."""
     judged = 0
     for core in online_cores():
         document = measure_core(core)
@@ -193,14 +194,14 @@ def check_idles(measure_core, may_be_blind=False):
 
 
 def test_idle_states_are_counted_as_by_cpuidle():
-    """the programs see the idle states that cpuidle counts, to 0.5 %"""
+    """the BPF programs count the same idle states as cpuidle, within 0.5 %"""
     need_bpf()
     check_idles(lambda core: measure(core, "bpf-timer"))
 
 
 def test_perf_counts_idle_states_as_cpuidle():
-    """perf sees the idle states that cpuidle counts, to 0.5 %, unless the kernel hides
-    all of them from perf"""
+    """perf counts the same idle states as cpuidle, within 0.5 %, unless the kernel
+    hides all of them from perf"""
     need_perf()
     check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
 
@@ -226,9 +227,9 @@ def medians_agree(median):
     """Returns whether two methods agree, or None if this cannot be decided because the
     core was busy, or so noisy that the thread was sometimes faster and sometimes
     slower. Measures median("bpf-timer") and median("thread") alternately. Load of a
-    hypervisor changes latencies by more than the bound. So a thread counts only between
-    two timers that agree, and the methods differ only if the thread always differs in
-    the same direction."""
+    hypervisor changes latencies by more than the bound. So a median of the thread is
+    used only if the medians of the timer before and after it agree, and the methods
+    differ only if the thread always differs in the same direction."""
     sides = []
     before = median("bpf-timer")
     for _ in range(ROUNDS):
@@ -260,8 +261,8 @@ def test_thread_and_bpf_timer_agree():
 
 
 def test_medians_are_compared_in_noise():
-    """noise alone never makes the comparison of medians fail, and a true difference of
-    40 % does"""
+    """noise without a true difference never makes the comparison of medians fail, and a
+    true difference of 40 % makes it fail"""
     random = Random(1)
 
     def verdicts(factor, spread):
@@ -280,7 +281,7 @@ def test_medians_are_compared_in_noise():
 
 
 def test_killed():
-    """a command that is killed leaves no BPF program in the kernel"""
+    """a percore wake that is killed leaves no BPF program in the kernel"""
     need_bpf()
     check_killed_leaves_none("wake_expire",
                              [PERCORE, "wake", str(online_cores()[0]),
@@ -288,8 +289,8 @@ def test_killed():
 
 
 def test_without_capability():
-    """without rights, only UserLatency is measured, and the message says what
-    to do for more"""
+    """without rights, only UserLatency is measured, and the message says which rights
+    are needed to measure more"""
     if not is_root():
         raise Skip("becoming another user needs root")
     core = str(online_cores()[0])
@@ -309,7 +310,8 @@ def test_without_capability():
 
 
 def test_without_one_capability():
-    """with one of the two capabilities, the message names the missing one"""
+    """with only one of CAP_BPF and CAP_PERFMON, the message names the missing
+    capability"""
     if not is_root():
         raise Skip("dropping capabilities needs root")
     for missing in ("perfmon", "bpf"):
@@ -323,7 +325,8 @@ def test_without_one_capability():
 
 
 def test_without_bpf():
-    """with rights for perf alone, perf sees the thread, and a BPF timer is refused"""
+    """without rights for BPF, percore wake measures a thread with perf, and refuses a
+    BPF timer"""
     need_perf()
     core = str(online_cores()[0])
     weak = [*WITH_TRACEFS, *WITHOUT_BPF]
@@ -382,7 +385,8 @@ def test_terminal():
 
 
 def test_csv_comes_back():
-    """a file that --csv wrote gives the same summary as the measurement"""
+    """percore wake --from prints the same summary for a file of --csv as the
+    measurement did"""
     core = str(online_cores()[0])
     with Folder() as folder:
         path = folder("datapoints.csv")
@@ -403,7 +407,7 @@ def test_csv_comes_back():
 
 
 def test_convert_a_file():
-    """--from with --csv writes the datapoints that pass the filters"""
+    """percore wake --from with --csv writes the datapoints that pass the filters"""
     with Folder() as folder, Folder() as other:
         path = folder.points("a.csv", 1000)
         done = run("wake", "--from", path, "--include", "SilentTime > 2000",
@@ -417,8 +421,8 @@ def test_convert_a_file():
 
 
 def test_compare():
-    """--compare shows the change of each figure, and warns if cores were idle for
-    different times"""
+    """percore wake --compare shows the change of each figure, and warns if the cores
+    were idle for different times"""
     with Folder() as folder:
         a = folder.points("a.csv", 2000)
         b = folder.points("b.csv", 2000, 1.5)
@@ -477,7 +481,7 @@ def test_bad_files():
 
 
 def test_options_that_do_nothing():
-    """options that would have no effect are refused"""
+    """percore wake refuses options that would have no effect"""
     measuring = (["--method", "user"], ["--source", "bpf"], ["--count", "3"],
                  ["--time", "60"], ["--distance", "4000"], ["--pause", "0"])
     for arguments in (["0", "1"], ["--from", "a", "0"], ["--compare", "a"],
@@ -550,7 +554,7 @@ def test_plot():
               "".join(root.itertext()), "".join(root.itertext()))
         widths = [max(xs) - min(xs) for xs in boxes(root)]
         check(len(widths) == 2 and max(widths) < 20, str(widths))
-        # This file has no silent times, and its latencies are all the same.
+        # This file contains no silent times, and its latencies are all the same.
         user = folder.write("user.csv", "UserLatency\n" + "7\n" * 100)
         done = run("wake", "--from", user, "--plot", path)
         check(done.returncode == 0 and done.stderr == "", done.stderr)

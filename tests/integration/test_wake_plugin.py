@@ -11,13 +11,13 @@ from harness import (Burner, Collectd, Skip, bpf_programs, check,
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PROGRAM = "wake_expire"
 PROBES = 100
-JUDGED_S = 20  # how long to wait for busy cores
-DATAPOINTS_S = 60  # how long idle cores may take for 1000 datapoints
-IDLE_MIN = 0.5  # the idle share of the cores that must have them
-INTERVAL_S = 10  # in the test of cost
+JUDGED_S = 20  # how long to wait for the percentiles of busy cores
+DATAPOINTS_S = 60  # how long idle cores may take to produce 1000 datapoints
+IDLE_MIN = 0.5  # the least share of time for which such cores are idle
+INTERVAL_S = 10  # in cost_beside_timers
 COST_MAX = 0.1  # percent of a core
 TIMERS_HZ = 10000
-# Tracepoints besides hrtimer_start; only x86 has local_timer_entry.
+# The number of tracepoints apart from hrtimer_start; only x86 has local_timer_entry.
 LINKS = 4 if os.uname().machine == "x86_64" else 3
 SYS_BPF, BPF_ENABLE_STATS = {"x86_64": 321}.get(os.uname().machine, 280), 32
 
@@ -39,13 +39,13 @@ def held(collectd):
                 continue
             with open(f"{folder}/fdinfo/{name}", encoding="ascii") as file:
                 found.append((kind, file.read()))
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # collectd has closed it since listdir
             pass
     return found
 
 
 def links(collectd):
-    """Returns how many tracepoints have a program of collectd."""
+    """Returns to how many tracepoints collectd has attached a program."""
     return sum("raw_tracepoint" in info for _, info in held(collectd))
 
 
@@ -83,7 +83,8 @@ def idle_s():
 
 
 def nothing_when_off():
-    """Without the block, collectd holds no BPF object and reports no wake latency"""
+    """Without <WakeLatency>, collectd holds no BPF object and reports no wake
+    latency"""
     with Collectd("", 0.3).start() as collectd:
         collectd.wait_for_reads(4)
         check(not held(collectd), str(held(collectd)))
@@ -92,8 +93,8 @@ def nothing_when_off():
 
 
 def values_of_both_cores():
-    """Each core that was idle has percentiles once it has 1000 datapoints, and they are
-    plausible"""
+    """For each core that was idle, plausible percentiles are reported once 1000
+    datapoints have been collected"""
     need_programs()
     begin, before = time.monotonic(), idle_s()
 
@@ -134,8 +135,9 @@ def values_of_both_cores():
 
 
 def attached_during_bursts():
-    """The programs are loaded once, attached during bursts only, to the start of
-    timers only in the first burst, and gone with collectd"""
+    """The BPF programs are loaded once and attached only during bursts. The program
+    that sees timers start is attached only in the first burst. No program is left after
+    collectd ends"""
     need_programs()
     with Collectd(block("MaxLoad 100"), 1).start() as collectd:
         collectd.wait_for(lambda: programs(collectd), 20, "BPF programs")
@@ -167,7 +169,7 @@ def start_as_nobody(collectd, *capabilities):
 
 
 def two_capabilities():
-    """With only CAP_BPF and CAP_PERFMON, cores are probed"""
+    """With no capabilities except CAP_BPF and CAP_PERFMON, cores are probed"""
     need_programs()
     with Collectd(block("MaxLoad 100"), 0.5) as collectd:
         start_as_nobody(collectd, "bpf", "perfmon")
@@ -194,8 +196,8 @@ def without_rights():
 
 
 def cost_beside_timers():
-    """At 100 probes in 10 s, programs and thread take less than 0.1 % of a core,
-    with 10 000 timers a second on one of the cores"""
+    """With 100 probes in 10 s and 10 000 timers a second on one of the cores, the BPF
+    programs and the probing thread take less than 0.1 % of a core"""
     if not LONG:
         raise Skip("takes a minute: PERCORE_TEST_LONG=1 runs it")
     need_programs()

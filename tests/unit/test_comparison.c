@@ -8,7 +8,7 @@
 
 #define CORES 256
 
-/* Makes three methods; the second has no values and a reason. */
+/* Makes three methods; the second has measured nothing and gives a reason. */
 static struct comparison *comparison_of(size_t cores) {
   static int numbers[CORES];
   static double load[3][CORES];

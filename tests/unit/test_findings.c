@@ -366,8 +366,7 @@ static void every_running_collectd_is_reported(void **state) {
   free(out);
 }
 
-/* The files in /proc of a shell and of two collectds. Process 98 is a child of
- * 99. */
+/* /proc contains a shell and two collectds, of which 98 is a child of 99. */
 static void running_collectds_are_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;

@@ -56,8 +56,8 @@ static void cores_that_the_machine_lacks_are_ignored(void **state) {
   assert_near(idle_ns[0], 40.5e9, 0);
 }
 
-/* However the text is truncated, each core gets its correct figure or none. A
- * truncated number would be wrong. */
+/* However the text is truncated, the parser stores the correct idle time of a
+ * core or NAN, because a truncated number would be wrong. */
 static void a_truncated_timer_list_gives_no_wrong_figure(void **state) {
   (void)state;
   for (size_t length = 0; length < sizeof(timer_list); length++) {

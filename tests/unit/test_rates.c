@@ -58,7 +58,7 @@ static void count(uint32_t row, uint64_t packets) {
   percore_add(cells, PACKETS, packets);
 }
 
-/* Reads the rows as if this many seconds had passed. */
+/* Reads the rows as if `seconds` seconds had passed. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),

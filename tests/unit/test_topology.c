@@ -99,8 +99,8 @@ static void an_empty_tree_has_no_cores(void **state) {
   temp_tree_remove(&tree);
 }
 
-/* 2 packages, 4 nodes, 2 threads per core: cores c and c + half are siblings.
- */
+/* Writes a server with 2 packages, 4 nodes and 2 threads per core: cores c and
+ * c + half are siblings. */
 static void write_server(const struct temp_tree *tree, int cores) {
   char path[128], text[64];
   int half = cores / 2, node_cores = cores / 8;

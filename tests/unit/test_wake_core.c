@@ -31,7 +31,7 @@ static bool ends_at_second_look(void *context) {
   return false;
 }
 
-/* A core on which this process may run. */
+/* Returns a core on which this process may run. */
 static int some_core(void) { return sched_getcpu(); }
 
 static void a_function_runs_on_the_core(void **state) {

@@ -18,7 +18,7 @@
 static struct {
   int begins, ends;
   int probed[16], probed_len;
-  int budget;       /* how many cores a burst has time for */
+  int budget;       /* how many cores can be probed in a burst */
   int absent;       /* a core on which no thread may run, or -1 */
   bool interrupted; /* collectd is shutting down */
   bool interrupts_on;
@@ -61,7 +61,8 @@ void wake_burst_end(struct wake_burst *burst) {
   play.ends++;
 }
 
-/* Latencies of 10 000 probes: a permutation of 10.000 us, 10.001 us ... */
+/* Returns the next event. The latencies of 10 000 events are a permutation of
+ * 10.000 us, 10.001 us ... */
 static struct wake_event next_event(void) {
   uint64_t latency = 10000 + play.step++ * 7919 % 10000;
   struct wake_event event = {.tbi = 1000, .ltime = 3000000};

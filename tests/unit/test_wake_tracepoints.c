@@ -152,7 +152,7 @@ static void a_stream_wraps_around_in_the_ring(void **state) {
     uint64_t at = 10000 * i;
     starts(at, TIMER, at + 5000, 0);
     idle(at + 100, 1);
-    read_all(); /* the reader gets the stream in two parts */
+    read_all(); /* the stream is read in two parts */
     interrupt(at + 5100);
     expires(at + 5200, TIMER);
     wake(at + 5300);
