@@ -117,7 +117,7 @@ def test_serving_leaves_workers_alone():
 
 
 def test_serve_cpus():
-    """the serving thread runs on serve_cpus, even beside a worker"""
+    """the serving thread runs on serve_cpus, even if a worker runs on the same core"""
     first, second = two_cores()
     check_serving(["serve-on", second, "attach", second], {first, second},
                   {second})

@@ -200,8 +200,8 @@ def resident_mb(collectd):
 
 
 def check_good(collectd, count):
-    """Checks that the good region has this many more values, one in every interval, and
-    that they never decrease."""
+    """Checks that the good region produces `count` more values, one in every interval,
+    and that they never decrease."""
     seen = len(collectd.of(GOOD))
     collectd.wait_for_value(GOOD, 20, seen + count)
     values = collectd.of(GOOD)[seen:]
@@ -418,8 +418,8 @@ def serve_dead_file(runtime, name, directory):
 def a_file_system_that_does_not_answer():
     """If a producer sends a file of a file system that never answers, so that closing
     the file blocks forever, the producer is refused: at most two processes wait for the
-    file system, other producers are read, the good region in every interval, and
-    collectd stops in time"""
+    file system, other producers are read, the good region is read in every interval,
+    and collectd stops in time"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \
@@ -449,7 +449,8 @@ def a_file_system_that_does_not_answer():
 
 
 def the_command_beside_dead_files():
-    """percore regions, dump and reset end even if a producer sends such a file"""
+    """percore regions, dump and reset end even if a producer sends a file that cannot
+    be closed"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \

@@ -167,7 +167,7 @@ static void kill_producer(struct producer *producer) {
     close(producer->asked);
 }
 
-/* Makes the producer stop counting, and returns its count. */
+/* Stops the producer's counting, and returns its count. */
 static uint64_t stop_counting(struct producer *producer) {
   uint64_t total;
   close(producer->asked);
@@ -212,7 +212,7 @@ static void check_account(struct watcher *watcher, uint64_t packets) {
   watcher->last_ns = now;
 }
 
-/* Checks that packets and bytes of one core belong to the same moment, unless
+/* Checks that packets and bytes of one core are from the same moment, unless
  * the read was reported as torn. */
 static void check_consistency(struct watcher *watcher,
                               const struct region_tile *tile) {
@@ -616,7 +616,7 @@ static void read_producer_after(void (*what)(void)) {
   waitpid(pid, NULL, 0);
   close(producer.said);
   /* In a pid namespace, wait for its init. When the init ends, the other
-   * processes end, too. */
+   * processes also end. */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {

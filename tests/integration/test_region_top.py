@@ -169,8 +169,8 @@ def test_useful_load_and_stuck():
 
 
 def test_top_survives_restart():
-    """top waits for a producer that has ended and continues with its successor, without
-    an absurd rate"""
+    """when a producer has ended, top waits for its successor and continues with it,
+    without an impossibly high rate"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "3")
         with Child([PERCORE, "top", "demo", "-i", "0.2", "--json"],

@@ -1,6 +1,6 @@
-/* Tests calls for authors of producers other than counting: slots for cores
- * that the affinity excludes, slots of callbacks, reading the process's own
- * region, and percore_status. */
+/* Tests the calls that a producer needs in addition to counting: slots for
+ * cores that the affinity excludes, slots of callbacks, reading the process's
+ * own region, and percore_status. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -128,7 +128,7 @@ a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
   int labelled = 0;
   for (uint32_t s = 0; s < percore_reader_slots(reader); s++)
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
-  assert_int_equal(labelled, 3); /* one slot was given back */
+  assert_int_equal(labelled, 3); /* one slot was released */
   percore_close(reader);
   unit_end(region);
 }

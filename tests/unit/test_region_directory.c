@@ -130,7 +130,8 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  /* Otherwise, the test would also pass if the parser refused nothing. */
+  /* Without this check, the test would also pass if the parser refused nothing.
+   */
   assert_true(refused > bytes.size);
   free(bytes.start);
 }
@@ -560,7 +561,7 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
-  /* The region claims rows in use whose memory was never written. */
+  /* The region claims rows in use whose memory has never been written. */
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,

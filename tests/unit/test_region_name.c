@@ -1,4 +1,4 @@
-/* Tests taking and keeping the name of a region: src/region/name.c. */
+/* Tests claiming and keeping the name of a region: src/region/name.c. */
 #include "percore_config.h"
 
 #include <errno.h>

@@ -462,8 +462,8 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* A table with this many columns, and slots, one of which has no memory for
- * rows. */
+/* A region whose table has `columns` columns. The rows of the slot EMPTY are
+ * not backed by memory. */
 struct wide {
   struct percore_region *region;
   percore_slot_t slots[SLOTS];
