@@ -37,7 +37,7 @@ extern "C" {
  *   percore_load_close              no other call at the same time
  */
 
-/* Zero selects the default of every member. Set size to sizeof(struct
+/* A member that is 0 selects its default. Set size to sizeof(struct
  * percore_load_options). */
 struct percore_load_options {
   size_t size;
@@ -232,7 +232,7 @@ enum percore_serving {
   PERCORE_SERVE_POLLED = 1  /* by the application: percore_fd, _serve */
 };
 
-/* Zero selects the default of every member. Set size to sizeof(struct
+/* A member that is 0 selects its default. Set size to sizeof(struct
  * percore_options). */
 struct percore_options {
   size_t size;

@@ -123,9 +123,9 @@ static inline uint64_t *percore_words_(void *memory) {
   return PERCORE_CAST_(uint64_t *, memory);
 }
 
-/* A row of a PER_CORE table in this slot. The row number is not checked: it
- * must have been returned by percore_row_add or passed to percore_row_add_at.
- */
+/* Returns the handle of a row of a PER_CORE table in a slot. The row number is
+ * not checked: it must have been returned by percore_row_add or passed to
+ * percore_row_add_at. */
 static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
                                                   uint32_t row) {
@@ -144,7 +144,8 @@ static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
   return handle;
 }
 
-/* A row of a SHARED table, or of the shared block of a PER_CORE table. */
+/* Returns the handle of a row of a SHARED table, or of a row in the shared
+ * block of a PER_CORE table. */
 static inline percore_shared_row_t
 percore_shared_row(percore_shared_table_t table, uint32_t row) {
   percore_shared_row_t handle;

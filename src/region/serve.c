@@ -96,9 +96,10 @@ static bool greet(struct percore_region *region, int fd) {
          watch(region->server, fd) == 0;
 }
 
-/* Call with the region locked, so that a fork finds every connection in the
- * array. Returns false if no descriptor or memory was available. The listener
- * then stays readable, so the caller must pause. */
+/* Accepts connections until one belongs to a reader or none is pending. Call
+ * with the region locked, so that a fork finds every connection in the array.
+ * Returns false if no descriptor or memory was available. The listener then
+ * stays readable, so the caller must pause. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
   for (int i = 0; i < MAX_CONNECTIONS; i++) {

@@ -81,8 +81,8 @@ void region_tile_free(struct region_tile *tile) {
  * Combining the copies of rows
  */
 
-/* If `first`, so_far is the value of the shared block, which only a sum
- * includes. */
+/* Returns the combination of two values of a level. If `first`, so_far is the
+ * value of the shared block, which only a sum includes. */
 static uint64_t combine_levels(uint32_t aggregation, uint64_t so_far,
                                uint64_t value, bool first) {
   return first && aggregation != PERCORE_SUM

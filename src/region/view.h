@@ -22,7 +22,7 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* it has huge pages, which were all filled when it was mapped */
+  bool huge; /* in huge pages, which were all filled when it was mapped */
   struct region_directory directory;
   struct region_known *known; /* indexed by table */
   /* How many bytes of the rows in each slot, indexed by slot and table, and of

@@ -111,7 +111,8 @@ def test_serving_leaves_workers_alone():
     first, second = two_cores()
     both = {first, second}
     check_serving(["create", "pin", second, "attach", second], both, {first})
-    # The slot has another core than the pinned worker: no core is left.
+    # The worker is pinned to one core and its slot counts for the other, so
+    # no core is left.
     check_serving(["create", "pin", second, "attach", first], both, both)
     check_serving(["create", "attach", first], {first}, {first})
 

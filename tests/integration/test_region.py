@@ -117,8 +117,8 @@ def names_and_values():
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
-                # If an interval ended between the two commands, the second interval shows
-                # other percentiles.
+                # If an interval ended between the two commands, the second interval
+                # shows other percentiles.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(

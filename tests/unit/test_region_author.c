@@ -311,7 +311,7 @@ static void a_key_can_be_a_mac_address(void **state) {
  * percore_status
  */
 
-static void the_status_has_the_slots_and_the_refused_calls(void **state) {
+static void the_status_reports_slots_and_refused_calls(void **state) {
   (void)state;
   struct percore_region *region = create(
       &stations, &(struct percore_options){.cores = 1, .extra_slots = 1});
@@ -336,7 +336,7 @@ static void the_status_has_the_slots_and_the_refused_calls(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void the_status_has_the_number_of_readers(void **state) {
+static void the_status_reports_the_number_of_readers(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
@@ -484,8 +484,8 @@ int main(void) {
       cmocka_unit_test(
           a_reader_sees_each_slot_the_shared_block_and_the_minimum),
       cmocka_unit_test(a_key_can_be_a_mac_address),
-      cmocka_unit_test(the_status_has_the_slots_and_the_refused_calls),
-      cmocka_unit_test(the_status_has_the_number_of_readers),
+      cmocka_unit_test(the_status_reports_slots_and_refused_calls),
+      cmocka_unit_test(the_status_reports_the_number_of_readers),
       cmocka_unit_test(a_sink_prints_its_reason_once),
       cmocka_unit_test(a_quiet_sink_prints_nothing_and_keeps_its_reason),
       cmocka_unit_test(the_reason_names_the_rule_that_a_description_breaks),

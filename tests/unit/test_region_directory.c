@@ -421,7 +421,7 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
 }
 
 /* The plugin advises to raise its own limit only for this error. */
-static void a_region_beyond_the_allowance_is_no_lack_of_memory(void **state) {
+static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_allowance allowance = {.max = 1};
@@ -642,7 +642,7 @@ int main(void) {
       cmocka_unit_test(tables_that_share_their_fields_are_refused),
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
-      cmocka_unit_test(a_region_beyond_the_allowance_is_no_lack_of_memory),
+      cmocka_unit_test(exceeding_the_allowance_is_not_a_lack_of_memory),
       cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),
       cmocka_unit_test(holes_in_huge_pages_are_filled_before_they_are_read),
