@@ -203,9 +203,9 @@ struct percore_field {
   const char *help; /* one line; may be NULL */
   enum percore_kind kind;
   enum percore_aggregation aggregation;
-  /* Histograms: each value below 2^sub_bits has its own bucket, and each larger
-   * power of two is divided into 2^sub_bits buckets. Values of 2^max_bits and
-   * more share the last bucket. */
+  /* Histograms: each value below 2^sub_bits has its own bucket, and the values
+   * from each larger power of two to the next are divided among 2^sub_bits
+   * buckets. Values of 2^max_bits and more share the last bucket. */
   uint32_t sub_bits; /* 0 to 8 */
   uint32_t max_bits; /* sub_bits + 1 to 64 */
   /* States: the names of the values 0, 1, ... */

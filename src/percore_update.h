@@ -168,9 +168,9 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
-/* Each value below 2^sub_bits has its own bucket, and each larger power of two
- * is divided into 2^sub_bits buckets of equal width. Values beyond the last
- * bucket count in the last bucket. */
+/* Each value below 2^sub_bits has its own bucket, and the values from each
+ * larger power of two to the next are divided among 2^sub_bits buckets of equal
+ * width. Values beyond the last bucket count in the last bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
   uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;

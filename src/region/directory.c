@@ -88,7 +88,7 @@ static bool counts_are_valid(const struct region_header *header,
  * storages schema.c then checks
  */
 
-/* Finds a string of the pool. A producer writes a string once per use, so
+/* Finds a string in the pool. A producer writes a string once per use, so
  * readers limit the total length of all uses to the size of the largest allowed
  * pool. If many uses could share a string, a small pool could keep a reader
  * busy for minutes. */

@@ -1,6 +1,6 @@
 # libpercore: regions (this folder) and loads of cores (cycles/) in one library.
 # A program that includes percore.h links only with a library that has the same ABI.
-# The sources of percore need no such check.
+# The sources of percore itself are built without this check.
 AM_CPPFLAGS += -DPERCORE_BUILDING
 include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 

@@ -7,8 +7,8 @@
  *
  *   event = region_reader_refresh(reader);
  *   if there is a region, read its tables;
- *   after REGION_WENT, that was the last time: refresh again, and if this
- *   returns REGION_CAME, read the tables of the new region.
+ *   if the event was REGION_WENT, these were the last values of the region:
+ *   refresh again, and if this returns REGION_CAME, read the new region.
  *
  * Only one thread at a time may use a reader. A reader never waits for a
  * producer's threads: every read ends after a limited number of attempts.

@@ -35,8 +35,8 @@ static bool pad_name(const struct region_table *table, const char *name,
 /* ---------------------------------------------------------------------------
  * Making a row live
  *
- * No thread updates the row yet: either it was never used, or no worker uses it
- * for the previous object any more. The state in its generation word is
+ * No thread updates the row yet: either it has never been used, or no worker
+ * uses it for the previous object any more. The state in its generation word is
  * CHANGING until the row is live.
  */
 
@@ -98,7 +98,7 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
  * Adding
  */
 
-/* Finds a row that was never used, or the oldest removed row. */
+/* Finds a row that has never been used, or the oldest removed row. */
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];

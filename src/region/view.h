@@ -116,8 +116,7 @@ struct region_reader {
   struct region_allowance *allowance;
   char path[108];
   struct region_connection connection; /* to the producer of `view` */
-  struct region_connection
-      coming; /* to a producer whose region is not open yet */
+  struct region_connection coming;     /* to a producer that is not read yet */
   /* The listening user; -1 if no process listens or the user is unknown. */
   uid_t listener;
   struct region_view view;

@@ -20,8 +20,7 @@ extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern size_t host_room; /* limit on values of regions; 0: MaxValues */
-extern bool
-    host_memory_may_be_short; /* if false, the test fails if memory is short */
+extern bool host_memory_may_be_short; /* false: a shortage fails the test */
 /* Number of the last snapshot that was dispatched; initially all are
  * dispatched. */
 extern uint64_t host_dispatched;
