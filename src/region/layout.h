@@ -277,7 +277,7 @@ uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
 uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
                             uint32_t max_bits);
 
-/* Returns the distance in bytes between rows of this many columns; a row of up
+/* Returns the distance in bytes between rows of `columns` columns; a row of up
  * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 

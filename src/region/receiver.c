@@ -214,9 +214,10 @@ static void serve_one(struct receiver *receiver) {
   region_passed_close(&passed);
 }
 
-/* Raises the limit on descriptors to what a shared reception needs. If a
- * message has more descriptors than the limit permits, the kernel closes the
- * rest in recvmsg(2), which might block (SO_LINGER). */
+/* Raises the limit on descriptors to what a shared reception needs. Returns
+ * false if that is not possible. If a message has more descriptors than the
+ * limit permits, the kernel closes the rest in recvmsg(2), which might block
+ * (SO_LINGER). */
 static bool has_descriptors(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)

@@ -215,8 +215,9 @@ static void *serve_thread(void *argument) {
   return NULL;
 }
 
-/* The thread that creates a region may be pinned and have a real-time priority;
- * the serving thread must inherit neither. */
+/* Starts the serving thread. The thread that creates a region may be pinned and
+ * may run with a real-time priority; the serving thread must inherit neither.
+ */
 static int start_thread(struct percore_region *region,
                         const struct percore_options *options) {
   struct server *server = region->server;

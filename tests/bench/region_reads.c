@@ -20,7 +20,7 @@ enum {
   CELLS = 10000000,
   COLUMNS = 16,
   SLOTS = 16,
-  PASSES = 61, /* the first 20 to 40 are slower */
+  PASSES = 61, /* the first 20 to 40 passes are slower */
   AHEAD = 2048,
   BLOCKS = 40
 };

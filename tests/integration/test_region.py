@@ -601,8 +601,8 @@ def memory_is_bounded():
                       0.5).start() as collectd:
             collectd.wait_for_value(other, 60)
             producer.do(f"adds {SESSION} 0 {rows} {PACKETS} 2")
-            # If an interval begins meanwhile, ten other rows are shown in the next
-            # interval.
+            # If an interval begins while the counts are added, ten other rows are
+            # shown in the next interval.
             collectd.wait_for(lambda: sum_of(collectd, packets) == 2 * rows, 60,
                               "the arrival of all counts")
             rest = collectd.of(other)[-1].value

@@ -185,8 +185,8 @@ def servers(memory, size):
 
 
 def descriptors_of(collectd):
-    """Returns the number of descriptors that collectd keeps: the minimum over several
-    tries, because collectd opens files in /proc and retries refused regions."""
+    """Returns the number of descriptors that collectd keeps open: the minimum over
+    several tries, because collectd opens files in /proc and retries refused regions."""
     looks = []
     for _ in range(30):
         looks.append(len(os.listdir(f"/proc/{collectd.process.pid}/fd")))
@@ -334,8 +334,8 @@ print(count)
 
 
 def rush_of_connections():
-    """While a member of the group connects as fast as it can, the region has
-    values in every interval and is never reported as gone"""
+    """While a member of the group connects as fast as it can, the region is read in
+    every interval and is never reported as gone"""
     users = ["0", "65534"] if is_root() else ["0"]
     for user in users:
         with RuntimeDir() as runtime, start_good(), \
@@ -369,8 +369,8 @@ sys.stdin.read()
 
 
 def one_user_leaves_room_for_others():
-    """300 silent sockets of one user leave room for other users: a region that appears
-    later is read, and one message is logged"""
+    """300 sockets of one user that listen but send nothing leave room for other users:
+    a region of another user that appears later is read, and one message is logged"""
     if not is_root():
         raise Skip("needs root, to serve regions as another user")
     with RuntimeDir() as runtime, \

@@ -20,7 +20,7 @@ REGIONS_READ = "percore_host-self/gauge-regions"
 
 def packets_of(seconds):
     """Returns the largest number of packets that all runners of a producer can count in
-    this many seconds."""
+    `seconds` seconds."""
     return RUNNERS * seconds * 1e6 / SLEEP_US
 
 

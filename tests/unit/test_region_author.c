@@ -340,7 +340,8 @@ static void the_status_reports_the_number_of_readers(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
-  /* The producer counts the connection after it has sent HELLO. */
+  /* The producer counts the connection only after it has sent HELLO, so wait.
+   */
   while (status_of(region).readers == 0)
     sched_yield();
   assert_int_equal(status_of(region).readers, 1);

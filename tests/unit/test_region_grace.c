@@ -37,7 +37,7 @@ static void *count_for_current(void *argument) {
   pthread_barrier_wait(&stage->attached);
   while (!__atomic_load_n(&stage->stop, __ATOMIC_ACQUIRE)) {
     /* Looks the row up once and then updates it many times. The row may be
-     * removed meanwhile. */
+     * removed during these updates. */
     uint64_t current = __atomic_load_n(&stage->current, __ATOMIC_RELAXED);
     percore_core_row_t row = percore_core_row(slot, ports, (uint32_t)current);
     for (int i = 0; i < BETWEEN_QUIESCENT; i++)

@@ -574,8 +574,8 @@ static void readers_connect_to_a_producer_without_a_queue(void **state) {
   unit_path(path);
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
-  for (int i = 0; i < 5;
-       i++) { /* the first connection is not accepted meanwhile */
+  /* The first connection has not been accepted yet. */
+  for (int i = 0; i < 5; i++) {
     assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
   }

@@ -340,8 +340,8 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
-  for (size_t i = 0; i < COUNT_OF(others);
-       i++) /* a producer allows this many connections */
+  /* As many connections as a producer allows. */
+  for (size_t i = 0; i < COUNT_OF(others); i++)
     others[i] = unit_connect();
   unit_await_end(&ledger.reader->connection);
   count(&counting, row, 1);
