@@ -237,7 +237,7 @@ static int start_thread(struct percore_region *region,
   server->chosen_cpus = options->serve_cpu_count > 0;
   if (server->chosen_cpus)
     pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
-  server->has_thread = true; /* set first, because the new thread reads it */
+  server->has_thread = true; /* set before the thread starts */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error =

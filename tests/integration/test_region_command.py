@@ -349,7 +349,7 @@ def test_other_users():
         os.chmod(place.path, 0o755)
         place.produce("demo")
         os.chown(f"{place.path}/demo.sock", 0, group)
-        # Only root may be able to enter the build directory.
+        # Only root may be able to enter the build directory, so copy the program.
         tool = f"{place.path}/percore"
         shutil.copy(f"{BUILD}/.libs/percore"
                     if os.path.exists(f"{BUILD}/.libs/percore") else PERCORE,

@@ -137,8 +137,8 @@ def send_fds(peer, message, fds):
 
 
 def servers(memory, size):
-    """Returns the servers by name. Each name is as long as the name of the real
-    region."""
+    """Returns, by name, the functions that serve a connection. Each name is as long as
+    the name of the real region."""
     null = os.open("/dev/null", os.O_RDWR)
 
     def flood(peer):

@@ -282,7 +282,7 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
     assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
-  /* The row in the middle is added by number. */
+  /* The row in the middle of the removed rows is added by number. */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
   uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
