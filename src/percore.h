@@ -1,10 +1,9 @@
 /* percore.h: the public interface of libpercore.
  *
- * It provides core loads, for schedulers that need to know which core has room,
- * and regions, through which fast paths publish per-core counters and other
- * programs read them. C99, C++98 and later; percore.hpp adds classes for C++17.
- * Link with -lpercore (pkg-config percore). percore(3) is the manual.
- */
+ * It provides core loads, for schedulers that need to know which core has free
+ * time, and regions, through which fast paths publish per-core counters and
+ * other programs read them. C99, C++98 and later; percore.hpp adds classes for
+ * C++17. Link with -lpercore (pkg-config percore). percore(3) is the manual. */
 #ifndef PERCORE_H
 #define PERCORE_H
 
@@ -28,8 +27,8 @@ extern "C" {
  *
  * Hardware counters leave out time that a hypervisor stole. The source "bpf",
  * and on older kernels the source "idle", count time stolen from a running core
- * as load, because the core had no room then. They do not count time stolen
- * while the core wakes up.
+ * as load, because the core could not do other work during that time. They do
+ * not count time stolen while the core wakes up.
  *
  *   call                            concurrently on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
@@ -38,7 +37,7 @@ extern "C" {
  *   percore_load_close              no other call at the same time
  */
 
-/* Zero selects the default of every member. Set size to sizeof(struct
+/* A member that is 0 selects its default. Set size to sizeof(struct
  * percore_load_options). */
 struct percore_load_options {
   size_t size;
@@ -51,7 +50,7 @@ struct percore_load_options {
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
   const char *isolated_cores;
   const char *also_isolated; /* more cores that must not be disturbed */
-  int frequency; /* 1: enables percore_load_frequency, which takes a third
+  int frequency; /* 1: enables percore_load_frequency, which uses a third
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
@@ -63,49 +62,52 @@ struct percore_load;
  * and tests the sources in separate threads, which takes up to a second. The
  * affinity of the caller never changes. options may be NULL. Returns 0, or -1
  * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found),
- * ENOTSUP (no source of loads works here). Counters take two descriptors per
+ * ENOTSUP (no source of loads works here). Counters use two descriptors per
  * core. At least 256 descriptors stay free for the program, and the limit on
  * open files is never changed; cores for which no descriptor is left use the
  * source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
-/* Samples all cores. The loads are then those of the time since the previous
- * update, or since percore_load_open. A window takes at least 10 ms with
- * hardware counters, and 200 ms with the source "idle" (its error is 2.3 points
- * rms at 200 ms and 0.45 at 1 s). An update before that, from any
- * thread, returns 0 and leaves the loads unchanged. Returns 0, or -1 with
- * errno, which also leaves the loads unchanged. */
+/* Samples all cores. The loads then cover the time since the previous update,
+ * or since percore_load_open. A window lasts at least 10 ms with hardware
+ * counters, and 200 ms with the source "idle" (its error is 2.3 points rms at
+ * 200 ms and 0.45 at 1 s). An earlier update, from any thread, returns 0 and
+ * leaves the loads unchanged. Returns 0, or -1 with errno, which also leaves
+ * the loads unchanged. */
 int percore_load_update(struct percore_load *load);
 
-/* Returns the load of a core, 0 to 1, at the last update; -1 if the core has no
- * value because it is offline, does not exist, or is in its first window. */
+/* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
+ * known because the core is offline, does not exist, or is in its first window.
+ */
 double percore_load_get(const struct percore_load *load, int core);
 
-/* Returns the lower bound of that load, or -1. The bound is less than the load
- * only with the source "bpf", and with "idle" on older kernels, because it
- * excludes all stolen time. The true load is between the two. */
+/* Returns the lower bound of the load of a core at the last update, or -1 if no
+ * load is known. The bound is less than the load only with the source "bpf",
+ * and with "idle" on older kernels, because it excludes all stolen time. The
+ * true load is between the two. */
 double percore_load_get_low(const struct percore_load *load, int core);
 
-/* Returns the length in seconds of that load's window, or -1 if the core has no
- * value. Unless age is NULL, *age receives the time in seconds since the window
- * ended. */
+/* Returns the length in seconds of the window of a core's load, or -1 if no
+ * load is known. Unless age is NULL, *age receives the time in seconds since
+ * the window ended. */
 double percore_load_get_window(const struct percore_load *load, int core,
                                double *age);
 
 /* Returns the load of the busiest other hardware thread on the same physical
- * core; -1 if the core has no other thread or no other thread has a value. */
+ * core; -1 if the core has no other thread or the load of no other thread is
+ * known. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
 /* Returns the source of a core's load: "mperf", "ref-cycles", "event", "bpf",
  * "idle", or "none". The string is static. */
 const char *percore_load_source(const struct percore_load *load, int core);
 
-/* Returns how far that source can be trusted: "proven", "unproven" (it could
- * not be tested), "pending" (its test has not ended), or "tick-sampled" (the
- * tick of this kernel is not dynamic, so "idle" misses work between two ticks).
- * Updates repeat tests that could not be run, in a separate thread. The string
- * is static. */
+/* Returns how far the source of a core's load can be trusted: "proven",
+ * "unproven" (it could not be tested), "pending" (its test has not ended), or
+ * "tick-sampled" (the tick of this kernel is not dynamic, so "idle" misses work
+ * between two ticks). Updates repeat tests that could not be run, in a separate
+ * thread. The string is static. */
 const char *percore_load_proof(const struct percore_load *load, int core);
 
 /* Returns the mean frequency, in Hz, of a core while it was not halted; -1 if
@@ -121,15 +123,15 @@ void percore_load_close(struct percore_load *load);
 /* ---------------------------------------------------------------------------
  * Regions: a fast path publishes counters
  *
- * A region is shared memory that one process writes. It consists of tables,
- * tables of rows, and rows of 64-bit cells. Its description is passed to
- * percore_create, and its shape never changes. percore(3) has a tutorial;
- * percore-region(7) specifies the bytes.
+ * A region is shared memory that one process writes. It consists of tables; a
+ * table consists of rows, and a row of 64-bit cells. The description of the
+ * tables is passed to percore_create, and the shape of a region never changes.
+ * percore(3) has a tutorial; percore-region(7) specifies the bytes.
  *
- * A call that fails still hands out a usable handle, to private memory that
- * no program reads (a sink), so that the update paths need no test and the
- * application never stops for its statistics. The return value and errno tell
- * what happened; an application may ignore them.
+ * A call that fails still returns a usable handle. Its updates go to private
+ * memory that no program reads (a sink), so that the update paths need no test
+ * and the application never stops for its statistics. The return value and
+ * errno report what happened; an application may ignore them.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread
@@ -201,9 +203,9 @@ struct percore_field {
   const char *help; /* one line; may be NULL */
   enum percore_kind kind;
   enum percore_aggregation aggregation;
-  /* Histograms: each value below 2^sub_bits has its own bucket, and each
-   * further power of two has 2^sub_bits buckets. Values of 2^max_bits and more
-   * share the last bucket. */
+  /* Histograms: each value below 2^sub_bits has its own bucket, and the values
+   * from each larger power of two to the next are divided among 2^sub_bits
+   * buckets. Values of 2^max_bits and more share the last bucket. */
   uint32_t sub_bits; /* 0 to 8 */
   uint32_t max_bits; /* sub_bits + 1 to 64 */
   /* States: the names of the values 0, 1, ... */
@@ -230,7 +232,7 @@ enum percore_serving {
   PERCORE_SERVE_POLLED = 1  /* by the application: percore_fd, _serve */
 };
 
-/* Zero selects the default of every member. Set size to sizeof(struct
+/* A member that is 0 selects its default. Set size to sizeof(struct
  * percore_options). */
 struct percore_options {
   size_t size;
@@ -244,16 +246,16 @@ struct percore_options {
    * the application's own and are not checked against affinity. */
   uint32_t cores;
   int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
-  int quiet; /* 1: print nothing on stderr; percore_status has the reason */
+  int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
 };
 
 struct percore_region;
 
 /* Creates a region and serves it. *region is always usable: on failure it is a
  * sink, and unless the option `quiet` is set, a line on stderr gives the
- * reason. percore_status has the reason, too; for EINVAL the reason names the
- * table, the field and the rule that the description breaks. Returns 0, or -1
- * with errno:
+ * reason. percore_status also returns the reason. For EINVAL the reason names
+ * the table, the field and the rule that the description breaks. Returns 0, or
+ * -1 with errno:
  *   EINVAL        a name, a table, a field or an option breaks a rule
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
@@ -398,7 +400,7 @@ int percore_attach(struct percore_region *region, const char *name, int core,
  * regions, and a system call if it has no slot. */
 percore_slot_t percore_this_slot(const struct percore_region *region);
 
-/* Gives back a slot of the calling thread. The counts in the slot are kept.
+/* Releases a slot of the calling thread. The counts in the slot are kept.
  * Returns 0, or -1 with EINVAL (a sink, or not a slot of this thread). */
 int percore_detach(struct percore_region *region, percore_slot_t slot);
 
@@ -459,7 +461,7 @@ uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
 
 /* Return the number of slots, and the core that a slot counts for (-1 if the
- * slot was never used). */
+ * slot has never been used). */
 uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 
@@ -471,7 +473,7 @@ int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
  * bytes, unless name is NULL, and at most count values, one per column. A total
  * counts from when the row was added or last reset; values of one slot or of
  * the shared block count from when the region was created. Returns 0; 1 if the
- * values may be of different moments, because the writer was inside a section
+ * values may be from different moments, because the writer was inside a section
  * at every attempt; or -1 with errno ENOENT (no such row), EINVAL, ENODEV (no
  * region). */
 int percore_read_row(struct percore_reader *reader, uint32_t table,

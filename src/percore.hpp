@@ -126,7 +126,7 @@ private:
   percore_table made_;
 };
 
-/* Default options, with size set. */
+/* Returns default options, with `size` set. */
 constexpr percore_options options() noexcept {
   percore_options made{};
   made.size = sizeof(made);
@@ -217,7 +217,7 @@ private:
   int error_;
 };
 
-/* A slot of the calling thread. It is given back at the end of its scope. */
+/* A slot of the calling thread. It is released at the end of its scope. */
 class slot {
 public:
   /* core -1: the core that the calling thread runs on. */

@@ -37,7 +37,7 @@ extern "C" {
 #define PERCORE_CAST_(type, value) ((type)(value))
 #endif
 
-/* A library of another ABI does not define this symbol, so that linking fails
+/* A library with another ABI does not define this symbol, so that linking fails
  * if the header does not match the library. The percore sources themselves are
  * compiled with PERCORE_BUILDING. */
 extern const char percore_abi_2;
@@ -123,9 +123,9 @@ static inline uint64_t *percore_words_(void *memory) {
   return PERCORE_CAST_(uint64_t *, memory);
 }
 
-/* A row of a PER_CORE table in this slot. The row number is not checked: it
- * must have been returned by percore_row_add or passed to percore_row_add_at.
- */
+/* Returns the handle of a row of a PER_CORE table in a slot. The row number is
+ * not checked: it must have been returned by percore_row_add or passed to
+ * percore_row_add_at. */
 static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
                                                   uint32_t row) {
@@ -144,7 +144,8 @@ static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
   return handle;
 }
 
-/* A row of a SHARED table, or of the shared block of a PER_CORE table. */
+/* Returns the handle of a row of a SHARED table, or of a row in the shared
+ * block of a PER_CORE table. */
 static inline percore_shared_row_t
 percore_shared_row(percore_shared_table_t table, uint32_t row) {
   percore_shared_row_t handle;
@@ -167,9 +168,9 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
-/* Each value below 2^sub_bits has its own bucket, and every further power of
- * two has 2^sub_bits buckets of equal width. Larger values count in the last
- * bucket. */
+/* Each value below 2^sub_bits has its own bucket, and the values from each
+ * larger power of two to the next are divided among 2^sub_bits buckets of equal
+ * width. Values beyond the last bucket count in the last bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
   uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;
@@ -328,10 +329,10 @@ static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
 }
 
 /* A quiescent point: this thread no longer uses any row that it looked up
- * before this call, so rows removed so far can be reused. A release, paired
- * with the acquire in percore_row_add. The full barrier before the thread looks
- * up its next row is issued by percore_row_remove or percore_row_add on behalf
- * of all threads (membarrier). */
+ * before this call, so rows removed so far can be reused. The store is a
+ * release and pairs with the acquire in percore_row_add. The full barrier
+ * before the thread looks up its next row is issued by percore_row_remove or
+ * percore_row_add on behalf of all threads (membarrier). */
 static inline void percore_quiescent(percore_slot_t slot) {
   uint64_t passed = __atomic_load_n(&slot.head->quiescent, __ATOMIC_RELAXED);
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
@@ -339,17 +340,17 @@ static inline void percore_quiescent(percore_slot_t slot) {
 
 /* Implemented in poll.c. percore_poll_long_ accounts for a long round, during
  * which the thread may have lost its CPU. percore_check_cpu_ checks how much
- * CPU time the thread got after it slept. */
+ * CPU time the thread received after it slept. */
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
     __attribute__((cold));
 void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));
 
 /* Ends a round of a busy-polling loop that handled n items. If n > 0, the time
- * since the previous call was busy. In a round of more than 100 us, time in
- * which other threads had the CPU does not count as busy. tsc is when the round
- * ended, as returned by percore_tsc (on x86 also by DPDK's rte_rdtsc). A loop
- * that reads the clock at its top calls this right there, with the items of the
- * previous round. This is a quiescent point. */
+ * since the previous call counts as busy. In a round of more than 100 us, time
+ * in which the CPU ran other threads does not count as busy. tsc is when the
+ * round ended, as returned by percore_tsc (on x86 also by DPDK's rte_rdtsc). A
+ * loop that reads the clock at its start should then call this with that time
+ * and with the items of the previous round. This is a quiescent point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;
@@ -375,8 +376,8 @@ percore_poll(percore_slot_t slot, uint64_t n) {
 
 /* Call these before and after anything that may block. The time between them
  * counts in total_cycles and sleep_cycles but not as busy, and the worker does
- * not appear stuck. The whole time is a quiescent point: after percore_wake,
- * use no row that was looked up before percore_sleep. */
+ * not appear stuck. The whole time is a quiescent point: after percore_wake, do
+ * not use rows that were looked up before percore_sleep. */
 static inline void percore_sleep(percore_slot_t slot) {
   struct percore_slot_head *head = slot.head;
   uint64_t now = percore_tsc();
@@ -393,8 +394,8 @@ static inline void percore_wake(percore_slot_t slot) {
   percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
   __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
-  /* Going to sleep takes CPU time, too. Unless it is checked here, it would
-   * make up for time that the thread later spends off its CPU. */
+  /* Going to sleep also takes CPU time. Unless that time is checked here, it
+   * would hide as much time that the thread later spends off its CPU. */
   if (now - head->checked_tsc > 16 * head->long_round)
     percore_check_cpu_(slot);
 }

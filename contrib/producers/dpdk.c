@@ -85,8 +85,8 @@ static percore_owned_table_t queue_table;
 static percore_histogram_t rx_burst;
 static uint32_t port_row[PORTS], queue_row[PORTS][RTE_MAX_LCORE];
 
-/* If a call fails, its handle is a sink, and packets are forwarded all the
- * same. */
+/* If a call fails, its handle is a sink: updates go to private memory that no
+ * reader sees, and packets are still forwarded. */
 static void make_region(uint16_t queues) {
   /* On failure this prints the reason. */
   percore_create(&region, "dpdk", tables, TABLES, NULL);

@@ -80,7 +80,7 @@ static int worker_count;
 /* How a worker spends its time: `spinning` by default, `napping` with --nap. */
 static const struct mode {
   int64_t period_ns; /* between two polls of the queues */
-  double max_busy;   /* at most this share of the period */
+  double max_busy;   /* maximum busy share of the period */
   unsigned batch;
 } spinning = {1000000, 0.5, 32}, napping = {4000000, 0.9, 512};
 static const struct mode *mode = &spinning;
@@ -201,8 +201,8 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   return n;
 }
 
-/* Counts a nap as work. percore leaves time off the CPU out of rounds of more
- * than 100 us, so a nap is reported as many short rounds. */
+/* Counts a nap as work. In rounds of more than 100 us, percore does not count
+ * time off the CPU as busy, so a nap is reported as many short rounds. */
 static void end_naps(struct worker *worker, int64_t began_ns,
                      uint64_t began_tsc) {
   uint64_t rounds = (uint64_t)(now_ns() - began_ns) / 50000;
@@ -219,7 +219,7 @@ static void *work(void *argument) {
   CPU_SET((size_t)worker->core, &cpus);
   if (mode == &spinning)
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-  else /* If permitted: the thread runs rarely, but should run on time. */
+  else /* may be refused; lets the thread wake up on time */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
   if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)
@@ -291,7 +291,8 @@ int main(int argc, char **argv) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   signal(SIGALRM, on_signal);
-  /* On failure this prints the reason, and the region is a sink. */
+  /* On failure this prints the reason, and the region is a sink: updates go to
+   * private memory. */
   percore_create(&region, "gateway", tables, TABLES, &options);
   percore_row_add(region, PORT, "eth0", &port_rows[0]);
   percore_row_add(region, PORT, "eth1", &port_rows[1]);

@@ -197,8 +197,8 @@ static int open_socket(struct receiver *receiver, const char *interface) {
   address.sll_ifindex = (int)if_nametoindex(interface);
   if (address.sll_ifindex == 0)
     return -1;
-  /* A socket with a protocol would receive frames of all interfaces until it is
-   * bound. */
+  /* The protocol is 0 until the socket is bound; otherwise, the socket would
+   * first receive frames from all interfaces. */
   receiver->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (receiver->socket < 0 ||
       setsockopt(receiver->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes,

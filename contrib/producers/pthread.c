@@ -72,8 +72,9 @@ static void *work(void *argument) {
   CPU_SET((size_t)core, &cpus);
   pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 
-  /* Handles are made once per thread. If a call fails, its handle is a sink,
-   * and packets are forwarded all the same. */
+  /* Handles are made once per thread. If a call fails, its handle is a sink:
+   * updates go to private memory that no reader sees, and packets are still
+   * forwarded. */
   percore_slot_t slot;
   percore_core_table_t ports;
   percore_histogram_t packet_time;

@@ -18,8 +18,8 @@ region_allowance_shared(const struct region_allowance *allowance, size_t used) {
   return used > allowance->own ? used - allowance->own : 0;
 }
 
-/* Takes bytes from the allowance. Returns false and takes nothing if less is
- * left. */
+/* Takes `bytes` bytes from the allowance. If fewer bytes are left, takes none
+ * and returns false. */
 static inline bool region_allowance_take(struct region_allowance *allowance,
                                          size_t bytes) {
   if (bytes > allowance->max - allowance->used)

@@ -9,7 +9,8 @@
 #include "base/utf8.h"
 #include "view.h"
 
-/* How many times, in total, to wait for the producer, and for how long. */
+/* The maximum number of waits for the producer in one audit, and the length of
+ * each wait. */
 enum { WAITS = 200, WAIT_NS = 1000000 };
 
 struct state {
@@ -31,8 +32,8 @@ struct state {
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports the rules that were found broken since the last call, in table t or,
- * if t is -1, in the header and the slots. */
+/* Reports the rules that have been found broken since the last call, in table t
+ * or, if t is -1, in the header and the slots. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -276,7 +277,9 @@ static uint64_t rows_in_use(struct state *state, uint32_t t) {
   return live != NULL ? region_load_acquire(&live->rows_in_use) : 0;
 }
 
-/* A row becomes live a moment before `rows in use` includes it. */
+/* Returns true if the row stays beyond the rows in use. A running producer
+ * makes a row live a moment before `rows in use` includes the row, so this
+ * waits for a change. */
 static bool stays_beyond(struct state *state, uint32_t t, uint32_t row) {
   while (rows_in_use(state, t) <= row)
     if (!wait_a_little(state))

@@ -130,7 +130,7 @@ bool region_connection_lost_process(
 
 int region_offend(enum region_offence offence, struct region_fault *fault) {
   static const struct {
-    enum region_rule rule; /* REGION_NO_RULE: `error` tells what failed */
+    enum region_rule rule; /* REGION_NO_RULE: `error` gives the reason */
     int error;
     const char *text;
   } faults[] = {
@@ -182,8 +182,8 @@ enum region_offence region_check_hello(int status,
 }
 
 /* An empty message looks like the end of the connection, but it carries its
- * sender's credentials, for which the buffer has no room (MSG_CTRUNC). The
- * kernel reports ECONNRESET once, before queued messages. */
+ * sender's credentials. They do not fit into the buffer, so the kernel sets
+ * MSG_CTRUNC. The kernel reports ECONNRESET once, before queued messages. */
 bool region_socket_is_empty(int socket) {
   static const int on = 1;
   struct msghdr header = {0};

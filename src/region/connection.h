@@ -1,6 +1,6 @@
-/* connection.h: connects a reader to a producer, receives the region, and tells
- * whether the producer is alive. After HELLO, a connection receives nothing
- * more. */
+/* connection.h: connects a reader to a producer, receives the region, and
+ * reports whether the producer is alive. After HELLO, a connection receives
+ * nothing more. */
 #ifndef PERCORE_REGION_CONNECTION_H
 #define PERCORE_REGION_CONNECTION_H
 
@@ -71,8 +71,8 @@ int region_offend(enum region_offence offence, struct region_fault *fault);
 /* True if a descriptor is memory that has every seal of a region. */
 bool region_is_sealed(int fd);
 
-/* Checks a message that should be HELLO, and the descriptors that came with it.
- * status is the result of region_message_receive. */
+/* Checks a message that should be HELLO, and the descriptors that were passed
+ * with it. status is the result of region_message_receive. */
 enum region_offence region_check_hello(int status,
                                        const struct region_message *message,
                                        const struct region_passed *passed);
@@ -81,8 +81,8 @@ enum region_offence region_check_hello(int status,
  * which might carry descriptors, is left in its queue. */
 bool region_socket_is_empty(int socket);
 
-/* Takes over the memory that came with a valid HELLO. Returns false with a
- * fault if the memory is empty. */
+/* Takes over the memory that was passed with a valid HELLO. Returns false with
+ * a fault if the memory is empty. */
 bool region_connection_take_memory(struct region_connection *connection,
                                    struct region_passed *passed,
                                    struct region_fault *fault);

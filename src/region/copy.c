@@ -2,7 +2,7 @@
 
 #include "copy.h"
 
-/* In cells: a cache line, and 16 KiB. */
+/* The sizes of a cache line and of 16 KiB, in cells. */
 enum { LINE = 8, AHEAD = 2048 };
 
 /* Prefetches cells 16 KiB ahead into the second-level cache, if they are before
@@ -91,7 +91,8 @@ struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
   uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
   struct region_copy copy = copy_at(view, table, offset, first, in_use);
   copy.sequence = region_view_words(view, block);
-  /* The row of `core` is in the head of the block, which has memory. */
+  /* The row of `core` is in the head of the block, which is backed by memory.
+   */
   copy.count = t == 0 ? count
                       : region_view_rows(view, offset, table->row_stride, first,
                                          count, known);
@@ -147,7 +148,7 @@ void region_copy_load_single(const struct region_view *view, uint32_t t,
 }
 
 /* Loads all rows at once, because they share the slot's sequence counter. If
- * the writer was inside a section meanwhile, loads them row by row. */
+ * the writer was inside a section during the load, loads them row by row. */
 void region_copy_load_slot(const struct region_view *view, uint32_t t,
                            const struct region_copy *copy, uint32_t i,
                            uint32_t count, uint64_t *values, uint8_t *torn) {

@@ -10,7 +10,7 @@ struct region_copy {
   const uint64_t *end;       /* end of the rows that will be read soon */
   /* Sequence counter of the slot; NULL for a single copy. */
   const uint64_t *sequence;
-  uint32_t count; /* rows that have memory; rows after them are 0 */
+  uint32_t count; /* rows that are backed by memory; rows after them are 0 */
 };
 
 /* Return the copy of rows first to first + count - 1. The caller will soon read

@@ -86,7 +86,8 @@ static int make_memory(struct percore_region *region, const char *name,
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
     return -1;
-  /* This mapping stays writable; no other process can make one. */
+  /* This mapping stays writable, but no process can make another writable one.
+   */
   return fcntl(region->memfd, F_ADD_SEALS,
                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
@@ -233,8 +234,8 @@ static struct percore_region *make_region(const char *name,
   return region;
 }
 
-/* Copies the options that the application's version of percore.h has; newer
- * options get their defaults. */
+/* Copies the options that the application's version of percore.h defines, and
+ * sets newer options to their defaults. */
 static bool take_options(struct percore_options *options,
                          const struct percore_options *given,
                          struct region_fault *fault) {

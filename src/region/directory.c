@@ -88,9 +88,10 @@ static bool counts_are_valid(const struct region_header *header,
  * storages schema.c then checks
  */
 
-/* A producer writes a string once per use, so all uses together are no longer
- * than the largest allowed pool. If many uses could share a string, a small
- * pool could keep a reader busy for minutes. */
+/* Finds a string in the pool. A producer writes a string once per use, so
+ * readers limit the total length of all uses to the size of the largest allowed
+ * pool. If many uses could share a string, a small pool could keep a reader
+ * busy for minutes. */
 static bool take_string(struct region_directory *directory, uint32_t offset,
                         const char **string, struct region_fault *fault) {
   if (offset >= directory->header.strings_size)

@@ -25,7 +25,7 @@ struct region_directory {
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
-  size_t strings_left; /* how many bytes the remaining strings may have */
+  size_t strings_left; /* how many bytes the remaining strings may occupy */
 };
 
 /* Checks a copy of the header. If it is valid, region_directory_parse needs

@@ -127,8 +127,8 @@ bool region_breaks(struct region_fault *fault, enum region_rule rule,
     __attribute__((format(printf, 3, 4)));
 bool region_fails(struct region_fault *fault, int error, const char *text);
 
-/* Reports a broken limit, such as "it has 8192 bytes, and at most 4096 are
- * allowed". */
+/* Reports that a limit is exceeded, such as "it has 8192 bytes, and at most
+ * 4096 are allowed". */
 bool region_exceeds(struct region_fault *fault, int error, const char *what,
                     uint64_t bytes, uint64_t most);
 

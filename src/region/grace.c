@@ -54,7 +54,9 @@ static void barrier_everywhere(void) {
 
 enum { MIN_PERIOD_NS = 1000000 };
 
-/* Slot blocks to which no thread ever attached have no memory. */
+/* Returns the number of quiescent points that the slot's owner has passed; 0 if
+ * the slot has no owner. The block of a slot that has never had an owner is not
+ * backed by memory, so it is not read. */
 static uint64_t quiescent_points(const struct percore_region *region,
                                  uint32_t s) {
   if (region->slots[s].tid == 0)

@@ -265,8 +265,8 @@ static bool make(struct region_plan *plan, const char *name,
   return place_all(plan, tables, page_size, fault);
 }
 
-/* A broken rule is EPROTO to a reader, but a wrong argument to the application
- * that described the region. */
+/* A reader reports a broken rule as EPROTO. Here, the application has described
+ * the region, so the broken rule is reported as a wrong argument. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,

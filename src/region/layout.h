@@ -152,20 +152,20 @@ _Static_assert(sizeof(struct region_table_live) == 64, "");
 /* The generation word of a row or slot holds its state, a revision that every
  * change increments, and its incarnation. A reader loads the word first
  * (acquire) and again at the end (after an acquire fence). If the two differ or
- * the state is CHANGING, what was read in between does not belong to a single
- * object. */
+ * the state is CHANGING, the data loaded between the two does not belong to a
+ * single object. */
 enum region_state {
   REGION_FREE = 0,     /* never used */
   REGION_CHANGING = 1, /* being written */
   REGION_LIVE = 2,     /* a row that was added; a slot with an owner */
-  REGION_GONE = 3      /* a removed row, still readable; a slot given back */
+  REGION_GONE = 3      /* a removed row, still readable; a released slot */
 };
 
 static inline enum region_state region_state(uint64_t generation) {
   return (enum region_state)(generation & 3);
 }
 
-/* Returns how many objects have had this place, including the present one. */
+/* Returns how many objects have used this place, including the present one. */
 static inline uint32_t region_incarnation(uint64_t generation) {
   return (uint32_t)(generation >> 32);
 }
@@ -196,7 +196,7 @@ struct region_slot {
   uint64_t generation;
   /* Tid of the owner in the producer's pid namespace; 0: no owner. */
   int32_t tid;
-  int32_t core; /* the core it counts for; -1 if never used */
+  int32_t core; /* the core that the slot counts for; -1 if never used */
   uint64_t since_boottime_ns;
   uint64_t name[REGION_SLOT_NAME_WORDS];
 };
@@ -277,7 +277,7 @@ uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
 uint32_t region_field_cells(uint32_t kind, uint32_t sub_bits,
                             uint32_t max_bits);
 
-/* Returns the distance in bytes between rows of this many columns; a row of up
+/* Returns the distance in bytes between rows of `columns` columns; a row of up
  * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 
@@ -318,10 +318,10 @@ struct region_plan {
   char *strings;
 };
 
-/* Checks the description and assigns an offset to every part. page_size is that
- * of the memory. Inserts `core` before the application's tables and fields.
- * Returns 0, or -1 with a fault (EINVAL, ENAMETOOLONG, ENOMEM). Call
- * region_plan_free in either case. */
+/* Checks the description and assigns an offset to every part. page_size is the
+ * page size of the region's memory. Inserts `core` before the application's
+ * tables and fields. Returns 0, or -1 with a fault (EINVAL, ENAMETOOLONG,
+ * ENOMEM). Call region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,

@@ -1,6 +1,6 @@
 # libpercore: regions (this folder) and loads of cores (cycles/) in one library.
-# A program that includes percore.h links only with a library of the same ABI.
-# The sources of percore need no such check.
+# A program that includes percore.h links only with a library that has the same ABI.
+# The sources of percore itself are built without this check.
 AM_CPPFLAGS += -DPERCORE_BUILDING
 include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 
@@ -45,7 +45,8 @@ libregion_la_SOURCES = \
 	src/region/worker.c src/region/worker.h \
 	src/region/writer.c src/region/writer.h
 
-# nodelete: a thread and a fork handler of the library may outlive a dlclose.
+# nodelete: a thread and a fork handler of the library may run after a dlclose, which
+# must not unload their code.
 lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libregion.la libcycles.la -lm

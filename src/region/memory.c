@@ -44,7 +44,8 @@ read_file(char text[TEXT_SIZE], const char *format, ...) {
   return true;
 }
 
-/* Finds the number after a key that begins a line. */
+/* Reads the number that follows `key` at the start of a line. Returns false if
+ * there is none. */
 static bool number_of(const char *text, const char *key, uint64_t *number) {
   size_t length = strlen(key);
   const char *line = text;
@@ -173,7 +174,7 @@ static void *open_mapping(void *map, uint64_t size, int protection) {
   return NULL;
 }
 
-/* The address is only a hint, because another thread may take it meanwhile. */
+/* The address is only a hint, because another thread may map it first. */
 void *region_memory_map(int fd, uint64_t size, int protection) {
   void *hint = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
   return open_mapping(mmap(hint, size, PROT_NONE, MAP_SHARED, fd, 0), size,
@@ -190,8 +191,8 @@ void *region_memory_sink(void *at, uint64_t size) {
 /* Memory that was allocated but never accessed is a hole for SEEK_DATA, and
  * readers skip holes. The access also fills the page tables, so that no worker
  * takes a page fault. MADV_POPULATE_WRITE would save a quarter of the time, but
- * Linux before 5.14 does not have it. The access is a load, because workers may
- * already update the first and the last page. */
+ * Linux before 5.14 does not support it. The access is a load, because workers
+ * may already update the first and the last page. */
 static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                         uint64_t page_size) {
   for (uint64_t at = start; at < end; at += page_size)

@@ -12,8 +12,8 @@ extern const char *region_memory_root;
 /* Returns how many bytes can be allocated now without reaching a limit:
  * MemAvailable or, if less, what the control groups above this process (v1 and
  * v2) allow, which is the limit of a group minus its usage without page cache.
- * Returns UINT64_MAX if no limit is known. This is no guarantee, because other
- * processes allocate memory, too. */
+ * Returns UINT64_MAX if no limit is known. This is not a guarantee, because
+ * other processes also allocate memory. */
 uint64_t region_memory_room(void);
 
 /* In bytes. A large part of a region begins at a multiple of REGION_HUGE_PAGE,
@@ -53,7 +53,7 @@ void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length);
 
 /* Makes the kernel allocate this range on the core's NUMA node if that node has
- * room. */
+ * enough free memory. */
 void region_memory_prefer(void *start, uint64_t length, int core);
 
 /* Returns how many cores this machine can have, at least 1. */

@@ -45,7 +45,7 @@ bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count);
 
 /* Takes a descriptor out of the set by its index. Returns -1 if the set does
- * not have it. */
+ * not contain it. */
 int region_passed_take(struct region_passed *passed, int number);
 
 /* Closes the remaining descriptors. Keeps errno. */

@@ -53,7 +53,7 @@ static int open_lock(const char *path) {
   return fd;
 }
 
-/* A process that gives up the name removes the lock file, so the lock may be on
+/* A process that releases the name removes the lock file, so the lock may be on
  * a file that is no longer at the path. If so, tries again. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
@@ -124,7 +124,7 @@ bool region_name_is_found(const struct region_name *name) {
 
 int region_name_restore(struct region_name *name) {
   struct region_name again = *name;
-  if (!is_ours(name)) { /* the lock file was removed too */
+  if (!is_ours(name)) { /* the lock file was also removed */
     if (take_lock(&again) != 0)
       return -1;
     close(name->lock);

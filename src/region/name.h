@@ -19,7 +19,7 @@ struct region_name {
 };
 
 /* Claims the name and listens. lock and listener must be -1. Returns 0, or -1
- * with errno (EADDRINUSE: another process has the name); call
+ * with errno (EADDRINUSE: another process holds the name); call
  * region_name_release in either case. */
 int region_name_take(struct region_name *name, const char *region,
                      const struct percore_options *options);
@@ -31,7 +31,7 @@ bool region_name_is_found(const struct region_name *name);
  * changes nothing. */
 int region_name_restore(struct region_name *name);
 
-/* Gives up the name and removes both files. */
+/* Releases the name and removes both files. */
 void region_name_release(struct region_name *name);
 
 /* Closes the descriptors but leaves the files. */

@@ -1,8 +1,8 @@
 /* poll.c: accounts for long rounds of a polling loop. A round normally takes
  * microseconds. While a thread is off its CPU, packets wait for it, so the
  * current round will handle some of them and would count as busy. After a long
- * round the library asks the kernel how much CPU time the thread got since the
- * last check; the rest of the time was not work.
+ * round the library asks the kernel how much CPU time the thread has received
+ * since the last check; the rest of the time was not work.
  *
  * A check is a system call (about 0.5 us), so it costs less than 1 % even if
  * all rounds are long. Shorter absences are not detected, but the time slices
@@ -52,7 +52,7 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
 
 /* Returns how long the thread was awake but off its CPU between the last check
  * and tsc. If the thread was off its CPU between tsc and this call, that time
- * counts in the next check, because CPU time did not grow meanwhile. */
+ * counts in the next check, because the CPU time did not grow during it. */
 static uint64_t check_cpu(struct percore_slot_head *head, uint64_t tsc) {
   struct timespec cpu;
   /* The slot is a sink, or a seccomp filter refuses the call. */

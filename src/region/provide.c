@@ -27,7 +27,7 @@ static bool is_huge(const struct percore_region *region) {
 
 /* Calls a function with the place of rows `from` to `to` - 1 in each array of a
  * table: the arrays outside the slot blocks, and the array in each slot block
- * that was ever used. Returns -1 as soon as the function fails. */
+ * that has ever been used. Returns -1 as soon as the function fails. */
 static int for_each_array(struct percore_region *region,
                           const struct region_table *table, uint32_t from,
                           uint32_t to,

@@ -40,7 +40,7 @@ int region_reader_open(struct region_reader **opened, const char *name,
     free(reader);
     return -1;
   }
-  reader->options.runtime_dir = NULL; /* it belongs to the caller */
+  reader->options.runtime_dir = NULL; /* the caller owns it and may free it */
   *opened = reader;
   return 0;
 }
@@ -128,8 +128,8 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Replaces the region that is gone. First gives back its share of the
- * allowance, because there may be no room for both regions. */
+/* Replaces a region that is gone. First returns the bytes of the old region to
+ * the allowance, because the allowance may not suffice for both regions. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
@@ -222,7 +222,7 @@ static bool is_same_region(const struct region_reader *reader) {
          memcmp(id, header->region_id, sizeof(id)) == 0;
 }
 
-/* True if an error of connecting means that no process serves the region. Other
+/* True if a connection error means that no process serves the region. Other
  * errors mean that the producer has too many connections, or that this process
  * has reached a limit. */
 static bool means_no_producer(int error) {

@@ -7,8 +7,8 @@
  *
  *   event = region_reader_refresh(reader);
  *   if there is a region, read its tables;
- *   after REGION_WENT, that was the last time: refresh again, and if this
- *   returns REGION_CAME, read the tables of the new region.
+ *   if the event was REGION_WENT, these were the last values of the region:
+ *   refresh again, and if this returns REGION_CAME, read the new region.
  *
  * Only one thread at a time may use a reader. A reader never waits for a
  * producer's threads: every read ends after a limited number of attempts.
@@ -34,7 +34,7 @@ struct region_reader_options {
    * reader receives directly, and a hostile producer can block it forever
    * (receiver.h). */
   struct region_receiver *receiver;
-  /* Processes that are forked later do not inherit the mapping. */
+  /* True: processes that are forked later do not inherit the mapping. */
   bool keep_from_children;
   /* Returns false if regions of this user must not be read. If NULL, regions of
    * all users are read. */
@@ -93,8 +93,8 @@ enum region_event region_reader_refresh(struct region_reader *reader);
 /* These two functions are for a region of the calling process, which needs no
  * connection. region_reader_adopt takes over the descriptor of the region's
  * memory, and returns false if the region is refused. region_reader_leave tells
- * the reader that the region is gone. Do not call region_reader_refresh in
- * between. */
+ * the reader that the region is gone. Between the two calls, do not call
+ * region_reader_refresh. */
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size);
 void region_reader_leave(struct region_reader *reader);
@@ -136,8 +136,8 @@ bool region_reader_ended(const struct region_reader *reader);
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms);
 
-/* Return how many attach calls found no slot, and how many row_add calls found
- * no room. */
+/* Return how many attach calls found no free slot, and how many row_add calls
+ * found no free row or memory. */
 uint64_t region_reader_attach_refused(const struct region_reader *reader);
 uint64_t region_reader_adds_refused(struct region_reader *reader,
                                     uint32_t table);
@@ -147,9 +147,9 @@ uint64_t region_reader_adds_refused(struct region_reader *reader,
  */
 
 struct region_slot_view {
-  enum region_state state; /* FREE: never used; GONE: given back */
-  int core;                /* -1 if never used */
-  int32_t tid;             /* in the producer's pid namespace */
+  enum region_state state;               /* FREE: never used; GONE: released */
+  int core;                              /* -1 if never used */
+  int32_t tid;                           /* in the producer's pid namespace */
   char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes, NUL-terminated */
   uint64_t since_boottime_ns;
   uint64_t quiescent;
@@ -159,12 +159,12 @@ struct region_slot_view {
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* True if a slot was ever used. Sets *core to the core that the slot counts
- * for, or to -1 if the region has no such core. */
+/* True if a slot has ever been used. Sets *core to the core that the slot
+ * counts for, or to -1 if the region has no such core. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
-/* Describes a slot. The state is REGION_FREE if the slot was never used, or if
- * the region does not have its core. */
+/* Describes a slot. The state is REGION_FREE if the slot has never been used,
+ * or if the region does not have its core. */
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
                         struct region_slot_view *view);
 
@@ -173,11 +173,11 @@ void region_reader_slot(struct region_reader *reader, uint32_t slot,
  */
 
 /* Returns the number of rows in use: rows with this number or a higher number
- * were never used. */
+ * have never been used. */
 uint32_t region_reader_rows(struct region_reader *reader, uint32_t table);
 
-/* Returns the number of live rows: rows in use that were not removed. Reads the
- * generation word of every row. */
+/* Returns the number of live rows: rows in use that have not been removed.
+ * Reads the generation word of every row. */
 uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
 
 #define REGION_ROW_NAME_SIZE 128
@@ -206,15 +206,15 @@ struct region_tile {
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
   uint32_t in_use; /* number of rows in use when the tile was read */
-  /* 0 if the row was never used or if its cells belong to no single object. The
-   * totals then hold the cells as last loaded, and births and resets are
-   * meaningless. */
+  /* 0 if the row has never been used, or if its cells do not belong to a single
+   * object. The totals then hold the cells as last loaded, and births and
+   * resets are meaningless. */
   uint64_t *generations;
-  uint8_t *torn; /* 1: the cells may be of different moments */
+  uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;
   /* The shared block and slots that count for no core are not included. */
   uint64_t *cores;
-  uint8_t *core_used; /* [core]: 1 if a slot of the core was used */
+  uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
 };
 
 /* How many cells to put in a tile so that it stays in the first-level cache: 8
@@ -224,9 +224,9 @@ struct region_tile {
 enum { REGION_TILE_CELLS = 1024, REGION_TILE_CELLS_PER_CORE = 4096 };
 
 /* Allocates a tile, if necessary with a smaller capacity. Returns 0, or -1 with
- * ENODEV, ENOMEM, or EFBIG (cores are wanted, and one row of all cores takes
- * more than 16 MiB). A tile belongs to the reader's current directory: free the
- * tile after REGION_CAME. */
+ * ENODEV, ENOMEM, or EFBIG (per-core values are requested, and one row of all
+ * cores takes more than 16 MiB). A tile belongs to the reader's current
+ * directory: free the tile after REGION_CAME. */
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);
@@ -237,7 +237,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 
 /* Reads one row of one slot, one value per column. Returns 0, 1 if the row is
- * torn, or -1 with ENOENT (the slot was never used) or EINVAL. */
+ * torn, or -1 with ENOENT (the slot has never been used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 

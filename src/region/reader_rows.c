@@ -28,8 +28,8 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* Returns NULL if no thread ever attached to the slot, because its record and
- * the head of its block may then have no memory. */
+/* Returns NULL if no thread has ever attached to the slot, because its record
+ * and the head of its block may then not be backed by memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;

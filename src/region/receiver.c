@@ -27,7 +27,7 @@ enum {
   EXIT_MS = 100
 };
 
-/* Like fork(2), but the host (the process that uses this library) gets no
+/* Like fork(2), but the host (the process that uses this library) receives no
  * SIGCHLD, its waitpid(-1) does not see the child, and the call does not wait
  * for locks that other threads hold. The child may only call async-signal-safe
  * functions. The order of clone's arguments depends on the architecture, but
@@ -48,7 +48,8 @@ static int keep_only(int fd) {
 #endif
   for (int i = 1; i < MAX_FD && !closed; i++)
     close(i);
-  /* Otherwise, messages of libc could go to a socket with number 1 or 2. */
+  /* Otherwise, libc could print messages to a socket that has become descriptor
+   * 1 or 2. */
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   return 0;
@@ -71,7 +72,8 @@ static pid_t start_process(void (*run)(int), int *socket) {
 }
 
 /* ---------------------------------------------------------------------------
- * The receiver: starts receptions, and holds nothing that producers sent
+ * The receiver: starts receptions (the processes that receive from producers),
+ * and holds nothing that producers have sent
  */
 
 struct process {
@@ -148,7 +150,7 @@ static struct process *start_reception(struct receiver *receiver,
   return place;
 }
 
-/* Starts a reception that serves only this request. */
+/* Starts a reception that handles only this request. */
 static void isolate(struct receiver *receiver,
                     const struct region_request *request, int reader) {
   enum region_offence offence;
@@ -212,9 +214,10 @@ static void serve_one(struct receiver *receiver) {
   region_passed_close(&passed);
 }
 
-/* Raises the limit on descriptors to what a shared reception needs. If a
- * message has more descriptors than the limit permits, the kernel closes the
- * rest in recvmsg(2), which might block (SO_LINGER). */
+/* Raises the limit on descriptors to what a shared reception needs. Returns
+ * false if that is not possible. If a message has more descriptors than the
+ * limit permits, the kernel closes the rest in recvmsg(2), which might block
+ * (SO_LINGER). */
 static bool has_descriptors(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -329,8 +332,8 @@ static int ask(struct region_receiver *receiver,
 
 /* Waits for the answer to a request. Sends the request first, unless an earlier
  * call has stored its socket. Returns 0, or -1 with a fault. EAGAIN means that
- * no answer has come yet, or that the reception has exited because of another
- * connection; in the latter case the next call asks again. */
+ * no answer has arrived yet, or that the reception has exited because of
+ * another connection; in the latter case the next call asks again. */
 static int await_answer(struct region_receiver *receiver,
                         const struct region_request *request, int *socket,
                         int wait_ms, struct region_message *answer,

@@ -32,7 +32,7 @@ enum {
   REGION_RECEPTION_FDS = 2 * REGION_MAX_PENDING + REGION_MAX_PASSED + 16
 };
 
-/* Serves requests from the socket until the socket has ended and no connection
+/* Handles requests from the socket until the socket has ended and no connection
  * is pending. If something must be refused, sends the request back and exits.
  */
 _Noreturn void region_reception_run(int socket);

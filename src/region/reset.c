@@ -13,8 +13,8 @@ static bool is_reset(const struct region_field *field) {
 
 /* Waits for a worker that was preempted inside a section. If the bases of
  * packets and bytes were taken at different moments, the values shown for them
- * would never match again. The row is not CHANGING meanwhile, so readers do not
- * have to wait. */
+ * would never match again. During the wait, the row is not CHANGING, so readers
+ * do not have to wait. */
 static bool sum_patiently(const struct percore_region *region,
                           const struct region_table *table, uint32_t row,
                           uint64_t *sums) {
@@ -25,8 +25,8 @@ static bool sum_patiently(const struct percore_region *region,
       return true;
     nanosleep(&pause, NULL);
   }
-  /* The owner of an OWNED row is unknown, and may have died inside a section.
-   */
+  /* Reset an OWNED row anyway: its owner is unknown, and may have died inside a
+   * section. */
   return (table->flags & REGION_TABLE_CONSISTENT) != 0;
 }
 

@@ -13,7 +13,8 @@ struct padded_name {
   uint64_t words[NAME_WORDS];
 };
 
-/* Returns false with EINVAL if the table does not accept such a name. */
+/* Pads a name or, in a table without names, a key. Returns false with EINVAL if
+ * the table does not accept the name. */
 static bool pad_name(const struct region_table *table, const char *name,
                      uint64_t key, struct padded_name *padded) {
   memset(padded, 0, sizeof(*padded));
@@ -34,8 +35,8 @@ static bool pad_name(const struct region_table *table, const char *name,
 /* ---------------------------------------------------------------------------
  * Making a row live
  *
- * No thread updates the row yet: either it was never used, or no worker uses it
- * for the previous object any more. The state in its generation word is
+ * No thread updates the row yet: either it has never been used, or no worker
+ * uses it for the previous object any more. The state in its generation word is
  * CHANGING until the row is live.
  */
 
@@ -97,13 +98,13 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
  * Adding
  */
 
-/* Finds a row that was never used, or the oldest removed row. */
+/* Finds a row that has never been used, or the oldest removed row. */
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
   while (state->next_unused < state->rows_reserved &&
          *region_generation(region, table, state->next_unused) != 0)
-    state->next_unused++; /* these rows were added by number */
+    state->next_unused++; /* skips rows that were added by number */
   if (state->next_unused < table->max_rows) {
     if (region_provide_rows(region, t, state->next_unused + 1) != 0)
       return -1;
@@ -124,7 +125,7 @@ static int add_named(struct percore_region *region, uint32_t t,
   if (row_index_reserve(&state->names) != 0)
     return -1;
   if (find_room(region, t, &found) != 0) {
-    if (errno != EAGAIN) /* EAGAIN only means to try again */
+    if (errno != EAGAIN) /* EAGAIN asks the caller to retry */
       region_live(region, &region->tables[t])->adds_refused++;
     return -1;
   }
@@ -136,11 +137,11 @@ static int add_named(struct percore_region *region, uint32_t t,
 
 static int row_add(struct percore_region *region, uint32_t t, const char *name,
                    uint64_t key, uint32_t *row) {
-  *row = 0; /* if the handle is a sink, every row is the same */
+  *row = 0; /* in a sink, all numbers mean the same row */
   if (!region_lock_table(region, &t))
     return -1;
   struct padded_name padded;
-  *row = region->tables[t].max_rows; /* the sink of the table */
+  *row = region->tables[t].max_rows; /* the extra row, which no reader sees */
   int rc = pad_name(&region->tables[t], name, key, &padded)
                ? add_named(region, t, &padded, row)
                : -1;

@@ -91,7 +91,8 @@ void row_index_remove(struct row_index *index, uint32_t row) {
        at = (at + 1) & index->mask) {
     uint32_t home =
         hash(name_of(index, index->cells[at] - 1), index->size) & index->mask;
-    /* A row may move to the hole unless its home is after the hole. */
+    /* A row may move to the hole unless its home, the cell that its hash
+     * selects, is after the hole. */
     if (((at - home) & index->mask) >= ((at - hole) & index->mask)) {
       index->cells[hole] = index->cells[at];
       hole = at;

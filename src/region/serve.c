@@ -32,7 +32,7 @@ struct connection {
 
 struct server {
   pthread_mutex_t turn; /* held during serve_turn */
-  /* Like the connections, changed under the region's lock. */
+  /* Changed only while the region is locked, like `connections`. */
   struct region_name name;
   int64_t checked_ms; /* when the socket was last checked */
   int epoll, stop;
@@ -96,9 +96,10 @@ static bool greet(struct percore_region *region, int fd) {
          watch(region->server, fd) == 0;
 }
 
-/* Call with the region locked, so that a fork finds every connection in the
- * array. Returns false if no descriptor or memory was available. The listener
- * then stays readable, so the caller must pause. */
+/* Accepts connections until one belongs to a reader or none is pending. Call
+ * with the region locked, so that a fork finds every connection in the array.
+ * Returns false if no descriptor or memory was available. The listener then
+ * stays readable, so the caller must pause. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
   for (int i = 0; i < MAX_CONNECTIONS; i++) {
@@ -120,8 +121,8 @@ static bool accept_one(struct percore_region *region) {
   return true;
 }
 
-/* Only root and the producer's own user may reset. Returns 0 or the errno of
- * the answer. */
+/* Only root and the producer's own user may reset. Returns 0, or the errno to
+ * send in the answer. */
 static int answer_reset(struct percore_region *region,
                         const struct connection *from,
                         const struct region_message *request) {
@@ -166,7 +167,7 @@ static void keep_socket(struct percore_region *region) {
 }
 
 /* Handles one event of each ready descriptor. Returns false if the caller must
- * pause before the next turn. */
+ * pause before the next call. */
 static bool serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
   struct epoll_event events[MAX_CONNECTIONS + 2];
@@ -214,8 +215,9 @@ static void *serve_thread(void *argument) {
   return NULL;
 }
 
-/* The thread that creates a region may be pinned and have a real-time priority;
- * the serving thread must inherit neither. */
+/* Starts the serving thread. The thread that creates a region may be pinned and
+ * may run with a real-time priority; the serving thread must inherit neither.
+ */
 static int start_thread(struct percore_region *region,
                         const struct percore_options *options) {
   struct server *server = region->server;
@@ -235,7 +237,7 @@ static int start_thread(struct percore_region *region,
   server->chosen_cpus = options->serve_cpu_count > 0;
   if (server->chosen_cpus)
     pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
-  server->has_thread = true; /* before the thread reads it */
+  server->has_thread = true; /* set before the thread starts */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error =
@@ -279,7 +281,7 @@ void region_server_avoid_slots(struct percore_region *region) {
     return;
   pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
   if (tid == 0)
-    return; /* there is no thread, or it calls this when it starts */
+    return; /* no thread to move, or it calls this when it starts */
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0)

@@ -16,7 +16,7 @@
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
 /* Finds an extra slot that already counts for the core, or else the first that
- * was never used. */
+ * has never been used. */
 static bool find_extra_slot(const struct percore_region *region, int core,
                             uint32_t *found) {
   const struct region_header *header = region->header;
@@ -34,9 +34,10 @@ static bool find_extra_slot(const struct percore_region *region, int core,
 }
 
 /* Finds the core's own slot, or an extra slot that counts for the same core or
- * was never used. If a thread's affinity excludes the core, it takes an extra
- * slot as long as one is free: either the thread will be pinned to the core
- * later, or the core is wrong and its own slot is for another thread. */
+ * has never been used. If a thread's affinity excludes the core, it takes an
+ * extra slot as long as one is free: either the thread will be pinned to the
+ * core later, or the core is wrong and the core's own slot should stay free for
+ * another thread. */
 static bool find_slot(const struct percore_region *region, int core,
                       bool may_run, uint32_t *found) {
   if (!may_run && find_extra_slot(region, core, found))

@@ -81,8 +81,8 @@ void region_tile_free(struct region_tile *tile) {
  * Combining the copies of rows
  */
 
-/* If `first`, so_far is the value of the shared block, which only a sum
- * includes. */
+/* Returns the combination of two values of a level. If `first`, so_far is the
+ * value of the shared block, which only a sum includes. */
 static uint64_t combine_levels(uint32_t aggregation, uint64_t so_far,
                                uint64_t value, bool first) {
   return first && aggregation != PERCORE_SUM
@@ -143,13 +143,13 @@ struct group {
   int cores[SLOTS_AT_ONCE];
   bool first_of_core[SLOTS_AT_ONCE];
   uint32_t count; /* number of slots */
-  uint32_t rows;  /* how many rows have memory in each slot */
+  uint32_t rows;  /* how many rows are backed by memory in each slot */
 };
 
 /* Sums consecutive cells of each copy, a cache line at a time: 0.66 ns per cell
  * with this prefetch, 0.73 ns with the prefetch of copy.c, and 0.82 ns without
- * a prefetch (16 slots). Returns false if a writer was inside a section
- * meanwhile; the sums are then useless. */
+ * a prefetch (16 slots). Returns false if a writer was inside a section during
+ * the reads; the sums are then useless. */
 static bool sum_copies(const struct group *group, size_t offset, size_t cells,
                        uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
@@ -207,9 +207,9 @@ static void add_each(const struct region_view *view, struct region_tile *tile,
   }
 }
 
-/* Adds the rows of a group to the tile, starting at its row `at`. Stops summing
- * the slots together when a writer is found inside a section, because that
- * writer will soon be inside its next section. */
+/* Adds the rows of a group of slots to the tile, starting at the tile's row
+ * `at`. Stops summing the slots together when a writer is found inside a
+ * section, because that writer will soon be inside its next section. */
 static void add_group(const struct region_view *view, struct region_tile *tile,
                       struct group *group, uint32_t at, bool first) {
   uint64_t sums[CELLS_AT_ONCE];
@@ -263,7 +263,7 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
 }
 
 /* Clears rows first to end - 1. Usually there are none, and a memset of 0 bytes
- * can still take 100 ns if the page was never touched. */
+ * can still take 100 ns if the page has never been touched. */
 static void clear_rows(uint64_t *rows, size_t first, size_t end,
                        uint32_t columns) {
   if (first < end)
@@ -336,9 +336,9 @@ static bool is_object(const struct region_table *table, uint64_t generation) {
          (table->birth_offset != 0 || region_incarnation(generation) <= 1);
 }
 
-/* How many copies of rows to read again for one tile, in addition to the
- * attempts for one row. Without this limit, a producer that keeps changing all
- * rows could delay a reader for minutes. */
+/* How many copies of rows may be read again for one tile, in addition to the
+ * attempts that each row is allowed. Without this limit, a producer that keeps
+ * changing all rows could delay a reader for minutes. */
 enum { COPIES_AGAIN = 8192 };
 
 static uint32_t limit_tries(const struct region_reader *reader,

@@ -1,6 +1,6 @@
-/* view.h: a mapped region, and which of its parts are known to have memory. The
- * other parts may be holes, which were never written. Private to the files that
- * read regions. */
+/* view.h: a mapped region, and which of its parts are known to be backed by
+ * memory. The other parts may be holes, which have never been written. Private
+ * to the files that read regions. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
@@ -10,9 +10,9 @@
 
 /* What the reader knows about a table. */
 struct region_known {
-  /* How many bytes of each part are known to have memory. Loading from a hole
-   * would allocate memory, charged to the reader. A sealed region never gets
-   * new holes, so these numbers only grow. */
+  /* How many bytes of each part are known to be backed by memory. Loading from
+   * a hole would allocate memory, charged to the reader. A sealed region never
+   * gets new holes, so these numbers only grow. */
   uint64_t live, generations, labels, births, resets, single;
   uint32_t checked_columns; /* columns that are read under a sequence counter */
   bool all_sums;            /* the table has no levels and no states */
@@ -22,11 +22,11 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* it has huge pages, which were all filled when it was mapped */
+  bool huge; /* in huge pages, which were all filled when it was mapped */
   struct region_directory directory;
   struct region_known *known; /* indexed by table */
   /* How many bytes of the rows in each slot, indexed by slot and table, and of
-   * the slot records are known to have memory. */
+   * the slot records are known to be backed by memory. */
   uint64_t *slot_known, slots_known;
   struct region_allowance *allowance; /* NULL if memory is not limited */
   size_t bytes;                       /* bytes taken from the allowance */
@@ -40,10 +40,10 @@ int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Gives a view's bytes back to the allowance, so that another view that may
- * replace this view can take them. If this view is kept,
- * region_view_take_back takes them again. Nothing else may take from the
- * allowance in between. */
+/* Returns a view's bytes to the allowance, so that a view that may replace this
+ * view can take them. If this view is kept, call region_view_take_back to take
+ * them again. Between the two calls, nothing else may take from the allowance.
+ */
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
@@ -53,8 +53,8 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);
 
 /* Returns how many of the rows first to first + count - 1 of an array come
- * before the first hole. *known is how many bytes of the array are known to
- * have memory. */
+ * before the first hole. *known is how many bytes of the array are known to be
+ * backed by memory. */
 uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
                           uint64_t stride, uint32_t first, uint32_t count,
                           uint64_t *known);
@@ -89,19 +89,20 @@ static inline uint64_t region_load_acquire(const uint64_t *word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* Returns the live words of a table, or NULL if they have no memory. */
+/* Returns the live words of a table, or NULL if they are not backed by memory.
+ */
 const struct region_table_live *region_view_live(struct region_view *view,
                                                  uint32_t table);
 
 /* Loads the label of a row, and issues an acquire fence, so that the caller can
  * load the generation word again afterwards. Returns false, and fills in zeros,
- * if the label has no memory. */
+ * if the label is not backed by memory. */
 enum { REGION_LABEL_WORDS = REGION_ROW_NAME_SIZE / 8 };
 bool region_view_label(struct region_view *view, uint32_t table, uint32_t row,
                        uint64_t words[REGION_LABEL_WORDS]);
 
-/* Returns the record of a slot, or NULL if it has no memory because the slot
- * was never used. */
+/* Returns the record of a slot, or NULL if it is not backed by memory because
+ * the slot has never been used. */
 const struct region_slot *region_view_slot(struct region_view *view,
                                            uint32_t slot);
 
@@ -114,9 +115,8 @@ struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
   char path[108];
-  struct region_connection connection; /* to the producer of the view */
-  struct region_connection coming;     /* to a producer of a region that is not
-                                          open yet */
+  struct region_connection connection; /* to the producer of `view` */
+  struct region_connection coming;     /* to a producer that is not read yet */
   /* The listening user; -1 if no process listens or the user is unknown. */
   uid_t listener;
   struct region_view view;

@@ -1,5 +1,5 @@
-/* worker.h: tells whether a polling thread makes progress, from its row of the
- * table `core`. */
+/* worker.h: determines whether a polling thread makes progress, from its row of
+ * the table `core`. */
 #ifndef PERCORE_REGION_WORKER_H
 #define PERCORE_REGION_WORKER_H
 

@@ -249,9 +249,9 @@ void region_server_avoid_slots(struct percore_region *region);
 /* Begins to account for the time of a slot's thread. */
 void region_poll_begin(struct percore_slot_head *head);
 
-/* Returns for how many ticks (hz per second) since the last check the thread
- * was awake but not on its CPU. tsc and cpu_ns, the thread's CPU time, are
- * those of this check. */
+/* Returns for how many ticks (hz per second) the thread has been awake but off
+ * its CPU since the last check. tsc and cpu_ns are the time and the thread's
+ * CPU time at this check. */
 uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
                              uint64_t cpu_ns, uint64_t hz);
 

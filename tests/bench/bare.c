@@ -1,13 +1,12 @@
 /* bare: a collectd plugin for benchmarks. It accepts all values and discards
- * them, so that the figures contain no output plugin. It can also dispatch
- * values itself, as cheaply as possible, for comparison. On SIGUSR1 it logs how
- * many values it has received.
+ * them, so that the figures do not include the cost of an output plugin. It can
+ * also dispatch values itself, as cheaply as possible, for comparison. On
+ * SIGUSR1 it logs how many values it has received.
  *
  *   LoadPlugin "bare"
  *   <Plugin "bare">
  *     Rows 25000         # of four fields each; default: 0, no read callback
- *   </Plugin>
- */
+ *   </Plugin> */
 #include "collectd.h"
 
 #include "plugin.h"

@@ -1,6 +1,6 @@
-/* The time that the plugin takes for a BPF map on a machine with 256 cores: it
- * adds to a region what 1000 entries of 16 counters have grown in each of 256
- * copies. The time in which the kernel copies the map is not included. */
+/* Measures how long the plugin takes to add the growth of a BPF map to a region
+ * on a machine with 256 cores. The map has 1000 entries of 16 counters, each in
+ * 256 copies. The time in which the kernel copies the map is not included. */
 #include "percore_config.h"
 
 #include <stdio.h>

@@ -41,7 +41,8 @@ def load_of(process, source):
 
 
 def measure(network, rate, core):
-    """Returns the rate reached, and the load in percent by each method."""
+    """Returns the packet rate that was reached, and the load in percent according to
+    each method."""
     with network.flood(rate, 3 * SECONDS) as flood, \
             Collectd(percore=None, plugins=["cpu"], extra=CPU_PLUGIN) as daemon:
         daemon.start()

@@ -57,8 +57,8 @@ struct worker {
 /* ---------------------------------------------------------------------------
  * The work of a packet: about 1000 cycles at two to three instructions per
  * cycle. The time of work that fills every execution port of the core would
- * vary by 20 %. There is no loop, because the prediction of its end would vary,
- * too. The function is not inline, so that every pattern runs the same code.
+ * vary by 20 %. There is no loop, because the prediction of its end would also
+ * vary. The function is not inline, so that every pattern runs the same code.
  */
 
 #define STEP                                                                   \
@@ -220,8 +220,8 @@ static void meet(struct worker *worker) {
 static uint64_t wall_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
 /* Returns true if all workers ran at the same time for most of the block; a
- * worker that waits for its core does not disturb the others. Every worker gets
- * the same result. */
+ * worker that waits for its core does not disturb the others. Returns the same
+ * result in every worker. */
 static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
   static uint64_t begins[WORKERS], ends[WORKERS];
   begins[worker->core] = begin;
@@ -285,7 +285,7 @@ static void *run(void *argument) {
 struct result {
   double packet;       /* cycles without counters */
   double extra[COUNT]; /* cycles for each counter */
-  double lost;         /* percent of the counts */
+  double lost;         /* percent of the counts that were lost */
 };
 
 /* Returns the means over the workers. */

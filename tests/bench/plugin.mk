@@ -11,7 +11,7 @@ bench-plugin: bare.la percore.la tests/integration/producer
 	@echo "== region_dispatch"
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/region_dispatch.py
-# The table of percore(1): not part of `make bench`, as it needs root.
+# The table of percore(1): not part of `make bench`, because it needs root.
 bench-packets: percore$(EXEEXT) tests/integration/udp_flood
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/packets.py

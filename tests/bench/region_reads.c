@@ -2,8 +2,9 @@
  *
  * 1e7 cells are read in tiles as the plugin does (totals only, as for sums and
  * rates): OWNED rows with four and with sixteen counters, and PER_CORE rows
- * with sixteen counters in sixteen slots. A writer adds to random rows, alone
- * and while a reader reads everything ten times a second. */
+ * with sixteen counters in sixteen slots. A writer adds to random rows, first
+ * without a reader and then while a reader reads everything ten times a second.
+ */
 #include "percore_config.h"
 
 #include <pthread.h>
@@ -19,13 +20,13 @@ enum {
   CELLS = 10000000,
   COLUMNS = 16,
   SLOTS = 16,
-  PASSES = 61, /* the first 20 to 40 are slower */
+  PASSES = 61, /* the first 20 to 40 passes are slower */
   AHEAD = 2048,
   BLOCKS = 40
 };
 
-/* Four lanes, because the additions of a single lane would be the bottleneck.
- */
+/* Sums in four lanes, because the additions of a single lane would be the
+ * bottleneck. */
 static uint64_t sum_of(const uint64_t *cells, uint32_t count, bool prefetch) {
   uint64_t a = 0, b = 0, c = 0, d = 0;
   for (uint32_t i = 0; i + 4 <= count; i += 4) {

@@ -196,13 +196,13 @@ static void with_prefetch(struct bench *bench) {
 
 typedef void (*variant)(struct bench *bench);
 
-/* Runs the variants in turn. Writes the median of each in ns per step. */
+/* Runs the variants alternately. Writes the median of each in ns per step. */
 static void measure(struct bench *bench, const variant *variants, int count,
                     double steps, double *medians) {
   static double times[4][BLOCKS];
   for (int block = 0; block < BLOCKS; block++)
     for (int v = 0; v < count; v++) {
-      /* Other rows each time, so that they are not in the cache. */
+      /* Uses other rows each time, so that the rows are not in the cache. */
       if (bench->order != NULL)
         for (uint32_t p = 0; p < PACKETS + AHEAD; p++)
           bench->order[p] = (bench->order[p] * 1103515245u + 12345u) % FLOWS;

@@ -1,5 +1,6 @@
-/* Fuzz target: lists of cores, as in sysfs and in options. An accepted list
- * must survive a round trip, whole and truncated. */
+/* Fuzz target: lists of cores, as in sysfs and in options. If an accepted list
+ * is formatted and parsed again, the result must be the same set or, if the
+ * text was truncated, a part of the set. */
 #include "cycles/core_set.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Fuzz target: /proc/softirqs and /proc/interrupts. If a core has a column,
- * every core before it has a column, too. The list of interrupts fits into its
+ * every core before it also has a column. The list of interrupts fits into its
  * buffer and contains only known names. */
 #include "cycles/interrupts.h"
 

@@ -20,7 +20,7 @@ enum { KEY_SIZE = 23 };
 struct head {
   uint8_t strings;              /* their length in words */
   uint8_t key_size, value_size; /* less 1 */
-  uint8_t key_type, value_type; /* as told by the kernel */
+  uint8_t key_type, value_type; /* as reported by the kernel */
   uint8_t is_section;           /* the map has global variables */
   uint8_t key[KEY_SIZE];
 };

@@ -1,4 +1,4 @@
-# One list for each folder of src/.
+# Each included file lists the fuzz targets of one folder of src/.
 include tests/fuzz/cycles.mk
 include tests/fuzz/map.mk
 include tests/fuzz/region.mk

@@ -40,7 +40,8 @@ static inline const char *pieces_get(const struct pieces *pieces, int number) {
   return number < pieces->len ? pieces->piece[number] : NULL;
 }
 
-/* Does the same with the interface of machine.read_file. */
+/* Copies a piece into the buffer, with the parameters and results of
+ * machine.read_file. A missing piece is -ENOENT. */
 static inline ssize_t pieces_read(const struct pieces *pieces, int number,
                                   char *buffer, size_t size) {
   const char *text = pieces_get(pieces, number);

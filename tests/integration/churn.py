@@ -17,8 +17,8 @@ WORKERS = 64
 WORDS = 8  # words of struct truth for each worker, see churn_producer.c
 STEP_S = 0.005  # between two readings of the truth
 STAMP_S = 0.02  # how far a snapshot may be from its timestamp
-ROW_S = 2e-7  # how much farther, for each row of its table
-EXACT = 0.001  # the relative error that rates may have in addition
+ROW_S = 2e-7  # added to STAMP_S for each row of the table
+EXACT = 0.001  # relative error that is allowed in addition
 
 
 class Churner(Producer):
@@ -39,17 +39,18 @@ class Churner(Producer):
         return struct.unpack_from("=6Qq", self.memory, number * WORDS * 8)
 
     def begun(self, core=None):
-        """Returns the packets that were counted, or were about to be counted when the
-        producer was killed."""
+        """Returns the number of packets that were counted, or were about to be counted
+        when the producer was killed."""
         return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
 
     def done(self, core=None):
-        """Returns the packets that were certainly counted by one worker (core) or by
-        all workers."""
+        """Returns the number of packets that have certainly been counted by one worker
+        (`core`) or by all workers."""
         return sum(sum(self.worker(w)[2:4]) for w in self.workers(core))
 
     def done_even(self):
-        """Returns the packets of objects with even keys that were certainly counted."""
+        """Returns the number of packets that have certainly been counted for objects
+        with even keys."""
         return sum(self.worker(w)[3] for w in self.workers(None))
 
     def reuses(self):
@@ -86,7 +87,7 @@ class TruthLog:
             before = time.time()
             count = self.producer.done()
             after = time.time()
-            if after - before < STEP_S:  # this thread was not paused
+            if after - before < STEP_S:  # otherwise, this thread was paused
                 self.times.append((before + after) / 2)
                 self.counts.append(count)
             time.sleep(STEP_S)
@@ -107,8 +108,8 @@ class TruthLog:
 
 
 class Arrived:
-    """What has arrived of one counter: for each row, a series of points (time,
-    count)."""
+    """The values of one counter that have arrived: for each row, a series of points
+    (time, count)."""
 
     def __init__(self, series):
         self.series = series

@@ -13,7 +13,7 @@
  *                 single copy
  *   reuses=0      objects that all workers together replace per second
  *   packets=0     packets per second in addition to first and last packets
- *   hot=0         this many places of each worker take half of the packets
+ *   hot=0         number of places of each worker that take half of the packets
  *   pool=0        use the keys 0 to pool - 1 again and again; 0: never repeat a
  *                 key
  *   percore=0     1: the table is PER_CORE, and workers also count in places of
@@ -236,7 +236,7 @@ static int end_object(struct worker *worker, place_t *place) {
   uint64_t object = atomic_exchange(place, NO_OBJECT);
   if (object == NO_OBJECT)
     return 0;
-  /* In an OWNED row, only its worker counts. */
+  /* Only the worker that owns an OWNED row counts in it. */
   if (percore_row_remove(region, 0, (uint32_t)(object >> 32),
                          options.percore ? 0 : PERCORE_NO_UPDATE_IN_FLIGHT) !=
       0)

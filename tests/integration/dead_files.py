@@ -1,6 +1,6 @@
-"""A producer that does not send memory, but a file on its own file system, which
-never answers FLUSH: closing the file blocks until the file system ends. Needs root,
-because it mounts the file system in a new mount namespace.
+"""A producer that sends a file on its own file system instead of memory. The file
+system never answers FLUSH, so closing the file blocks until the file system ends. Needs
+root, because it mounts the file system in a new mount namespace.
 
     dead_files.py SOCKET DIRECTORY
 

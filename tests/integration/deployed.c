@@ -114,7 +114,8 @@ static void do_filter(void) {
   };
   struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
                                .filter = filter};
-  /* The first output makes system calls that the filter forbids. */
+  /* The first output makes system calls that the filter forbids, so print
+   * before the filter is installed. */
   printf("filtered\n");
   fflush(stdout);
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");

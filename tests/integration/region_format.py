@@ -240,8 +240,8 @@ class Region:
         self.bytes[at + 24:at + 64] = b"worker".ljust(40, b"\0")
 
     def begin(self):
-        """Adds a thread on core 0 and another thread on core 1, and counts in those of
-        these tables that the region has."""
+        """Adds a thread on core 0 and another thread on core 1, and counts in the
+        tables of TABLES if the region contains them."""
         for slot in range(SLOTS):
             self.set(self.slot(slot) + 12, -1, 4)
         self.take_slot(0, 0)

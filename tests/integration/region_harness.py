@@ -96,7 +96,7 @@ class Producer:
                 (look.split() for look in self.ask("log").split(","))]
 
     def wait_until_counted(self, packets):
-        """Waits until this many packets have been counted on port 0."""
+        """Waits until at least `packets` packets have been counted on port 0."""
         end = time.monotonic() + TIMEOUT
         while int(self.ask("port").split()[0]) < packets:
             check(time.monotonic() < end, f"port 0 has fewer than {packets} packets")

@@ -111,13 +111,14 @@ def test_serving_leaves_workers_alone():
     first, second = two_cores()
     both = {first, second}
     check_serving(["create", "pin", second, "attach", second], both, {first})
-    # The slot has another core than the pinned worker: no core is left.
+    # The worker is pinned to one core and its slot counts for the other, so
+    # no core is left.
     check_serving(["create", "pin", second, "attach", first], both, both)
     check_serving(["create", "attach", first], {first}, {first})
 
 
 def test_serve_cpus():
-    """the serving thread runs on serve_cpus, even beside a worker"""
+    """the serving thread runs on serve_cpus, even if a worker runs on the same core"""
     first, second = two_cores()
     check_serving(["serve-on", second, "attach", second], {first, second},
                   {second})

@@ -17,7 +17,7 @@ FAST = 0.2  # the interval of most tests, in seconds
 
 
 def wait_for_number(collectd, identifier, number, seconds=30):
-    """Waits until the newest value is this number."""
+    """Waits until the newest value equals `number`."""
     def numbers():
         return [value.value for value in collectd.of(identifier)]
     try:
@@ -55,7 +55,7 @@ def sum_of(collectd, prefix):
 
 
 def told(collectd, text):
-    """Returns how often percore has logged this text."""
+    """Returns how many lines with this text percore has logged."""
     return sum(line.startswith("percore: ") and text in line
                for line in collectd.log().splitlines())
 
@@ -117,8 +117,8 @@ def names_and_values():
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
-                # If an interval ended between the two commands, the second interval has
-                # other percentiles.
+                # If an interval ended between the two commands, the second interval
+                # shows other percentiles.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
@@ -132,7 +132,7 @@ def names_and_values():
 
 
 def few_rows_per_core():
-    """By default, tables that never had more than 16 live rows are reported per
+    """By default, tables that have never had more than 16 live rows are reported per
     core; ReportPerCore and ReportHost change this"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0")
@@ -311,8 +311,8 @@ def instances_summed_and_apart():
 
 
 def instances_of_two_schemas():
-    """If a table of a later instance has other fields, the table is left out of the
-    sum, with one message, until the first instance has ended"""
+    """If an instance that starts later describes a table with other fields, its table
+    is left out of the sum, with one message, until the first instance has ended"""
     with RuntimeDir(), Producer("gtpu@b") as first, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
@@ -337,7 +337,7 @@ def instances_of_two_schemas():
 def reader_first_producer_later():
     """A producer that starts later is read within two intervals. When it is killed, its
     last counts are dispatched once; its end and its return are each reported once; and
-    a clean end is not a failure"""
+    a clean end is not reported as a failure"""
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -373,7 +373,7 @@ def reader_first_producer_later():
 
 
 def reset_changes_no_rate():
-    """A reset by the producer changes no value"""
+    """A reset by the producer does not change the values that collectd dispatches"""
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
@@ -509,8 +509,8 @@ def run_beside_garbage():
 
 
 def garbage_on_the_socket():
-    """Garbage, foreign descriptors, unsealed memory and silence on a socket do
-    not affect other regions, and shutdown takes less than 100 ms"""
+    """Sockets that send garbage, foreign descriptors, unsealed memory or nothing do not
+    affect other regions, and shutdown takes less than 100 ms"""
     taken_ms = least_of_tries(100, run_beside_garbage)
     check(taken_ms < 100, f"{taken_ms} ms to end")
 
@@ -565,8 +565,8 @@ def run_a_million_rows(options, busy):
 
 
 def a_million_rows():
-    """A region of a million rows delays no load, Top keeps its series few, and
-    shutdown takes less than 100 ms"""
+    """A region of a million rows does not delay loads, Top limits the number of its
+    series, and shutdown takes less than 100 ms"""
     options = ('<Region "gtpu">\n<Table "session">\nTop 10 "bytes"\n</Table>\n'
                "</Region>")
     busy = f"percore-{online_cores()[0]}/percent-busy"
@@ -601,8 +601,8 @@ def memory_is_bounded():
                       0.5).start() as collectd:
             collectd.wait_for_value(other, 60)
             producer.do(f"adds {SESSION} 0 {rows} {PACKETS} 2")
-            # If an interval begins meanwhile, ten other rows are shown in the next
-            # interval.
+            # If an interval begins while the counts are added, ten other rows are
+            # shown in the next interval.
             collectd.wait_for(lambda: sum_of(collectd, packets) == 2 * rows, 60,
                               "the arrival of all counts")
             rest = collectd.of(other)[-1].value

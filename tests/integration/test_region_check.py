@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""percore check: a valid region follows every rule, and broken rules are named."""
+"""Tests of percore check: it finds no fault in a valid region, and names the rules that
+an invalid region breaks."""
 
 import json
 import os
@@ -246,8 +247,8 @@ def test_good_region():
 
 
 def test_each_rule():
-    """each rule that a region breaks is named, with table and field, and no other rule
-    is"""
+    """each rule that a region breaks is named, with its table and field, and no other
+    rule is named"""
     with RuntimeDir() as place:
         for rule, change in BREAKS.items():
             region = Region()

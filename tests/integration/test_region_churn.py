@@ -31,9 +31,9 @@ def top(number, name="gtpu", *lines):
 
 
 def wait_for_snapshots(collectd, count):
-    """Waits until this many snapshots that begin from now on have arrived completely.
-    Regions are read by a separate thread, which may be later than the thread that
-    samples cores."""
+    """Waits until `count` snapshots that begin from now on have arrived completely. A
+    separate thread reads the regions, so their snapshots may arrive later than the
+    loads of cores."""
     begin = time.time()
     collectd.wait_for(
         lambda: sum(value.time > begin for value in collectd.of(REGIONS)) >
@@ -41,14 +41,14 @@ def wait_for_snapshots(collectd, count):
 
 
 def wait_until_read(collectd, *names):
-    """Waits until these regions were read."""
+    """Waits until the regions `names` have been read."""
     collectd.wait_for(lambda: all(arrived(collectd, name).series
                                   for name in names), ARRIVAL_S,
                       f"values of {names}")
 
 
 def wait_until_arrived(collectd, least):
-    """Waits until this many packets of each region have arrived, and a little
+    """Waits until the packets in `least` have arrived for each region, and a little
     longer in case too many arrive. Does not fail if packets are missing: the caller
     reports them."""
     end = time.monotonic() + ARRIVAL_S
@@ -145,8 +145,8 @@ NAT = {
 
 
 class Nat:
-    """Runs all kinds of tables in NAT, and replaces 20 000 objects per second in each.
-    Collects the errors of counts and of rates."""
+    """Runs the producers in NAT, one for each kind of table, and replaces 20 000
+    objects per second in each. Collects the errors of counts and of rates."""
 
     def __init__(self, interval, seconds, rows):
         self.what = f"{rows} rows at {interval} s"
@@ -230,26 +230,27 @@ def nat_exact():
 
 
 def nat_exact_without_reset():
-    """Under Top, no packet of such a table with PERCORE_NO_RESET is lost or invented"""
+    """Under Top, no packet of an OWNED table with PERCORE_NO_RESET is lost or invented
+    while 20 000 objects per second come and go"""
     check_nat("noreset")
 
 
 def nat_exact_per_core():
-    """Under Top, no packet of such a PER_CORE table is lost or invented, while two
-    workers count in each other's rows and a thread without a slot counts in removed
-    rows"""
+    """Under Top, no packet of a PER_CORE table is lost or invented while 20 000 objects
+    per second come and go, two workers count in each other's rows, and a thread without
+    a slot counts in removed rows"""
     check_nat("percore")
 
 
 def nat_exact_per_core_without_reset():
-    """Under Top, no packet of such a PER_CORE table with PERCORE_NO_RESET is lost or
-    invented"""
+    """Under Top, no packet of a PER_CORE table with PERCORE_NO_RESET is lost or
+    invented while 20 000 objects per second come and go"""
     check_nat("percorenoreset")
 
 
 def nat_rates():
-    """Two-point rates of all series of such tables add up to the true rate, in
-    each interval and in total"""
+    """While 20 000 objects per second come and go, the rates between successive points
+    of all series add up to the true rate, in each interval and in total"""
     check_none([f"{nat.what}, {fault}" for nat in churned_nat()
                 for fault in nat.rates])
 
@@ -296,7 +297,7 @@ def keys_with_too_much(name, collectd, producer):
 
 
 def cut_by_max_values():
-    """Rows for which MaxValues has no room are counted in `other`"""
+    """Rows whose values would exceed MaxValues are counted in `other`"""
     options = "MaxValues 600\n" + region("gtpu")
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
@@ -305,7 +306,7 @@ def cut_by_max_values():
         churn_for(SECONDS, producer)
         faults = faults_of_counts(collectd, {"gtpu": [producer]})
         collectd.stop()
-        # A first point belongs to the interval after its timestamp.
+        # The 0 that begins a series belongs to the interval after its timestamp.
         known, times = set(), []
         for value in collectd.values:
             if value.identifier in known or value.value != 0:
@@ -319,7 +320,7 @@ def cut_by_max_values():
 
 
 def short_of_memory():
-    """If MaxMemory has no room for all rows, all of their packets still arrive under
+    """If not all rows fit into MaxMemory, all of their packets still arrive under
     Top"""
     options = "MaxMemory 1048576\n" + top(20)
     with RuntimeDir() as runtime, \

@@ -113,14 +113,14 @@ def test_regions():
 
 
 def states_after_a_halt():
-    """Returns the states that percore regions shows for a producer that answers only
-    after percore regions was stopped for a while, and how late the machine was."""
+    """Stops percore regions for a while, and lets a producer answer only afterwards.
+    Returns the states that percore regions shows, and how late the machine was."""
     with RuntimeDir() as place, Lateness() as lateness:
         producer = place.produce("polled", "--polled")
         begin = time.monotonic()
         with Child([PERCORE, "regions", "--json"], text=True,
                    stdout=subprocess.PIPE, env=place.environment) as regions:
-            time.sleep(0.2)  # less than half of what percore regions waits
+            time.sleep(0.2)  # less than half of its wait for an answer
             regions.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
             regions.send_signal(signal.SIGCONT)
@@ -142,8 +142,8 @@ def test_regions_was_halted():
 
 
 def test_polled_producer():
-    """a producer that serves occasionally is silent in between, and can be read while
-    it serves"""
+    """a producer that serves only occasionally is shown as silent while it does not
+    serve, and can be read while it serves"""
     with RuntimeDir() as place:
         producer = place.produce("polled", "--polled")
         said = place.fail("dump", "polled", says="percore_serve")
@@ -349,7 +349,7 @@ def test_other_users():
         os.chmod(place.path, 0o755)
         place.produce("demo")
         os.chown(f"{place.path}/demo.sock", 0, group)
-        # Only root may be able to enter the build directory.
+        # Only root may be able to enter the build directory, so copy the program.
         tool = f"{place.path}/percore"
         shutil.copy(f"{BUILD}/.libs/percore"
                     if os.path.exists(f"{BUILD}/.libs/percore") else PERCORE,

@@ -1,5 +1,5 @@
-"""A small region has values in every interval while expensive regions are read, and
-traffic that is spread evenly over all rows creates few names."""
+"""A small region is reported in every interval while expensive regions are read, and
+traffic that is spread evenly over all rows creates few new names."""
 
 import os
 import re
@@ -49,8 +49,8 @@ class Hostile(Child):
 
 
 def empty_intervals(collectd, identifier, begin, end):
-    """Returns how many intervals had no value, except for intervals in which the
-    machine was late, and how many of them came one after another."""
+    """Returns the number of intervals without a value, and the length of the longest
+    run of such intervals. Intervals in which the machine was late do not count."""
     found = {int(value.time // INTERVAL) for value in collectd.of(identifier)}
     row = longest = count = 0
     for point in range(int(begin // INTERVAL) + 1, int(end // INTERVAL)):
@@ -64,8 +64,8 @@ def empty_intervals(collectd, identifier, begin, end):
 
 
 def check_fair(collectd, what, seconds):
-    """Checks that the small region has values in every interval, and that the large
-    region has values."""
+    """Checks that the small region is reported in every interval, and that the large
+    region is reported."""
     begin = time.time()
     time.sleep(seconds)
     end = time.time()
@@ -119,13 +119,13 @@ def names_of(count):
 
 def many_tables():
     """While 20 regions of 250 tables each are read, and when they end, a small region
-    has values in every interval"""
+    is reported in every interval"""
     read_fairly(names_of(20), tables=250, rows=200)
 
 
 def many_tables_on_one_place():
-    """While 20 regions whose tables all claim the same memory are refused, naming a
-    table, a small region has values in every interval"""
+    """While 20 regions whose tables all claim the same memory are refused with a
+    message that names a table, a small region is reported in every interval"""
     log = read_fairly(names_of(20), tables=250, rows=4000, overlap=1)
     for name in names_of(20):
         said = [line for line in log.splitlines()
@@ -135,20 +135,20 @@ def many_tables_on_one_place():
 
 
 def cells_on_one_place():
-    """While a region of 4e8 cells in 32 MB is read, and when it ends, a small region
-    has values in every interval"""
+    """While a region of 4e8 cells in 32 MB is read, and when it ends, a small region is
+    reported in every interval"""
     read_fairly(["bad"], tables=100, rows=25000, counters=160, overlap=1)
 
 
 def cells_in_a_hole():
     """While a region of 4e8 cells that are mostly holes is read, and when it ends, a
-    small region has values in every interval"""
+    small region is reported in every interval"""
     read_fairly(["bad"], tables=4, rows=100000, counters=1000, touch=1 << 18)
 
 
 def cells_of_memory():
-    """While a region of 5e7 cells that all have memory is read, and when it ends, a
-    small region has values in every interval"""
+    """While a region of 5e7 cells that are all backed by memory is read, and when it
+    ends, a small region is reported in every interval"""
     read_fairly(["bad"], tables=50, rows=10000, counters=100)
 
 

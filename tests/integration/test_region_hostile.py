@@ -137,8 +137,8 @@ def send_fds(peer, message, fds):
 
 
 def servers(memory, size):
-    """Returns the servers by name. Each name is as long as the name of the real
-    region."""
+    """Returns, by name, the functions that serve a connection. Each name is as long as
+    the name of the real region."""
     null = os.open("/dev/null", os.O_RDWR)
 
     def flood(peer):
@@ -185,8 +185,8 @@ def servers(memory, size):
 
 
 def descriptors_of(collectd):
-    """Returns the number of descriptors that collectd keeps: the minimum over several
-    tries, because collectd opens files in /proc and retries refused regions."""
+    """Returns the number of descriptors that collectd keeps open: the minimum over
+    several tries, because collectd opens files in /proc and retries refused regions."""
     looks = []
     for _ in range(30):
         looks.append(len(os.listdir(f"/proc/{collectd.process.pid}/fd")))
@@ -200,8 +200,8 @@ def resident_mb(collectd):
 
 
 def check_good(collectd, count):
-    """Checks that the good region has this many more values, one in every interval, and
-    that they never decrease."""
+    """Checks that the good region produces `count` more values, one in every interval,
+    and that they never decrease."""
     seen = len(collectd.of(GOOD))
     collectd.wait_for_value(GOOD, 20, seen + count)
     values = collectd.of(GOOD)[seen:]
@@ -334,8 +334,8 @@ print(count)
 
 
 def rush_of_connections():
-    """While a member of the group connects as fast as it can, the region has
-    values in every interval and is never reported as gone"""
+    """While a member of the group connects as fast as it can, the region is read in
+    every interval and is never reported as gone"""
     users = ["0", "65534"] if is_root() else ["0"]
     for user in users:
         with RuntimeDir() as runtime, start_good(), \
@@ -369,8 +369,8 @@ sys.stdin.read()
 
 
 def one_user_leaves_room_for_others():
-    """300 silent sockets of one user leave room for other users: a region that appears
-    later is read, and one message is logged"""
+    """300 sockets of one user that listen but send nothing leave room for other users:
+    a region of another user that appears later is read, and one message is logged"""
     if not is_root():
         raise Skip("needs root, to serve regions as another user")
     with RuntimeDir() as runtime, \
@@ -418,8 +418,8 @@ def serve_dead_file(runtime, name, directory):
 def a_file_system_that_does_not_answer():
     """If a producer sends a file of a file system that never answers, so that closing
     the file blocks forever, the producer is refused: at most two processes wait for the
-    file system, other producers are read, the good region in every interval, and
-    collectd stops in time"""
+    file system, other producers are read, the good region is read in every interval,
+    and collectd stops in time"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \
@@ -449,7 +449,8 @@ def a_file_system_that_does_not_answer():
 
 
 def the_command_beside_dead_files():
-    """percore regions, dump and reset end even if a producer sends such a file"""
+    """percore regions, dump and reset end even if a producer sends a file that cannot
+    be closed"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \

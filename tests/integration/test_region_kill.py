@@ -20,14 +20,14 @@ REGIONS_READ = "percore_host-self/gauge-regions"
 
 def packets_of(seconds):
     """Returns the largest number of packets that all runners of a producer can count in
-    this many seconds."""
+    `seconds` seconds."""
     return RUNNERS * seconds * 1e6 / SLEEP_US
 
 
 def check_counts(collectd, region, instances, lives, unread=0):
-    """Checks that no counter decreases, no rate is absurd, no packet is invented, and
-    no packet that could be read is lost. lives: packets, begin and end of each
-    producer. unread: packets that may seem older than the reader."""
+    """Checks that no counter decreases, no rate is impossibly high, no packet is
+    invented, and no packet that could be read is lost. lives: packets, begin and end of
+    each producer. unread: packets that may seem older than the reader."""
     most = sum(packets for packets, _, _ in lives)
     # A short life may not have been read at all, and each runner may have been about
     # to count its last packet.
@@ -56,8 +56,8 @@ def check_counts(collectd, region, instances, lives, unread=0):
 
 
 def finish(collectd):
-    """Waits for the last values, which come when all producers are known to be
-    gone, and checks them."""
+    """Waits for the last values, which are dispatched when all producers are known to
+    be gone, and checks them."""
     def gone():
         return [value.value for value in
                 collectd.of(REGIONS_READ)][-2:] == [0, 0]
@@ -72,8 +72,8 @@ def start_packets(producer, tally):
 
 
 def live_and_be_killed(name, tally, chance):
-    """Runs a producer and kills it. Returns its packets, and the times of its begin and
-    end."""
+    """Runs a producer and kills it. Returns its number of packets, and the times at
+    which it began and ended."""
     tally.clear()
     life = chance.choice((0, 0.01, 0.05, 0.1, 0.6))
     if chance.random() < 0.5:
@@ -91,9 +91,9 @@ def live_and_be_killed(name, tally, chance):
 
 
 def killed_at_any_instruction():
-    """Producers that are killed 400 times, inside and outside of begin/end,
-    never make collectd hang, a counter decrease or a rate absurd, and nothing
-    is counted twice"""
+    """If producers are killed 400 times, inside and outside of begin/end, collectd
+    never hangs, no counter decreases, no rate is impossibly high, and nothing is
+    counted twice"""
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd, \
             ThreadPoolExecutor(4) as pool:

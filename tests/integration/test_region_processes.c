@@ -167,7 +167,7 @@ static void kill_producer(struct producer *producer) {
     close(producer->asked);
 }
 
-/* Makes the producer stop counting, and returns its count. */
+/* Stops the producer's counting, and returns its count. */
 static uint64_t stop_counting(struct producer *producer) {
   uint64_t total;
   close(producer->asked);
@@ -212,7 +212,7 @@ static void check_account(struct watcher *watcher, uint64_t packets) {
   watcher->last_ns = now;
 }
 
-/* Checks that packets and bytes of one core belong to the same moment, unless
+/* Checks that packets and bytes of one core are from the same moment, unless
  * the read was reported as torn. */
 static void check_consistency(struct watcher *watcher,
                               const struct region_tile *tile) {
@@ -426,8 +426,7 @@ static bool enough_was_reset(const struct resetter *two,
          __atomic_load_n(&two[1].done, __ATOMIC_RELAXED) > 10;
 }
 
-static void
-resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
+static void simultaneous_resets_never_show_more_than_was_counted(void **state) {
   (void)state;
   struct producer producer = start_producer();
   struct watcher watcher = start_watching();
@@ -488,7 +487,7 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
     _exit(3);
 }
 
-static void a_forked_child_counts_nothing_and_hides_no_death(void **state) {
+static void a_forked_child_neither_counts_nor_hides_a_death(void **state) {
   (void)state;
   int say[2], ask[2];
   assert_return_code(pipe2(say, O_CLOEXEC), errno);
@@ -616,7 +615,7 @@ static void read_producer_after(void (*what)(void)) {
   waitpid(pid, NULL, 0);
   close(producer.said);
   /* In a pid namespace, wait for its init. When the init ends, the other
-   * processes end, too. */
+   * processes also end. */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {
@@ -652,7 +651,8 @@ static void nobody_connects(void) {
     _exit(4);
 }
 
-static void who_is_not_of_the_group_connects_not_and_resets_not(void **state) {
+static void
+users_outside_the_group_can_neither_connect_nor_reset(void **state) {
   (void)state;
   if (!is_root())
     skip();
@@ -787,10 +787,10 @@ int main(void) {
           a_producer_that_is_killed_while_it_starts_harms_no_reader),
       cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
       cmocka_unit_test(two_readers_see_the_same),
-      cmocka_unit_test(resets_by_two_at_once_never_show_more_than_was_counted),
-      cmocka_unit_test(a_forked_child_counts_nothing_and_hides_no_death),
+      cmocka_unit_test(simultaneous_resets_never_show_more_than_was_counted),
+      cmocka_unit_test(a_forked_child_neither_counts_nor_hides_a_death),
       cmocka_unit_test(root_reads_and_resets_the_region_of_another_user),
-      cmocka_unit_test(who_is_not_of_the_group_connects_not_and_resets_not),
+      cmocka_unit_test(users_outside_the_group_can_neither_connect_nor_reset),
       cmocka_unit_test(a_reader_in_other_namespaces_reads_by_the_connection),
       cmocka_unit_test(a_producer_in_other_namespaces_is_read),
       cmocka_unit_test(the_tutorial_publishes_packets_of_two_ports),

@@ -84,7 +84,7 @@ def look_at_rates():
 
 def test_rates_are_right():
     """top's rates equal those of the producer's log"""
-    # Other load may delay top.
+    # Other load may delay top, so only the best try counts.
     off_s = least_of_tries(0.1, look_at_rates)
     check(off_s < 0.1, f"reads were early or late by {off_s} s")
 
@@ -169,8 +169,8 @@ def test_useful_load_and_stuck():
 
 
 def test_top_survives_restart():
-    """top waits for a producer that has ended and continues with its successor, without
-    an absurd rate"""
+    """when a producer has ended, top waits for its successor and continues with it,
+    without an impossibly high rate"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "3")
         with Child([PERCORE, "top", "demo", "-i", "0.2", "--json"],

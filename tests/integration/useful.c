@@ -6,8 +6,8 @@
  * and together they take PERCENT of wall time. RIVALS processes that never
  * sleep run on the same core. With `fifo` the worker is SCHED_FIFO, and the
  * kernel throttles it in favour of the rivals. Prints, in percent, the share of
- * the core that the worker had, the truth (packets x CPU time per packet / wall
- * time), and the useful load of its slot. */
+ * the core that the worker received, the truth (packets x CPU time per packet /
+ * wall time), and the useful load of its slot. */
 #include "percore_config.h"
 
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* region_host.h: a host with regions, for tests of the plugin. The producers
- * run in this process and are served between two rounds of the watch. The test
- * controls the clock. */
+ * run in this process and are served between two rounds of the watch
+ * (plugin/region_watch.h), which reads them. The test controls the clock. */
 #ifndef PERCORE_REGION_HOST_H
 #define PERCORE_REGION_HOST_H
 
@@ -20,7 +20,7 @@ extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern size_t host_room; /* limit on values of regions; 0: MaxValues */
-extern bool host_memory_may_be_short; /* if false, a shortage is an error */
+extern bool host_memory_may_be_short; /* false: a shortage fails the test */
 /* Number of the last snapshot that was dispatched; initially all are
  * dispatched. */
 extern uint64_t host_dispatched;
@@ -38,11 +38,10 @@ uint64_t boottime_ns(void);
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-/* Starts the watch and plays a round of a second. */
+/* Starts the watch and runs a round that lasts one second. */
 void begin_watch(const char *lines);
 
-/* Plays a round that begins at the same CLOCK_BOOTTIME as the previous round.
- */
+/* Runs a round that begins at the same CLOCK_BOOTTIME as the previous round. */
 void play_round_begun_before(uint64_t after_ns);
 
 struct percore_region *create(unsigned place, const char *instance,

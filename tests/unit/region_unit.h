@@ -45,8 +45,8 @@ int unit_remove_runtime_dir(void **state);
  * qemu-user, a clone(2) without an exit signal fails with EINVAL. */
 bool unit_has_receivers(void);
 
-/* Skips the test if receivers cannot be started. Is a test itself, or the first
- * call of one. */
+/* Skips the test if receivers cannot be started. Is used as a test, or as the
+ * first call of a test. */
 void unit_need_receivers(void **state);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
@@ -56,8 +56,8 @@ struct percore_region *unit_create(enum percore_serving serving);
 /* Detaches the slots of this thread and destroys the region. */
 void unit_end(struct percore_region *region);
 
-/* Create and end such a region, served by a thread, as set-up and tear-down of
- * a test whose state is the region. */
+/* Create and end a region like that of unit_create, served by a thread, as
+ * set-up and tear-down of a test whose state is the region. */
 int unit_set_up(void **state);
 int unit_tear_down(void **state);
 #define REGION_TEST(test)                                                      \

@@ -1,6 +1,6 @@
-/* Tests calls for authors of producers other than counting: slots for cores
- * that the affinity excludes, slots of callbacks, reading the process's own
- * region, and percore_status. */
+/* Tests the calls that a producer needs in addition to counting: slots for
+ * cores that the affinity excludes, slots of callbacks, reading the process's
+ * own region, and percore_status. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -128,7 +128,7 @@ a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
   int labelled = 0;
   for (uint32_t s = 0; s < percore_reader_slots(reader); s++)
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
-  assert_int_equal(labelled, 3); /* one slot was given back */
+  assert_int_equal(labelled, 3); /* one slot was released */
   percore_close(reader);
   unit_end(region);
 }
@@ -311,7 +311,7 @@ static void a_key_can_be_a_mac_address(void **state) {
  * percore_status
  */
 
-static void the_status_has_the_slots_and_the_refused_calls(void **state) {
+static void the_status_reports_slots_and_refused_calls(void **state) {
   (void)state;
   struct percore_region *region = create(
       &stations, &(struct percore_options){.cores = 1, .extra_slots = 1});
@@ -336,11 +336,12 @@ static void the_status_has_the_slots_and_the_refused_calls(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void the_status_has_the_number_of_readers(void **state) {
+static void the_status_reports_the_number_of_readers(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
-  /* The producer counts the connection after it has sent HELLO. */
+  /* The producer counts the connection only after it has sent HELLO, so wait.
+   */
   while (status_of(region).readers == 0)
     sched_yield();
   assert_int_equal(status_of(region).readers, 1);
@@ -484,8 +485,8 @@ int main(void) {
       cmocka_unit_test(
           a_reader_sees_each_slot_the_shared_block_and_the_minimum),
       cmocka_unit_test(a_key_can_be_a_mac_address),
-      cmocka_unit_test(the_status_has_the_slots_and_the_refused_calls),
-      cmocka_unit_test(the_status_has_the_number_of_readers),
+      cmocka_unit_test(the_status_reports_slots_and_refused_calls),
+      cmocka_unit_test(the_status_reports_the_number_of_readers),
       cmocka_unit_test(a_sink_prints_its_reason_once),
       cmocka_unit_test(a_quiet_sink_prints_nothing_and_keeps_its_reason),
       cmocka_unit_test(the_reason_names_the_rule_that_a_description_breaks),

@@ -130,7 +130,8 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  /* Otherwise, the test would also pass if the parser refused nothing. */
+  /* Without this check, the test would also pass if the parser refused nothing.
+   */
   assert_true(refused > bytes.size);
   free(bytes.start);
 }
@@ -464,7 +465,7 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
 }
 
 /* The plugin advises to raise its own limit only for this error. */
-static void a_region_beyond_the_allowance_is_no_lack_of_memory(void **state) {
+static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_allowance allowance = {.max = 1};
@@ -604,7 +605,7 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
-  /* The region claims rows in use whose memory was never written. */
+  /* The region claims rows in use whose memory has never been written. */
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
@@ -686,7 +687,7 @@ int main(void) {
       cmocka_unit_test(tables_that_share_their_fields_are_refused),
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
-      cmocka_unit_test(a_region_beyond_the_allowance_is_no_lack_of_memory),
+      cmocka_unit_test(exceeding_the_allowance_is_not_a_lack_of_memory),
       cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),
       cmocka_unit_test(holes_in_huge_pages_are_filled_before_they_are_read),

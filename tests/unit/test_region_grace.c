@@ -37,7 +37,7 @@ static void *count_for_current(void *argument) {
   pthread_barrier_wait(&stage->attached);
   while (!__atomic_load_n(&stage->stop, __ATOMIC_ACQUIRE)) {
     /* Looks the row up once and then updates it many times. The row may be
-     * removed meanwhile. */
+     * removed during these updates. */
     uint64_t current = __atomic_load_n(&stage->current, __ATOMIC_RELAXED);
     percore_core_row_t row = percore_core_row(slot, ports, (uint32_t)current);
     for (int i = 0; i < BETWEEN_QUIESCENT; i++)
@@ -122,7 +122,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   unsigned held[NAMES] = {0}, counted = 0;
   uint64_t all = 0;
   for (int r = 0; r < PORT_ROWS; r++)
-    held[holder[r]] = 1; /* the row is not reused, so it has no next birth */
+    held[holder[r]] = 1; /* not reused, so no later birth shows its count */
   for (unsigned name = 1; name < NAMES; name++) {
     uint64_t total = stage.counted[0][name] + stage.counted[1][name];
     if (!held[name])

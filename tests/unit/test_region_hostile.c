@@ -155,7 +155,7 @@ static void memory_that_is_not_a_region_is_refused_with_a_reason(void **state) {
   close(listener);
 }
 
-static void a_file_that_is_not_a_socket_is_not_connected_to(void **state) {
+static void readers_connect_only_to_sockets(void **state) {
   (void)state;
   char path[128], link[128];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -491,7 +491,7 @@ static void one_process_waits_for_all_producers(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-static void requests_beside_a_refused_producer_are_repeated(void **state) {
+static void requests_pending_at_a_refusal_are_repeated(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
   char byte;
@@ -566,7 +566,7 @@ static void the_producer_is_the_process_that_sent_hello(void **state) {
 }
 
 /* The listener queues one connection, and the probe comes first. */
-static void a_producer_without_a_queue_is_connected_to(void **state) {
+static void readers_connect_to_a_producer_without_a_queue(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
   char path[128];
@@ -574,8 +574,8 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   unit_path(path);
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
-  for (int i = 0; i < 5;
-       i++) { /* the first connection is not accepted meanwhile */
+  /* The first connection has not been accepted yet. */
+  for (int i = 0; i < 5; i++) {
     assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
   }
@@ -762,7 +762,7 @@ int main(void) {
       {"memory_that_is_not_a_region_is_refused_with_a_reason by a receiver",
        memory_that_is_not_a_region_is_refused_with_a_reason, start_receiver,
        free_receiver, NULL},
-      cmocka_unit_test(a_file_that_is_not_a_socket_is_not_connected_to),
+      cmocka_unit_test(readers_connect_only_to_sockets),
       cmocka_unit_test(a_region_whose_name_differs_from_its_socket_is_refused),
       cmocka_unit_test(a_lingering_socket_does_not_block_the_reader),
       cmocka_unit_test(a_producer_that_is_only_probed_can_send_nothing),
@@ -772,11 +772,11 @@ int main(void) {
       WITH_RECEIVER(a_producer_that_sends_more_than_hello_is_refused),
       WITH_RECEIVER(a_descriptor_that_is_not_memory_stays_in_its_process),
       WITH_RECEIVER(one_process_waits_for_all_producers),
-      WITH_RECEIVER(requests_beside_a_refused_producer_are_repeated),
+      WITH_RECEIVER(requests_pending_at_a_refusal_are_repeated),
       WITH_RECEIVER(each_connection_of_an_offender_has_its_own_process),
       WITH_RECEIVER(at_most_two_processes_wait_for_an_offenders_socket),
       WITH_RECEIVER(the_producer_is_the_process_that_sent_hello),
-      WITH_RECEIVER(a_producer_without_a_queue_is_connected_to),
+      WITH_RECEIVER(readers_connect_to_a_producer_without_a_queue),
       WITH_RECEIVER(a_silent_connection_ends_with_its_producer),
       WITH_RECEIVER(nothing_is_received_from_a_user_who_is_not_allowed),
       WITH_RECEIVER(a_killed_receiver_is_replaced),

@@ -135,7 +135,7 @@ static void scalars_after_a_histogram_are_refused(void **state) {
   assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
-static void collectds_name_of_a_value_has_at_most_120_bytes(void **state) {
+static void a_value_name_in_collectd_is_at_most_120_bytes(void **state) {
   (void)state;
   char name[121];
   memset(name, 'x', sizeof(name) - 1);
@@ -228,7 +228,7 @@ int main(void) {
       cmocka_unit_test(names_that_make_no_valid_metric_are_refused),
       cmocka_unit_test(meaningless_shapes_are_refused),
       cmocka_unit_test(scalars_after_a_histogram_are_refused),
-      cmocka_unit_test(collectds_name_of_a_value_has_at_most_120_bytes),
+      cmocka_unit_test(a_value_name_in_collectd_is_at_most_120_bytes),
       cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_a_huge_page),
       cmocka_unit_test(a_region_too_large_to_address_is_refused),
   };

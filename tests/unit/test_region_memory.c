@@ -33,13 +33,13 @@ static int remove_root(void **state) {
   return 0;
 }
 
-static void without_a_limit_the_room_is_the_available_memory(void **state) {
+static void without_a_limit_the_result_is_mem_available(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/\n");
   assert_int_equal(region_memory_room(), 8000 * 1024);
 }
 
-static void the_tightest_group_on_the_path_counts(void **state) {
+static void the_group_with_the_least_memory_left_decides(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/pods/one\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pods/one/memory.max", "max\n");
@@ -48,7 +48,7 @@ static void the_tightest_group_on_the_path_counts(void **state) {
   assert_int_equal(region_memory_room(), 100000);
 }
 
-static void page_cache_counts_as_room(void **state) {
+static void page_cache_counts_as_available_memory(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/pod\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.max", "500000\n");
@@ -86,8 +86,8 @@ static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
 }
 
 /* Makes madvise(2) fail as on Linux before 5.14, which does not have
- * MADV_POPULATE_WRITE. An emulator without seccomp filters does not have that
- * advice, either. */
+ * MADV_POPULATE_WRITE. An emulator without seccomp filters does not support
+ * that advice either. */
 static void refuse_madvise(void) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -101,7 +101,7 @@ static void refuse_madvise(void) {
   (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* Readers take a hole for the end of the rows in use. */
+/* Readers treat a hole as the end of the rows in use. */
 static void memory_that_was_provided_has_no_holes_on_any_kernel(void **state) {
   (void)state;
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page;
@@ -129,9 +129,9 @@ static void memory_that_was_provided_has_no_holes_on_any_kernel(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      MEMORY_TEST(without_a_limit_the_room_is_the_available_memory),
-      MEMORY_TEST(the_tightest_group_on_the_path_counts),
-      MEMORY_TEST(page_cache_counts_as_room),
+      MEMORY_TEST(without_a_limit_the_result_is_mem_available),
+      MEMORY_TEST(the_group_with_the_least_memory_left_decides),
+      MEMORY_TEST(page_cache_counts_as_available_memory),
       MEMORY_TEST(control_groups_of_version_1_are_supported),
       MEMORY_TEST(possible_cores_are_counted_up_to_the_highest_number),
       cmocka_unit_test(memory_that_was_provided_has_no_holes_on_any_kernel),

@@ -1,4 +1,4 @@
-/* Tests taking and keeping the name of a region: src/region/name.c. */
+/* Tests claiming and keeping the name of a region: src/region/name.c. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ static void a_removed_socket_is_restored_by_the_thread(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_recreated_directory_gets_the_lock_file_back_too(void **state) {
+static void a_recreated_directory_also_receives_the_lock_file(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED), *other;
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -204,7 +204,7 @@ int main(void) {
       cmocka_unit_test(a_name_that_cannot_be_taken_leaves_no_file),
       cmocka_unit_test(a_removed_socket_is_restored_when_the_region_is_polled),
       cmocka_unit_test(a_removed_socket_is_restored_by_the_thread),
-      cmocka_unit_test(a_recreated_directory_gets_the_lock_file_back_too),
+      cmocka_unit_test(a_recreated_directory_also_receives_the_lock_file),
       cmocka_unit_test(a_name_that_another_process_has_taken_is_left_alone),
       cmocka_unit_test(a_name_that_a_user_released_can_be_taken_by_another),
       cmocka_unit_test(after_a_crash_the_group_can_take_the_name),

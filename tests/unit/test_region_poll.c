@@ -27,7 +27,7 @@ static void sleep_is_not_absence(void **state) {
   assert_int_equal(region_poll_absence(&head, 6000000, 2000000, HZ), 0);
 }
 
-static void cpu_time_beyond_the_clock_is_no_absence(void **state) {
+static void cpu_time_beyond_the_clock_is_not_an_absence(void **state) {
   (void)state;
   struct percore_slot_head head = {0};
   assert_int_equal(region_poll_absence(&head, 1000, 1001, HZ), 0);
@@ -111,7 +111,7 @@ int main(void) {
       cmocka_unit_test(time_off_the_cpu_is_awake_time_without_cpu_time),
       cmocka_unit_test(an_absence_counts_once),
       cmocka_unit_test(sleep_is_not_absence),
-      cmocka_unit_test(cpu_time_beyond_the_clock_is_no_absence),
+      cmocka_unit_test(cpu_time_beyond_the_clock_is_not_an_absence),
       cmocka_unit_test(in_a_long_round_with_work_only_cpu_time_is_busy),
       cmocka_unit_test(an_absence_longer_than_its_round_leaves_no_busy_time),
       cmocka_unit_test(a_long_round_without_work_was_idle),

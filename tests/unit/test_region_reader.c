@@ -14,7 +14,7 @@
 #include "region/writer.h"
 #include "region_unit.h"
 
-static void a_reader_may_come_before_the_producer(void **state) {
+static void a_reader_may_be_opened_before_its_producer(void **state) {
   (void)state;
   struct region_reader_options options = {.hello_wait_ms = 5000};
   struct region_reader *reader;
@@ -340,8 +340,8 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
-  for (size_t i = 0; i < COUNT_OF(others);
-       i++) /* a producer allows this many connections */
+  /* As many connections as a producer allows. */
+  for (size_t i = 0; i < COUNT_OF(others); i++)
     others[i] = unit_connect();
   unit_await_end(&ledger.reader->connection);
   count(&counting, row, 1);
@@ -462,8 +462,8 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* A table with this many columns, and slots, one of which has no memory for
- * rows. */
+/* A region whose table has `columns` columns. The rows of the slot EMPTY are
+ * not backed by memory. */
 struct wide {
   struct percore_region *region;
   percore_slot_t slots[SLOTS];
@@ -587,7 +587,7 @@ static void rows_of_every_width_are_summed_over_many_slots(void **state) {
   }
 }
 
-static void the_maximum_of_a_core_is_over_all_its_slots(void **state) {
+static void the_maximum_of_a_core_covers_all_its_slots(void **state) {
   (void)state;
   enum { QUEUE = 1, CORE = 2 }; /* the aggregation of QUEUE is the maximum */
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
@@ -739,7 +739,7 @@ static void applications_read_regions_by_percore_open(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_reader_may_come_before_the_producer),
+      cmocka_unit_test(a_reader_may_be_opened_before_its_producer),
       cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
       cmocka_unit_test(cells_of_a_row_that_is_changing_are_in_its_tile),
       cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
@@ -751,7 +751,7 @@ int main(void) {
       cmocka_unit_test(a_region_with_a_full_queue_counts_as_alive),
       cmocka_unit_test(a_region_is_gone_when_another_answers_in_its_place),
       cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
-      cmocka_unit_test(the_maximum_of_a_core_is_over_all_its_slots),
+      cmocka_unit_test(the_maximum_of_a_core_covers_all_its_slots),
       cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),
       cmocka_unit_test(memory_for_reading_a_region_is_charged_to_its_allowance),
       cmocka_unit_test(

@@ -63,7 +63,7 @@ a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   region_reader_close(reader);
 }
 
-static void a_maximum_level_is_that_of_all_used_slots(void **state) {
+static void a_maximum_level_covers_all_used_slots(void **state) {
   struct percore_region *region = *state;
   percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_slot_t one = unit_attach(region, 0);
@@ -95,7 +95,7 @@ static void a_histogram_counts_each_value_once(void **state) {
  * Slots
  */
 
-static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
+static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
   struct percore_region *region = *state;
   percore_slot_t slots[4];
   assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
@@ -244,7 +244,7 @@ an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
   assert_int_equal(status.adds_refused, 1);
 }
 
-static void a_sleeping_worker_holds_up_no_row(void **state) {
+static void a_sleeping_worker_does_not_delay_reuse(void **state) {
   struct percore_region *region = *state;
   uint32_t rows[2];
   percore_slot_t slot = unit_attach(region, 0);
@@ -282,7 +282,7 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
     assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
-  /* The row in the middle is added by number. */
+  /* The row in the middle of the removed rows is added by number. */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
   uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
@@ -883,7 +883,7 @@ static void a_user_with_many_connections_loses_its_own(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_probe_evicts_no_reader(void **state) {
+static void a_probe_does_not_evict_a_reader(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[16];
@@ -927,15 +927,15 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       REGION_TEST(each_storage_counts_in_its_own_way),
       REGION_TEST(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
-      REGION_TEST(a_maximum_level_is_that_of_all_used_slots),
+      REGION_TEST(a_maximum_level_covers_all_used_slots),
       REGION_TEST(a_histogram_counts_each_value_once),
-      REGION_TEST(two_threads_on_one_core_have_slots_with_its_label),
+      REGION_TEST(two_threads_on_one_core_use_slots_with_its_label),
       cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
       REGION_TEST(a_live_name_is_not_added_twice),
       REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
       REGION_TEST(an_add_that_only_has_to_wait_is_not_counted_as_refused),
-      REGION_TEST(a_sleeping_worker_holds_up_no_row),
+      REGION_TEST(a_sleeping_worker_does_not_delay_reuse),
       REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
       REGION_TEST(the_oldest_removed_row_is_used_first),
       REGION_TEST(a_live_row_number_is_not_added_twice),
@@ -962,7 +962,7 @@ int main(void) {
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(a_user_with_many_connections_loses_its_own),
-      cmocka_unit_test(a_probe_evicts_no_reader),
+      cmocka_unit_test(a_probe_does_not_evict_a_reader),
       REGION_TEST(garbage_on_the_socket_ends_that_connection_only),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
