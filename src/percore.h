@@ -442,7 +442,8 @@ int percore_refresh(struct percore_reader *reader);
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader);
 
-/* Returns the last failure in one line, or "". */
+/* Returns the last failure in one line, or "". The text is valid until the next
+ * call for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
 
 /* Returns the description of a table, where table 0 is `core`. Returns NULL
