@@ -44,7 +44,7 @@ struct percore_load_options {
   const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
                                "bpf", "idle" */
   const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
-  double base_frequency_hz; /* of the event; default: is measured */
+  double base_frequency_hz; /* of the event; default: it is measured */
   const char *cores;        /* such as "0-15,32"; default: all */
   /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
@@ -161,7 +161,7 @@ enum percore_kind {
   PERCORE_GAUGE = 1,    /* grows and shrinks through percore_gauge_add */
   PERCORE_LEVEL = 2,    /* set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
-  PERCORE_HISTOGRAM = 4 /* counts values by size; must follow all other fields */
+  PERCORE_HISTOGRAM = 4 /* counts values by size; follows all other fields */
 };
 
 /* How readers combine the values of a level from the slots of a PER_CORE table.
@@ -236,7 +236,7 @@ enum percore_serving {
  * percore_options). */
 struct percore_options {
   size_t size;
-  const char *instance; /* distinguishes processes that serve a region of this name */
+  const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
   const int *serve_cpus; /* default: the process's CPUs without a slot */
@@ -279,9 +279,9 @@ int percore_create(struct percore_region **region, const char *name,
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
-  size_t size; /* set to sizeof */
-  int served;  /* 1: readers can find it; 0: it is a sink, as in a forked child */
-  int error;   /* the errno that made the region a sink; otherwise 0 */
+  size_t size;      /* set to sizeof */
+  int served;       /* 1: readers can find it; 0: it is a sink, as in a fork */
+  int error;        /* the errno that made the region a sink; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
@@ -443,8 +443,9 @@ int percore_refresh(struct percore_reader *reader);
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader);
 
-/* Returns a line that describes the last failure, or "" if nothing has failed.
- * The text is valid until the next call for this reader. */
+/* Returns one line that describes why the reader has no region or no
+ * connection, or "" if nothing is wrong. The text is valid until the next call
+ * for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
 
 /* Returns the description of a table, where table 0 is `core`. Returns NULL

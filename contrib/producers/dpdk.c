@@ -114,9 +114,10 @@ static void make_region(uint16_t queues) {
  */
 
 static volatile bool stop;
-static double rate = 1e5; /* packets per second that each lcore takes from port 0 */
+/* How many packets per second each lcore takes from port 0. */
+static double rate = 1e5;
 
-/* Limits how many packets per second an lcore takes from port 0 to `rate`. */
+/* Keeps an lcore from taking more packets from port 0 than `rate` allows. */
 struct source {
   uint64_t start_tsc, taken;
   double per_tick;
@@ -173,7 +174,7 @@ static int work(void *argument) {
   uint16_t n = 0;
   while (!stop) {
     uint64_t now = rte_rdtsc();
-    percore_poll_at(slot, now, n); /* ends the previous round, which handled n packets */
+    percore_poll_at(slot, now, n); /* ends the previous round of n packets */
     uint16_t max = allowed(&source, now);
     n = max > 0 ? forward(0, queue, max, slot) : 0;
     source.taken += n;

@@ -250,14 +250,16 @@ _Static_assert(sizeof(struct region_message) == 32, "");
  * Rules for producers and readers: rules.c, schema.c
  */
 
-/* Checks for [a-z][a-z0-9]*, with `underscores` also '_'; at most 120 bytes. */
+/* Returns true for names of at most 120 bytes that match [a-z][a-z0-9]*, or
+ * [a-z][a-z0-9_]* with `underscores`. */
 bool region_name_is_valid(const char *name, bool underscores);
 
-/* Checks for 1 to 63 letters, digits, '-', '_' and '.', without a leading dot.
+/* Returns true for 1 to 63 letters, digits, '-', '_' and '.', without a leading
+ * dot.
  */
 bool region_instance_is_valid(const char *instance);
 
-/* Checks for UTF-8 without control characters; NULL is valid. */
+/* Returns true for UTF-8 without control characters, and for NULL. */
 bool region_text_is_valid(const char *text);
 
 struct region_fault; /* see fault.h */
@@ -268,7 +270,7 @@ bool region_schema_is_valid(const char *name,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
 
-/* Like region_instance_is_valid, but with a fault; NULL is valid. */
+/* Like region_instance_is_valid, but sets *fault; NULL is valid. */
 bool region_instance_check(const char *instance, struct region_fault *fault);
 
 /* Checks the name, the unit and the help of a field. */
@@ -303,7 +305,8 @@ static inline const char *
 region_label_instance(const struct region_label *label) {
   return label->instance[0] != '\0' ? label->instance : NULL;
 }
-/* Splits a label of `length` bytes. Returns false if it is not valid. */
+/* Splits a label of `length` bytes into region and instance. Returns false if
+ * the label is not valid. */
 bool region_label_split(struct region_label *label, const char *text,
                         size_t length);
 /* Returns the length of the label in the file name of a socket
@@ -334,7 +337,7 @@ int region_plan_make(struct region_plan *plan, const char *name,
                      uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);
 
-/* Writes the immutable part at the start of a region. */
+/* Writes the immutable part of a region to its start. */
 void region_plan_write(const struct region_plan *plan, void *region);
 
 #endif

@@ -45,8 +45,8 @@ int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count);
 
-/* Takes a descriptor out of the set by its index. Returns -1 if the set does
- * not contain it. */
+/* Takes descriptor `number` out of the set and returns it, or -1 if the set
+ * does not contain it. */
 int region_passed_take(struct region_passed *passed, int number);
 
 /* Closes the remaining descriptors. Keeps errno. */

@@ -29,7 +29,7 @@ struct region_receiver;
 struct region_reader_options {
   const char *runtime_dir;  /* NULL: use region_runtime_dir() */
   uint64_t max_region_size; /* 0: 4 GiB */
-  int hello_wait_ms;        /* how long refresh may wait for a new producer */
+  int hello_wait_ms;        /* how long region_reader_refresh may wait */
   /* Receives what producers send, and must outlive the reader. If NULL, the
    * reader receives directly, and a hostile producer can block it forever
    * (receiver.h). */
@@ -206,13 +206,14 @@ struct region_tile {
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
   uint32_t in_use; /* number of rows in use when the tile was read */
-  /* 0 if the row has never been used, or if its cells do not belong to a single
-   * object. The totals then hold the cells as last loaded, and births and
-   * resets are meaningless. */
+  /* The generation word of each row; 0 if the row has never been used, or if
+   * its cells do not belong to a single object. The totals then hold the cells
+   * as last loaded, and births and resets are meaningless. */
   uint64_t *generations;
   uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;
-  /* The shared block and slots that count for no core are not included. */
+  /* The values of each core, without the shared block and slots that count for
+   * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
 };
