@@ -279,8 +279,9 @@ int percore_create(struct percore_region **region, const char *name,
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
-  size_t size;      /* set to sizeof */
-  int served;       /* 1: readers can find it; 0: it is a sink, as in a fork */
+  size_t size; /* set to sizeof */
+  /* 1: readers can find the region; 0: it is a sink, as in a forked child. */
+  int served;
   int error;        /* the errno that made the region a sink; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;

@@ -32,8 +32,8 @@ struct state {
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports the rules that have been found broken since the last call. The report
- * names table t; if t is -1, it concerns the header and the slots. */
+/* Reports the rules that have been found broken since the last call. These
+ * rules concern table t or, if t is -1, the header and the slots. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)

@@ -232,7 +232,8 @@ static bool add_table_parts(struct parts *parts, uint32_t t,
       {"births", table->birth_offset, rows, bases},
       {"resets", table->reset_offset, rows, bases},
   };
-  /* The last two places are optional; a table with resets also has births. */
+  /* The last two places, births and resets, are optional; a table with resets
+   * must also have births. */
   size_t count =
       PARTS_OF_TABLE - (table->birth_offset == 0) - (table->reset_offset == 0);
   return add_parts(parts, REGION_RULE_PART_PLACE, t, places, count, fault);

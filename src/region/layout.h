@@ -9,8 +9,8 @@
  * returns a pointer) with errno. A function that takes a struct region_fault
  * also stores the errno and the reason there (fault.h). If such a function only
  * checks something, it returns a bool, which is false on a fault. A function
- * without a fault whose name contains "is_" or "has_" answers a question: its
- * result false is not an error.
+ * that takes no fault and whose name contains "is_" or "has_" answers a
+ * question; the answer false is not an error.
  *
  * percore-region(7) specifies the same bytes; change both together. All numbers
  * are in the producer's byte order, and all offsets count from the start of the

@@ -56,7 +56,8 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
  * it. */
 static uint64_t check_cpu(struct percore_slot_head *head, uint64_t tsc) {
   struct timespec cpu;
-  /* The slot is a sink, or a seccomp filter refuses the call: check no more. */
+  /* The slot is a sink, or a seccomp filter refuses the call. Do not check
+   * again. */
   if (head->long_round == 0 ||
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0) {
     head->long_round = UINT64_MAX;

@@ -128,9 +128,9 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Replaces a region that is gone by the region that was received. First returns
- * the bytes of the old region to the allowance, because the allowance may not
- * suffice for both regions. */
+/* Opens the region that was received, and closes the previous region, which is
+ * gone. First returns the bytes of the previous region to the allowance,
+ * because the allowance may not suffice for both. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);

@@ -29,7 +29,8 @@ struct region_receiver;
 struct region_reader_options {
   const char *runtime_dir;  /* NULL: use region_runtime_dir() */
   uint64_t max_region_size; /* 0: 4 GiB */
-  int hello_wait_ms;        /* how long region_reader_refresh may wait */
+  /* How long region_reader_refresh may wait for a new producer's HELLO. */
+  int hello_wait_ms;
   /* Receives what producers send, and must outlive the reader. If NULL, the
    * reader receives directly, and a hostile producer can block it forever
    * (receiver.h). */

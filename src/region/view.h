@@ -49,7 +49,8 @@ size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
 /* Returns how many of the `length` bytes at offset come before the first hole.
- * *known is how many of them are known to be backed by memory.
+ * *known, which this updates, is how many bytes from offset on are known to be
+ * backed by memory.
  */
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);

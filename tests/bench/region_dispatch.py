@@ -1,9 +1,9 @@
 """Compares the cost of 100 000 values of a region in collectd with that of a plugin
 that only dispatches the same values. Two daemons run side by side, half an interval
-apart, so that a slow machine slows both. The measurement is repeated in several turns. Prints
-the CPU times of the daemons and the median of the ratios of all turns. Each turn is
-measured as a whole, because the values of a large table may be dispatched only in every
-second interval."""
+apart, so that a slow machine slows both. The measurement is repeated in several turns.
+Prints the CPU times of the daemons and the median of the ratios of all turns. Each turn
+is measured as a whole, because the values of a large table may be dispatched only in
+every second interval."""
 
 import contextlib
 import os

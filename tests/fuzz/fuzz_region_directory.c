@@ -84,8 +84,8 @@ static void read_region(const uint8_t *data, size_t size,
   const struct region_audit audit = {.report = take_report};
   region_audit(&reader, &audit);
   uint32_t tables = region_reader_directory(&reader)->table_count;
-  /* A region may claim 16384 cores. Skip such regions, so that no input takes
-   * long. */
+  /* A region may claim 16384 cores. Read tables only if there are few cores, so
+   * that no input takes long. */
   if (region_reader_directory(&reader)->header.core_count <= 64)
     for (uint32_t t = 0; t < tables; t++)
       read_table(&reader, t);
