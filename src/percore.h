@@ -223,8 +223,9 @@ struct percore_table {
   /* 24, 56 or 120, including the final NUL; 0: rows have keys. */
   uint32_t row_name_size;
   enum percore_key key;
-  uint32_t row_align; /* 64, 128, ... keeps rows of different owners apart */
-  uint32_t flags;     /* enum percore_table_flags */
+  /* 64, 128, ... bytes: rows of different owners share no cache line. */
+  uint32_t row_align;
+  uint32_t flags; /* enum percore_table_flags */
 };
 
 enum percore_serving {

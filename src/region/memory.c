@@ -64,8 +64,8 @@ static bool number_of(const char *text, const char *key, uint64_t *number) {
 
 enum { PAGE_CACHE_LISTS = 2 };
 
-/* The names of a control group's files, and of the lines in memory.stat that
- * count page cache, by version. */
+/* The names of the files of control groups v1 or v2, and of the lines in
+ * memory.stat that count page cache. */
 struct cgroup_files {
   const char *mount, *limit, *usage, *page_cache[PAGE_CACHE_LISTS];
 };
@@ -151,7 +151,8 @@ uint64_t region_memory_room(void) {
  */
 
 /* Finds unused addresses that begin on a huge page. Returns NULL if there are
- * none or the process may not lock this much memory; the kernel then chooses.
+ * none or the process may not lock this much memory; the kernel then chooses
+ * the addresses.
  */
 static void *free_addresses(uint64_t size) {
   unsigned char *found =

@@ -56,8 +56,8 @@ static bool may_run_on(const struct percore_region *region, int core) {
   return CPU_ISSET((size_t)core, &cpus);
 }
 
-/* Warns once per region, because programs that attach before they pin do so in
- * every thread. */
+/* Warns once per region, because programs that attach their threads before they
+ * pin them do so for every thread. */
 static void warn_of_affinity(struct percore_region *region, const char *name,
                              int core) {
   if (region->warned_affinity || region->quiet)
