@@ -41,7 +41,7 @@ class Host:
         return 100 * min(0.99, max(0.01, self.middle + 0.3 * self._wave(core, t, 180)))
 
     def of_cores(self, t):
-        """Returns (identifier, value) for each value of a single core."""
+        """Yields (identifier, value) for each value of each core."""
         for core in range(self.cores):
             load = self.load(core, t)
             yield f'percore-{core}/percent-busy', load

@@ -7,8 +7,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Returns the reason why npm packages are unavailable, or None. If `source` is
-    given, finds out by installing its packages."""
+    """Returns the reason why npm packages are unavailable, or None if they are
+    available. If `source` is given, installs its packages to find out."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'

@@ -1,6 +1,6 @@
-"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn by Grafana's
-own components without a Grafana server, for the demo and for the pictures in the README. The
-page is contrib/dashboards/panels."""
+"""Shows the panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, for
+the demo and for the pictures in the README. Grafana's own components draw the panels,
+without a Grafana server. The page is contrib/dashboards/panels."""
 import hashlib
 import http.server
 import json

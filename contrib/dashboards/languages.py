@@ -80,8 +80,8 @@ class InfluxDB:
         fill = 'null' if panel.kind == 'timeseries' else 'none'
         where = ' AND '.join(cls._where(series))
         words = words_of(series, panel)
-        # The result for a rate contains no empty points, but an aggregate of rates
-        # does, so that gaps are drawn.
+        # InfluxDB returns no empty points for a rate, but does so for an aggregate of
+        # rates. So aggregate the rates of a graph, so that it shows gaps.
         over = series.over or ('mean' if series.rate and fill == 'null' else None)
 
         def group(tags):
@@ -230,7 +230,7 @@ class Prometheus:
 
     @classmethod
     def _labels(cls, series):
-        """Returns the label for each word of a legend."""
+        """Returns a dict from each word of a legend to its label in Prometheus."""
         where = 'set' if series.plugin.startswith('percore_host') else 'core'
         return {'host': 'host', 'instance': where, 'core': where, 'field': 'field',
                 'type_instance': 'row' if series.is_region else 'type'}

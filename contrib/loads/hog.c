@@ -89,9 +89,9 @@ static bool pin(int core) {
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* This fails without the right to use SCHED_FIFO, and hog then runs at normal
-   * priority. If it succeeds, no normal task runs on the core while hog is
-   * busy. */
+  /* sched_setscheduler fails without the right to use SCHED_FIFO, and hog then
+   * runs at normal priority. If it succeeds, no normal task runs on the core
+   * while hog is busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;

@@ -1,6 +1,6 @@
 """Known values: one for each identifier that percore dispatches (see METRICS in
 collectd-percore(5)), put into collectd through unixsock. They let a test compare every
-value in every store exactly, on any machine and whatever counters its processor has."""
+value in every store exactly, on any machine, regardless of its processor's counters."""
 HOST = 'known.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
@@ -8,8 +8,9 @@ CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
 
 
 class Metric:
-    """An identifier. `value` is a function of the second since the start, which
-    returns a float, three floats (type load), or an int for a counter."""
+    """An identifier with known values. `value` is a function that takes the seconds
+    since the start and returns a float, three floats (type load), or an int for a
+    counter."""
 
     def __init__(self, plugin, instance, type, type_instance, value, counter=False):
         self.plugin, self.instance = plugin, instance

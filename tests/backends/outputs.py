@@ -52,7 +52,7 @@ def csv(folder):
 
 def queue(values=None):
     """Returns the shipped limits of the write queue or, if `values` is given, limits
-    for bursts of that many values."""
+    for bursts of `values` values."""
     limit = values * 4 if values else 20000
     return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
                                  'LimitLow  20000': f'LimitLow {limit}'})

@@ -61,7 +61,8 @@ export function sourcesOf(config, panel = {}) {
   };
 
   const prometheus = {
-    /* Several values become a regular expression inside a string. */
+    /* Formats a value, or several values as a regular expression, for use in a
+     * string. */
     format: (value) =>
       Array.isArray(value) ? influx.format(value).replaceAll('\\', '\\\\') : value,
     async get(path, parameters) {

@@ -1,6 +1,6 @@
-"""Each rule of prometheus-rules.yml fires in its case and in no other case: in
-promtool's tests, which simulate time, with the shipped durations; and in a real
-Prometheus that scrapes a real collectd, with seconds instead of minutes."""
+"""Tests that each rule of prometheus-rules.yml fires in its case and in no other case.
+Two tests show this: promtool's tests, which simulate time, with the shipped durations;
+and a real Prometheus that scrapes a real collectd, with seconds instead of minutes."""
 import json
 import os
 import re
@@ -80,8 +80,9 @@ QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
 
 
 def labelled(host, identifier):
-    """Returns the series that prometheus.yml makes of this identifier. Does not cover
-    the type load, whose three values become three series."""
+    """Returns the name and the labels of the series to which prometheus.yml relabels
+    this identifier. Does not cover the type load, whose three values become three
+    series."""
     plugin, instance, type, type_instance = re.fullmatch(
         r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
     where = 'set' if plugin.startswith('percore_host') else 'core'
@@ -151,8 +152,8 @@ def promtool_tests():
 
 
 def promtool(folder, rules):
-    """Returns the errors that promtool reports for the tests with these rules, or
-    ''."""
+    """Returns the errors that promtool reports when it runs the tests with these rules,
+    or '' if there are none."""
     with open(os.path.join(folder, RULES), 'w') as file:
         file.write(rules)
     path = os.path.join(folder, 'tests.yml')

@@ -1,4 +1,4 @@
-/* The inside of each kind of panel. */
+/* Draws the contents of each kind of panel. */
 import { useEffect, useRef } from 'react';
 import { dateTime } from '@grafana/data';
 import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
