@@ -12,8 +12,8 @@ die() {
   exit 1
 }
 
-# Runs a command with its output in a log, and shows the end of the log if the
-# command fails.
+# Runs a command and appends its output to a log. If the command fails, shows the end of
+# the log.
 quietly() {
   local log=$1
   shift
@@ -109,7 +109,8 @@ configure_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # Files of a build that was configured with other options cannot be used.
+  # Remove a build that was configured with other options, because its files cannot be
+  # used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then

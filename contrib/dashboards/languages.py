@@ -20,9 +20,9 @@ def several(all_value=None):
 
 
 def words_of(series, panel):
-    """Returns the words of the legend. Replaces 'instance' by 'core' if the instance is
-    a core and the legend has room for the word: the header of a table already contains
-    it, and gauges are too narrow."""
+    """Returns the words of the legend for this series in this panel. If the instance is
+    a core, replaces the word 'instance' by 'core', but not in tables, whose header
+    already says so, nor in gauges, which are too narrow."""
     says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
     return ['core' if word == 'instance' and says_core else word for word in series.words]
 

@@ -50,7 +50,7 @@ static int64_t tick_period_ns(void) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Busy time since the last line. */
+/* Busy time since the last line was printed. */
 struct report {
   int64_t every_ns; /* 0: print no lines */
   int64_t due_ns;   /* when the next line is due, CLOCK_REALTIME */

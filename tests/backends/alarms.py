@@ -30,7 +30,7 @@ EXPECTED = {
         'threshold.conf warns of a core that stays full, and reports when it no longer is', ONCE),
     STUCK: (
         'threshold.conf warns of a worker that stops polling, and reports when it polls again',
-        ONCE * 2),  # a worker that stops polling, and a worker that is stopped
+        ONCE * 2),  # a worker stops polling; then a process is stopped
     STALE: (
         'threshold.conf warns of a region whose workers are all stuck, and reports when they '
         'poll again', ONCE),
@@ -86,7 +86,7 @@ class Alarms:
             action()
 
     def finish(self, patience_s=60):
-        """Waits for the remaining notifications."""
+        """Causes the remaining events, and waits for the remaining notifications."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 self.told().get(name) != severities

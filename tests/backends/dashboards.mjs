@@ -49,7 +49,7 @@ function faultsOfLayout(dashboard) {
   const ids = panels.map((p) => p.id);
   for (const id of new Set(ids))
     if (ids.filter((other) => other === id).length > 1) faults.push(`two panels have the id ${id}`);
-  // Panels of a collapsed row take no room.
+  // Panels of a collapsed row occupy no space, so compare only panels of the same row.
   const folds = [dashboard.panels, ...dashboard.panels.filter((p) => p.collapsed).map((p) => p.panels)];
   for (const fold of folds)
     fold.forEach((a, i) => {

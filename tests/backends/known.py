@@ -117,7 +117,8 @@ def _self_metrics():
 
 
 def _region_metrics():
-    """A region gtpu with a table port of two rows: counters and a histogram."""
+    """Yields the metrics of a region "gtpu", whose table "port" contains counters for
+    two rows and a histogram for one row."""
     for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('tx_drops', 2),
                         ('rx_errors', 1)):
         for row, factor in (('eth0', 1), ('eth1', 2)):

@@ -38,7 +38,8 @@ def write_kafka(brokers):
 
 
 def rrdtool(folder):
-    """RRD files without a cache, with the resolution that the test writes."""
+    """Returns the shipped configuration for RRD files, with almost no cache and with
+    the resolution of one second that the test needs."""
     return sample('rrdtool.conf', {
         '/var/lib/collectd/rrd': folder,
         'CacheTimeout 120': 'CacheTimeout 1', 'RandomTimeout 60': 'RandomTimeout 0',

@@ -26,10 +26,10 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
                                     (f'percore_{REGION}_port_packets', '0'))]
 
 # The events, and the seconds at which they are due. A late event delays the events
-# after it. The first process counts more than collectd misses, so the counter of the
-# new collectd begins below that of the old one. When the new collectd starts, the
-# second process has already counted for a while. If the new counter included these
-# counts, it would begin at a large number, and stores would show a spike.
+# after it. The first process counts for so long that the counter of the new collectd
+# begins below that of the old collectd. When the new collectd starts, the second
+# process has already counted for a while. If the counter of the new collectd included
+# these counts, it would begin at a large number, and stores would show a spike.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
 LEAST_RATES = 2  # of the third process, for each metric
@@ -86,7 +86,7 @@ class Restarts:
         self.begin_collectd()
 
     def finish(self, patience_s=60):
-        """Waits until the stores contain rates of the third process."""
+        """Waits until csv and Kafka contain rates of the third process."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
@@ -96,7 +96,7 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Waits until Kafka contains rates that are newer than `since`: when collectd
+        """Waits until Kafka contains rates that are newer than `since`. When collectd
         ends, it loses the messages that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):

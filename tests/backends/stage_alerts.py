@@ -24,7 +24,7 @@ def grows(step):
     return lambda k: 1000 + step * k
 
 
-# A host with two cores and a region gtpu. Core 1 polls.
+# The values of a healthy host with two cores and a region "gtpu". Core 1 polls.
 HEALTHY = {
     'percore-0/load': (0.5, 0.5, 0.5),
     'percore-1/load': (1.0, 1.0, 1.0),
@@ -105,8 +105,8 @@ def labelled(host, identifier):
 
 
 def input_series(host, changes, brief_k=None):
-    """Returns the input series in promtool's format. If brief_k is given, values are
-    healthy again in interval brief_k and later."""
+    """Yields the input series in promtool's format. If brief_k is given, values are
+    healthy again from interval brief_k on."""
     for identifier, healthy in HEALTHY.items():
         name, labels = labelled(host, identifier)
         changed = changes.get(identifier, healthy)

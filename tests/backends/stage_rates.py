@@ -31,7 +31,7 @@ OPTIONS = '''
 
 class Influx(stores.Influx):
     def arrived(self, region):
-        """Returns the points of all rows."""
+        """Returns the stored points of all rows of the region."""
         found = self.query(f'SELECT "value" FROM "percore_host_{region}_session_packets_value" '
                            "WHERE \"type\" = 'derive' GROUP BY \"type_instance\"")
         return churn.Arrived({each['tags']['type_instance']: each['values'] for each in found})
@@ -39,7 +39,7 @@ class Influx(stores.Influx):
 
 class Prometheus(stores.Prometheus):
     def arrived(self, region):
-        """Returns the points of all rows, in the form that Influx.arrived uses."""
+        """Returns the stored points of all rows of the region, like Influx.arrived."""
         name = f'collectd_percore_host_{region}_session_packets_derive_total'
         return churn.Arrived({
             json.dumps(each['metric']): [(when, int(value)) for when, value in each['values']]

@@ -40,7 +40,7 @@ PERCORE_OPTIONS = '''
 
 def start_servers(context, exporter_ports):
     """Starts every server that is installed, and reports the other servers as skipped.
-    Returns the stores, and collectd's configuration without Prometheus."""
+    Returns collectd's configuration without write_prometheus, and the stores."""
     stack, found, body = context.stack, [], outputs.queue()
     context.servers = {}
 

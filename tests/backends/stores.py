@@ -129,7 +129,8 @@ class Prometheus:
         return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
 
     def range(self, text):
-        """Returns the value of a query for each second of the last five minutes."""
+        """Returns the values of a query as {second: value}, for each second of the last
+        five minutes."""
         now = int(time.time())
         answer = json.loads(get(self.url + '/api/v1/query_range', {
             'query': text, 'start': now - 300, 'end': now, 'step': 1}))['data']['result']

@@ -5,7 +5,7 @@
 
 /* Chapters for arm64, where INSTRUCTIONS is an exact clock of unhalted time. */
 void chapter_duty(void);
-void chapter_tsc(void); /* runs at one instruction per nanosecond */
+void chapter_tsc(void); /* needs one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);

@@ -26,8 +26,8 @@ static struct engine_options by_event(void) {
   };
 }
 
-/* Occupies every counter of the core with pinned events. Returns their
- * number. */
+/* Occupies every counter of the core with pinned events. Returns the number of
+ * events. */
 static int take_all(int fds[COMPETITORS_MAX]) {
   int len = 0;
   while (len < COMPETITORS_MAX) {
