@@ -29,7 +29,7 @@ is_installed() {
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# Runs apt-get as root. Its messages are in English, because update_lists reads them.
+# Runs apt-get as root, with messages in English, because update_lists reads them.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"

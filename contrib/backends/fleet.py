@@ -1,6 +1,5 @@
 """Simulates many hosts. Their values are invented, but resemble those that percore
-would dispatch on each host. A real collectd receives them through its plugin
-unixsock."""
+would dispatch on each host. They are sent to the plugin unixsock of a real collectd."""
 import math
 import random
 import statistics

@@ -1,5 +1,6 @@
-"""Installs the npm packages of a package-lock.json outside the source tree, in
-${PERCORE_CACHE:-~/.cache/percore}, once for each version of the lock file."""
+"""Installs the npm packages that a package-lock.json lists, once for each version of
+this file. The packages are outside the source tree, in
+${PERCORE_CACHE:-~/.cache/percore}."""
 import hashlib
 import os
 import shutil

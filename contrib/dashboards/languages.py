@@ -31,7 +31,8 @@ def words_of(series, panel):
 
 
 class InfluxDB:
-    """InfluxDB 1.x that receives collectd's protocol, with the option `split`."""
+    """Queries for an InfluxDB 1.x that receives collectd's protocol, with the option
+    `split`."""
     name, type = 'InfluxDB', 'influxdb'
 
     TAGS = {'host': 'host', 'instance': 'instance', 'core': 'instance',
@@ -108,7 +109,8 @@ class InfluxDB:
 
 
 class Graphite:
-    """Graphite that receives values from write_graphite with SeparateInstances."""
+    """Queries for a Graphite that receives values from write_graphite with
+    SeparateInstances."""
     name, type = 'Graphite', 'graphite'
 
     FUNCTIONS = {'mean': 'average', 'sum': 'sum'}
@@ -193,8 +195,8 @@ class Graphite:
 
 
 class Prometheus:
-    """Prometheus, and other databases that understand its queries, with the labels that
-    prometheus.yml sets."""
+    """Queries for Prometheus, and for other databases that understand Prometheus's
+    queries, with the labels that prometheus.yml sets."""
     name, type = 'Prometheus', 'prometheus'
 
     COUNTERS = ('derive', 'operations', 'contextswitch')

@@ -71,7 +71,7 @@ export function sourcesOf(config, panel = {}) {
       if (body.status !== 'success') throw new Error(body.error);
       return body.data;
     },
-    /* label_values(selector, label), as Grafana queries it. */
+    /* Queries label_values(selector, label) as Grafana does. */
     async values(variable, text) {
       const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(text);
       return this.get(`label/${label}/values`, { 'match[]': selector });

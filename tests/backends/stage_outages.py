@@ -49,8 +49,8 @@ class Scenario:
 
 
 def wait_for_all(influx, scenarios, wanted, patience_s=30):
-    """Waits until InfluxDB has stored all values of the scenarios, or until no more
-    values can be expected."""
+    """Waits until all values have been sent, and then until InfluxDB has stored
+    `wanted` values of each scenario, but for at most `patience_s` seconds."""
     time.sleep(READS + 3)
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and any(

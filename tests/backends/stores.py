@@ -1,5 +1,5 @@
-"""Queries each store for a metric as users of the store do. The function `series` of
-each class returns {second: value}."""
+"""Queries each store for a metric as users of the store do. The method `series` of each
+class returns {second: value}."""
 import glob
 import json
 import os
