@@ -27,7 +27,7 @@ struct published {
   _Atomic int proof;
 };
 
-/* What the getters return for the number of a core that does not exist. */
+/* What the getters return for a core number that does not exist. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
                                          .sibling_load = -1,

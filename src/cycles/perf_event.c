@@ -87,7 +87,7 @@ static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
   size_t length = strcspn(format, ":");
   uint64_t *word = config_word(event, format, length);
-  struct core_set bits; /* lists of bit numbers have the same syntax */
+  struct core_set bits; /* bit lists have the same syntax as core lists */
   if (word == NULL || format[length] != ':' ||
       core_set_parse(&bits, format + length + 1) != 0 ||
       core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)

@@ -28,21 +28,22 @@ enum proof_half {
 
 /* Judges the half in which a thread spins: it received cpu_share of the core's
  * time (0 to 1) while the source read `load` (NAN if it could not be read). The
- * half was run only if cpu_share is at least 0.95. It passes if the load is
- * 0.97 to 1.02. */
+ * half counts as run only if cpu_share is at least 0.95. It passes if the load
+ * is 0.97 to 1.02. */
 enum proof_half proof_judge_spin(double load, double cpu_share);
 
 /* Judges the half in which the thread sleeps and the core was idle for idle_ns
- * of wall_ns. The half was run only if idle_ns is at least 30 ms. It passes if
- * the load fell by at least half of the idle share. The load need not fall by
- * the whole share, because idle drivers count work in interrupts as idle. */
+ * of wall_ns. The half counts as run only if idle_ns is at least 30 ms. It
+ * passes if the load fell by at least half of the idle share. The load need not
+ * fall by the whole share, because idle drivers count work in interrupts as
+ * idle. */
 enum proof_half proof_judge_idle(double load, double idle_ns, double wall_ns);
 
 enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
 
 /* Judges a probe that was busy between ticks and slept when they fired. `truth`
- * is the probe's share of wall time, `columns` is how much of it the busy
- * columns of /proc/stat saw, and `load` is 1 minus the share of the idle
+ * is the probe's share of wall time, `columns` is the share of wall time in the
+ * busy columns of /proc/stat, and `load` is 1 minus the share in the idle
  * columns. Returns PROOF_PENDING if the attempt proves nothing, because the
  * core was not free or the probe did not evade the tick. */
 enum proof proof_judge_tick(double truth, double columns, double load);

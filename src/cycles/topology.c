@@ -84,7 +84,8 @@ static int read_package(const struct machine *machine, int core) {
   return known && package <= INT32_MAX ? (int)package : -1;
 }
 
-/* Returns the next thread of the same physical core, or -1. */
+/* Returns the core number of the next hardware thread of the same physical
+ * core, or -1 if there is none. */
 static int read_sibling(const struct machine *machine, int core,
                         int cores_len) {
   char path[128];
