@@ -1,7 +1,8 @@
-/* domains: figures that the hardware counts for each package or physical core,
- * namely the residency in idle states, and power. They come from the PMUs
- * cstate_core, cstate_pkg and power. Each counter is read through a core that
- * the PMU's cpumask lists. Isolated cores in the cpumask are left out. */
+/* domains: figures that the hardware measures for each package or physical
+ * core, namely the residency in idle states, and power. The figures come from
+ * the PMUs cstate_core, cstate_pkg and power. Each counter is read through a
+ * core that the PMU's cpumask lists. Isolated cores in the cpumask are left
+ * out. */
 #ifndef PERCORE_DOMAINS_H
 #define PERCORE_DOMAINS_H
 

@@ -179,14 +179,14 @@ void engine_choose_sources(struct engine *engine);
 
 /* A source is condemned, and not used on the core for CONDEMN_REST_NS, after
  * CONDEMN_WINDOWS consecutive windows of LOADAVG_INTERVAL_NS in which its load
- * was lower than the kernel's by more than CONDEMN_POINTS. The kernel's figure
- * is a lower bound, so a source that reads less misses work. */
+ * was lower than the kernel's figure by more than CONDEMN_POINTS. The kernel's
+ * figure is a lower bound, so a source that reads less misses work. */
 #define CONDEMN_WINDOWS 3
 #define CONDEMN_POINTS 0.05
 #define CONDEMN_REST_NS (900 * NS_PER_S)
 
-/* Checks one window of a core whose source is not idle. `hardware` is the load
- * in that window, `kernel` is the kernel's lower bound of the load,
+/* Checks one window of a core that does not use the idle source. `hardware` is
+ * the load in that window, `kernel` is the kernel's lower bound of the load,
  * 1 - (idle + iowait + steal + guest) / wall, and `steal` is steal / wall.
  * Guest time is subtracted because the kernel counts a guest that halts without
  * leaving guest mode as running. `bracket_ns` is how long reading /proc/stat

@@ -73,14 +73,15 @@ struct core_figures {
   /* Load of the busiest other hardware thread of the same physical core. */
   double sibling_busy;
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* busy share of wall time that the tick did not see */
+  /* busy time that the tick did not see, as a share of wall time */
+  double hidden;
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
   double waiting;      /* mean number of tasks that waited for the core */
   double switches;     /* how many times a task began to run, since boot */
-  double throttles; /* how often the core was throttled for heat, since boot */
+  double throttles;    /* how often heat throttled the core, since boot */
   double package_throttles;
   double smi; /* system management interrupts, since the first reading */
   double ipc; /* instructions per cycle */

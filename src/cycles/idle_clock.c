@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often to check whether a core halted without advancing its word. */
+/* How often to check whether a core has halted although its word did not
+ * change. */
 #define WATCH_INTERVAL_NS INT64_C(5000000000)
 
 /* When the driver has counted this many halts since a reading, at least one

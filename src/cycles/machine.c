@@ -377,8 +377,8 @@ int machine_read_u64(const struct machine *machine, const char *path,
   return 0;
 }
 
-/* Parses the line for CLOCK_MONOTONIC in the file, such as "monotonic -86400
- * 500000000". */
+/* Parses the line for CLOCK_MONOTONIC in /proc/self/timens_offsets, such as
+ * "monotonic -86400 500000000". */
 int64_t machine_time_offset_ns(const struct machine *machine) {
   char text[256];
   long long seconds, nanoseconds;

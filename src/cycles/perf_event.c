@@ -15,9 +15,8 @@
  *
  * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. If a file in the
  * PMU's folder `format` is named like a term, the term sets a bit field of
- * perf_event_attr. If a file in the folder `events` is named like it, the term
- * stands for the list of terms in that file.
- */
+ * perf_event_attr. If a file in the folder `events` is named like the term, the
+ * term stands for the list of terms in that file. */
 
 struct event_parser {
   struct perf_event *event;

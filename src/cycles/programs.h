@@ -1,6 +1,6 @@
 /* programs: BPF programs at tracepoints, and the map in which they keep a value
- * for each core. The idle clock and the softirq clock are made of these
- * programs.
+ * for each core. The idle clock and the softirq clock consist of such programs
+ * and their map.
  *
  * Functions return 0 or -errno. Functions with the parameter `why` write the
  * reason for a failure to it. */

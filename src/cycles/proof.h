@@ -4,9 +4,8 @@
  * core is halted (arm64's cycle counter in WFI, MPERF of the physical core
  * under a hypervisor). The kernel's idle time may be sampled only at the tick.
  * So each source must show, on a core of this machine, that it reads full load
- * while a test thread spins there, and less while the core idles. These are the
- * two halves of the proof of a counter.
- */
+ * while a test thread spins there, and less while the core idles. The proof of
+ * a counter consists of these two halves. */
 #ifndef PERCORE_PROOF_H
 #define PERCORE_PROOF_H
 
@@ -51,8 +50,8 @@ enum proof proof_judge_tick(double truth, double columns, double load);
 /* ---------------------------------------------------------------------------
  * Probes: each is a thread pinned to one core, which ends after half a second,
  * or up to two seconds if other work keeps the core busy. After *cancel becomes
- * true it ends soon, with PROOF_PENDING. A probe uses the machine concurrently
- * with its caller. */
+ * true, the probe ends soon, with PROOF_PENDING. A probe uses the machine
+ * concurrently with its caller. */
 
 enum { PROOF_WHY_MAX = 256 };
 
@@ -67,8 +66,8 @@ int probe_start(struct probe **result, const struct machine *machine, int core,
 
 bool probe_ended(const struct probe *probe);
 
-/* Waits for the probe to end and frees it. why[] receives a reason for the
- * journal, or "". */
+/* Waits for the probe to end, frees it, and returns its result. why[] receives
+ * a reason for the journal, or "". */
 enum proof probe_end(struct probe *probe, char why[PROOF_WHY_MAX]);
 
 #endif

@@ -184,9 +184,10 @@ static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
   return holds;
 }
 
-/* Computes shares from the growth of sums. The words are not all read at the
- * same instant, so their growth may exceed wall time by the time that the reads
- * took. */
+/* Computes shares of wall time from the growth of sums. Returns false if no
+ * time has passed, or if the sums have decreased or grown by too much. The
+ * words are not all read at the same instant, so their growth may exceed wall
+ * time by the duration of the reads. */
 static bool to_shares(const struct sums *from, struct sums *to,
                       struct softirq_figures *figures) {
   double hard_ns, ns[WORDS], all_ns;

@@ -28,8 +28,9 @@ enum proof {
 
 enum denominator {
   DENOMINATOR_AUTO,
-  DENOMINATOR_TSC,          /* use msr/tsc of the same group */
-  DENOMINATOR_TIME_ENABLED, /* use time_enabled times the base frequency */
+  DENOMINATOR_TSC, /* divide by msr/tsc of the same group */
+  /* divide by the product of time_enabled and the base frequency */
+  DENOMINATOR_TIME_ENABLED,
 };
 
 /* How to measure isolated cores. Reading a hardware counter interrupts the

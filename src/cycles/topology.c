@@ -158,9 +158,9 @@ static bool has_word(const char *line, const char *word) {
   return false;
 }
 
-/* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures
- * there is no such line and no TSC, and the file does not show whether the
- * machine is virtual. */
+/* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures,
+ * the file contains no such line and does not show whether the machine is
+ * virtual, and there is no TSC. */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {
   /* Room for the block of the first processor; all blocks together can take
