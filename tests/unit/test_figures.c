@@ -30,7 +30,7 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it); /* earlier intervals have no effect */
+  snapshot = figures_play_interval(&it); /* the loads before this interval do not count */
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
@@ -147,8 +147,8 @@ static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   figures_play_end(&it);
 }
 
-/* Returns the exact average after a load of 0 for zero_s seconds and a load of
- * 1 for one_s seconds. */
+/* Returns the exact load average over period_s, after a load of 0 for zero_s
+ * seconds and then a load of 1 for one_s seconds. */
 static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }
@@ -403,7 +403,7 @@ static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
   assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
   assert_nan(
-      snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
+      snapshot->cores[4].sibling_busy); /* the core's list of siblings is malformed */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
