@@ -417,8 +417,9 @@ static void start(struct life *life) {
   play_open(play);
 }
 
-/* Plays one random machine for at most 5000 intervals. Adds the number of its
- * windows to *windows, and returns the simulated seconds. */
+/* Plays one random machine for LIFE_SECONDS or for 5000 intervals, whichever is
+ * shorter. Adds the number of its windows to *windows, and returns the
+ * simulated time in seconds. */
 static double live(uint64_t *windows) {
   static struct life life;
   start(&life);

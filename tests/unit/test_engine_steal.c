@@ -92,7 +92,7 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   play_start(&play, 1);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
   play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* all steal is added in one sample */
+  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* steal is added late */
   play_sample(&play, FAKE_SECOND);
   const struct core_totals *total = &play_core(&play, 0)->total;
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);

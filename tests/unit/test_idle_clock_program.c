@@ -125,7 +125,7 @@ an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
     interrupt_at = at;
     interrupt();
     interrupt_at = 0;
-    /* Besides the halted time, at most the time of the nested handler counts.
+    /* The word exceeds the halted time by at most the nested handler's time.
      */
     assert_in_range(word, 5000, 5000 + PROGRAM_NS + HANDLER_NS);
     int64_t halted = word;

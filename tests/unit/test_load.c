@@ -30,7 +30,7 @@ static bool is_load(double load) {
   return load == -1 || (load >= 0 && load <= 1);
 }
 
-/* All tests share one handle, because opening a handle takes a proof of each
+/* All tests share one handle, because opening one runs a proof of each
  * source. */
 static struct percore_load *shared;
 static cpu_set_t affinity_before;
