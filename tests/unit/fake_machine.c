@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS 10000000.0 /* a tick of /proc/stat, whose USER_HZ is always 100 */
+#define TICK_NS 10000000.0 /* /proc/stat: USER_HZ is always 100 */
 #define CPU_FOLDER "/sys/devices/system/cpu"
 
 struct fake_file {

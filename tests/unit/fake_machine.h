@@ -1,8 +1,8 @@
 /* fake_machine: a computer simulated in memory, for the tests of cycles/.
  *
- * Perf counters, /proc/stat and cpuidle reflect the true loads of its cores. A test
- * can make each of these sources wrong, fail or vanish separately. Time passes
- * only when a test advances it. */
+ * Perf counters, /proc/stat and cpuidle reflect the true loads of its cores. A
+ * test can make each of these sources wrong, fail or vanish separately. Time
+ * passes only when a test advances it. */
 #ifndef PERCORE_FAKE_MACHINE_H
 #define PERCORE_FAKE_MACHINE_H
 

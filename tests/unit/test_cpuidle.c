@@ -87,7 +87,7 @@ static void a_state_that_cannot_be_read_ends_the_list(void **state) {
              {"1\n", ""},
              {"x\n", "1\n"},
              {"1\n", "-1\n"},
-             {"18446744073709551615\n", "1\n"}, /* too large for a time in nanoseconds */
+             {"18446744073709551615\n", "1\n"}, /* too large for nanoseconds */
              {"99999999999999999999\n", "1\n"}};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     add(fake, 0, "POLL\n", "1\n", "1\n");

@@ -30,7 +30,7 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it); /* the loads before this interval do not count */
+  snapshot = figures_play_interval(&it); /* earlier loads have no effect */
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
@@ -403,7 +403,7 @@ static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
   assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
   assert_nan(
-      snapshot->cores[4].sibling_busy); /* the core's list of siblings is malformed */
+      snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int error; /* errno of BPF_OBJ_GET; 0: it succeeds, but the pin is a program */
+static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
 static char why[MAP_WHY_SIZE];
 
 /* Replaces the function of the C library. */

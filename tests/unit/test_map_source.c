@@ -417,9 +417,10 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
  * Any order of events
  *
  * The model: if the last complete reading had a row for every entry, a new
- * entry counts from 0, otherwise from its first reading on. If all fields of a copy decreased, the copy counts from 0 again;
- * otherwise fields that decreased count nothing. An entry is forgotten when
- * a complete reading does not find it.
+ * entry counts from 0, otherwise from its first reading on. If all fields of a
+ * copy decreased, the copy counts from 0 again; otherwise fields that decreased
+ * count nothing. An entry is forgotten when a complete reading does not find
+ * it.
  */
 
 static struct {

@@ -3,7 +3,8 @@
  * the stored values with a model that only adds the counts.
  *
  * The environment variable PERCORE_PROPERTY_SEED is the first seed (default 1),
- * and PERCORE_PROPERTY_SEEDS is the number of seeds. A failure names its seed. */
+ * and PERCORE_PROPERTY_SEEDS is the number of seeds. A failure names its seed.
+ */
 #include "region_host.h"
 
 #include <stdio.h>
@@ -74,7 +75,7 @@ struct series {
   char name[3 * DATA_MAX_NAME_LEN];
   uint64_t zero_ns; /* timestamp of the 0 before the series' first point */
   int64_t last,
-      base; /* counts before the row was freed for lack of memory */
+      base; /* base: counts before the row was freed for lack of memory */
 };
 
 static struct {

@@ -589,7 +589,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f59999", 7777); /* counted before the watch began */
-  host_memory_max = 1 << 20; /* 1 MiB for the region, of which 896 KiB for rows */
+  host_memory_max = 1 << 20; /* 1 MiB for the region, 896 KiB for its rows */
   begin_long_after(TOP);
   assert_count(SUM, "all", "other", 0);
   assert_true(own("regions_memory") <= 1 << 20);
@@ -1443,7 +1443,8 @@ static void the_first_dispatched_point_has_a_0_before_it(void **state) {
   play_round(SECOND);
   uint64_t zero_ns = find(SUM, "all", "other")->first.zero_ns;
   play_round(SECOND);
-  dispatched_but(2); /* the last snapshot was dispatched, but the snapshot with the region was dropped */
+  dispatched_but(2); /* the last snapshot was dispatched, but the snapshot with
+                        the region was dropped */
   play_round(SECOND);
   const struct region_value *other = find(SUM, "all", "other");
   assert_int_equal(other->first.zero_ns, zero_ns);
@@ -1463,7 +1464,7 @@ static void a_counter_cut_by_max_values_has_a_0_when_it_begins(void **state) {
     for (const char *row = "abcdefgh"; *row != 0; row++)
       count_on(region, (char[]){*row, 0}, core, 5);
   host_room =
-      64; /* enough for 8 rows of the host, but not for 8 rows of each of 4 cores */
+      64; /* enough for 8 rows of the host, but not for 8 rows of 4 cores */
   play_round(SECOND);
   assert_non_null(find(SUM, "all", "h"));
   assert_non_null(find(CORE_SUM, "0", "h"));
