@@ -25,8 +25,8 @@ enum {
   FAKE_MSR_MPERF = 0x02,
 };
 
-/* What a core does while time passes. Shares are parts of
- * wall time, from 0 to 1; NAN means that a share follows from `load`. */
+/* What a core does while time passes. Shares are parts of wall time, from 0 to
+ * 1; NAN means that a share follows from `load`. */
 struct fake_core {
   bool online;
   double load;   /* the true load: share of time not halted */

@@ -1,4 +1,4 @@
-/* Tests when a hardware source is condemned (used no longer, because it misses
+/* Tests when a hardware source is condemned (no longer used, because it misses
  * work), and when it must not be. */
 #include "unit.h"
 

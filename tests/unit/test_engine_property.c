@@ -219,8 +219,8 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* Notes a fault if counters do not count or columns are missing, because loads
- * are unknown until this ends. */
+/* Notes a fault if counters do not count or columns are missing, because
+ * loads are then unknown. */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
     fault_all(life);
@@ -382,7 +382,7 @@ static void sample(struct life *life) {
   for (int i = 0; i < life->cores; i++) {
     struct model *model = &life->model[i];
     play->fake->cores[i].column_ns[3] -= model->moment[model->last].misread_ns;
-    if (late) /* the sample was dropped, but the next window begins at its time
+    if (late) /* the sample was dropped, but the next window begins here
                */
       model->base_ns = play->fake->monotonic_ns;
     check_core(life, i, before[i]);

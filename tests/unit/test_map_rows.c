@@ -12,8 +12,7 @@ static struct {
   uint32_t entries;
   uint32_t bucket;  /* a batch fails if it has room for fewer entries */
   uint32_t removed; /* this entry is deleted before it is looked up; 0: none */
-  uint32_t claimed; /* how many entries a batch claims to return; 0: the true
-                       number */
+  uint32_t claimed; /* entries that a batch claims; 0: the true number */
   int batch_error;
   int batches, refused;
 } kernel;

@@ -466,8 +466,7 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
   free(bytes.start);
 }
 
-/* Only for this error does the plugin advise to raise its own limit
- * (MaxMemory). */
+/* The plugin advises to raise its own limit (MaxMemory) only for this error. */
 static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   (void)state;
   struct bytes bytes = make_directory();

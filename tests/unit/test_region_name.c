@@ -132,8 +132,8 @@ static void a_name_that_another_process_has_taken_is_left_alone(void **state) {
 
 enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
 
-/* In a child process, creates the region as this user. Then ends the process in
- * an orderly way, or without cleaning up. Returns 0 or the errno of
+/* Creates the region as this user in a child process, destroys it again if
+ * `orderly` is true, and kills the process. Returns 0 or the errno of
  * percore_create. */
 static int serve_as(uid_t user, bool orderly) {
   int says[2], error = -1;

@@ -1,5 +1,5 @@
-/* Tests how long rounds are accounted for (src/region/poll.c), with clocks that
- * the test sets. */
+/* Tests the accounting of long rounds (src/region/poll.c), with clocks that the
+ * test sets. */
 #include "percore_config.h"
 
 #include "region/writer.h"

@@ -644,8 +644,7 @@ memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* This region uses the whole allowance. The successor of the region can take
-   * over its memory.
+  /* This region uses the whole allowance. Its successor takes over the memory.
    */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
