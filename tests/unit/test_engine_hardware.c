@@ -161,7 +161,7 @@ static void a_load_far_over_1_is_counted_as_an_error(void **state) {
       PLAY_TSC_HZ * 2;
   play_seconds(&play, 1);
   assert_near(engine_load(&begin, &middle), 1, 0);
-  /* The part of a window after a bad sample still counts. */
+  /* The rest of the window, after the bad sample, still counts. */
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1, 0);
   assert_near(play_core(&play, 1)->total.wall, middle.wall, 0);
   play_end(&play);

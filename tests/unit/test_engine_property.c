@@ -382,8 +382,7 @@ static void sample(struct life *life) {
   for (int i = 0; i < life->cores; i++) {
     struct model *model = &life->model[i];
     play->fake->cores[i].column_ns[3] -= model->moment[model->last].misread_ns;
-    if (late) /* the sample was dropped, but the next window begins here
-               */
+    if (late) /* the sample was dropped, but the next window begins here */
       model->base_ns = play->fake->monotonic_ns;
     check_core(life, i, before[i]);
     model->calm++;

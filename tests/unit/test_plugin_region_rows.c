@@ -187,8 +187,7 @@ static void a_row_called_other_takes_no_place_under_top(void **state) {
     count(region, "other", 100);
     play_round(SECOND);
     if (round < 6)
-      continue; /* only when the row "other" first wins a place is it known to
-                   clash */
+      continue; /* the clash is unknown until the row "other" wins a place */
     assert_non_null(find(SUM, "all", "a"));
     assert_non_null(find(SUM, "all", "b"));
   }

@@ -644,8 +644,7 @@ memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* This region uses the whole allowance. Its successor takes over the memory.
-   */
+  /* This region uses the whole allowance. Its successor inherits it. */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
