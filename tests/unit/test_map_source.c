@@ -373,7 +373,7 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   add(4, 10, 1000);
   assert_int_equal(look(), 1);
   publisher->outdated = true;
-  look(); /* the reader loses the old region and finds no new one yet */
+  look(); /* the reader loses the old region */
   assert_int_equal(look(), 1);
   kernel.missing = ENOENT;
   assert_int_equal(look(), 0);
