@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Returns the facts of a machine that lacks nothing. */
+/* Returns facts about a machine on which nothing is missing. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -172,7 +172,7 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   assert_non_null(strstr(finding->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "CAP_PERFMON")->verdict, VERDICT_MISSING);
   assert_non_null(strstr(find(&findings, "mperf")->advice, "CAP_PERFMON"));
-  /* No event is configured. */
+  /* The configuration does not name an event. */
   assert_null(strstr(find(&findings, "event")->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "event")->verdict, VERDICT_NOTE);
   facts.core_pmu = facts.has_mperf = false;
@@ -368,7 +368,8 @@ static void every_running_collectd_is_reported(void **state) {
   free(out);
 }
 
-/* /proc contains a shell and two collectds, of which 98 is a child of 99. */
+/* /proc contains a shell and two collectd processes. Process 98 is a child of
+ * process 99. */
 static void running_collectds_are_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;
