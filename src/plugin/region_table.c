@@ -48,7 +48,7 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* If memory is too short for all marks, 1/MARKS_PART of the memory is left to
+/* If memory is too short for all marks, 1/MARKS_PART of it is reserved for
  * tracked objects. */
 #define MARKS_PART 8
 
@@ -132,7 +132,7 @@ static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* Leaves the table out, and logs this once. */
+/* Leaves the table out in this round, and logs the reason once. */
 static void give_up(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
