@@ -19,13 +19,13 @@ struct map_source {
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
-  struct map_entries clashes; /* names that several keys have had */
+  struct map_entries clashes; /* names that several map keys have had */
   uint64_t *growth;           /* copies x fields */
   struct map_falls falls;
   uint32_t pass; /* number of the last pass over the entries */
   bool known; /* `fields` and `entries` are those of the map with id map.info.id
                */
-  bool fresh; /* every entry that the map had at the last reading is known, so
+  bool fresh; /* all entries that the map had at the last reading are known, so
                  new entries count from 0 */
   bool full;  /* the map had more entries than rows at the last complete reading
                */

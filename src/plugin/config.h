@@ -1,7 +1,7 @@
 /* plugin/ connects percore to collectd: it reads options, and dispatches values
  * and notifications. Only this folder includes collectd's headers, and no other
- * folder depends on it. It measures nothing itself: the other folders supply
- * figures, and plugin/ gives them names.
+ * folder depends on it. The other folders measure and supply figures; plugin/
+ * gives the figures names.
  *
  *   config        the options of <Plugin percore>; config_option reads them
  *                 according to tables of options
@@ -15,9 +15,8 @@
  *                 thread that reads regions (region_sampler)
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
- * -1 after logging the error. All others return 0 or -errno; those that can
- * only fail for lack of memory may return false or NULL instead.
- */
+ * -1 after logging the error. All other functions return 0 or -errno; those
+ * that can fail only for lack of memory may return false or NULL instead. */
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
 

@@ -1,10 +1,11 @@
 /* How many rows of a sum are shown, and which rows the option Top shows. Tables
  * propose candidates; the choice is made by name, over all instances.
  *
- * A store keeps every name that it has ever received, so the shown names must
- * not change in each interval if many rows have similar counts. A shown row
- * stays shown until it is removed, or until a candidate clearly exceeds it for
- * the second time within three scans. A free place goes to any candidate. */
+ * A time-series store keeps every name that it has ever received, so the shown
+ * names must not change in each interval if many rows have similar counts. A
+ * shown row stays shown until it is removed, or until a candidate clearly
+ * exceeds it for the second time within three scans. A free place goes to any
+ * candidate. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
@@ -56,7 +57,8 @@ static uint64_t values_wanted(const struct region_sum *sum) {
 }
 
 /* Returns how many values the sum's rows and `other` use. Before the first
- * round has been put, returns how many values they may use. */
+ * round has been put, returns how many values the sum wants, or 0 if its number
+ * of rows is not known yet. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
@@ -154,7 +156,8 @@ struct contender {
     IS_NEW /* a new candidate, which takes free places only */
   } rank;
   int64_t weight;   /* summed over all instances */
-  int64_t strength; /* the weight, divided by CLEARLY unless the row is shown */
+  int64_t strength; /* the weight, divided by CLEARLY unless the row is shown or
+                       the weight is negative */
 };
 
 struct choice {

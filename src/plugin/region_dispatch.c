@@ -49,9 +49,9 @@ static void put_values(value_list_t *list, const struct region_value *values,
 }
 
 /* Dispatches a 0, with its earlier timestamp, for each value that is the first
- * point of a series, because a store cannot show what was counted before a
- * first point. All zeros must be dispatched before all points. Returns the
- * number of zeros. */
+ * point of a series, because a time-series store cannot show what was counted
+ * before a first point. All zeros must be dispatched before all points. Returns
+ * the number of zeros. */
 static size_t put_zeros(const struct region_dispatch *dispatch,
                         value_list_t *list, const struct region_value *values,
                         size_t len) {

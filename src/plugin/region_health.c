@@ -41,10 +41,10 @@ static const char *remedy_of(const struct region_instance *instance,
                                  : "";
 }
 
-/* Logs once why the instance is not read. EBUSY is also logged after another
- * reason: processes that refused the region's descriptors cannot exit, and the
- * refusal is always logged first. c_complain is not used because it is for
- * collectd's own threads. */
+/* Logs once why the instance is not read. If the reason then becomes EBUSY,
+ * because processes that refused the region's descriptors cannot exit, logs
+ * this as well: the refusal is always logged first. c_complain is not used
+ * because it is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);

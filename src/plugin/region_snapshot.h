@@ -20,8 +20,8 @@ enum region_rank {
 
 enum region_type { REGION_DERIVE, REGION_GAUGE, REGION_PERCENT };
 
-/* The first point of a counter. A store cannot show what was counted before it,
- * so a 0 precedes it. */
+/* The first point of a counter. A time-series store cannot show what was
+ * counted before this point, so a 0 precedes it. */
 struct region_first {
   uint64_t snapshot; /* number of the snapshot with the first point; 0: there is
                         none yet */

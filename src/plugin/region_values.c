@@ -34,9 +34,9 @@ static void add_to_other(const struct region_sum *sum,
   other->owner = sum;
 }
 
-/* Moves what a row counted in this round to `other` if the row is not shown. If
- * a producer's counters decrease, shown rows may have grown more than the
- * table. Then `other` does not grow until the table has caught up. */
+/* If the row is not shown, moves what it counted in this round to `other`. If a
+ * producer's counters decrease, the shown rows may have grown more than the
+ * table; `other` then does not grow until the table has caught up. */
 static void end_row(struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
   bool live = is_live(sum, row);

@@ -32,9 +32,9 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-/* Frees the allowances of regions without instances and sums. Every sum takes
- * some bytes of its region's allowance, so an unused allowance belongs to no
- * sum. */
+/* Frees the allowances of regions that have neither instances nor sums. Every
+ * sum takes some bytes of its region's allowance, so an allowance of which
+ * nothing is used belongs to no sum. */
 static void drop_allowances(struct region_watch *watch) {
   for (struct region_allowance_entry **link = &watch->allowances.list;
        *link != NULL;) {
