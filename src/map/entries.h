@@ -1,5 +1,4 @@
-/* entries: the entries of a BPF map as of its last reading, with their values.
- */
+/* entries: a BPF map's entries as of its last reading, with their values. */
 #ifndef PERCORE_MAP_ENTRIES_H
 #define PERCORE_MAP_ENTRIES_H
 

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-/* Longer arrays are skipped, because they probably hold data and not counters.
- */
+/* Longer arrays are skipped, because they probably do not hold counters. */
 #define ELEMENTS_MAX 256
 #define STEPS_MAX 65536
 

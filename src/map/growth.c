@@ -22,8 +22,7 @@ uint64_t map_step(const struct map_field *field, uint64_t before,
   return fell(field, before, now) ? 0 : (now - before) & mask_of(field);
 }
 
-/* How the counters of one copy of a value have changed since the last reading.
- */
+/* How the counters of one copy have changed since the last reading. */
 struct verdict {
   bool any;   /* a counter decreased */
   bool whole; /* all counters that were not 0 decreased */

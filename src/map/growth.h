@@ -1,5 +1,4 @@
-/* growth: computes how much the values of an entry grew between two readings.
- */
+/* growth: computes how much an entry's values grew between two readings. */
 #ifndef PERCORE_MAP_GROWTH_H
 #define PERCORE_MAP_GROWTH_H
 

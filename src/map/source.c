@@ -8,8 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Pause after reading a map, in multiples of the CPU time that the reading
- * took. */
+/* Pause after reading a map, in multiples of the CPU time of that reading. */
 #define REST 4
 /* In arrays with more than ROWS_OF_ZERO entries, an entry whose values are all
  * 0 receives no row. */
@@ -155,8 +154,8 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
 
 /* Sets the time at which to read the map again, so that opening and reading it
  * take at most a fifth of a core. `began_ns` is this thread's CPU time before
- * that. Measures CPU time and not wall time, because on a busy machine the
- * thread mostly waits for a core. */
+ * these steps. Measures CPU time and not wall time, because on a busy machine
+ * the thread mostly waits for a core. */
 static void rest(struct map_source *source, uint64_t began_ns) {
   uint64_t took = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   source->next_ns = clock_now_ns(CLOCK_MONOTONIC) + REST * took;
@@ -367,8 +366,7 @@ static bool must_end(const struct map_publisher *publisher) {
   return options->must_end != NULL && options->must_end(options->context);
 }
 
-/* True for an entry of a large array without row names if all its values are 0.
- */
+/* True if the map is a large array without row names and all values are 0. */
 static bool is_unused(const struct map_source *source, const void *values) {
   const struct map *map = &source->map;
   return map_is_array(&map->info) && map->info.max_entries > ROWS_OF_ZERO &&

@@ -23,12 +23,10 @@ struct map_source {
   uint64_t *growth;           /* copies x fields */
   struct map_falls falls;
   uint32_t pass; /* number of the last pass over the entries */
-  bool known; /* `fields` and `entries` are those of the map with id map.info.id
-               */
+  bool known;    /* `fields` and `entries` belong to the map map.info.id */
   bool fresh; /* all entries that the map had at the last reading are known, so
                  new entries count from 0 */
-  bool full;  /* the map had more entries than rows at the last complete reading
-               */
+  bool full;  /* the last complete reading found more entries than rows */
   bool said_long;           /* reported that a name is too long */
   bool said_clash;          /* reported that several keys have the same name */
   bool failed;              /* the last attempt to open the map failed */

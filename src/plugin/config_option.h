@@ -59,8 +59,7 @@ int config_boolean(void *into, const struct config_option *option,
     .key = name, .read = config_boolean, .allowed = "true or false",           \
     .offset = offsetof(type, member)                                           \
   }
-/* Reads a nested block, whose options are option->block, into the same struct.
- */
+/* Reads a nested block with the options option->block into the same struct. */
 int config_block(void *into, const struct config_option *option,
                  const oconfig_item_t *item);
 

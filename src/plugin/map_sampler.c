@@ -9,8 +9,7 @@
 
 #include <glob.h>
 
-/* A pass over the maps should end this long before a multiple of the interval.
- */
+/* A pass over the maps should end this long before the next interval. */
 #define LEAD_NS (NS_PER_S / 20)
 
 /* A region, which contains the maps of all <Map> blocks that name the region.

@@ -39,9 +39,8 @@ static uint64_t adds_refused(const struct region_instance *instance) {
   return refused;
 }
 
-/* Adds the growth of a producer's count since *last to *total, and sets *last
- * to the present count. Ignores growth that is impossible within an interval.
- */
+/* Adds the growth of a producer's count since *last to *total, and updates
+ * *last. Ignores growth that is impossible within an interval. */
 static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   if (now - *last < UINT32_MAX)
     *total += now - *last;

@@ -85,8 +85,8 @@ struct region_watch {
   size_t values_useful;           /* number of useful loads in the last round */
   struct region_moment last, now; /* the previous round, and this one */
   struct region_snapshot *snapshot; /* of this round */
-  /* When the mark was set. Rows that have not been live since the mark are
-   * freed REGION_FORGET_NS after it. */
+  /* When unused rows were last freed. Rows that have not been live since then
+   * are freed REGION_FORGET_NS later. */
   uint64_t mark_round, mark_ns;
   bool any_met; /* a region was found since start */
   bool crowd_told, user_told, absent_told, descriptors_told, directory_told;

@@ -12,9 +12,10 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Other users may fill the directory, so a scan reads at most FILES_MAX files,
- * spends at most 1/TRY_PART of the interval on unknown sockets, and tries a
- * socket that has refused again only once in REFUSED_ROUNDS rounds. */
+/* Other users may fill the directory, so a scan reads at most FILES_MAX files
+ * and spends at most 1/TRY_PART of the interval on unknown sockets. Once a
+ * socket has refused a connection, it is tried again only every REFUSED_ROUNDS
+ * rounds. */
 #define FILES_MAX 65536
 #define TRY_PART 8
 #define REFUSED_ROUNDS 32
@@ -266,7 +267,7 @@ static bool has_refused(const struct region_refused *refused, uint64_t mark) {
                                      sizeof(mark), compare_marks) != NULL;
 }
 
-/* Remembers a socket that refused, unless memory is short. */
+/* Remembers a socket that refused a connection, unless memory is short. */
 static void remember(struct region_refused *refused, uint64_t mark) {
   if (array_reserve(&refused->marks, refused->len, &refused->capacity,
                     sizeof(mark)))
@@ -290,9 +291,9 @@ static bool has_time(struct look *look) {
  */
 
 /* Connects to a socket that belongs to no known instance. Returns the new
- * instance, or NULL if there is none. A socket that refused is tried again in a
- * later round, because its producer may have been between bind(2) and
- * listen(2). */
+ * instance, or NULL if none was made. A socket that refused a connection is
+ * tried again in a later round, because its producer may have been between
+ * bind(2) and listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const struct region_label *label) {
   struct region_watch *watch = look->watch;

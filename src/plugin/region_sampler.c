@@ -25,8 +25,7 @@ struct region_sampler {
  * The thread
  */
 
-/* Sleeps for `ns` nanoseconds. Returns false as soon as the sampler must stop.
- */
+/* Sleeps for `ns` nanoseconds. Returns false as soon as the thread must end. */
 static bool wait_for(void *argument, uint64_t ns) {
   struct region_sampler *sampler = argument;
   return sampling_thread_sleep(&sampler->sampling,

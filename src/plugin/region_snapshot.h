@@ -65,7 +65,7 @@ struct region_snapshot {
   size_t values_max; /* limit for each rank */
   struct region_notice *events;
   size_t events_len;
-  /* Numbers at the time of the snapshot. */
+  /* How many there were at the time of the snapshot. */
   int regions, regions_silent, regions_stale, workers_stuck;
   uint64_t snapshots_dropped; /* since start */
   struct region_text *texts;  /* memory of the names */

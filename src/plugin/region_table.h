@@ -67,7 +67,7 @@ struct region_scan {
   uint32_t next_row, next_object, objects_len;
   bool looks_names_up;     /* look up the names of rows that are not tracked,
                               because they may be shown by now */
-  uint64_t live, left_out; /* numbers of live rows and of left out rows */
+  uint64_t live, left_out; /* numbers of live rows, and of rows left out */
   uint64_t names_matched; /* names matched in this tile, times the number of Row
                              options */
   uint32_t unmarked; /* rows in use without a mark, because memory is short */

@@ -7,7 +7,7 @@
 #include "utils/common/common.h"
 
 #define TOPOLOGY_NS                                                            \
-  UINT64_C(60000000000) /* how often the topology is refreshed */
+  UINT64_C(60000000000) /* time between refreshes of the topology */
 /* If none of the new producers has answered for HELLO_WAITS milliseconds, those
  * that have not answered must wait until the next round, so that they do not
  * delay other regions. All new producers together may take 1/HELLO_PART of the
