@@ -36,14 +36,15 @@ class SysRoot:
         return f"{self.directory}/{self.trees + 1}"
 
     def switch(self):
-        """Switches to the next tree. Readers may still use the previous tree."""
+        """Makes the link point to the next tree. The previous tree remains, because
+        readers may still use it."""
         link = f"{self.directory}/link"
         os.symlink(self.next_tree(), link)
         os.rename(link, self.path)
         self.trees += 1
 
     def write(self, path, text, tree=None):
-        """Replaces a file atomically, so that no reader sees a part of it."""
+        """Replaces a file atomically, so that no reader sees only a part of `text`."""
         path = (tree or self.path) + path
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(f"{path}.new", "w", encoding="ascii") as file:
@@ -52,7 +53,7 @@ class SysRoot:
 
     def write_machine(self):
         """Writes the files from which percore computes a load for each core. Idle times
-        are written first, so that a reader never finds a core without them."""
+        are written first, so that a reader never finds a core without idle time."""
         self.write_stat({core: 0 for core in range(self.cores)})
         everyone = f"0-{self.cores - 1}\n"
         for name in ("online", "possible", "present"):
