@@ -149,7 +149,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     percore_hist_add(row, latency, round % 1000);
     atomic_store(&worker->packets, worker->packets + n);
   }
-  /* Use a simulated clock, because time spent asleep would not count as work. */
+  /* Use a simulated clock, because time spent asleep does not count as work. */
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
   sleep_ns(200000);
 }

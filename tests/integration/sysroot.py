@@ -77,8 +77,8 @@ class SysRoot:
                            for core in range(self.cores)))
 
     def write_online(self, cores):
-        """Sets the number of online cores in all files at once, so that the files agree
-        like those of a kernel."""
+        """Sets the number of online cores. Readers see all files change in one step, as
+        in a kernel."""
         tree = self.next_tree()
         shutil.copytree(self.path, tree)
         self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
@@ -91,8 +91,8 @@ class SysRoot:
 
     @staticmethod
     def stat(idle_s):
-        """Returns the text of /proc/stat. idle_s: the idle seconds since boot of each
-        core."""
+        """Returns the text of /proc/stat. idle_s: for each core, its idle time since
+        boot in seconds."""
         rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
         return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
@@ -100,7 +100,7 @@ class SysRoot:
                 "procs_running 3\nprocs_blocked 1\n")
 
     def write_cstate(self, core, entries, time_us):
-        """Writes one idle state of a core."""
+        """Writes the files of one idle state of a core."""
         at = f"/sys/devices/system/cpu/cpu{core}/cpuidle/state0"
         self.write(f"{at}/name", "C1\n")
         self.write(f"{at}/desc", "HALT\n")

@@ -50,9 +50,9 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # If another task runs while the hog sleeps, a whole tick is charged to that task, and
-    # the busy columns may show the load. The measurement is then repeated, but only if
-    # the CPU time of tasks proves that other tasks used more than 5 % of the core.
+    # If another task runs while the hog sleeps, a whole tick is charged to that task,
+    # and the busy columns may show the load. The measurement is then repeated, but only
+    # if the CPU time of tasks proves that other tasks used more than 5 % of the core.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
         # Time stolen from the hog is not load.

@@ -1,4 +1,4 @@
-"""Starts, stops and configures the plugin in the real collectd."""
+"""Tests how the plugin starts, stops and is configured in the real collectd."""
 
 import glob
 import os
@@ -213,7 +213,7 @@ def daemonised():
         pid_file = f"{collectd.directory}/pid"
         try:
             check(collectd.run() == 0, collectd.log())
-            # The file exists for a moment before it contains the number.
+            # The pid file exists for a moment before it contains the pid.
             collectd.wait_for(lambda: read_number(pid_file), 20,
                               "the PID file")
             busy = f"{collectd.directory}/csv/host/percore-*/percent-busy-*"
@@ -266,8 +266,9 @@ def sample_configuration():
 
 
 def notified_once():
-    """One notification is sent when cores lose their source and one when it returns,
-    however many cores are affected, and no load is reported without a source"""
+    """One notification is sent when cores lose their source, and one when the source
+    returns, however many cores are affected, and no load is reported without a
+    source"""
     with SysRoot(8) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:

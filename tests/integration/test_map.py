@@ -277,7 +277,8 @@ def a_map_that_cannot_be_read_is_said_once():
 
 
 def what_is_missing_to_show_a_map_is_said():
-    """If rights or the prefix name: are missing, percore map says what to do"""
+    """If rights are missing, or the prefix `name:` of a map is missing, percore map
+    says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         for before, word, text in (

@@ -242,7 +242,7 @@ def nat_exact_without_reset():
 def nat_exact_per_core():
     """With the option Top, no packet of a PER_CORE table is lost or invented while
     20 000 objects per second are replaced, two workers count in each other's rows, and
-    a thread without a slot counts in rows that are being removed"""
+    a thread without a slot counts in rows that have just been removed"""
     check_nat("percore")
 
 

@@ -155,7 +155,7 @@ def cells_of_memory():
 # ---------------------------------------------------------------------------
 # Uniform traffic
 
-# The long tests with PERCORE_TEST_SECONDS=3600 show whether memory grows within an hour.
+# With PERCORE_TEST_SECONDS=3600, the long test shows whether memory grows in an hour.
 SHOWN, REGIONS, ROWS, SECONDS = (
     100, 64, 100000, int(os.environ.get("PERCORE_TEST_SECONDS", 600))) \
     if LONG else (50, 4, 3000, 8)

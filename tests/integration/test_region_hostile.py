@@ -121,7 +121,7 @@ def flipped_bytes(region, chance):
 
 
 def one_array(region, _):
-    """Makes every table except `core` claim the same cells."""
+    """Makes every table except `core` claim the same place for its single copies."""
     for number in range(2, region.get(128, "I")):
         region.set(region.table(number) + 80, region.get(region.table(1) + 80))
 

@@ -56,7 +56,7 @@ static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 struct producer {
   pid_t pid;
-  /* On this pipe, the child sends a byte when it runs, and finally its total. */
+  /* The child writes a byte here when it runs, and finally its total. */
   int said;
   int asked; /* the child stops counting when this pipe is closed */
 };
