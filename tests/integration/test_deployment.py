@@ -136,8 +136,8 @@ def need_root():
 
 
 def test_dropped_before_fork():
-    """a service that drops its groups and its user before it forks can serve
-    in a directory with mode 3777, and its socket has the directory's group"""
+    """a service that changes its groups and its user before it forks can serve in a
+    directory with mode 3777, and its socket belongs to the directory's group"""
     need_root()
     with Place(0o3777, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
@@ -156,8 +156,8 @@ def check_socket(place, *steps):
 
 
 def test_acl():
-    """a service without groups can serve in a directory with mode 2770 whose
-    ACL names its user"""
+    """a service without groups can serve in a directory with mode 2770 if the ACL of
+    the directory names the user of the service"""
     need_root()
     with Place(0o2770, TEAM) as place:
         try:
@@ -201,14 +201,14 @@ def test_dropped_without_a_way():
 
 
 def test_chroot():
-    """after chroot(2) to an empty directory, threads can attach, count and add rows,
-    and readers can connect"""
+    """after a producer changes its root to an empty directory with chroot(2), its
+    threads can attach, count and add rows, and readers can connect to it"""
     need_root()
     with Place() as place, tempfile.TemporaryDirectory() as root:
         with place.start("create", "chroot", root, "attach", -1, "count", "rows",
                          "wait") as child:
             check(child.stdout.readline() == "ready\n", "the producer is not ready")
-            # The serving thread sends HELLO to a reader that connects.
+            # A reader that connects receives HELLO from the serving thread.
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
                 reader.settimeout(20)
                 reader.connect(f"{place.path}/deployed.sock")
@@ -219,8 +219,8 @@ def test_chroot():
 
 
 def test_filter():
-    """a thread that attaches before it installs a filter needs only clock_gettime to
-    count, and to add, reset and remove rows that are reserved"""
+    """a thread that attaches before it installs a system call filter needs only
+    clock_gettime to count, and to add, reset and remove rows that are reserved"""
     with Place() as place:
         code, out, err = place.run("create", "attach", -1, "rows", "filter",
                                    "count", "rows")
@@ -228,7 +228,7 @@ def test_filter():
 
 
 def test_attach_after_filter():
-    """a thread that attaches after it has installed its filter is killed, as
+    """a thread that attaches after it has installed a system call filter is killed, as
     documented"""
     with Place() as place:
         code, _, _ = place.run("create", "filter", "attach", -1)

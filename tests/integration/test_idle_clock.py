@@ -63,7 +63,7 @@ def test_named():
 
 
 def test_no_library():
-    """the plugin and the command need no BPF library"""
+    """the plugin and percore(1) need neither libbpf nor libelf"""
     for path in (PERCORE, f"{harness.BUILD}/.libs/percore.so"):
         needed = subprocess.run(["ldd", path], capture_output=True, text=True,
                                 check=True).stdout

@@ -29,8 +29,8 @@ def wait_for_number(collectd, identifier, number, seconds=30):
 
 
 def wait_until_read(collectd, regions=1):
-    """Waits until `regions` regions are read. collectd reports all counts that are added
-    after that, but not the counts from before its start."""
+    """Waits until `regions` regions are read. collectd reports all counts that are
+    added after that, but not the counts from before its start."""
     wait_for_number(collectd, REGIONS, regions)
 
 
@@ -407,7 +407,8 @@ def silent_and_stale():
         quiet.do("serve")
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
-        # First, one of the two workers is stuck; when the producer is stopped, both are.
+        # First, one of the two workers is stuck. When the producer is stopped, both are
+        # stuck.
         producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
         wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)

@@ -291,8 +291,7 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   stop_watching(&watcher);
 }
 
-static void
-killed_at_any_point_a_producer_leaves_no_step_and_no_spike(void **state) {
+static void a_kill_at_any_point_makes_no_count_decrease_or_jump(void **state) {
   (void)state;
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 1;
@@ -490,7 +489,7 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
     _exit(3);
 }
 
-static void a_forked_child_neither_counts_nor_hides_a_death(void **state) {
+static void a_forked_child_cannot_count_or_hide_its_parents_end(void **state) {
   (void)state;
   int say[2], ask[2];
   assert_return_code(pipe2(say, O_CLOEXEC), errno);
@@ -720,7 +719,7 @@ static void read_from_namespace(void) {
     _exit(4);
 }
 
-static void a_reader_in_other_namespaces_reads_by_the_connection(void **state) {
+static void a_reader_in_other_namespaces_reads_the_region(void **state) {
   (void)state;
   if (!has_namespaces())
     skip();
@@ -786,17 +785,16 @@ int main(void) {
   alarm(900); /* ends a test that hangs */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
-      cmocka_unit_test(
-          killed_at_any_point_a_producer_leaves_no_step_and_no_spike),
+      cmocka_unit_test(a_kill_at_any_point_makes_no_count_decrease_or_jump),
       cmocka_unit_test(
           a_producer_that_is_killed_while_it_starts_harms_no_reader),
       cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
       cmocka_unit_test(two_readers_see_the_same),
       cmocka_unit_test(simultaneous_resets_never_show_more_than_was_counted),
-      cmocka_unit_test(a_forked_child_neither_counts_nor_hides_a_death),
+      cmocka_unit_test(a_forked_child_cannot_count_or_hide_its_parents_end),
       cmocka_unit_test(root_reads_and_resets_the_region_of_another_user),
       cmocka_unit_test(users_outside_the_group_can_neither_connect_nor_reset),
-      cmocka_unit_test(a_reader_in_other_namespaces_reads_by_the_connection),
+      cmocka_unit_test(a_reader_in_other_namespaces_reads_the_region),
       cmocka_unit_test(a_producer_in_other_namespaces_is_read),
       cmocka_unit_test(the_tutorial_publishes_packets_of_two_ports),
   };

@@ -150,7 +150,8 @@ def test_useful_load_and_stuck():
                 worker = look()
             return worker
 
-        # Allow for delays of the machine: they make the thread stay longer in each state.
+        # Allow for delays of the machine, which make the thread stay longer in each
+        # state.
         with Lateness() as lateness:
             begin = time.monotonic()
             worker = look()

@@ -70,8 +70,8 @@ def command_for(*paths, user=0):
 
 
 def limits(value):
-    """Returns the soft and the hard limit on open descriptors. The hard limit is at most
-    that of this process, because root in a container may be unable to raise it."""
+    """Returns the soft and the hard limit on open descriptors. The hard limit is at
+    most that of this process, because root in a container may be unable to raise it."""
     soft, hard = map(int, value.split(":"))
     highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if highest != resource.RLIM_INFINITY:

@@ -1,7 +1,7 @@
-"""Tests the machine code of the update paths of percore.h, for each installed compiler and
-each architecture: an add is a load, an add and a store, or one add to memory,
-without a lock prefix, a call or a vector instruction. Wrong uses do not compile or
-link."""
+"""Tests the machine code of the update paths of percore.h, for each installed compiler
+and each architecture: an add is a load, an add and a store, or one add to memory,
+without a lock prefix, a call or a vector instruction. Also tests that wrong uses do not
+compile or link."""
 import os
 import re
 import shutil
@@ -46,7 +46,7 @@ def check(ok, what):
 
 
 def proves(sentence, test, *arguments):
-    """Runs a test and prints its result."""
+    """Runs a test, and prints its result and the sentence that it proves."""
     before = len(failures)
     try:
         test(*arguments)

@@ -41,8 +41,8 @@ HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
 def worked(done):
-    """Returns whether a measurement succeeded. A measurement without datapoints has
-    also succeeded: the core may never have been idle, or perf could not see that."""
+    """Returns whether a measurement succeeded. A measurement without datapoints also
+    counts as a success: the core may not have been idle, or perf may not see it."""
     return done.returncode == 0 or "gave no datapoints" in done.stderr
 
 
@@ -117,8 +117,8 @@ class Folder:
         return self(name)
 
     def points(self, name, count, scale=1.0):
-        """Writes a CSV file of `count` datapoints, with latencies of `scale` times 20 to
-        40 us and silent times of up to 4 ms."""
+        """Writes a CSV file of `count` datapoints, with latencies of `scale` times 20
+        to 40 us and silent times of up to 4 ms."""
         rows = (f"{scale * (20 + i * 7919 % 20000 / 1000):.3f},30.5,"
                 f"{i * 104729 % 4000000 / 1000:.3f},True,C6\n"
                 for i in range(count))
@@ -328,8 +328,8 @@ def test_without_one_capability():
 
 
 def test_without_bpf():
-    """without rights for BPF, percore wake uses the method "thread" with perf, and
-    refuses the method "bpf-timer" """
+    """without rights for BPF, percore wake refuses the method "bpf-timer" and uses the
+    method "thread" with perf"""
     need_perf()
     core = str(online_cores()[0])
     weak = [*WITH_TRACEFS, *WITHOUT_BPF]
