@@ -37,8 +37,8 @@ struct {
 
 /* Starts the timer, so that it fires on this core at next_ns. Kernels before
  * 6.7 cannot pin a timer, and kernels before 6.4 cannot start a timer for a
- * given time. They start the timer for a time span, so that each period is
- * longer by the timer's delay. Returns 0 on success. */
+ * given time. There, the timer starts relative to now, so that each period is
+ * longer by the timer's own delay. Returns 0 on success. */
 static int arm(struct burner *burner) {
   int status = bpf_timer_start(&burner->timer, burner->next_ns,
                                TIMER_ABS | TIMER_CPU_PIN);
