@@ -7,17 +7,17 @@
  * patterns, which follow the kernel's timer tick:
  *
  *   tick     1 ms busy, 1 ms asleep, and always asleep when the tick fires
- *   hog      busy except for 0.5 ms around the end of each tick
- *   antihog  busy for 0.3 ms around the end of each tick
+ *   hog      busy, except from 0.25 ms before each tick to 0.25 ms after it
+ *   antihog  busy from 0.15 ms before each tick to 0.15 ms after it
  *   wakes    busy for a moment, 500 times per second, never at a tick
  *
- * The burner sets its timers early, by the delay of recent wake-ups: a halted
- * guest may take 0.1 ms to wake, which is a large part of some patterns.
+ * The burner sets its timers early, by as much as recent wake-ups were late: a
+ * halted guest may take 0.1 ms to wake, which is a large part of some patterns.
  *
- * The log contains a line "begin end" for each busy span, in nanoseconds of
- * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
- * priority), ticks_busy (ticks that fired while the burner was busy), ticks
- * (all ticks), cpu_ns (the CPU time of the burner). The log does not include
+ * The log begins with lines "# key value": fifo (1: with a real-time priority),
+ * ticks_busy (ticks that fired while the burner was busy), ticks (all ticks),
+ * cpu_ns (the CPU time of the burner). Then it contains a line "begin end" for
+ * each busy span, in nanoseconds of CLOCK_REALTIME. The log does not include
  * the kernel's work to wake the burner and put it to sleep. */
 #include <errno.h>
 #include <sched.h>
@@ -34,8 +34,8 @@
 #define MILLISECOND INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
 
-/* Busy from phase_ns to phase_ns + busy_ns after each multiple of period_ns on
- * CLOCK_MONOTONIC. */
+/* The burner is busy from phase_ns to phase_ns + busy_ns after each multiple of
+ * period_ns on CLOCK_MONOTONIC. */
 struct pattern {
   int64_t period_ns, phase_ns, busy_ns;
 };
@@ -57,8 +57,8 @@ static void sleep_until(int64_t time_ns) {
     ;
 }
 
-/* Returns the period of the tick. Ticks fire at multiples of the period on
- * CLOCK_MONOTONIC. */
+/* Returns the period of the timer tick in nanoseconds. The tick fires at
+ * multiples of this period on CLOCK_MONOTONIC. */
 static int64_t tick_ns(void) {
   struct timespec resolution;
   clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
@@ -108,9 +108,10 @@ struct log {
   int64_t ticks_busy, ticks;
 };
 
-/* Returns the new estimate of how late wake-ups are. It follows the median in
- * small steps, so that a single pause of the machine has little effect. The
- * result is at most the time that the patterns sleep before a tick. */
+/* Returns a new estimate, in nanoseconds, of how late wake-ups are: the old
+ * estimate `late_ns`, moved one small step towards the lateness `seen_ns`. The
+ * step is small, so that a single pause of the machine has little effect. The
+ * estimate is limited, so that the pattern `hog` never wakes before a tick. */
 static int64_t next_lateness(int64_t late_ns, int64_t seen_ns) {
   enum { STEP = 2000, MOST = 120000 };
   late_ns += seen_ns > late_ns ? STEP : -STEP;
@@ -168,7 +169,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   memset(log.spans, 1,
-         log.max * sizeof(*log.spans)); /* avoids page faults later */
+         log.max * sizeof(*log.spans)); /* avoids page faults in burn() */
   mlockall(MCL_CURRENT);
   bool fifo = prepare(atoi(argv[1]));
   int64_t realtime_ns = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);

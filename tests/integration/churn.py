@@ -1,5 +1,5 @@
-"""Producers whose rows are reused, their true counts, and the values that collectd
-dispatched."""
+"""Helpers for tests of reused rows: producers, their true counts, and the values that
+collectd dispatched."""
 
 import bisect
 import mmap
@@ -14,15 +14,15 @@ from producers import Producer
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PACKET = 100  # bytes
 WORKERS = 64
-WORDS = 8  # words of struct truth for each worker, see churn_producer.c
-STEP_S = 0.005  # between two readings of the truth
-STAMP_S = 0.02  # how far a snapshot may be from its timestamp
-ROW_S = 2e-7  # added to STAMP_S for each row of the table
-EXACT = 0.001  # relative error that is allowed in addition
+WORDS = 8  # 64-bit words of a struct truth in churn_producer.c
+STEP_S = 0.005  # seconds between two readings of the producer's counts
+STAMP_S = 0.02  # seconds by which a snapshot may differ from its timestamp
+ROW_S = 2e-7  # seconds that are added to STAMP_S for each row of the table
+EXACT = 0.001  # relative error that is allowed in addition to STAMP_S and ROW_S
 
 
 class Churner(Producer):
-    """A churn_producer, its options, and what it has really counted."""
+    """A churn_producer process, its options, and its true counts."""
 
     PROGRAM = f"{BUILD}/tests/integration/churn_producer"
 
@@ -39,13 +39,13 @@ class Churner(Producer):
         return struct.unpack_from("=6Qq", self.memory, number * WORDS * 8)
 
     def begun(self, core=None):
-        """Returns the number of packets that were counted, or were about to be counted
-        when the producer was killed."""
+        """Returns the number of packets that one worker (`core`) or all workers have
+        counted or have begun to count."""
         return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
 
     def done(self, core=None):
-        """Returns the number of packets that have certainly been counted by one worker
-        (`core`) or by all workers."""
+        """Returns the number of packets that one worker (`core`) or all workers have
+        certainly counted."""
         return sum(sum(self.worker(w)[2:4]) for w in self.workers(core))
 
     def done_even(self):
@@ -61,7 +61,7 @@ class Churner(Producer):
         return sum(self.worker(w)[5] for w in self.workers(None))
 
     def held(self):
-        """Returns the sum of `held` over all live objects."""
+        """Returns the sum of the gauge `held` over all live objects."""
         return sum(self.worker(w)[6] for w in self.workers(None))
 
     def of_key(self, key):
@@ -73,7 +73,7 @@ class Churner(Producer):
 
 
 class TruthLog:
-    """A thread that records every 5 ms what a producer has counted."""
+    """A thread that records every 5 ms how many packets a producer has counted."""
 
     def __init__(self, producer):
         self.producer = producer
@@ -87,7 +87,7 @@ class TruthLog:
             before = time.time()
             count = self.producer.done()
             after = time.time()
-            if after - before < STEP_S:  # otherwise, this thread was paused
+            if after - before < STEP_S:  # otherwise this thread was paused: skip it
                 self.times.append((before + after) / 2)
                 self.counts.append(count)
             time.sleep(STEP_S)
@@ -108,21 +108,22 @@ class TruthLog:
 
 
 class Arrived:
-    """The values of one counter that have arrived: for each row, a series of points
-    (time, count)."""
+    """The values of one counter that collectd has printed: for each row, a series of
+    points (time, count)."""
 
     def __init__(self, series):
         self.series = series
 
     def total(self):
-        """Returns the growth of all series. A series that drops has restarted at 0."""
+        """Returns the total count of all series. A series that drops has restarted at
+        0, so its count before the drop is added."""
         return sum(points[-1][1] + sum(a for (_, a), (_, b)
                                        in zip(points, points[1:]) if b < a)
                    for points in self.series.values())
 
     def grown(self):
-        """Returns, for each time, how much all series have grown since their previous
-        points."""
+        """Returns a dictionary that maps each time to the growth of all series since
+        their previous points."""
         grown = {}
         for points in self.series.values():
             for (_, a), (when, b) in zip(points, points[1:]):
@@ -130,7 +131,8 @@ class Arrived:
         return grown
 
     def two_point(self):
-        """Returns how many packets the rates between successive points add up to."""
+        """Returns the number of packets that result from adding up the rates between
+        successive points."""
         return sum(self.grown().values())
 
     def times(self):
@@ -138,9 +140,9 @@ class Arrived:
                        for when, _ in points})
 
     def rates_off(self, log, lateness, interval, begin, end):
-        """Returns the relative error of the growth between two times, and the largest
-        error that is allowed. Some error is allowed because snapshots are taken a
-        little before or after their timestamps."""
+        """Returns the relative error of the growth between `begin` and `end`, and the
+        largest error that is allowed. Some error is allowed, because snapshots are
+        taken a little before or after their timestamps."""
         truth = log.at(end) - log.at(begin)
         got = sum(count for when, count in self.grown().items()
                   if begin < when <= end)
@@ -152,7 +154,7 @@ class Arrived:
 
 
 def arrived(collectd, region, field="packets", where="all"):
-    """Returns the values of a field that collectd's csv plugin has printed."""
+    """Returns the values of a field, as printed by collectd's csv plugin."""
     plugin = "percore_host" if where == "all" else "percore"
     prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
     return Arrived({

@@ -2,10 +2,11 @@
  *
  *   churn_producer REGION[@INSTANCE] TRUTH [OPTION=NUMBER ...]
  *
- * The table `session` has `live` objects, each in a place of one worker. To
- * replace an object, its worker counts a last packet for it, removes its row,
- * passes a quiescent point, adds the row of a new object and counts the first
- * packet. A packet has 100 bytes.
+ * The table `session` has `live` objects. Each object is in a place, which is
+ * an entry in the array of one worker. To replace an object, its worker counts
+ * a last packet for it, removes its row, passes a quiescent point, adds the row
+ * of a new object and counts that object's first packet. A packet has 100
+ * bytes.
  *
  *   rows=1000     rows of the table
  *   live=900      objects at a time
@@ -13,22 +14,24 @@
  *                 single copy
  *   reuses=0      objects that all workers together replace per second
  *   packets=0     packets per second in addition to first and last packets
- *   hot=0         number of places of each worker that take half of the packets
+ *   hot=0         if not 0: half of the packets are counted in the first `hot`
+ *                 places of a worker
  *   pool=0        use the keys 0 to pool - 1 again and again; 0: never repeat a
  *                 key
  *   percore=0     1: the table is PER_CORE, and workers also count in places of
  *                 other workers; 0: it is OWNED
- *   shared=0      1: another thread, without a slot, counts in the copy that a
- *                 PER_CORE table has for such threads; it has no places
+ *   shared=0      1: in addition, a thread without a slot counts for the
+ *                 objects of the workers, in the table's copy for threads
+ *                 without a slot; requires percore=1
  *   named=0       1: rows have the names s<KEY>
  *   noreset=0     1: PERCORE_NO_RESET
  *   schema=1      2: other columns, without `held` and `latency`
  *   tick=1000     microseconds between two rounds of a worker
- *   seed=1
+ *   seed=1        seed of the random numbers
  *
  * Commands are read from standard input, one per line; each is answered by a
- * line. Places belong to the first worker. The workers must be stopped, except
- * for reset.
+ * line. PLACE is a place of the first worker. `count` and `reuse` require that
+ * the workers are stopped.
  *
  *   run | stop               start or stop the workers
  *   count PLACE N VALUE      count N packets, each with a latency of VALUE
@@ -36,8 +39,8 @@
  *   reset                    reset the table
  *
  * TRUTH is a file that outlives the producer: a struct truth for each of 64
- * workers, then what was counted for each key of the pool. If the producer is
- * killed, `begun` and `done` differ by at most one update for each worker.
+ * workers, then the packets counted for each key of the pool. If the producer
+ * is killed, `begun` and `done` differ by at most one update for each worker.
  */
 #include "percore.h"
 
@@ -56,7 +59,8 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { MAX_WORKERS = 64, MOST_LATE_US = 50000, PACKET = 100, MOST_TRIES = 10 };
-/* Fields of both schemas; their columns differ. */
+/* Fields, as indices into columns_1 and columns_2. A field may be in different
+ * columns in the two schemas. */
 enum { PACKETS, BYTES, HELD, LATENCY, FIELDS };
 
 static const struct percore_field fields_1[] = {
@@ -100,8 +104,8 @@ static const struct {
     {"tick", &options.tick},       {"seed", &options.seed},
 };
 
-/* What a worker is about to count, and what it has counted, separately for
- * packets of odd keys and packets of even keys. */
+/* The packets that a worker has begun to count, and has counted: [0] for
+ * objects with odd keys, [1] for objects with even keys. */
 struct truth {
   uint64_t begun[2];
   uint64_t done[2];
@@ -111,7 +115,7 @@ struct truth {
   uint64_t spare;
 };
 
-/* An object: its row in the upper half, its key in the lower half. */
+/* An object: its row in the upper 32 bits, its key in the lower 32 bits. */
 typedef _Atomic uint64_t place_t;
 #define NO_OBJECT UINT64_MAX
 
@@ -164,8 +168,9 @@ static void add_shared(uint32_t row, uint64_t n) {
   percore_shared_add(handle, columns[BYTES], PACKET * n);
 }
 
-/* The signal fences keep the compiler from reordering the updates of `begun`
- * and `done`. */
+/* Counts n packets for an object, each with a latency of `value`. The signal
+ * fences keep the compiler from moving the updates of `begun` and `done` past
+ * the counting. */
 static void count(struct worker *worker, uint64_t object, uint64_t n,
                   uint64_t value) {
   uint32_t row = (uint32_t)(object >> 32), key = (uint32_t)object;
@@ -212,8 +217,9 @@ static int add_row(uint64_t key, uint32_t *row) {
   return percore_row_add(region, 0, name, row);
 }
 
-/* Returns -1 with errno EAGAIN while other workers may still count in every
- * free row. Skips keys of the pool that are in use. */
+/* Adds the row of a new object, and stores the object in the place. Skips keys
+ * of the pool that are in use. Returns 0, or -1 with errno EAGAIN while other
+ * workers may still count in every free row. */
 static int begin_object(struct worker *worker, place_t *place) {
   uint64_t key = next_key(worker);
   uint32_t row;
@@ -236,7 +242,7 @@ static int end_object(struct worker *worker, place_t *place) {
   uint64_t object = atomic_exchange(place, NO_OBJECT);
   if (object == NO_OBJECT)
     return 0;
-  /* Only the worker that owns an OWNED row counts in it. */
+  /* Only this worker counts in its OWNED rows, so no update is in flight. */
   if (percore_row_remove(region, 0, (uint32_t)(object >> 32),
                          options.percore ? 0 : PERCORE_NO_UPDATE_IN_FLIGHT) !=
       0)
@@ -365,7 +371,8 @@ static int do_count(const char *line) {
   return percore_detach(region, workers[0].slot);
 }
 
-/* Repeats the call until the row that was just removed is free. */
+/* Calls begin_object until the row that was just removed is free. Returns -1 if
+ * it is not free after MOST_TRIES calls. */
 static int begin_soon(struct worker *worker, place_t *place) {
   for (int i = 0; i < MOST_TRIES; i++) {
     if (begin_object(worker, place) == 0)

@@ -1,11 +1,12 @@
-"""A producer that sends a file on its own file system instead of memory. The file
-system never answers FLUSH, so closing the file blocks until the file system ends. Needs
-root, because it mounts the file system in a new mount namespace.
+"""A producer that sends its readers a file instead of memory. The file is on a file
+system that this process serves. The file system never answers FLUSH, so closing the
+file blocks until the file system ends. Needs root, because it mounts the file system in
+a new mount namespace.
 
     dead_files.py SOCKET DIRECTORY
 
-Prints "ok" when it serves, or the reason why it cannot mount. The file system ends with
-this process."""
+Prints "ok" when readers can connect to SOCKET, or the reason why it cannot mount the
+file system on DIRECTORY. The file system ends with this process."""
 
 import array
 import ctypes
@@ -33,7 +34,8 @@ def must(status, what):
 
 
 def mount(directory):
-    """Returns the descriptor on which the file system is served."""
+    """Mounts the file system. Returns the FUSE descriptor on which its requests
+    arrive."""
     must(LIBC.unshare(CLONE_NEWNS), "unshare")
     must(LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount /")
     device = os.open("/dev/fuse", os.O_RDWR)
@@ -44,14 +46,15 @@ def mount(directory):
 
 
 def attributes(node):
-    """Returns struct fuse_attr of the directory or of its only file."""
+    """Returns struct fuse_attr of the directory (node 1) or of its only file."""
     mode = stat.S_IFDIR | 0o755 if node == 1 else stat.S_IFREG | 0o666
     return struct.pack("=6Q10I", node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0,
                        0, 4096, 0)
 
 
 def answer_to(opcode, node):
-    """Returns the answer without its header, or None for ENOSYS; see linux/fuse.h."""
+    """Returns the answer to a FUSE request, without its header, or None if the answer
+    is ENOSYS; see linux/fuse.h."""
     if opcode == INIT:
         return struct.pack("=4I2H2I2H8I", 7, 31, 4096, 0, 8, 8, 4096, 1, 1, 0,
                            *[0] * 8)
@@ -77,7 +80,8 @@ def serve_files(device):
 
 
 def serve_region(path, file):
-    """Serves until it is killed, and never closes the file."""
+    """Sends the file to every reader that connects to `path`, until this process is
+    killed. Never closes the file."""
     fd = os.open(file, os.O_RDWR)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)

@@ -3,14 +3,14 @@
  *
  *   create              make the region `deployed`
  *   serve-on N          make the region, and serve it on core N only
- *   attach CORE         take a slot for the core
+ *   attach CORE         attach a slot for the core
  *   pin CORE            run on this core only
  *   drop UID GID        drop all supplementary groups, then set group and user
  *   fork                continue in a child, as after daemon(3)
- *   chroot DIR
+ *   chroot DIR          make DIR the root directory
  *   filter              from now on every system call but clock_gettime, write
  *                       and exit_group ends the process
- *   count               use all update paths, and poll for a round of 0.2 ms
+ *   count               use all update paths, and poll a round of 10^6 cycles
  *   rows                add, remove and reset rows
  *   status              print SERVED ERROR SLOTS_ATTACHED
  *   wait                print `ready` and wait for the end of stdin
@@ -67,8 +67,8 @@ static void must(int status, const char *what) {
   exit(1);
 }
 
-/* Failures are ignored, because a region that could not be created is a sink.
- */
+/* Ignores failures: if a region cannot be created, its updates go to memory
+ * that no program reads. */
 static void do_create(const int *serve_cpu) {
   struct percore_options options = {.size = sizeof(options),
                                     .serve_cpus = serve_cpu,
@@ -205,5 +205,5 @@ int main(int argc, char **argv) {
     }
   }
   fflush(stdout);
-  _exit(0); /* exit_group is allowed by the filter */
+  _exit(0); /* calls exit_group, which the filter allows */
 }

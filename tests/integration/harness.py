@@ -17,7 +17,7 @@ import time
 BUILD = os.environ.get("PERCORE_BUILD", os.getcwd())
 TYPES_DB = "/usr/share/collectd/types.db"
 SKIPPED = 77  # the exit status of automake for a skipped test
-TRIES = 3  # a virtual machine may be paused during any of them
+TRIES = 3  # more than one, because a virtual machine may be paused during a try
 
 
 # ---------------------------------------------------------------------------
@@ -25,7 +25,7 @@ TRIES = 3  # a virtual machine may be paused during any of them
 
 
 class Skip(Exception):
-    """Raised with the reason by a test that this machine cannot run."""
+    """Raised by a test that this machine cannot run. The argument is the reason."""
 
 
 class Results:
@@ -35,7 +35,7 @@ class Results:
         self.passed = self.failed = self.skipped = 0
 
     def run(self, test):
-        """Runs a test function. Its docstring is the sentence that it tests."""
+        """Runs a test function, and prints its docstring with the result."""
         sentence = " ".join(test.__doc__.split()).rstrip(".")
         try:
             test()
@@ -162,7 +162,7 @@ def is_root():
 
 
 def is_running(pid):
-    """True if the process exists and is not a zombie."""
+    """Returns whether the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -184,7 +184,8 @@ def wait_until_caught(process, number, seconds=30):
 
 
 def wait_for(condition, what, seconds=10):
-    """Waits until a condition holds."""
+    """Waits until condition() is true, for at most `seconds` seconds. Fails with the
+    message `what` if it is still false."""
     end = time.monotonic() + seconds
     while not condition():
         check(time.monotonic() < end, what)
@@ -202,8 +203,8 @@ def bpf_programs(name):
 
 
 def check_killed_leaves_none(name, command):
-    """Kills a command that loads BPF programs, and checks that the program with this
-    name is gone from the kernel."""
+    """Starts a command that loads BPF programs, kills it, and checks that its program
+    with this name is gone from the kernel."""
     before = bpf_programs(name)
     with Child(command, stdout=subprocess.DEVNULL) as process:
         wait_for(lambda: bpf_programs(name) - before, "nothing was loaded")
@@ -220,10 +221,10 @@ class Lateness:
     been delayed for as long."""
 
     STEP_S = 0.01
-    LEAST_S = 0.02  # Python's threads may wait this long for each other
+    LEAST_S = 0.02  # ignore shorter delays: Python's threads wait for each other
 
     def __init__(self, cores=None):
-        """cores: where the thread may run; None for all."""
+        """cores: the cores on which the thread may run, or None for all cores."""
         self.spans = []  # begin and end of each delay
         self.seen = 0.0
         self.ended = threading.Event()
@@ -291,13 +292,14 @@ class Value:
 
 
 class Collectd:
-    """collectd in a temporary directory. Its values are read while it runs."""
+    """collectd in a temporary directory. A thread reads the values that it prints."""
 
     def __init__(self, percore="", interval=1, plugins=(), extra="",
                  to_files=False, read_threads=5):
-        """percore: lines of <Plugin percore>, or None not to load percore. plugins:
-        other plugins in the order of loading; "before" and "after" are copies of the
-        probe, loaded before and after percore."""
+        """percore: the lines of <Plugin percore>, or None if percore is not loaded.
+        plugins: other plugins, in the order in which they are loaded. "before" and
+        "after" are copies of the plugin probe; they are loaded before and after
+        percore."""
         self.directory = tempfile.mkdtemp(prefix="percore-test-")
         atexit.register(self.remove)
         os.chmod(self.directory, 0o755)
@@ -318,7 +320,8 @@ class Collectd:
                           read_threads)
 
     def copy_plugin(self, name):
-        """Copies the plugin, because collectd refuses symbolic links."""
+        """Copies the plugin to the temporary directory. A symbolic link would not do,
+        because collectd refuses to load it."""
         source = {"percore": f"{BUILD}/.libs/percore.so",
                   "before": f"{BUILD}/.libs/probe.so",
                   "after": f"{BUILD}/.libs/probe.so"}.get(
@@ -367,8 +370,8 @@ class Collectd:
         return [*before, find_collectd(), "-C", self.config_file, *options]
 
     def log(self):
-        """Returns the log file, and what collectd wrote to stderr before it opened the
-        log."""
+        """Returns the text of the log file, followed by what collectd wrote to stderr
+        before it opened the log file."""
         text = ""
         for path in (self.log_file, f"{self.directory}/stderr"):
             if os.path.exists(path):
@@ -404,7 +407,7 @@ class Collectd:
 
     def stop(self, seconds=20):
         """Ends collectd, and kills it if that takes more than `seconds` seconds.
-        Returns how long collectd took to end, minus the machine's delays."""
+        Returns how many seconds collectd took to end, minus the machine's delays."""
         if self.process is None:
             return 0
         begin = time.monotonic()
@@ -423,8 +426,8 @@ class Collectd:
         return end - begin - late
 
     def own_shutdown(self):
-        """Call this after stop(). Returns how long percore's shutdown took according to
-        the probes "before" and "after", minus the machine's delays."""
+        """Returns how many seconds percore's shutdown took, according to the probes
+        "before" and "after", minus the machine's delays. Call this after stop()."""
         times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", self.log()))
         before, after = float(times["before"]), float(times["after"])
         check(after >= before, "the probes are in the wrong order")
@@ -444,11 +447,11 @@ class Collectd:
 
     def check_grid(self, interval, unknown=lambda time_s: False):
         """Checks that each series of percore contains a value for each multiple of the
-        interval, from its first to the last. A snapshot that was taken late by more
-        than 1 % of the interval is stamped with its true time, and `lateness` must show
-        the delay; a snapshot that is nearly an interval late also replaces the next
-        snapshot. unknown(time): whether loads may be missing at that time. Returns the
-        number of intervals."""
+        interval, from its first value to its last. There are two exceptions: a snapshot
+        that was taken late by more than 1 % of the interval is stamped with its true
+        time, and `lateness` must show the delay; and a snapshot that was nearly an
+        interval late also replaces the next snapshot. unknown(time): whether loads may
+        be missing at that time. Returns the number of intervals."""
         lateness = self.of("percore_host-self/duration-lateness")
         late = {value.time for value in lateness
                 if value.value > 0.0099 * interval}
@@ -466,7 +469,8 @@ class Collectd:
             if value.identifier.startswith("percore"):
                 of_series.setdefault(value.identifier, []).append(value.time)
         check(of_series, "no values at all")
-        # collectd may have been stopped before it wrote the last lateness.
+        # collectd may have been stopped before it printed the lateness of the newest
+        # values, so they may be off the grid.
         newest = max(max(times) for times in of_series.values())
         if newest not in {value.time for value in lateness}:
             late.add(newest)
@@ -481,8 +485,7 @@ class Collectd:
                                     range(a + 1, b)),
                       f"{identifier} steps by {b - a}: {times}")
             ends[identifier] = points[-1]
-        # The last value of a series may also be missing, for the reasons checked by
-        # may_lack.
+        # The last values of a series may be missing, but only if may_lack allows it.
         last = max(ends.values())
         for identifier, end in ends.items():
             check(all(may_lack(identifier, each) for each in
@@ -561,7 +564,8 @@ class Burner:
             self.process.wait()
 
     def busy(self, begin_s, end_s):
-        """Returns the share of the time for which the burner was busy, in percent."""
+        """Returns the share of the time from begin_s to end_s for which the burner was
+        busy, in percent."""
         begin, end = int(begin_s * 1e9), int(end_s * 1e9)
         busy = sum(max(0, min(span[1], end) - max(span[0], begin))
                    for span in self.spans)
@@ -573,7 +577,8 @@ class Burner:
 
 
 def find_cpuacct():
-    """Returns the path of the file with the CPU time of tasks on each core, or None."""
+    """Returns the path of the file with the CPU time of tasks on each core, or None if
+    this machine does not mount it."""
     with open("/proc/mounts", encoding="utf8") as file:
         for line in file:
             words = line.split()
@@ -587,14 +592,15 @@ CPUACCT = find_cpuacct()
 
 
 def task_time_ns():
-    """Returns the CPU time of tasks on each core since boot. Needs CPUACCT."""
+    """Returns the CPU time of tasks on each core since boot, in nanoseconds. Must not
+    be called if CPUACCT is None."""
     with open(CPUACCT, encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
 
 
 def stolen_s(core):
-    """Returns the time stolen from a core since boot. Stolen time is not load, but it
-    keeps tasks from running just as load does."""
+    """Returns how many seconds a hypervisor has stolen from a core since boot. Stolen
+    time is not load, but it keeps tasks from running just as load does."""
     with open("/proc/stat", encoding="ascii") as file:
         for line in file:
             if line.startswith(f"cpu{core} "):
@@ -603,8 +609,8 @@ def stolen_s(core):
 
 
 def wait_for_quiet(core, limit, seconds=20):
-    """Waits until other tasks use less than `limit` percent of the core for a second,
-    but for at most `seconds` seconds."""
+    """Waits until tasks have used less than `limit` percent of the core for a second.
+    Gives up after `seconds` seconds."""
     if CPUACCT is None:
         return
     end = time.monotonic() + seconds

@@ -4,10 +4,11 @@
     hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
 
 MODEL is a region of churn_producer that is served in DIRECTORY. The new regions are
-copies of it, but instead of its table they have `tables` OWNED tables, each with
-`rows` live rows and `counters` counters. With overlap=1 all tables claim the same
-memory; with overlap=0 each table has its own. The cells are a hole except for one word
-in each `touch` bytes (8: no hole). Prints `ok` when it serves the regions."""
+copies of MODEL in which `tables` OWNED tables replace the table of MODEL. Each of these
+tables has `rows` live rows and `counters` counters. With overlap=1, all tables claim
+the same memory; with overlap=0, each table has its own memory. Only one word in every
+`touch` bytes of the cells is written; the rest of the cells is a hole in the file, and
+touch=8 leaves no hole. Prints `ok` when it serves the regions."""
 
 import array
 import fcntl
@@ -22,7 +23,7 @@ from test_region_hostile import Region, region_of
 
 PAGE = 4096
 HEADER = 256
-LIVE = 1 << 32 | 2  # a generation word: live, first object
+LIVE = 1 << 32 | 2  # the generation word of a live row with its first object
 
 
 def aligned(size, unit=PAGE):
@@ -30,7 +31,8 @@ def aligned(size, unit=PAGE):
 
 
 def changed(record, kind, numbers):
-    """Returns a copy of the record with these numbers at these offsets."""
+    """Returns a copy of the record in which each number is stored at its offset.
+    kind: the type of the numbers, as in the module struct."""
     record = bytearray(record)
     for offset, number in numbers.items():
         struct.pack_into(f"={kind}", record, offset, number)
@@ -58,7 +60,7 @@ class Model:
 
 
 class Forgery:
-    """A region according to percore-region(7)."""
+    """A region in the format of percore-region(7), made from a model."""
 
     def __init__(self, model, name, tables=250, rows=20, counters=4, overlap=0):
         self.model, self.rows = model, rows
@@ -104,13 +106,15 @@ class Forgery:
         return len(self.strings) - len(text) - 1
 
     def moved(self, record, *offsets):
-        """Returns the new offsets of parts of the model, which move because the
+        """Returns the new values of the words at these offsets in a record of the
+        model. The words are offsets of parts of the model, which move because the new
         directory is larger."""
         return {at: struct.unpack_from("=Q", record, at)[0] + self.rest_at -
                 self.model.rest_at for at in offsets}
 
     def place(self):
-        """Reserves the parts of a table. The cells have one extra row, for updates
+        """Reserves the memory of a table, and returns the offsets of its live word,
+        generations, labels and cells. The cells include an extra row for updates
         without a row."""
         live = self.size
         generations = live + 64

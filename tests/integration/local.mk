@@ -66,14 +66,14 @@ softirq_timer_object = tests/integration/softirq_burner-softirq_timer.$(OBJEXT)
 $(softirq_timer_object): tests/integration/softirq_timer.lskel.h
 endif
 
-# This plugin is not installed; without -rpath libtool makes no shared library.
+# With -rpath, libtool makes a shared library although this plugin is not installed.
 check_LTLIBRARIES += probe.la
 probe_la_SOURCES = tests/integration/probe.c
 probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
-# BPF maps of a real XDP program. The tests need clang, bpftool and root.
+# Tests of BPF maps with a real XDP program. They need clang, bpftool and root.
 EXTRA_DIST += tests/integration/test_map.py \
 	tests/integration/test_map_bad.py contrib/producers/xdp/load \
 	contrib/producers/xdp/gateway.bpf.c
@@ -82,7 +82,7 @@ TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 LONG_TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 endif
 
-# Wake latency in the plugin. The test needs root.
+# A test of wake latency in the plugin. It needs root.
 EXTRA_DIST += tests/integration/test_wake_plugin.py
 if PLUGIN
 TESTS += tests/integration/test_wake_plugin.py

@@ -5,7 +5,7 @@
  *
  *   LoadPlugin "probe"
  *   <Plugin "probe">
- *     BlockMax 2.5       # seconds; default: no read callback at all
+ *     BlockMax 2.5       # in seconds; without it, there is no read callback
  *   </Plugin>
  */
 #include "collectd.h"

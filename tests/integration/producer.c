@@ -11,8 +11,8 @@
  *   remove TABLE ROW
  *   rows TABLE FIRST COUNT             add rows s<FIRST> ...
  *   keys TABLE FIRST COUNT             add rows with the keys FIRST ...
- *   places TABLE FIRST COUNT           add rows with the numbers FIRST ...
- *   adds TABLE FIRST COUNT COLUMN N    add to COUNT rows of a single copy
+ *   places TABLE FIRST COUNT           add rows with the row numbers FIRST ...
+ *   adds TABLE FIRST COUNT COLUMN N    add N in COUNT rows of an OWNED table
  *   add TABLE ROW COLUMN N CORE        add to a counter or gauge
  *   set TABLE ROW COLUMN N CORE        set a level
  *   hist TABLE ROW FIELD VALUE TIMES CORE
@@ -20,10 +20,11 @@
  *                                      each
  *   sleep CORE | wake CORE
  *   reset                              reset all tables
- *   tally FILE                         write to this file of 64 words what
- *                                      runners are about to count
- *   run CORE SLEEP_US                  start a thread that counts one packet
- *                                      per round forever
+ *   tally FILE                         keep in this file of 64 words how many
+ *                                      packets the runner of each core has
+ *                                      counted or begun to count
+ *   run CORE SLEEP_US                  start a runner: a thread that counts one
+ *                                      packet per round forever
  *   begin CORE                         begin a section and never end it
  *   serve                              serve once, if the region is polled
  *   end                                detach and destroy the region
@@ -64,7 +65,7 @@ static const struct percore_field port_fields[] = {
      .max_bits = 20},
 };
 
-/* The names of port_fields in another order, and additional names. */
+/* Two fields of port_fields in a different order, and a new field. */
 static const struct percore_field port_fields_2[] = {
     {.name = "errors", .unit = "errors"},
     {.name = "bytes", .unit = "bytes"},
@@ -98,7 +99,7 @@ static const struct {
     {"2", {GLOBALS, PORT(port_fields_2, 4), SESSION(1000)}},
     {"many", {GLOBALS, PORT(port_fields, 100), SESSION(30000)}},
     {"million", {GLOBALS, PORT(port_fields, 4), SESSION(1000000)}},
-    /* Room for many rows. Their memory is allocated when they are added. */
+    /* Many rows may be added. Memory is allocated only for added rows. */
     {"keys",
      {GLOBALS,
       PORT(port_fields, 4),
@@ -188,8 +189,8 @@ static int do_hist(const char *line) {
   return 0;
 }
 
-/* Polls a round on a simulated clock, because real waiting would not count as
- * work. */
+/* Polls a round with n packets on a simulated clock, because time spent waiting
+ * would not count as work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -205,8 +206,8 @@ static int do_poll(const char *line) {
   return 0;
 }
 
-/* Counts packets of 100 bytes in rounds. The cells of a packet are updated
- * together. */
+/* A runner: counts a packet of 100 bytes per round. A section makes the updates
+ * of packets and bytes appear together. */
 static void *run(void *argument) {
   int core = ((int *)argument)[0], sleep_us = ((int *)argument)[1];
   percore_slot_t slot;
@@ -227,7 +228,7 @@ static void *run(void *argument) {
   return NULL;
 }
 
-/* The file survives if the producer is killed. */
+/* Maps the file of the tally, which survives if the producer is killed. */
 static int do_tally(const char *line) {
   char path[512];
   if (sscanf(line, "%511s", path) != 1)

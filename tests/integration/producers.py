@@ -14,9 +14,9 @@ import threading
 
 from harness import BUILD, check
 
-GLOBALS, PORT, SESSION = range(3)  # tables of every schema
-PACKETS, BYTES, DEPTH, LATENCY = range(4)  # fields of `port` in schema 1
-ROUNDS, QUEUE, TIME = range(3)  # fields of `globals`
+GLOBALS, PORT, SESSION = range(3)  # indices of the tables of every schema
+PACKETS, BYTES, DEPTH, LATENCY = range(4)  # indices of the fields of `port` in schema 1
+ROUNDS, QUEUE, TIME = range(3)  # indices of the fields of `globals`
 ETH0 = f"row {PORT} {b'eth0'.hex()}"  # the command that adds the row eth0
 SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
          0x10)  # F_SEAL_FUTURE_WRITE
@@ -40,7 +40,7 @@ class RuntimeDir:
 
 
 class Producer:
-    """A process that serves a region and takes commands."""
+    """A process that runs producer.c: it serves a region and takes commands."""
 
     PROGRAM = f"{BUILD}/tests/integration/producer"
 
@@ -67,7 +67,7 @@ class Producer:
         return answer
 
     def add_row(self, table, name):
-        """Adds a row. Returns its number."""
+        """Adds a row with this name to a table. Returns the row number."""
         name = name.encode() if isinstance(name, str) else name
         return int(self.do(f"row {table} {name.hex()}").split()[0])
 
@@ -93,8 +93,8 @@ class Producer:
 
 
 class Tally:
-    """A file with the packets that the threads of a producer have counted or were about
-    to count. It survives if the producer is killed."""
+    """A file in which the runners of a producer note how many packets they have counted
+    or have begun to count. The file survives if the producer is killed."""
 
     def __init__(self, path):
         self.path = path
@@ -122,8 +122,8 @@ def memory_of(content, seal):
 
 
 class Server:
-    """Listens as a producer, and calls `treat` for each connection in a separate
-    thread. Without `treat`, accepts no connection."""
+    """Listens at a path like a producer, and calls treat(peer) for each connection in a
+    separate thread. If `treat` is None, accepts no connection."""
 
     def __init__(self, path, treat):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,5 +1,5 @@
-# Tests with producers and readers in separate processes, and of the machine code of
-# the update paths.
+# Tests in which producers and readers are separate processes, and a test of the machine
+# code of the update paths.
 EXTRA_DIST += tests/integration/test_update_code.py \
 	tests/integration/update_code.c \
 	tests/integration/update_code.cc \

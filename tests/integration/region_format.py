@@ -1,5 +1,5 @@
-"""A producer of regions that is written from percore-region(7) alone, like that of an
-author who uses another language. For the tests of percore check."""
+"""A producer of regions for the tests of percore check. It is written only from
+percore-region(7), like a producer in a language for which there is no library."""
 
 import array
 import fcntl
@@ -27,7 +27,7 @@ SEALS = 0x2 | 0x4 | 0x10 | 0x1  # SHRINK, GROW, FUTURE_WRITE, SEAL
 CORES, SLOTS = 2, 3
 LINE = 64
 
-# name, unit, kind, more
+# fields: name, unit, kind, other attributes
 CORE = [(name, unit, COUNTER, {}) for name, unit in (
     ("total_cycles", "cycles"), ("busy_cycles", "cycles"),
     ("sleep_cycles", "cycles"), ("polls", "operations"),
@@ -58,7 +58,7 @@ def columns(field):
 
 
 class Region:
-    """The bytes of a region and the places of its parts."""
+    """The bytes of a region and the offsets of its parts."""
 
     def __init__(self):
         self.build()
@@ -240,8 +240,8 @@ class Region:
         self.bytes[at + 24:at + 64] = b"worker".ljust(40, b"\0")
 
     def begin(self):
-        """Adds a thread on core 0 and another thread on core 1, and counts in the
-        tables of TABLES if the region contains them."""
+        """Adds the slots of two threads, on core 0 and on core 1. If the region
+        contains the tables of TABLES, also adds rows and counts to them."""
         for slot in range(SLOTS):
             self.set(self.slot(slot) + 12, -1, 4)
         self.take_slot(0, 0)

@@ -17,7 +17,7 @@ TIMEOUT = 60
 
 
 class RuntimeDir:
-    """A temporary runtime directory and its producers."""
+    """A temporary runtime directory and the producers that serve regions in it."""
 
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="percore-test-")
@@ -90,8 +90,8 @@ class Producer:
         self.process.stdin.flush()
 
     def log(self):
-        """Returns the counts of port 0 that the producer has logged, with their
-        times."""
+        """Returns the producer's log: a list of times and of the packets that had been
+        counted on port 0 by then."""
         return [(float(when), int(packets)) for when, packets in
                 (look.split() for look in self.ask("log").split(","))]
 

@@ -1,19 +1,19 @@
 /* region_producer: a fast path with known counts, for tests of percore(1).
  *
  * Usage: region_producer NAME[@INSTANCE] [OPTION]...
- *   --rows N      rows of the table `session`; row k has 3 k packets and 1000 k
- *                 bytes (default 4)
+ *   --rows N      rows of the table `session` (default 4); 3 k packets and
+ *                 1000 k bytes are counted for row k
  *   --workers N   threads that poll (default 1), on the cores allowed
  *   --polled      serve only on the command `serve`
  *   --hostile     use names of rows and threads, units and states with bytes
  *                 that would control a terminal or break JSON
  *
- * Prints `ready`, then reads commands from stdin until its end and answers each
- * with one line:
+ * Prints `ready`, then reads commands from stdin until end of file, and answers
+ * each with one line:
  *
  *   port           print packets and bytes counted on port 0
- *   log            print "SECONDS PACKETS,..." for port 0, every 10 ms so far,
- *                  by CLOCK_REALTIME
+ *   log            print "SECONDS PACKETS,...": the packets counted on port 0,
+ *                  as logged every 10 ms, with the time on CLOCK_REALTIME
  *   stop           end the workers
  *   serve          serve for 1 s
  *   stick, go      make the last worker stop polling without percore_sleep, and
@@ -114,7 +114,7 @@ static percore_core_table_t port_table, worker_table;
 static percore_histogram_t latency;
 static uint32_t port_rows[PORTS];
 static atomic_bool stop, stuck, asleep;
-static pthread_barrier_t attached; /* the workers and main() */
+static pthread_barrier_t attached; /* the workers and main() wait */
 
 struct worker {
   pthread_t thread;
@@ -136,7 +136,7 @@ static void sleep_ns(long ns) {
  * Workers
  */
 
-/* Handles 64 packets of 100 bytes in every second round. */
+/* Polls one round. Every second round handles 64 packets of 100 bytes. */
 static void poll_once(struct worker *worker, percore_slot_t slot,
                       uint64_t round) {
   percore_core_row_t row = percore_core_row(slot, port_table, port_rows[0]);
@@ -149,7 +149,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     percore_hist_add(row, latency, round % 1000);
     atomic_store(&worker->packets, worker->packets + n);
   }
-  /* A simulated clock, because time spent asleep would not count as work. */
+  /* Use a simulated clock, because time spent asleep does not count as work. */
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
   sleep_ns(200000);
 }

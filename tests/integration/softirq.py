@@ -1,4 +1,4 @@
-"""Produces loads in softirq: a timer that spins for a known time, and a flood of
+"""Loads in softirq for the tests: a timer that spins for a known time, and a flood of
 packets."""
 
 import os
@@ -27,8 +27,8 @@ class SoftirqBurner:
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
         self.core = core
-        # Each entry: the time, the seconds spent in softirq, the seconds used by tasks
-        # on the core, and how often the timer fired.
+        # Each entry: the time of time.monotonic(), the seconds spent in softirq so far,
+        # the seconds used by tasks on the core, and how often the timer has fired.
         self.log = []
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
@@ -55,8 +55,8 @@ class SoftirqBurner:
         self.thread.join()
 
     def at(self, when):
-        """Returns the seconds of softirq and of tasks, and how often the timer
-        fired, up to a time of time.monotonic()."""
+        """Returns the seconds spent in softirq, the seconds used by tasks, and how
+        often the timer fired, up to the time `when` of time.monotonic()."""
         while self.log[-1][0] < when:
             time.sleep(0.05)
         before = max(entry for entry in self.log if entry[0] <= when)
@@ -65,7 +65,7 @@ class SoftirqBurner:
         return [a + part * (b - a) for a, b in zip(before[1:], after[1:])]
 
     def between(self, begin, end):
-        """Returns by how much the figures of at() grew between two times."""
+        """Returns how much each value returned by at() grew from `begin` to `end`."""
         return [b - a for a, b in zip(self.at(begin), self.at(end))]
 
 
@@ -77,7 +77,7 @@ def ip(*words, namespace=None):
 
 class Network:
     """Two network namespaces connected by a veth pair. Packets that arrive in the
-    second namespace are handled in softirq on one core."""
+    second namespace are handled in softirq on the core `core`."""
 
     def __init__(self, core):
         self.core = core
@@ -120,7 +120,8 @@ class Network:
                               capture_output=True, text=True, check=False)
 
     def flood(self, packets_per_s, seconds):
-        """Starts a sender on another core, which prints the rate that it reached."""
+        """Starts a process on another core. The process sends packets, and finally
+        prints how many it sent per second."""
         sender = min(set(online_cores()) - {self.core})
         return Child(["ip", "netns", "exec", self.names[0], "taskset", "-c",
                       str(sender), f"{BUILD}/tests/integration/udp_flood", ADDRESS,

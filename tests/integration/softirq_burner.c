@@ -1,7 +1,7 @@
 /* softirq_burner CORE PERIOD_US SPIN_US: occupies a core with softirqs of a
  * known length until it is killed, and prints every 50 ms:
  *
- *   CLOCK_MONOTONIC, ns in softirq so far, how often the timer fired
+ *   ns on CLOCK_MONOTONIC, ns in softirq so far, how often the timer has fired
  */
 #include "softirq_timer.h"
 

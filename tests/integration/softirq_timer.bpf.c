@@ -35,8 +35,10 @@ struct {
   __type(value, struct burner_log);
 } logs SEC(".maps");
 
-/* Kernels before 6.7 cannot pin a timer. Kernels before 6.4 cannot start a
- * timer at a given time, so the period is longer by the timer's own delay. */
+/* Starts the timer, so that it fires on this core at next_ns. Kernels before
+ * 6.7 cannot pin a timer, and kernels before 6.4 cannot start a timer for a
+ * given time. There, the timer starts relative to now, so that each period is
+ * longer by the timer's own delay. Returns 0 on success. */
 static int arm(struct burner *burner) {
   int status = bpf_timer_start(&burner->timer, burner->next_ns,
                                TIMER_ABS | TIMER_CPU_PIN);
@@ -69,7 +71,7 @@ static int fire(void *map, int *key, struct burner *burner) {
   return 0;
 }
 
-/* Runs once on the core to be kept busy. */
+/* Starts the timer. Runs once, on the core that the timer keeps busy. */
 SEC("tc")
 int start(void *packet) {
   (void)packet;
@@ -83,7 +85,7 @@ int start(void *packet) {
   return arm(burner);
 }
 
-/* Does nothing: shows what calling a program costs. */
+/* Does nothing. A test attaches it to measure the cost of calling a program. */
 SEC("raw_tp/cpu_idle")
 int nothing(void *tracepoint) {
   (void)tracepoint;

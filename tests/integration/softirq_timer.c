@@ -9,7 +9,7 @@
 
 #include "tests/integration/softirq_timer.lskel.h"
 
-/* The same struct as in softirq_timer.bpf.c. */
+/* Must be the same struct as in softirq_timer.bpf.c. */
 struct burner {
   uint64_t timer[2];
   uint64_t period_ns, spin_ns;
@@ -20,7 +20,7 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attr) {
   return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
 }
 
-/* Sets or gets the only value of a map. */
+/* Sets or gets the only value of a map. Returns 0, or -1 with errno. */
 static int access_map(enum bpf_cmd command, int map, const void *value) {
   const uint32_t zero = 0;
   union bpf_attr attr;
@@ -31,7 +31,8 @@ static int access_map(enum bpf_cmd command, int map, const void *value) {
   return bpf(command, &attr);
 }
 
-/* The program starts the timer on the core on which it runs. */
+/* Runs the program once on the core. The program starts the timer there.
+ * Returns 0, or -1 with errno. */
 static int start_on(int core, int program) {
   cpu_set_t one, before;
   char packet[64] = {0};

@@ -11,15 +11,17 @@ struct softirq_log {
   uint64_t spun_ns, fires;
 };
 
-/* Starts the timer. Returns NULL with errno on failure. Moves the calling
- * thread to `core` for a moment. */
+/* Starts a timer on `core` that spins for spin_ns in every period_ns. Returns
+ * NULL with errno on failure. Moves the calling thread to `core` for a moment.
+ */
 struct softirq_timer_bpf *softirq_timer_start(int core, uint64_t period_ns,
                                               uint64_t spin_ns);
 void softirq_timer_stop(struct softirq_timer_bpf *timer);
-/* Returns 0, or -1 with errno. */
+/* Reads the log of the timer. Returns 0, or -1 with errno. */
 int softirq_timer_read(const struct softirq_timer_bpf *timer,
                        struct softirq_log *log);
-/* Returns the descriptor of a program for tracepoints that does nothing. */
+/* Returns the descriptor of a BPF program that does nothing, and that can be
+ * attached to a tracepoint. The descriptor belongs to the timer. */
 int softirq_timer_nothing(const struct softirq_timer_bpf *timer);
 
 #endif

@@ -36,14 +36,15 @@ class SysRoot:
         return f"{self.directory}/{self.trees + 1}"
 
     def switch(self):
-        """Switches to the next tree. Readers may still use the previous tree."""
+        """Makes the link point to the next tree. The previous tree remains, because
+        readers may still use it."""
         link = f"{self.directory}/link"
         os.symlink(self.next_tree(), link)
         os.rename(link, self.path)
         self.trees += 1
 
     def write(self, path, text, tree=None):
-        """Replaces a file atomically, so that no reader sees a part of it."""
+        """Replaces a file atomically, so that no reader sees only a part of `text`."""
         path = (tree or self.path) + path
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(f"{path}.new", "w", encoding="ascii") as file:
@@ -52,7 +53,7 @@ class SysRoot:
 
     def write_machine(self):
         """Writes the files from which percore computes a load for each core. Idle times
-        are written first, so that a reader never finds a core without them."""
+        are written first, so that a reader never finds a core without idle time."""
         self.write_stat({core: 0 for core in range(self.cores)})
         everyone = f"0-{self.cores - 1}\n"
         for name in ("online", "possible", "present"):
@@ -76,8 +77,8 @@ class SysRoot:
                            for core in range(self.cores)))
 
     def write_online(self, cores):
-        """Sets the number of online cores in all files at once, so that the files agree
-        like those of a kernel."""
+        """Sets the number of online cores. Readers see all files change in one step, as
+        in a kernel."""
         tree = self.next_tree()
         shutil.copytree(self.path, tree)
         self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
@@ -90,8 +91,8 @@ class SysRoot:
 
     @staticmethod
     def stat(idle_s):
-        """Returns the text of /proc/stat. idle_s: the idle seconds since boot of each
-        core."""
+        """Returns the text of /proc/stat. idle_s: for each core, its idle time since
+        boot in seconds."""
         rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
         return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
@@ -99,7 +100,7 @@ class SysRoot:
                 "procs_running 3\nprocs_blocked 1\n")
 
     def write_cstate(self, core, entries, time_us):
-        """Writes one idle state of a core."""
+        """Writes the files of one idle state of a core."""
         at = f"/sys/devices/system/cpu/cpu{core}/cpuidle/state0"
         self.write(f"{at}/name", "C1\n")
         self.write(f"{at}/desc", "HALT\n")

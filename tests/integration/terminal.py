@@ -1,4 +1,5 @@
-"""Runs commands on a terminal, where their output differs from that in a pipe."""
+"""Runs commands on a terminal, where their output differs from their output in a
+pipe."""
 
 import fcntl
 import os
@@ -35,8 +36,8 @@ def on_terminal(command, seconds, environment=None, halfway=None):
     """Runs a command on a terminal of 24 lines, and sends Ctrl-C when `seconds` have
     passed and the command has printed one page per second. Returns all output, the exit
     status, and how long the command took to end, minus the machine's delays.
-    halfway(terminal) is called after half of the time; Ctrl-C then waits for a page
-    that begins afterwards."""
+    If `halfway` is given, halfway(terminal) is called after half of the time, and
+    Ctrl-C is sent only after a page that began after that call."""
     pid, terminal = pty.fork()
     if pid == 0:
         resize(0, 24, 80)
@@ -46,7 +47,7 @@ def on_terminal(command, seconds, environment=None, halfway=None):
     lateness = Lateness()
     begin = time.monotonic()
     interrupted = None
-    pages = seconds  # Ctrl-C waits until there are more pages than this
+    pages = seconds  # Ctrl-C is sent after more than `pages` pages
     while True:
         passed = time.monotonic() - begin
         if halfway is not None and passed > seconds / 2:

@@ -89,8 +89,8 @@ def test_hostile_argument():
 
 
 def look_at_json():
-    """Returns how much earlier or later than planned a snapshot follows the previous
-    snapshot, minus the machine's delays."""
+    """Checks the documents of two snapshots. Returns by how many seconds the second
+    snapshot was early or late, minus the machine's delays."""
     with Lateness() as lateness:
         got = documents("load", "--json", "--count", "2", "--interval", "0.5")
     check(len(got) == 2, f"{len(got)} documents")
@@ -108,8 +108,10 @@ def look_at_json():
 
 
 def test_json():
-    """percore load --json prints a document for each snapshot, with every core"""
-    # Other tasks may delay percore without delaying this process.
+    """percore load --json prints a document for each snapshot, and each document
+    contains every core"""
+    # Other tasks may delay percore without delaying this process, so only the best try
+    # counts.
     off_s = least_of_tries(0.25, look_at_json)
     check(off_s < 0.25, f"snapshots were early or late by {off_s} s")
 
@@ -185,7 +187,8 @@ def pages_of(written):
 
 
 def test_resize():
-    """after the terminal becomes smaller, the page of percore load fits into it"""
+    """after the terminal becomes smaller, percore load makes its page fit into the
+    terminal"""
     written, status, _ = on_terminal(
         LIVE, 4, halfway=lambda terminal: resize(terminal, 6, 30))
     check(status == 0, f"exit {status}")
@@ -195,8 +198,8 @@ def test_resize():
 
 
 def typed(*keys):
-    """Returns a function that types these keys. A pause after each key lets a page be
-    drawn."""
+    """Returns a function that types these keys, and pauses after each key so that
+    percore can draw a page."""
     def type_them(terminal):
         for key in keys:
             os.write(terminal, key)
@@ -223,7 +226,7 @@ def test_keys():
 
 
 def test_pause():
-    """in percore load, p pauses the page, and p again ends the pause"""
+    """in percore load, the key p pauses the page, and a second p ends the pause"""
     written, status, _ = on_terminal(
         LIVE, 3, halfway=typed(b"p", b"", b"", b"p"))
     check(status == 0, f"exit {status}")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore load --compare while a load of known size runs. Needs a core that
+"""Tests percore load --compare while a load of known size runs. Needs a core that
 other tasks hardly use."""
 
 import contextlib
@@ -14,16 +14,16 @@ from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
                      is_root, online_cores, run_tests, say, stolen_s)
 
 HOG = f"{BUILD}/contrib/loads/hog"
-HOG_S, LOAD_S = 12, 5  # duration of the hog, and of the measurement
+HOG_S, LOAD_S = 12, 5  # seconds for which the hog runs and loads are measured
 
 
 def compare_under_hog(core):
-    """Returns the load of a core by each method, the share of time for which the hog
-    kept the core busy, and for how many seconds time was stolen from the core or the
-    machine was paused."""
+    """Returns the share of time for which the hog kept the core busy, for how many
+    seconds the core was stolen or the machine was paused, and the load of the core by
+    each method."""
     before = stolen_s(core)
-    # This process stays off the core: if another task runs there while the hog sleeps,
-    # a whole tick is charged as busy.
+    # The thread of Lateness stays off the core: if another task runs there while the
+    # hog sleeps, a whole tick is charged as busy.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -41,8 +41,8 @@ def compare_under_hog(core):
 
 
 def test_compare_shows_the_hog():
-    """percore load --compare shows a load that evades the tick: the method percore
-    measures it, and the busy columns of /proc/stat miss it"""
+    """percore load --compare shows a load that evades the tick: the method "percore"
+    measures the load, and the busy columns of /proc/stat miss it"""
     if not is_root():
         raise Skip("the hog needs root to keep other tasks off its core")
     report = documents("doctor", "--json")[0]
@@ -50,9 +50,9 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # If another task runs while the hog sleeps, a whole tick is charged to that task. A
-    # measurement is repeated only if the CPU time of tasks shows that other tasks
-    # disturbed it more than that.
+    # If another task runs while the hog sleeps, a whole tick is charged to that task,
+    # and the busy columns may show the load. The measurement is then repeated, but only
+    # if the CPU time of tasks proves that other tasks used more than 5 % of the core.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
         # Time stolen from the hog is not load.
@@ -69,8 +69,8 @@ def test_compare_shows_the_hog():
 
 
 def test_the_hog_beside_busy_neighbours():
-    """The CPU time of tasks is between the lower bound of the source idle and its load,
-    even while a hypervisor steals time"""
+    """With the source "idle", the CPU time of tasks is between the lower bound of the
+    load and the load, even while a hypervisor steals time"""
     core = online_cores()[-1]
     with contextlib.ExitStack() as hogs:
         for each in online_cores()[-2:]:
@@ -91,7 +91,7 @@ def test_the_hog_beside_busy_neighbours():
             f"steal at most {steal:.3f}")
         check(load["percore"] >= load["cpuacct"] - 0.01,
               "the load is below the CPU time of tasks")
-        # Interrupts are load, but belong to no task.
+        # Interrupts are load, but are not part of the CPU time of any task.
         check(load["percore"] - steal <= load["cpuacct"] + 0.1,
               "the lower bound is above the CPU time of tasks")
 

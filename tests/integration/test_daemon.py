@@ -1,4 +1,4 @@
-"""Starts, stops and configures the plugin in the real collectd."""
+"""Tests how the plugin starts, stops and is configured in the real collectd."""
 
 import glob
 import os
@@ -148,7 +148,8 @@ def unknown_options_are_warned_of():
 
 
 def time_of_end(wait_s):
-    """Returns how long percore took to end when stopped wait_s after the start."""
+    """Stops collectd wait_s seconds after its start. Returns how many seconds percore
+    took to end."""
     with Collectd(plugins=("before", "after")).start() as collectd:
         collectd.wait_for(lambda: "Initialization complete"
                           in collectd.log(), 10, "the start")
@@ -180,7 +181,7 @@ def read_number(path):
 
 
 def find_process(argument):
-    """Returns the process that was started with this argument, or None."""
+    """Returns the pid of a process that was started with this argument, or None."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path, encoding="utf8", errors="replace") as file:
@@ -192,7 +193,8 @@ def find_process(argument):
 
 
 def end_daemon(collectd, pid):
-    """Ends the daemon. Returns how long that took, minus the machine's delays."""
+    """Ends the daemon. Returns how many seconds that took, minus the machine's
+    delays."""
     try:
         with Lateness() as lateness:
             begin = time.monotonic()
@@ -213,7 +215,7 @@ def daemonised():
         pid_file = f"{collectd.directory}/pid"
         try:
             check(collectd.run() == 0, collectd.log())
-            # The file exists for a moment before it contains the number.
+            # The pid file exists for a moment before it contains the pid.
             collectd.wait_for(lambda: read_number(pid_file), 20,
                               "the PID file")
             busy = f"{collectd.directory}/csv/host/percore-*/percent-busy-*"
@@ -266,8 +268,9 @@ def sample_configuration():
 
 
 def notified_once():
-    """One notification is sent when cores lose their source and one when it returns,
-    however many cores are affected, and no load is reported without a source"""
+    """One notification is sent when cores lose their source, and one when the source
+    returns, however many cores are affected, and no load is reported without a
+    source"""
     with SysRoot(8) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
@@ -323,13 +326,13 @@ def core_goes_and_comes():
 
 def valgrind(collectd, *options, seconds=None):
     """Runs collectd under valgrind until it ends or, if `seconds` is given, until
-    percore has reported that many values of a metric. Returns the exit status, and only
-    the reports of valgrind that involve percore, because collectd itself leaks
-    memory."""
+    percore has reported `seconds` values of a metric. Returns the exit status and the
+    reports of valgrind that involve percore; other reports are left out, because
+    collectd itself leaks memory."""
     report = f"{collectd.directory}/valgrind"
     before = ("valgrind", f"--log-file={report}", "--quiet",
               "--leak-check=full", "--keep-debuginfo=yes",
-              "--child-silent-after-fork=yes",  # child processes end with _exit
+              "--child-silent-after-fork=yes",  # they end with _exit and free nothing
               "--show-leak-kinds=definite,indirect,possible")
     if seconds is None:
         status = collectd.run(*options, before=before, timeout=120)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Producers in the environments that percore(3) describes: users and groups,
+"""Tests producers in the environments that percore(3) describes: users and groups,
 chroot, system call filters, affinities."""
 
 import errno
@@ -52,15 +52,16 @@ class Place:
                      preexec_fn=set_cpus if cpus else None)
 
     def run(self, *steps):
-        """Returns the exit status, output and errors of a producer."""
+        """Runs a producer. Returns its exit status, the lines of its output, and the
+        text on stderr."""
         with self.start(*steps) as child:
             out, err = child.communicate(timeout=60)
             return child.returncode, out.split("\n"), err
 
 
 def wait_until(condition, complaint):
-    """Waits until a condition holds: the serving thread sets its affinity only when it
-    starts to run."""
+    """Waits until condition() is true. Waiting is necessary because the serving thread
+    sets its affinity only when it starts to run."""
     end = time.monotonic() + 20
     while not condition():
         check(time.monotonic() < end, complaint)
@@ -68,8 +69,8 @@ def wait_until(condition, complaint):
 
 
 def serving_cpus(process):
-    """Returns the cores that are allowed for the serving thread, or None if it does not
-    exist yet."""
+    """Returns the cores on which the serving thread may run, or None if the thread does
+    not exist yet."""
     tasks = f"/proc/{process.pid}/task"
     for task in os.listdir(tasks):
         with open(f"{tasks}/{task}/comm", encoding="ascii") as file:
@@ -111,14 +112,15 @@ def test_serving_leaves_workers_alone():
     first, second = two_cores()
     both = {first, second}
     check_serving(["create", "pin", second, "attach", second], both, {first})
-    # The worker is pinned to one core and its slot counts for the other, so
-    # no core is left.
+    # The worker is pinned to one core and its slot is for the other core, so no core
+    # is left.
     check_serving(["create", "pin", second, "attach", first], both, both)
     check_serving(["create", "attach", first], {first}, {first})
 
 
 def test_serve_cpus():
-    """the serving thread runs on serve_cpus, even if a worker runs on the same core"""
+    """the serving thread runs on the cores of the option serve_cpus, even if a worker
+    runs on the same core"""
     first, second = two_cores()
     check_serving(["serve-on", second, "attach", second], {first, second},
                   {second})
@@ -134,8 +136,8 @@ def need_root():
 
 
 def test_dropped_before_fork():
-    """a service that drops its groups and its user before it forks can serve
-    in a directory with mode 3777, and its socket has the directory's group"""
+    """a service that changes its groups and its user before it forks can serve in a
+    directory with mode 3777, and its socket belongs to the directory's group"""
     need_root()
     with Place(0o3777, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
@@ -154,8 +156,8 @@ def check_socket(place, *steps):
 
 
 def test_acl():
-    """a service without groups can serve in a directory with mode 2770 whose
-    ACL names its user"""
+    """a service without groups can serve in a directory with mode 2770 if the ACL of
+    the directory names the user of the service"""
     need_root()
     with Place(0o2770, TEAM) as place:
         try:
@@ -166,7 +168,7 @@ def test_acl():
 
 
 def acl_for(uid):
-    """Returns the ACL that setfacl -m u:UID:rwx makes of mode 0770."""
+    """Returns the ACL that setfacl -m u:UID:rwx creates from mode 0770."""
     owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
     entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
                (mask, 7, nobody), (other, 0, nobody))
@@ -175,8 +177,8 @@ def acl_for(uid):
 
 
 def test_primary_group():
-    """a service whose primary group is the directory's can serve with mode
-    2770"""
+    """a service whose primary group is the group of the directory can serve in a
+    directory with mode 2770"""
     need_root()
     with Place(0o2770, TEAM) as place:
         check_socket(place, "drop", NOBODY, TEAM, "fork")
@@ -199,14 +201,14 @@ def test_dropped_without_a_way():
 
 
 def test_chroot():
-    """after chroot(2) to an empty directory, threads can attach, count and add rows,
-    and readers can connect"""
+    """after a producer changes its root to an empty directory with chroot(2), its
+    threads can attach, count and add rows, and readers can connect to it"""
     need_root()
     with Place() as place, tempfile.TemporaryDirectory() as root:
         with place.start("create", "chroot", root, "attach", -1, "count", "rows",
                          "wait") as child:
             check(child.stdout.readline() == "ready\n", "the producer is not ready")
-            # The serving thread sends HELLO to a reader that connects.
+            # A reader that connects receives HELLO from the serving thread.
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
                 reader.settimeout(20)
                 reader.connect(f"{place.path}/deployed.sock")
@@ -217,8 +219,8 @@ def test_chroot():
 
 
 def test_filter():
-    """a thread that attached before it installs a filter needs only clock_gettime to
-    count, and to add, reset and remove rows that are reserved"""
+    """a thread that attaches before it installs a system call filter needs only
+    clock_gettime to count, and to add, reset and remove rows that are reserved"""
     with Place() as place:
         code, out, err = place.run("create", "attach", -1, "rows", "filter",
                                    "count", "rows")
@@ -226,7 +228,7 @@ def test_filter():
 
 
 def test_attach_after_filter():
-    """a thread that attaches after it has installed its filter is killed, as
+    """a thread that attaches after it has installed a system call filter is killed, as
     documented"""
     with Place() as place:
         code, _, _ = place.run("create", "filter", "attach", -1)

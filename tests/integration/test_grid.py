@@ -44,7 +44,8 @@ class KnownCounters:
         self.last = written
 
     def lateness(self, time_s):
-        """Returns how late the files were written at this time."""
+        """Returns by how many seconds the files were written late, at most, around the
+        time time_s."""
         second = int(time_s)
         return max(self.late.get(second - 1, 0), self.late.get(second, 0))
 
@@ -91,8 +92,8 @@ def rates_of(collectd, counters, identifier):
 
 
 def rate_errors(collectd, counters):
-    """Returns the relative errors of collectd's rates of entries into the idle state,
-    and what remains of each error after lateness is subtracted."""
+    """Returns two sorted lists: the relative errors of the reported rates of entries
+    into the idle state, and what remains of each error after lateness is subtracted."""
     off, excess = [], []
     for _, rate, late in rates_of(collectd, counters,
                                   "percore-0/operations-cstate_C1"):
@@ -111,7 +112,8 @@ def wrong_loads(collectd, counters):
 
 
 def run_under_jitter():
-    """Returns the errors of rates and loads."""
+    """Runs collectd while its reads are late. Returns messages about wrong rates and
+    loads."""
     with SysRoot(1) as root:
         root.write_machine()
         options = (f'SysRoot "{root.path}"\n'
@@ -136,9 +138,9 @@ def run_under_jitter():
 
 
 def interval_1_under_jitter():
-    """At Interval 1 with reads up to 2.5 s late, one value is reported for each
-    multiple of the interval, and rates of DERIVE values are within 1 % of the truth
-    (less the lateness that percore reports)"""
+    """With Interval 1 and reads that are up to 2.5 s late, one value is reported for
+    each multiple of the interval, and rates of DERIVE values are within 1 % of the
+    truth after the lateness that percore reports has been subtracted"""
     # A delay of the sampling thread or of the writer between reading the clock and
     # reading a counter is not recorded, so the test is tried several times.
     for number in range(1, TRIES + 1):
@@ -150,9 +152,9 @@ def interval_1_under_jitter():
 
 
 def interval_10_under_jitter():
-    """At the default interval of 10 s with reads up to 12 s late, one value is reported
-    for each multiple of the interval, and the sampling thread uses at most 0.05 % of a
-    core over a minute"""
+    """With the default interval of 10 s and reads that are up to 12 s late, one value
+    is reported for each multiple of the interval, and the sampling thread uses at most
+    0.05 % of a core over a minute"""
     with Collectd(interval=10, read_threads=1, plugins=("after", "cpu"),
                   extra=JITTER.format(12)).start() as collectd:
         time.sleep(88)
@@ -165,7 +167,7 @@ def interval_10_under_jitter():
                 collectd.of("percore_host-self/percent-sampler_cpu")][-6:]
         say("the sampling thread used "
             + " ".join(f"{each:.4f}" for each in used) + " % of a core")
-        # The median, because CPU time grows while the machine is paused.
+        # Use the median, because the CPU time also grows while the machine is paused.
         check(statistics.median(used) <= 0.05, f"{used} %")
 
 

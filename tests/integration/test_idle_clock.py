@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Tests the source bpf with the real kernel, percore(1) and collectd. Tests that pin a
-clock mount a tmpfs on /run in their own mount namespace."""
+"""Tests the source "bpf" with the real kernel, percore(1) and collectd. Tests that pin
+a clock mount a tmpfs on /run in their own mount namespace."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def need_clock():
 
 
 def apart(script):
-    """Runs a script that has its own /run/percore."""
+    """Runs a shell script in a mount namespace with its own /run/percore."""
     if not is_root():
         raise Skip("a mount namespace needs root")
     script = ("set -e; mount -t tmpfs none /run; mkdir /run/percore; "
@@ -63,7 +63,7 @@ def test_named():
 
 
 def test_no_library():
-    """the plugin and the command need no BPF library"""
+    """the plugin and percore(1) need neither libbpf nor libelf"""
     for path in (PERCORE, f"{harness.BUILD}/.libs/percore.so"):
         needed = subprocess.run(["ldd", path], capture_output=True, text=True,
                                 check=True).stdout
@@ -71,7 +71,7 @@ def test_no_library():
 
 
 def test_pinned_without_capability():
-    """if a clock is pinned, a process without any capability uses source bpf by
+    """if a clock is pinned, a process without any capability uses the source "bpf" by
     default"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n' + NOBODY +
@@ -103,7 +103,7 @@ def test_pin_modes():
 
 def test_unpinned():
     """if the clock that a reader uses is unpinned, the reader continues with the source
-    idle, and prints a message"""
+    "idle", and prints a message"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n'
                  '"$PERCORE" load --source bpf --count 6 --interval 1 --json '
@@ -114,8 +114,8 @@ def test_unpinned():
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     sources = [document["cores"][0]["source"] for document in documents]
     check(sources[0] == "bpf", sources)
-    # The source is idle only for a while, because a process of root then loads another
-    # clock.
+    # The source "idle" is used only for a while, because a process of root then loads
+    # another clock.
     check("idle" in sources, sources)
     check(done.stderr.count("no longer runs") == 1, done.stderr)
 
@@ -202,7 +202,8 @@ def test_softirq():
 
 
 def test_collectd():
-    """collectd reports the loads of source bpf, and the number of cores that use it"""
+    """collectd reports loads from the source "bpf", and the number of cores that use
+    this source"""
     need_clock()
     harness.need_collectd()
     with Collectd("<Load>\n  Source \"bpf\"\n</Load>") as collectd:

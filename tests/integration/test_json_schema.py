@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The output of --json, checked with percore.schema.json."""
+"""Checks the output of --json with percore.schema.json."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""BPF maps in the real collectd, with a real XDP program."""
+"""Tests BPF maps of a real XDP program with the real collectd."""
 
 import ctypes
 import json
@@ -96,7 +96,7 @@ class Gateway(Link):
     def load(self):
         run("env", f"GATEWAY_OBJECT={self.object}", f"{XDP}/load", "in0",
             self.pins)
-        time.sleep(0.1)  # lets the frames pass that the kernel sends at link-up
+        time.sleep(0.1)  # the kernel sends frames when the link comes up
 
     def unload(self):
         run(f"{XDP}/load", "--remove", "in0", self.pins)
@@ -107,7 +107,7 @@ def name(field, row, table="protocols"):
 
 
 def growth(collectd, identifier):
-    """Returns how much was counted after the first value."""
+    """Returns by how much a counter has grown since its first value."""
     points = collectd.of(identifier)
     return points[-1].value - points[0].value if points else 0
 
@@ -132,8 +132,8 @@ def options(gateway, *lines):
 
 
 def packets_arrive_by_name():
-    """The counts of an XDP program are reported under the names in the program's type
-    information, exact to the packet"""
+    """The counts of an XDP program are reported, exact to the packet, under the names
+    in the program's type information"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
                      INTERVAL).start() as collectd:
@@ -277,7 +277,8 @@ def a_map_that_cannot_be_read_is_said_once():
 
 
 def what_is_missing_to_show_a_map_is_said():
-    """If rights or the prefix name: are missing, percore map says what to do"""
+    """If rights are missing, or the prefix `name:` of a map is missing, percore map
+    says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         for before, word, text in (

@@ -1,4 +1,4 @@
-"""BPF maps that are unusual, wrong or out of reach, in the real collectd."""
+"""Tests BPF maps that are unusual, wrong or out of reach with the real collectd."""
 
 import ctypes
 import json
@@ -51,7 +51,7 @@ class Pins:
               for byte in number.to_bytes(8, "little")))
 
     def count(self, pin, keys, number):
-        """Sets a counter of 64 bits in each of the entries 0 to keys - 1."""
+        """Sets a 64-bit counter in each of the entries 0 to keys - 1."""
         path = ctypes.create_string_buffer(f"{self.directory}/{pin}".encode())
         fd = bpf(BPF_OBJ_GET, struct.pack("=QII", ctypes.addressof(path), 0, 0))
         all_keys = (ctypes.c_uint32 * keys)(*range(keys))
@@ -156,7 +156,7 @@ def a_map_of_a_pattern_without_rights_is_said():
 
 
 def a_map_in_a_directory_of_everybody_is_not_read():
-    """A pin that any user could replace is not read, and the log says so"""
+    """A pin that every user can replace is not read, and the log says so"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports")
         os.chmod(pins.directory, 0o777)

@@ -61,7 +61,7 @@ class Example:
         return json.loads(done.stdout.splitlines()[-1])
 
     def wait_until_alive(self):
-        """Waits until percore sees the region."""
+        """Waits until percore regions shows a region as alive."""
         end = time.monotonic() + 20
         while not any(region["state"] == "alive" for region
                       in self.percore("regions")["regions"]):
@@ -69,8 +69,8 @@ class Example:
             time.sleep(0.05)
 
     def wait_until_attached(self, region):
-        """Waits until a thread has attached, which may take a while, and reports a
-        useful load."""
+        """Waits until a thread has attached, which may take a while, and percore top
+        shows its useful load."""
         end = time.monotonic() + 20
         while not any(worker["useful"] is not None for worker in self.percore(
                 "top", region, "-t", "core", "-i", "0.1", "-n",
@@ -159,8 +159,8 @@ def test_gateway():
 
 
 def manual_examples():
-    """Returns the command lines in percore(1) for the region of the pthread
-    producer."""
+    """Yields the arguments of each command line in percore(1) that is for the region of
+    the pthread producer or for all regions."""
     here = os.path.dirname(os.path.abspath(__file__))
     with open(f"{here}/../../src/tool/percore.pod", encoding="utf8") as file:
         for line in file:
@@ -207,8 +207,8 @@ def dpdk(seconds, rate):
 
 
 def test_dpdk():
-    """the DPDK producer counts exactly what DPDK counts, and its lcore shows
-    how much of its polling is useful"""
+    """the DPDK producer counts exactly what DPDK counts, and percore top shows which
+    share of the polling of its lcore is useful"""
     with dpdk(TIMEOUT, 100000) as example:
         example.wait_for("forwarding")
         example.wait_until_attached("dpdk")

@@ -1,4 +1,4 @@
-"""Regions in the real collectd, with real producers."""
+"""Tests regions with the real collectd and real producers."""
 
 import os
 import pwd
@@ -29,8 +29,8 @@ def wait_for_number(collectd, identifier, number, seconds=30):
 
 
 def wait_until_read(collectd, regions=1):
-    """Waits until the region is read. Values include what is counted later, but not
-    what was counted before collectd's start."""
+    """Waits until `regions` regions are read. collectd reports all counts that are
+    added after that, but not the counts from before its start."""
     wait_for_number(collectd, REGIONS, regions)
 
 
@@ -48,7 +48,8 @@ def identifiers_of(collectd, prefix):
 
 
 def sum_of(collectd, prefix):
-    """Sums the newest values of all series whose names begin with this prefix."""
+    """Returns the sum of the newest values of all series whose names begin with
+    `prefix`."""
     return sum({value.identifier: value.value for value
                 in list(collectd.values)
                 if value.identifier.startswith(prefix)}.values())
@@ -72,9 +73,9 @@ def check_never_back(collectd, identifier):
 
 
 def names_and_values():
-    """Every kind of value has the right name, type and number, per core and for the
-    host: counters are derive, gauges and levels are gauge, histograms are percentiles
-    of the interval, and cycles are in nanoseconds"""
+    """Every kind of field is reported with the right name, type and value, per core and
+    for the host: counters as derive, gauges and levels as gauge, histograms as
+    percentiles of the interval, and cycles in nanoseconds"""
     with RuntimeDir(), Producer("gtpu") as producer:
         producer.do("core 0", "core 1")
         row = producer.add_row(PORT, "eth0")
@@ -118,7 +119,7 @@ def names_and_values():
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
                 # If an interval ended between the two commands, the second interval
-                # shows other percentiles.
+                # shows other percentiles, so check the first.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
@@ -178,8 +179,8 @@ def few_rows_per_core():
 
 
 def useful_load():
-    """A polling core has a useful load, and so do the sets of cores that contain it;
-    the table core is reported as soon as a worker polls"""
+    """A useful load is reported for a polling core and for the sets of cores that
+    contain this core; the table `core` is reported as soon as a worker polls"""
     core = online_cores()[0]
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=0.5).start() as collectd:
@@ -201,8 +202,8 @@ def useful_load():
 
 
 def hostile_row_names():
-    """Row names become names that a backend accepts; if two rows get the same name,
-    this is logged once and neither row is dispatched"""
+    """Row names are changed to names that a backend accepts; if two rows would then be
+    named the same, this is logged once and neither row is dispatched"""
     names = {b"x y;z=\"q\"": "x_y_z__q_", b"\xffab\xc3": "_ab_",
              b"a\tb\x7f": "a_b_", "zoë".encode(): "zoë"}
     with RuntimeDir(), Producer("gtpu") as producer, \
@@ -276,8 +277,8 @@ def top_and_other():
 
 
 def instances_summed_and_apart():
-    """Instances of a region are summed, the sum never decreases when one ends,
-    and ReportPerInstance reports them individually"""
+    """Instances of a region are summed, the sum never decreases when an instance ends,
+    and the option ReportPerInstance reports the instances individually"""
     apart = '<Region "gtpu">\nReportPerInstance true\n</Region>'
     with RuntimeDir(), Producer("gtpu@east") as east, \
             Producer("gtpu@west") as west:
@@ -311,8 +312,8 @@ def instances_summed_and_apart():
 
 
 def instances_of_two_schemas():
-    """If an instance that starts later describes a table with other fields, its table
-    is left out of the sum, with one message, until the first instance has ended"""
+    """If a second instance describes a table with different fields, its table is left
+    out of the sum, with one message, until the first instance has ended"""
     with RuntimeDir(), Producer("gtpu@b") as first, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
@@ -335,9 +336,9 @@ def instances_of_two_schemas():
 
 
 def reader_first_producer_later():
-    """A producer that starts later is read within two intervals. When it is killed, its
-    last counts are dispatched once; its end and its return are each reported once; and
-    a clean end is not reported as a failure"""
+    """A producer that starts after collectd is read within two intervals. When it is
+    killed, its last counts are dispatched once; its end and its return are each
+    reported once; and a clean end is not reported as a failure"""
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -384,7 +385,7 @@ def reset_changes_no_rate():
         producer.do(f"remove {PORT} 0")
         removed = time.time()
         collectd.wait_for_reads(4)
-        # Times of values are rounded to milliseconds.
+        # Allow 1 ms, because times of values are rounded to milliseconds.
         after = [value.time - removed for value
                  in collectd.of(host("packets", "eth0"))
                  if value.time > removed + 0.001]
@@ -395,8 +396,9 @@ def reset_changes_no_rate():
 
 
 def silent_and_stale():
-    """A process that listens without answering is silent; a stopped producer is stale
-    and its workers are stuck; each of these begins and ends with one message"""
+    """A process that listens without answering is reported as silent; a stopped
+    producer is reported as stale and its workers as stuck; one message is logged when
+    each of these states begins, and one when it ends"""
     with RuntimeDir(), Producer("quiet", "1", "polled") as quiet, \
             Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
@@ -405,7 +407,8 @@ def silent_and_stale():
         quiet.do("serve")
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
-        # First one of the two workers is stuck, and then both are.
+        # First, one of the two workers is stuck. When the producer is stopped, both are
+        # stuck.
         producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
         wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
@@ -429,15 +432,15 @@ def silent_and_stale():
 
 
 def say_how_it_ended(collectd):
-    """Prints and returns how long percore took to stop, in milliseconds."""
+    """Prints and returns how many milliseconds percore took to stop."""
     taken_ms = 1e3 * collectd.own_shutdown()
     say(f"percore ended in {taken_ms:.1f} ms")
     return taken_ms
 
 
 def other_users():
-    """With AllowUser, producers of other users are refused, and producers of that user
-    are read"""
+    """With the option AllowUser, producers of the given user are read, and producers of
+    other users are refused"""
     if not is_root():
         raise Skip("needs root, to start a producer as another user")
     nobody = pwd.getpwnam("nobody").pw_uid
@@ -475,7 +478,8 @@ def max_region_size():
 
 
 def run_beside_garbage():
-    """Returns how long shutdown took in milliseconds."""
+    """Checks a good region next to sockets that send garbage. Returns how many
+    milliseconds percore took to stop."""
     impostors = {
         "noise": (os.urandom(32), None),
         "short": (b"x", None),
@@ -540,8 +544,8 @@ def max_values():
 
 
 def count_until_shown(collectd, producer, command, identifier):
-    """Makes a row count more than the others, and waits until it takes the place of one
-    of them and has its own series."""
+    """Repeats a command that counts in one row, until that row takes the place of
+    another shown row and is reported in its own series."""
     def counts():
         producer.do(command)
         return any(value.value > 0 for value in collectd.of(identifier))
@@ -549,7 +553,8 @@ def count_until_shown(collectd, producer, command, identifier):
 
 
 def run_a_million_rows(options, busy):
-    """Returns how long shutdown took in milliseconds."""
+    """Checks collectd with a region of a million rows. Returns how many milliseconds
+    percore took to stop."""
     with RuntimeDir(), Producer("gtpu", "million") as producer:
         producer.do(f"rows {SESSION} 0 1000000",
                     f"add {SESSION} 77 {BYTES} 5 -1")
@@ -584,9 +589,9 @@ def anonymous_memory(collectd):
 
 
 def memory_is_bounded():
-    """A region with too many rows for MaxMemory stays within that limit: the remaining
-    rows are counted in `other`, one warning names a sufficient MaxMemory, and a small
-    region is still read"""
+    """If a region has too many rows for MaxMemory, collectd stays within that limit:
+    the remaining rows are counted in `other`, one warning names a sufficient MaxMemory,
+    and a small region is still read"""
     rows, last = 1000000, "0.15.66.63"
     table = '<Table "session">\nTop 10 "packets"\n</Table>'
     regions = f'<Region "*">\n</Region>\n<Region "gtpu">\n{table}\n</Region>'

@@ -20,7 +20,8 @@ HELLO = struct.Struct("=IHHIIQII")
 
 
 def words(*changes, size=4):
-    """Stores values at offsets, which may depend on the region."""
+    """Returns a function that stores values at offsets in a region. Values and offsets
+    may be functions of the region."""
     def change(region):
         for offset, value in changes:
             region.set(offset(region) if callable(offset) else offset,
@@ -38,7 +39,8 @@ def in_field(table, field, offset, value):
 
 
 def text(find, offset):
-    """Replaces the first byte of a string with a byte that is invalid in text."""
+    """Returns a function that replaces the first byte of a string in a region with a
+    byte that is invalid in text."""
     def change(region):
         at = region.get(144) + region.get(find(region) + offset, 4)
         region.bytes[at] = 0x07
@@ -50,7 +52,8 @@ def no_end(region):
 
 
 def long_names(region):
-    """Makes the names of a region and a table valid, but too long together."""
+    """Makes the name of a table so long that it is valid by itself, but too long
+    together with the name of the region."""
     name = "x" * 110
     tables = list(TABLES)
     tables[WORKER] = (name,) + TABLES[WORKER][1:]
@@ -58,7 +61,7 @@ def long_names(region):
 
 
 def too_many_strings(region):
-    """Makes five fields share a help of 1 MiB."""
+    """Makes five fields share a unit text of 1 MiB."""
     fields = [(f"f{n}", "h" * (1 << 20) if n == 0 else "1", 0, {})
               for n in range(5)]
     region.build("format", TABLES[:1] + [
@@ -90,7 +93,8 @@ def named_region(name):
 
 
 def instance(region):
-    """Makes the name of the instance the help of a table, which contains blanks."""
+    """Uses the help text of a table, which contains blanks, as the name of the
+    instance."""
     region.set(116, region.get(region.table(PORT) + 4, 4), 4)
 
 
@@ -111,8 +115,8 @@ def reused(region):
 
 
 def levels_removed(region):
-    """Removes a row of a PER_CORE table with levels. Without births, such a row cannot
-    be removed."""
+    """Removes a row of a PER_CORE table that contains levels but no births. Such a row
+    must not be removed."""
     level_in_rows(region)
     without_births(region, WORKER)
     region.name(WORKER, 0, b"w0")
@@ -184,9 +188,9 @@ BREAKS = {
     "reset": at(lambda region: region.reset(PORT), 9),
     "state-value": at(lambda region: region.single(SLOW, 0, 1), 2),
 }
-# Rules that need a socket or a memfd.
+# Rules that only a socket or a memfd can break, not a file.
 HANDING_OVER = {"hello", "seals", "socket-name"}
-# Faults that must name more than the rule.
+# Rules whose faults must also name this table and this field.
 SUBJECTS = {
     "text": ("port", "packets"), "core-fields": ("core", "polls"),
     "table-name": ("host", None), "table-fields": ("session", None),
@@ -203,7 +207,8 @@ def broken(document):
 
 
 def check_file(place, region):
-    """Returns the JSON document and the text for a file of these bytes."""
+    """Runs percore check on a file with the bytes of the region. Returns the JSON
+    document, the text output and the exit status."""
     path = f"{place.path}/broken.region"
     with open(path, "wb") as file:
         file.write(region.bytes)
@@ -335,8 +340,8 @@ def test_running_producer():
 
 
 def test_own_regions():
-    """a region of the library follows every rule, while rows come and go and
-    workers count"""
+    """a region of the library follows every rule, even while rows are added and removed
+    and workers count"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
         producer.wait_until_counted(64)

@@ -1,5 +1,5 @@
-"""Rows that are reused under the real collectd: all series of a counter add up to the
-true count, exact to the packet, and so do the rates between two points."""
+"""Tests reused rows with the real collectd: all series of a counter add up to the true
+count, exact to the packet, and so do the rates between successive points."""
 
 import functools
 import time
@@ -11,7 +11,7 @@ from producers import RuntimeDir
 
 INTERVAL = 0.3
 SECONDS = 60 if LONG else 2.5
-ARRIVAL_S = 60  # for values to arrive; a busy machine may delay them
+ARRIVAL_S = 60  # how long to wait for values; a busy machine may delay them
 REGIONS = "percore_host-self/gauge-regions"
 
 
@@ -20,7 +20,8 @@ REGIONS = "percore_host-self/gauge-regions"
 
 
 def region(name, *lines, table=()):
-    """Returns a block <Region> with these lines, and with these lines of its table."""
+    """Returns a <Region> block that contains `lines`, and a <Table> block that contains
+    the lines `table`."""
     return "\n".join([f'<Region "{name}">', *lines, '<Table "session">',
                       'Field "packets" "bytes"', *table, "</Table>",
                       "</Region>"])
@@ -48,9 +49,9 @@ def wait_until_read(collectd, *names):
 
 
 def wait_until_arrived(collectd, least):
-    """Waits until the packets in `least` have arrived for each region, and a little
-    longer in case too many arrive. Does not fail if packets are missing: the caller
-    reports them."""
+    """Waits until the packets of each region have arrived, and a little longer in case
+    too many arrive. least: the expected number of packets of each region. Does not fail
+    if packets are missing: the caller reports them."""
     end = time.monotonic() + ARRIVAL_S
     while time.monotonic() < end and any(
             arrived(collectd, name).total() < packets
@@ -60,8 +61,8 @@ def wait_until_arrived(collectd, least):
 
 
 def faults_of(what, got, least, most):
-    """Returns the counts that were lost or invented, in total and between successive
-    points."""
+    """Returns messages about packets that were lost (fewer than `least` arrived) or
+    invented (more than `most`), in total and between successive points."""
     faults = []
     for how, count in (("in all", got.total()),
                        ("between two points", got.two_point())):
@@ -74,9 +75,9 @@ def faults_of(what, got, least, most):
 
 
 def faults_of_counts(collectd, producers, before=None, seen=None):
-    """Checks that all counts of the producers of each region have arrived exactly once.
-    before: the counts of the regions before collectd was started; seen: the counts
-    that they certainly had at the first read, if that is more."""
+    """Returns a message for each region whose producers' counts have not all arrived
+    exactly once. before: the count of each region before collectd was started. seen:
+    the least count of a region at the first read, if it was greater than `before`."""
     before, seen = before or {}, seen or {}
     least, most = {}, {}
     for name, lives in producers.items():
@@ -108,7 +109,8 @@ def churn_for(seconds, *producers):
 
 
 def wait_for_the_first_read(collectd):
-    """Producers that start after the first read count from 0."""
+    """Waits until collectd has looked for regions once. It then reports all counts of
+    producers that start later."""
     collectd.wait_for_value(REGIONS)
 
 
@@ -117,8 +119,8 @@ def wait_for_the_first_read(collectd):
 
 
 def reused_before_the_first_look():
-    """Counts of objects that were replaced before collectd's first read arrive, in
-    tables of every kind"""
+    """Counts of objects that were replaced before collectd first read the region are
+    reported, in tables of every kind"""
     kinds = {"owned": {}, "noreset": {"noreset": 1}, "percore": {"percore": 1},
              "named": {"named": 1}, "many": {"rows": 16, "live": 4}}
     options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
@@ -182,7 +184,8 @@ class Nat:
         self.logs[name] = TruthLog(producer)
 
     def do(self, name, producer, line):
-        """Sends a command. A producer that fails does not affect the others."""
+        """Sends a command to a producer. Records a failure instead of raising it, so
+        that the other producers continue."""
         try:
             producer.do(line)
         except (AssertionError, BrokenPipeError) as error:
@@ -190,8 +193,8 @@ class Nat:
 
 
 def faults_of_rates(name, collectd, log, interval):
-    """Returns the errors of the sum of all rates, in total and in each interval, beyond
-    what inexact timestamps explain."""
+    """Compares the sum of all rates with the truth, in total and in each interval.
+    Returns messages about errors that inexact timestamps do not explain."""
     got = arrived(collectd, name)
     times = [when for when in got.times() if log.covers(when)]
     if len(times) < 3:
@@ -210,7 +213,8 @@ def faults_of_rates(name, collectd, log, interval):
 
 @functools.cache
 def churned_nat():
-    """Runs the tables once, for all tests that need them."""
+    """Runs the producers in NAT once, and returns the results for all tests that need
+    them."""
     runs = [(1, 5, 65536)]
     if LONG:
         runs = [(interval, 75, 65536) for interval in (1, 5, 10)] + [
@@ -224,32 +228,32 @@ def check_nat(name):
 
 
 def nat_exact():
-    """Under Top, no packet of an OWNED table is lost or invented while 20 000 objects
-    per second come and go"""
+    """With the option Top, no packet of an OWNED table is lost or invented while 20 000
+    objects per second are replaced"""
     check_nat("owned")
 
 
 def nat_exact_without_reset():
-    """Under Top, no packet of an OWNED table with PERCORE_NO_RESET is lost or invented
-    while 20 000 objects per second come and go"""
+    """With the option Top, no packet of an OWNED table with PERCORE_NO_RESET is lost or
+    invented while 20 000 objects per second are replaced"""
     check_nat("noreset")
 
 
 def nat_exact_per_core():
-    """Under Top, no packet of a PER_CORE table is lost or invented while 20 000 objects
-    per second come and go, two workers count in each other's rows, and a thread without
-    a slot counts in removed rows"""
+    """With the option Top, no packet of a PER_CORE table is lost or invented while
+    20 000 objects per second are replaced, two workers count in each other's rows, and
+    a thread without a slot counts in rows that have just been removed"""
     check_nat("percore")
 
 
 def nat_exact_per_core_without_reset():
-    """Under Top, no packet of a PER_CORE table with PERCORE_NO_RESET is lost or
-    invented while 20 000 objects per second come and go"""
+    """With the option Top, no packet of a PER_CORE table with PERCORE_NO_RESET is lost
+    or invented while 20 000 objects per second are replaced"""
     check_nat("percorenoreset")
 
 
 def nat_rates():
-    """While 20 000 objects per second come and go, the rates between successive points
+    """While 20 000 objects per second are replaced, the rates between successive points
     of all series add up to the true rate, in each interval and in total"""
     check_none([f"{nat.what}, {fault}" for nat in churned_nat()
                 for fault in nat.rates])
@@ -260,7 +264,8 @@ def nat_rates():
 
 
 def churn_without_top(interval):
-    """Returns the errors of the counts that arrived."""
+    """Runs producers whose regions are read without Top. Returns messages about wrong
+    counts."""
     kinds = {"slow": {"reuses": 100}, "fast": {"reuses": 1000},
              "noreset": {"reuses": 1000, "noreset": 1},
              "percore": {"reuses": 1000, "percore": 1, "workers": 2}}
@@ -280,8 +285,8 @@ def churn_without_top(interval):
 
 
 def without_top():
-    """Without Top, with up to 1000 objects per second that come and go, no packet is
-    lost, invented, or attributed to an object that did not count it"""
+    """Without the option Top, while up to 1000 objects per second are replaced, no
+    packet is lost, invented, or attributed to the wrong object"""
     check_none([f"at {interval} s, {fault}"
                 for interval in ((1, 5, 10) if LONG else (INTERVAL,))
                 for fault in churn_without_top(interval)])
@@ -306,7 +311,7 @@ def cut_by_max_values():
         churn_for(SECONDS, producer)
         faults = faults_of_counts(collectd, {"gtpu": [producer]})
         collectd.stop()
-        # The 0 that begins a series belongs to the interval after its timestamp.
+        # Each series begins with an additional 0, which does not count here.
         known, times = set(), []
         for value in collectd.values:
             if value.identifier in known or value.value != 0:
@@ -320,8 +325,8 @@ def cut_by_max_values():
 
 
 def short_of_memory():
-    """If not all rows fit into MaxMemory, all of their packets still arrive under
-    Top"""
+    """With the option Top, the packets of all rows are reported even if not all rows
+    fit into MaxMemory"""
     options = "MaxMemory 1048576\n" + top(20)
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
@@ -339,8 +344,8 @@ def short_of_memory():
 
 
 def live_and_be_killed(collectd, runtime, name, pause_s, schemas):
-    """Runs producers one after another, each for long enough to be read. Returns the
-    producers."""
+    """Runs producers one after another, each for long enough to be read, and kills
+    them. Returns the producers."""
     producers = []
     for number, schema in enumerate(schemas * (5 if LONG else 1)):
         producer = Churner(runtime, name, rows=3000, live=2000, reuses=2000,
@@ -355,8 +360,8 @@ def live_and_be_killed(collectd, runtime, name, pause_s, schemas):
 
 
 def killed_and_restarted():
-    """If producers are killed and restarted, immediately, after a while, with another
-    schema, or while another instance runs, no packet is lost or counted twice"""
+    """If producers are killed and restarted (immediately, after a while, with another
+    schema, or while another instance runs), no packet is lost or counted twice"""
     lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
              "other": (0, [1, 2, 1]), "both@east": (0, [1, 1, 1]),
              "both@west": (0.5 * INTERVAL, [1, 1])}
@@ -374,8 +379,8 @@ def killed_and_restarted():
 
 
 def started_later():
-    """No rate contains counts from more than an interval before collectd's start, and
-    the rates contain all later counts"""
+    """If producers are started before collectd, the rates contain all counts after the
+    first read, and none from more than an interval before collectd's start"""
     how = {"rows": 3000, "live": 2000, "packets": 50000}
     options = "\n".join([top(20, "idle"), region("plain"), top(20, "busy")])
     with RuntimeDir() as runtime, \
@@ -395,7 +400,8 @@ def started_later():
 
 
 def reset_in_between():
-    """Resets lose no count, and are refused with PERCORE_NO_RESET"""
+    """Resets of a table lose no count, and are refused if the table has the flag
+    PERCORE_NO_RESET"""
     options = top(20, "resets") + "\n" + top(20, "noreset")
     how = {"rows": 3000, "live": 2000, "reuses": 2000, "packets": 50000}
     with RuntimeDir() as runtime, \
@@ -461,7 +467,8 @@ def per_core():
     options = top(20, "shown", "ReportPerCore true") + "\n" + \
         region("all", "ReportPerCore true")
     how = {"percore": 1, "workers": 2, "packets": 50000}
-    # With few rows and without Top, each row has six values in every interval.
+    # The region `all` has few rows, because without Top six values are reported for
+    # each row in every interval.
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
             Churner(runtime, "shown", rows=3000, live=2000, reuses=2000,
@@ -486,7 +493,8 @@ def per_core():
 
 
 def gauges_of_other():
-    """Gauges of shown rows and of `other` contain only live objects"""
+    """With the option Top, the gauges of shown rows and of `other` include only live
+    objects"""
     options = ('<Region "gtpu">\n<Table "session">\nField "packets" "held"\n'
                'Top 20 "packets"\n</Table>\n</Region>')
     with RuntimeDir() as runtime, \
@@ -496,7 +504,8 @@ def gauges_of_other():
         prefix = "percore_host_gtpu_session_held-all/gauge-"
         churn_for(SECONDS, producer)
         wait_for_snapshots(collectd, 3)
-        # The newest snapshot may not have arrived completely.
+        # Use the last snapshot but one, because the newest snapshot may not have
+        # arrived completely.
         newest = collectd.of(REGIONS)[-1].time
         last = max(value.time for value in collectd.of(f"{prefix}other")
                    if value.time < newest)
@@ -508,7 +517,7 @@ def gauges_of_other():
 
 
 def percentiles(collectd, name, row):
-    """Returns all values of a row's percentiles."""
+    """Returns, for each percentile of a row, the list of all its values."""
     prefix = f"percore_host_{name}_session_latency-all/gauge-{row}_"
     found = {}
     for value in list(collectd.values):
@@ -519,14 +528,15 @@ def percentiles(collectd, name, row):
 
 
 def histograms():
-    """Histogram counts of objects that were replaced are in the percentiles of `other`,
-    not in those of their successors"""
+    """The histogram counts of an object that was replaced are in the percentiles of
+    `other`, not in those of the object that replaced it"""
     options = '<Region "all">\n</Region>\n<Region "shown">\n' \
         '<Table "session">\nTop 1 "packets"\n</Table>\n</Region>'
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
         wait_for_the_first_read(collectd)
-        # These are objects 0, 1 and 2; the next object is 3. Object 1 is shown.
+        # Each producer begins with the objects 0, 1 and 2; object 3 replaces object 0.
+        # Under Top 1, object 1 is shown.
         with Churner(runtime, "all", rows=3, live=3, pool=8) as every, \
                 Churner(runtime, "shown", rows=3, live=3, pool=8) as shown:
             handed_over = ("count 0 600 500", "reuse 0", "count 0 400 3",
@@ -540,11 +550,12 @@ def histograms():
             shown.do(*handed_over)
             wait_for_snapshots(collectd, 3)
         successor = percentiles(collectd, "all", 3)
-        # The percentiles of the first object, whether or not it was read.
+        # The percentiles of object 0: in its own series if collectd read it before it
+        # was replaced, otherwise in `other`.
         first = percentiles(collectd, "all", 0) or \
             percentiles(collectd, "all", "other")
-        # Percentiles of the first object's 600 counts and the second object's 400
-        # counts.
+        # Under Top 1, `other` includes the 600 counts of object 0 and the 400 counts of
+        # object 3.
         rest = percentiles(collectd, "shown", "other")
         say(f"successor {successor}, first {first}, under Top {rest}")
         check(all(max(values) < 8 for values in successor.values()),

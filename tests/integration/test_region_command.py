@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore regions, dump and reset with producers of known counts."""
+"""Tests percore regions, dump and reset with producers of known counts."""
 
 import grp
 import json
@@ -26,7 +26,8 @@ from region_harness import (PERCORE, PRODUCER, TIMEOUT,  # noqa: E402
 
 
 def test_help():
-    """regions, top, dump and reset have --help, and their errors name it"""
+    """percore regions, top, dump and reset accept --help, and their error messages name
+    this option"""
     with RuntimeDir() as place:
         for command in ("regions", "top", "dump", "reset"):
             said = place.succeed(command, "--help")
@@ -69,7 +70,8 @@ def leave_socket(path):
 
 
 def test_regions():
-    """regions shows which regions are alive, silent, gone and refused, and why"""
+    """percore regions shows which regions are alive, silent, gone and refused, and
+    why"""
     with RuntimeDir() as place:
         check(place.succeed("regions").startswith("There is no region"), "")
         alive = place.produce("alive", "--rows", "10")
@@ -114,13 +116,14 @@ def test_regions():
 
 def states_after_a_halt():
     """Stops percore regions for a while, and lets a producer answer only afterwards.
-    Returns the states that percore regions shows, and how late the machine was."""
+    Returns the states that percore regions shows, and by how many seconds the machine
+    was late."""
     with RuntimeDir() as place, Lateness() as lateness:
         producer = place.produce("polled", "--polled")
         begin = time.monotonic()
         with Child([PERCORE, "regions", "--json"], text=True,
                    stdout=subprocess.PIPE, env=place.environment) as regions:
-            time.sleep(0.2)  # less than half of its wait for an answer
+            time.sleep(0.2)  # less than half of the time that it waits for an answer
             regions.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
             regions.send_signal(signal.SIGCONT)
@@ -148,7 +151,7 @@ def test_polled_producer():
         producer = place.produce("polled", "--polled")
         said = place.fail("dump", "polled", says="percore_serve")
         check("polled.sock" in said, said)
-        # The producer serves for a second; dump may ask too late.
+        # The producer serves for a second. If dump asks too late, try again.
         asked, end = 0, time.monotonic() + TIMEOUT
         while True:
             producer.tell("serve")
@@ -181,7 +184,7 @@ def test_dump_lines_up():
 
 
 def test_dump_is_exact():
-    """dump's values are exact to all 64 bits"""
+    """percore dump prints values exactly, to all 64 bits"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
         producer.wait_until_counted(64 * 64)
@@ -228,7 +231,7 @@ def check_lines_say_the_same(place, packets, size):
 
 
 def test_dump_per_core():
-    """with --per-core the cores of a row add up to its total"""
+    """with --per-core, the values of a row for each core add up to its total"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         producer.wait_until_counted(64 * 64)
@@ -266,7 +269,7 @@ def peak_memory(pid):
 
 
 def test_dump_streams():
-    """a dump of 300 000 rows needs no more memory than a small one"""
+    """a dump of 300 000 rows needs no more memory than a dump of few rows"""
     rows = 300000
     with RuntimeDir() as place:
         place.produce("large", "--rows", str(rows))
@@ -411,7 +414,7 @@ def test_reset_without_answer():
             check(end - begin - lateness.within(begin, end) < 3,
                   f"took {end - begin} s")
             top.communicate(timeout=TIMEOUT)
-            # The mapped memory can still be read.
+            # top can still read the mapped memory.
             check(top.wait(TIMEOUT) == 0, "top failed")
         producer.process.send_signal(signal.SIGCONT)
 

@@ -1,5 +1,5 @@
-"""A small region is reported in every interval while expensive regions are read, and
-traffic that is spread evenly over all rows creates few new names."""
+"""Tests that a small region is reported in every interval while expensive regions are
+read, and that traffic that is spread evenly over all rows creates few new names."""
 
 import os
 import re
@@ -65,7 +65,7 @@ def empty_intervals(collectd, identifier, begin, end):
 
 def check_fair(collectd, what, seconds):
     """Checks that the small region is reported in every interval, and that the large
-    region is reported."""
+    region is missing in at most 6 successive intervals."""
     begin = time.time()
     time.sleep(seconds)
     end = time.time()
@@ -81,8 +81,8 @@ def check_fair(collectd, what, seconds):
 
 
 def read_fairly(names, **options):
-    """Runs hostile regions while the small region is read, then kills them while they
-    are being read."""
+    """Serves hostile regions while the small region is read, then kills their producer
+    while they are being read. Returns the log of collectd."""
     with RuntimeDir() as runtime, Producer("good") as good, \
             Churner(runtime, "large", rows=200000, live=190000,
                     packets=20000) as large, \
@@ -106,8 +106,8 @@ def read_fairly(names, **options):
                     for name in names)]
         say(f"{resident:.0f} MiB resident, {len(said)} lines in the log, the last: "
             f"{said[-1:]}")
-        # For each region, one line may say that it needs memory or is refused, and one
-        # line that it is gone.
+        # At most three lines per region, such as that it needs memory, is refused or is
+        # gone.
         check(len(said) <= 3 * len(names), "\n".join(said))
         check(collectd.stop() < 1, "collectd did not stop in time")
         return collectd.log()
@@ -135,19 +135,19 @@ def many_tables_on_one_place():
 
 
 def cells_on_one_place():
-    """While a region of 4e8 cells in 32 MB is read, and when it ends, a small region is
-    reported in every interval"""
+    """While a region that claims 400 million cells in 32 MB is read, and when it ends,
+    a small region is reported in every interval"""
     read_fairly(["bad"], tables=100, rows=25000, counters=160, overlap=1)
 
 
 def cells_in_a_hole():
-    """While a region of 4e8 cells that are mostly holes is read, and when it ends, a
-    small region is reported in every interval"""
+    """While a region of 400 million cells, most of them not backed by memory, is read,
+    and when it ends, a small region is reported in every interval"""
     read_fairly(["bad"], tables=4, rows=100000, counters=1000, touch=1 << 18)
 
 
 def cells_of_memory():
-    """While a region of 5e7 cells that are all backed by memory is read, and when it
+    """While a region of 50 million cells, all backed by memory, is read, and when it
     ends, a small region is reported in every interval"""
     read_fairly(["bad"], tables=50, rows=10000, counters=100)
 
@@ -155,7 +155,7 @@ def cells_of_memory():
 # ---------------------------------------------------------------------------
 # Uniform traffic
 
-# PERCORE_TEST_SECONDS=3600 shows whether memory grows within an hour.
+# With PERCORE_TEST_SECONDS=3600, the long test shows whether memory grows in an hour.
 SHOWN, REGIONS, ROWS, SECONDS = (
     100, 64, 100000, int(os.environ.get("PERCORE_TEST_SECONDS", 600))) \
     if LONG else (50, 4, 3000, 8)
@@ -182,8 +182,8 @@ class Resident:
 
 
 def uniform_traffic():
-    """If all rows count equally, Top keeps showing the same rows: few names are new in
-    each interval, and memory does not grow"""
+    """If traffic is spread evenly over all rows, Top keeps showing the same rows: few
+    names are new in each interval, and memory does not grow"""
     names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
              for n in range(REGIONS)]
     options = "\n".join(

@@ -24,7 +24,7 @@ INTERVAL = 0.2
 GOOD = "percore_host_good_port_packets-all/derive-eth0"
 REGIONS = "percore_host-self/gauge-regions"
 SILENT = "percore_host-self/gauge-regions_silent"
-MOST_PASSED = 253  # descriptors in one message
+MOST_PASSED = 253  # the most descriptors that one message can pass
 
 
 # ---------------------------------------------------------------------------
@@ -32,8 +32,8 @@ MOST_PASSED = 253  # descriptors in one message
 
 
 class Region:
-    """The bytes of a region. Numbers are at the offsets that percore-region(7)
-    states."""
+    """The bytes of a region. The offsets of numbers are those that percore-region(7)
+    specifies."""
 
     def __init__(self, content):
         self.bytes = bytearray(content)
@@ -55,7 +55,8 @@ class Region:
         return self.get(136) + number * self.get(24, "I")
 
     def live(self):
-        """Returns the offsets of the words with the number of rows in use."""
+        """Returns, for each table, the offset of the word that contains the number of
+        rows in use."""
         return [self.get(self.table(t) + 48) for t in range(self.get(128, "I"))]
 
     def rename(self, name):
@@ -79,7 +80,8 @@ def region_of(runtime, name):
 
 
 def wider_core(region, _):
-    """Adds two columns to the table core, as in a later minor version."""
+    """Adds two columns to the table `core`, as a later minor version of the format
+    might."""
     core = region.table(0)
     region.set(128, 1, "I")
     region.set(core + 20, 8, "I")
@@ -90,7 +92,7 @@ def wider_core(region, _):
         region.set(field + 16, 0, "I")
         region.set(field + 20, number, "I")
     blocks, stride = region.get(176), region.get(184)
-    # All slots are used, and all bits of their cells are 1.
+    # Mark all slots as used, and set all bits of their cells.
     for slot in range(region.get(168, "I")):
         region.set(region.get(160) + slot * region.get(28, "I"), 2)
         region.bytes[blocks + slot * stride + 64:
@@ -119,7 +121,7 @@ def flipped_bytes(region, chance):
 
 
 def one_array(region, _):
-    """Makes every table claim the rows of the first table."""
+    """Makes every table except `core` claim the same place for its single copies."""
     for number in range(2, region.get(128, "I")):
         region.set(region.table(number) + 80, region.get(region.table(1) + 80))
 
@@ -137,8 +139,8 @@ def send_fds(peer, message, fds):
 
 
 def servers(memory, size):
-    """Returns, by name, the functions that serve a connection. Each name is as long as
-    the name of the real region."""
+    """Returns functions that serve a connection in hostile ways. Their keys are names
+    for regions, which are as long as the name of the real region."""
     null = os.open("/dev/null", os.O_RDWR)
 
     def flood(peer):
@@ -264,7 +266,8 @@ def hostile_regions():
 
 def hostile_servers():
     """Servers that send floods of messages and descriptors, send too much, hang up,
-    send slowly or send nothing cause no delay, and no descriptor leaks"""
+    send slowly or send nothing do not delay another region, and collectd leaks no
+    descriptor"""
     with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
             Collectd(interval=INTERVAL) as collectd:
         model.do("core 0", ETH0)
@@ -289,7 +292,7 @@ def hostile_servers():
 
 def sixty_of_64_are_silent():
     """If 60 of 64 regions listen but send nothing, the other regions are read in every
-    interval; a fifo, a directory, a file and links where sockets are expected do no
+    interval; a fifo, a directory, a file or a link in place of a socket does no
     harm"""
     with RuntimeDir() as runtime, start_good(), \
             Collectd(interval=INTERVAL) as collectd:
@@ -334,8 +337,9 @@ print(count)
 
 
 def rush_of_connections():
-    """While a member of the group connects as fast as it can, the region is read in
-    every interval and is never reported as gone"""
+    """While a process that is permitted to read a region connects to it as fast as
+    possible, collectd reads the region in every interval and never reports it as
+    gone"""
     users = ["0", "65534"] if is_root() else ["0"]
     for user in users:
         with RuntimeDir() as runtime, start_good(), \
@@ -397,13 +401,13 @@ def children_of(pid):
 
 
 def is_stuck(pid):
-    """True if the process is exiting but has not closed its descriptors yet."""
+    """Returns whether the process is exiting but has not closed its descriptors yet."""
     return is_running(pid) and not os.listdir(f"/proc/{pid}/fd")
 
 
 def serve_dead_file(runtime, name, directory):
-    """Starts a producer that sends a file which cannot be closed. It runs until it is
-    killed."""
+    """Starts a producer that sends a file that cannot be closed. Returns its process,
+    which runs until it is killed."""
     process = Child([sys.executable, f"{os.path.dirname(__file__)}/"
                      "dead_files.py", runtime.socket(name), directory],
                     stdout=subprocess.PIPE, text=True)
@@ -449,8 +453,8 @@ def a_file_system_that_does_not_answer():
 
 
 def the_command_beside_dead_files():
-    """percore regions, dump and reset end even if a producer sends a file that cannot
-    be closed"""
+    """percore regions, percore dump and percore reset do not hang if a producer sends a
+    file that cannot be closed"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \

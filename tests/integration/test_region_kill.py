@@ -10,7 +10,7 @@ from harness import Collectd, check, run_all, say
 from producers import ETH0, Producer, RuntimeDir, Tally
 
 INTERVAL = 0.1
-KILLS = 400  # over all instances of all regions, which run at the same time
+KILLS = 400  # in total for all instances, which run at the same time
 REGIONS = ("gtpu", "gtpc")
 INSTANCES = ("a", "b")
 SLEEP_US = 100  # microseconds between two packets of a runner
@@ -26,11 +26,12 @@ def packets_of(seconds):
 
 def check_counts(collectd, region, instances, lives, unread=0):
     """Checks that no counter decreases, no rate is impossibly high, no packet is
-    invented, and no packet that could be read is lost. lives: packets, begin and end of
-    each producer. unread: packets that may seem older than the reader."""
+    invented, and no packet that could be read is lost. lives: for each producer, its
+    number of packets and the times at which it began and ended. unread: how many
+    packets may be unreported because they seem older than the reader."""
     most = sum(packets for packets, _, _ in lives)
-    # A short life may not have been read at all, and each runner may have been about
-    # to count its last packet.
+    # A producer that lived only briefly may never have been read, and each runner may
+    # have been killed before it counted the last packet that it had begun to count.
     seen = [packets for packets, begin, end in lives
             if end - begin - collectd.lateness.of_clock(begin, end)
             > 5 * INTERVAL]
@@ -56,8 +57,8 @@ def check_counts(collectd, region, instances, lives, unread=0):
 
 
 def finish(collectd):
-    """Waits for the last values, which are dispatched when all producers are known to
-    be gone, and checks them."""
+    """Waits until collectd knows that all producers are gone, because it then
+    dispatches their last values, and stops collectd."""
     def gone():
         return [value.value for value in
                 collectd.of(REGIONS_READ)][-2:] == [0, 0]
@@ -72,8 +73,8 @@ def start_packets(producer, tally):
 
 
 def live_and_be_killed(name, tally, chance):
-    """Runs a producer and kills it. Returns its number of packets, and the times at
-    which it began and ended."""
+    """Runs a producer and kills it. Returns how many packets it had counted or begun to
+    count, and the times at which it began and ended."""
     tally.clear()
     life = chance.choice((0, 0.01, 0.05, 0.1, 0.6))
     if chance.random() < 0.5:
@@ -91,9 +92,9 @@ def live_and_be_killed(name, tally, chance):
 
 
 def killed_at_any_instruction():
-    """If producers are killed 400 times, inside and outside of begin/end, collectd
-    never hangs, no counter decreases, no rate is impossibly high, and nothing is
-    counted twice"""
+    """If producers are killed 400 times, inside and outside of sections, collectd never
+    hangs, no counter decreases, no rate is impossibly high, and nothing is counted
+    twice"""
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd, \
             ThreadPoolExecutor(4) as pool:
@@ -119,8 +120,8 @@ def killed_at_any_instruction():
 
 
 def another_schema_under_load():
-    """If a producer restarts with another schema, several times and while it counts,
-    the counters of common fields continue"""
+    """If a producer that counts packets is killed and restarts with another schema, 15
+    times, the counters of fields in both schemas continue"""
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")

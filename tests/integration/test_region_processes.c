@@ -1,7 +1,9 @@
-/* Producers and readers in separate processes: counts are exact to the last
- * packet, and producers are killed, restarted, forked, or run as another user.
+/* Tests with producers and readers in separate processes: counts are exact to
+ * the last packet, even if producers are killed, restarted, forked, or run as
+ * another user.
  *
- * PERCORE_TEST_KILLS and PERCORE_TEST_SECONDS make the tests longer. */
+ * Larger values of the environment variables PERCORE_TEST_KILLS and
+ * PERCORE_TEST_SECONDS make the tests longer. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -45,7 +47,7 @@ static void pause_ms(unsigned ms) {
   nanosleep(&pause, NULL);
 }
 
-/* Children die when the test ends, for whatever reason it ends. */
+/* Makes the calling child process die when the test ends for any reason. */
 static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 /* ---------------------------------------------------------------------------
@@ -54,9 +56,9 @@ static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 struct producer {
   pid_t pid;
-  /* The child sends a byte when it runs, and its total at the end. */
+  /* The child writes a byte here when it runs, and finally its total. */
   int said;
-  int asked; /* the child stops when this pipe is closed */
+  int asked; /* the child stops counting when this pipe is closed */
 };
 
 struct worker {
@@ -127,7 +129,8 @@ static void produce(int say, int ask, const struct percore_table *tables,
   _exit(0);
 }
 
-/* The producer that is running, possibly since a test that failed. */
+/* The pid of the running producer, which may belong to a test that failed, or
+ * 0. */
 static pid_t running;
 
 static struct producer start_producer_of(const struct percore_table *tables,
@@ -167,7 +170,7 @@ static void kill_producer(struct producer *producer) {
     close(producer->asked);
 }
 
-/* Stops the producer's counting, and returns its count. */
+/* Makes the producer stop counting, and returns how many packets it counted. */
 static uint64_t stop_counting(struct producer *producer) {
   uint64_t total;
   close(producer->asked);
@@ -183,7 +186,7 @@ static uint64_t stop_counting(struct producer *producer) {
 struct watcher {
   struct region_reader *reader;
   uint64_t producer;
-  uint64_t counted; /* packets of the producer that is read */
+  uint64_t counted; /* packets of the current producer */
   uint64_t total;   /* packets of all producers */
   uint64_t last, last_ns, looks, torn, producers;
 };
@@ -273,8 +276,8 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   uint64_t end =
       now_ns() + setting("PERCORE_TEST_SECONDS", 2) * UINT64_C(1000000000);
   uint64_t at_last = end + AT_LAST_NS;
-  /* Torn reads are reported; on a busy machine, writers are preempted inside a
-   * section. */
+  /* On a busy machine, many reads are torn, because writers are preempted
+   * inside a section. Continue until enough reads are not torn. */
   while (now_ns() < end ||
          (watcher.looks - watcher.torn <= 1000 && now_ns() < at_last))
     refresh_and_look(&watcher);
@@ -288,8 +291,7 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   stop_watching(&watcher);
 }
 
-static void
-killed_at_any_point_a_producer_leaves_no_step_and_no_spike(void **state) {
+static void a_kill_at_any_point_makes_no_count_decrease_or_jump(void **state) {
   (void)state;
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 1;
@@ -347,7 +349,7 @@ static void a_restart_with_another_schema_is_read_anew(void **state) {
   for (int i = 0; i < 6; i++) {
     struct producer producer =
         start_producer_of(i % 2 == 0 ? unit_tables : changed, TABLES);
-    watcher.last = 0; /* the counts of another schema begin at 0 */
+    watcher.last = 0; /* the new producer counts from 0 */
     for (int k = 0; k < 50; k++)
       refresh_and_look(&watcher);
     const struct region_directory *directory =
@@ -399,8 +401,8 @@ static void *reset_on_and_on(void *argument) {
   return NULL;
 }
 
-/* Checks the displayed values of the row between resets. Counts errors without
- * asserting, because the resetting threads still run. */
+/* The number of looks at the displayed values between resets, and of errors in
+ * them. Errors are asserted only after the resetting threads have ended. */
 struct shown {
   unsigned looks, more, apart;
 };
@@ -452,7 +454,7 @@ static void simultaneous_resets_never_show_more_than_was_counted(void **state) {
     pthread_join(resetters[i].thread, NULL);
     region_reader_close(resetters[i].reader);
   }
-  refresh_and_look(&watcher); /* asserts that counts never decrease */
+  refresh_and_look(&watcher); /* asserts that the count has not decreased */
   region_tile_free(&tile);
   region_reader_close(reader);
   print_message("%u and %u resets, %u looks\n", resetters[0].done,
@@ -469,8 +471,8 @@ static void simultaneous_resets_never_show_more_than_was_counted(void **state) {
   stop_watching(&watcher);
 }
 
-/* Runs in a child of the producer: uses handles from before the fork, and calls
- * the functions of the library. */
+/* Runs in a forked child of the producer: counts with handles from before the
+ * fork, and calls functions of the library. Nothing may have an effect. */
 static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
                             percore_core_table_t ports) {
   percore_slot_t another;
@@ -487,7 +489,7 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
     _exit(3);
 }
 
-static void a_forked_child_neither_counts_nor_hides_a_death(void **state) {
+static void a_forked_child_cannot_count_or_hide_its_parents_end(void **state) {
   (void)state;
   int say[2], ask[2];
   assert_return_code(pipe2(say, O_CLOEXEC), errno);
@@ -566,7 +568,8 @@ static void become_nobody(void) {
     _exit(9);
 }
 
-/* Runs in a child; returns its exit status. */
+/* Calls what() in a child process. Returns the child's exit status, or 100 if
+ * the child was killed. */
 static int in_child(void (*what)(void)) {
   int status;
   pid_t pid = fork();
@@ -579,7 +582,8 @@ static int in_child(void (*what)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-/* Starts a producer that first calls `what`, reads its region, and kills it. */
+/* Starts a producer process, which calls what() first. Checks that its region
+ * can be read and reset, and kills the producer. */
 static void read_producer_after(void (*what)(void)) {
   int say[2], ask[2];
   char byte;
@@ -600,7 +604,7 @@ static void read_producer_after(void (*what)(void)) {
   struct watcher watcher = start_watching();
   /* While a process floods sockets with descriptors, as other tests do, the
    * kernel refuses to pass descriptors for unprivileged processes of the same
-   * user, and the producer hangs up. */
+   * user, and the producer hangs up. The reader therefore tries repeatedly. */
   uint64_t at_last = now_ns() + AT_LAST_NS;
   do
     refresh_and_look(&watcher);
@@ -614,8 +618,8 @@ static void read_producer_after(void (*what)(void)) {
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   close(producer.said);
-  /* In a pid namespace, wait for its init. When the init ends, the other
-   * processes also end. */
+  /* In other namespaces, the producer is a child of `pid`, and ends a moment
+   * after `pid`. */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {
@@ -668,7 +672,7 @@ users_outside_the_group_can_neither_connect_nor_reset(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Continues as a child in new user and pid namespaces. */
+/* Returns in a child process, which is in new user and pid namespaces. */
 static void enter_namespaces(void) {
   if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
     _exit(77);
@@ -708,14 +712,14 @@ static void read_from_namespace(void) {
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
-  if (region_reader_pid(reader) != 0) /* the reader cannot see the pid */
+  if (region_reader_pid(reader) != 0) /* this namespace hides the pid */
     _exit(3);
   if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
       values[0] != 5)
     _exit(4);
 }
 
-static void a_reader_in_other_namespaces_reads_by_the_connection(void **state) {
+static void a_reader_in_other_namespaces_reads_the_region(void **state) {
   (void)state;
   if (!has_namespaces())
     skip();
@@ -781,17 +785,16 @@ int main(void) {
   alarm(900); /* ends a test that hangs */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
-      cmocka_unit_test(
-          killed_at_any_point_a_producer_leaves_no_step_and_no_spike),
+      cmocka_unit_test(a_kill_at_any_point_makes_no_count_decrease_or_jump),
       cmocka_unit_test(
           a_producer_that_is_killed_while_it_starts_harms_no_reader),
       cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
       cmocka_unit_test(two_readers_see_the_same),
       cmocka_unit_test(simultaneous_resets_never_show_more_than_was_counted),
-      cmocka_unit_test(a_forked_child_neither_counts_nor_hides_a_death),
+      cmocka_unit_test(a_forked_child_cannot_count_or_hide_its_parents_end),
       cmocka_unit_test(root_reads_and_resets_the_region_of_another_user),
       cmocka_unit_test(users_outside_the_group_can_neither_connect_nor_reset),
-      cmocka_unit_test(a_reader_in_other_namespaces_reads_by_the_connection),
+      cmocka_unit_test(a_reader_in_other_namespaces_reads_the_region),
       cmocka_unit_test(a_producer_in_other_namespaces_is_read),
       cmocka_unit_test(the_tutorial_publishes_packets_of_two_ports),
   };

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore top with producers that log their own counts."""
+"""Tests percore top with producers that log their own counts."""
 
 import bisect
 import json
@@ -36,8 +36,9 @@ def counted(log, begin, end):
 
 
 def rates_and_truth(producer, documents, lateness):
-    """Returns for each interval on port 0: packets per second according to top and to
-    the log, and how late the reads may have been, as a share of the interval."""
+    """Yields for each interval: the packets per second on port 0 according to top, the
+    same according to the log, and how late the reads may have been, as a share of the
+    interval."""
     log = producer.log()
     for document in documents:
         table = tables_of(document)["port"]
@@ -49,15 +50,15 @@ def rates_and_truth(producer, documents, lateness):
 
 
 def errors_of(pairs):
-    """Returns the errors in ascending order, minus what the lateness of the machine
-    explains."""
+    """Returns the relative errors of rates in ascending order, minus what the lateness
+    of the machine explains."""
     return sorted(max(0, abs(rate / truth - 1) - late)
                   for rate, truth, late in pairs)
 
 
 def look_at_rates():
-    """Returns the error of the time between two reads, minus what the lateness of the
-    machine explains."""
+    """Checks the rates of percore top. Returns by how many seconds a read was early or
+    late, at most, minus what the lateness of the machine explains."""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         with Lateness() as lateness:
@@ -83,14 +84,15 @@ def look_at_rates():
 
 
 def test_rates_are_right():
-    """top's rates equal those of the producer's log"""
+    """the rates that percore top shows equal the rates in the producer's log"""
     # Other load may delay top, so only the best try counts.
     off_s = least_of_tries(0.1, look_at_rates)
     check(off_s < 0.1, f"reads were early or late by {off_s} s")
 
 
 def test_reset():
-    """after a reset, values start at 0, and no rate contains the reset"""
+    """after a reset, the values in percore top start at 0, and no rate is affected by
+    the reset"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "10")
         with Lateness() as lateness, Child(
@@ -148,7 +150,8 @@ def test_useful_load_and_stuck():
                 worker = look()
             return worker
 
-        # When the machine runs late, the thread stays longer in each state.
+        # Allow for delays of the machine, which make the thread stay longer in each
+        # state.
         with Lateness() as lateness:
             begin = time.monotonic()
             worker = look()

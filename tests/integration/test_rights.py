@@ -1,6 +1,6 @@
-"""collectd with the rights and limits that contrib/collectd's files for systemd grant,
-and a producer of another user. Another group of this machine replaces the group
-percore, which need not exist here."""
+"""Tests collectd with the rights and limits that the files for systemd in
+contrib/collectd grant, and with a producer of another user. The group percore need not
+exist on this machine: another group is used instead."""
 
 import grp
 import os
@@ -46,8 +46,8 @@ def settings(path):
 
 
 def command_for(*paths, user=0):
-    """Returns a command that runs collectd with the rights that systemd would give it
-    by these drop-ins."""
+    """Returns a command that runs collectd with the rights that systemd would grant
+    with the drop-ins `paths`."""
     given = {}
     for path in paths:
         for key, values in settings(path).items():
@@ -70,8 +70,8 @@ def command_for(*paths, user=0):
 
 
 def limits(value):
-    """Returns the soft and the hard limit on descriptors. Root in a container may be
-    unable to raise the hard limit."""
+    """Returns the soft and the hard limit on open descriptors. The hard limit is at
+    most that of this process, because root in a container may be unable to raise it."""
     soft, hard = map(int, value.split(":"))
     highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if highest != resource.RLIM_INFINITY:

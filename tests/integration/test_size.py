@@ -23,8 +23,7 @@ def time_of_init_ms(root):
 
 
 def init_is_quick():
-    """With 256 cores under a SysRoot the plugin's init takes less than 50
-    ms"""
+    """With a SysRoot of 256 cores, the plugin's init takes less than 50 ms"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         taken_ms = least_of_tries(50, lambda: time_of_init_ms(root))
@@ -32,8 +31,8 @@ def init_is_quick():
 
 
 def samples_are_cheap_and_values_few():
-    """With 256 cores under a SysRoot a sample takes less than 10 ms, and by default
-    there are at most 800 values, whose identifiers are all distinct"""
+    """With a SysRoot of 256 cores, a sample takes less than 10 ms, and by default at
+    most 800 values are reported, whose identifiers are all distinct"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         with start(root).start() as collectd:
@@ -43,7 +42,7 @@ def samples_are_cheap_and_values_few():
             costs_ms = sorted(1e3 * value.value for value in collectd.of(cost))
             say("the worst sample of each second: "
                 + " ".join(f"{each:.2f}" for each in costs_ms) + " ms")
-            # The median, because single samples may be interrupted.
+            # Use the median, because single samples may be interrupted.
             check(costs_ms[len(costs_ms) // 2] < 10, f"{costs_ms} ms")
 
             # The last interval may be incomplete.

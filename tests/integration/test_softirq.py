@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""ReportSoftirq with the real kernel and collectd, compared with a timer that logs how
-long it keeps a core in softirq."""
+"""Tests ReportSoftirq with the real kernel and collectd. The values are compared with
+the log of a timer, which records for how long it keeps a core in softirq."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ class Reported:
         self.times = sorted(self.of["softirq_all"])
 
     def value(self, name, when):
-        return self.of[name].get(when, 0.0)  # a vector that has never run
+        return self.of[name].get(when, 0.0)  # 0 if the vector has never run
 
     def mean(self, name, begin, end):
         got = [self.value(name, when) for when in self.times
@@ -44,8 +44,8 @@ class Reported:
         return sum(got) / len(got)
 
     def check_sums(self):
-        """Checks what holds under any load: values are within bounds, and the softirq
-        times by context and by vector both add up to the softirq time."""
+        """Checks what must be true under every load: values are between 0 and 100, and
+        the softirq times by context and by vector both add up to the softirq time."""
         for when in self.times:
             values = {name: self.value(name, when) for name in self.of}
             check(all(0 <= value <= 100 for value in values.values()), values)
@@ -66,8 +66,8 @@ def need_clock():
 
 def watch(core, busy=False):
     """Runs the burner for INTERVALS intervals and, if `busy`, a task on its core.
-    Returns what was reported, and what the burner and the tasks used, from the second
-    interval on."""
+    Returns the reported values, the begin and the end of the window from the second
+    interval on, and how many percent of this window the burner spun and tasks ran."""
     spinner = ["taskset", "-c", str(core), sys.executable, "-c",
                "while True: pass"]
     with SoftirqBurner(core, PERIOD_US, SPIN_US) as burner, \
@@ -86,8 +86,8 @@ def watch(core, busy=False):
 
 
 def test_timer():
-    """the softirq time of a timer is reported as softirq_hrtimer, and is what the timer
-    logged"""
+    """the softirq time of a timer is reported as softirq_hrtimer, and equals the time
+    that the timer logged"""
     need_clock()
     core = online_cores()[-1]
     reported, window, spun, _ = watch(core)

@@ -1,17 +1,17 @@
-"""Loads that percore reports through the real collectd, compared with a burner that
-logs when it was busy, and with collectd's cpu plugin.
+"""Compares loads that percore reports through the real collectd with the log of a
+burner, which records when it was busy, and with collectd's cpu plugin.
 
 Other tasks on the core are also load. Their share is added to the truth where the
 kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A try that
 fails while other tasks were busy is repeated, and so is a try in which a hypervisor
 stole time: the burner counts stolen time as busy, but it is not load. The cpu plugin
-divides by the sum of the columns of /proc/stat; while the hog runs, the columns hold at
-most 13 % of the time, so 1 % of other work becomes 8 %. That comparison needs a quiet
-core.
+divides by the sum of the columns of /proc/stat. While the hog runs, the columns contain
+at most 13 % of the time, so 1 % of other work becomes 8 %. For this reason, the
+comparison with the cpu plugin needs a quiet core.
 
-A hypervisor may pause a core without reporting steal. The burner then ends late and is
-busy when a tick comes, as its log shows, and the measurement is repeated. If every try
-was disturbed, the test is skipped."""
+A hypervisor may pause a core without reporting steal. The burner then stops being busy
+too late and is busy when a tick fires, as its log shows, and the try is repeated. If
+every try was disturbed, the test is skipped."""
 
 import os
 import threading
@@ -23,10 +23,10 @@ from harness import (Burner, Collectd, Skip, check, online_cores,
 
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 TRIES = 4 if LONG else 2
-BUDGET_S = 160 if LONG else 60  # for all tests here; then no measurement is repeated
+BUDGET_S = 160 if LONG else 60  # for all tests; after that, no try is repeated
 QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
 AT_TICKS_MAX = 0.15  # like QUIET_MAX, for the test with the hog
-OTHERS_MAX = 10  # percent of any core; above this limit a try is repeated
+OTHERS_MAX = 10  # percent of the core; if other tasks use more, a try is repeated
 EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
 
@@ -36,7 +36,7 @@ class Others:
 
     def __init__(self, burner):
         self.burner = burner
-        self.marks = {}  # second: (nanoseconds of wall time, of all tasks, of the burner)
+        self.marks = {}  # second: nanoseconds of (wall time, all tasks, the burner)
         self.stolen = {}  # second: seconds stolen from the core
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -63,8 +63,8 @@ class Others:
         return max(0.0, 100 * (tasks - own) / at)
 
     def stolen_share(self, begin, end):
-        """Returns the stolen share of the time, in percent; 0 if it was not
-        recorded."""
+        """Returns which share of the time from `begin` to `end` was stolen from the
+        core, in percent, or 0 if this was not recorded."""
         if begin not in self.stolen or end not in self.stolen:
             return 0.0
         return 100 * (self.stolen[end] - self.stolen[begin]) / (end - begin)
@@ -128,7 +128,7 @@ class Bench:
         self.core = None
         self.broken = False
         self.give_up_at = time.monotonic() + BUDGET_S
-        self.wakes = None  # the measurement of the burner's wake-ups
+        self.wakes = None  # the try that measures the cost of wake-ups
 
     def open(self):
         check(not self.broken, "collectd did not start; see above")
@@ -170,10 +170,10 @@ class Bench:
 
     def measure(self, pattern, error_of, failure_of=lambda one: None, seconds=10,
                 quiet=False):
-        """Repeats tries until error_of(try) returns None instead of percore's error.
-        failure_of(try) returns how the burner failed to produce its load, or None. A
-        try is repeated if the burner failed, or if it was disturbed and percore was
-        wrong."""
+        """Makes up to TRIES tries, and returns the first try in which the burner worked
+        and percore was right. error_of(try) returns percore's error, or None;
+        failure_of(try) returns how the burner failed to produce its load, or None. If
+        percore is wrong in a try that was not disturbed, the test fails."""
         self.open()
         wrong = []  # (error, whether the try was disturbed)
         for number in range(1, TRIES + 1):
@@ -227,9 +227,9 @@ def within(points, cost=0):
 
 def within_but_for(points, wakes_per_second):
     """Returns a function like that of within(), which subtracts the cost of
-    `wakes_per_second` wake-ups if the error is too large without that. If it is still
-    too large, the cost is measured again, because it depends on the other load of the
-    host."""
+    `wakes_per_second` wake-ups if the error is too large otherwise. If the error is
+    still too large, the cost is measured again, because the cost depends on the other
+    load of the host."""
     def error_of(one):
         why = within(points)(one)
         for again in (False, True):
@@ -241,8 +241,8 @@ def within_but_for(points, wakes_per_second):
 
 
 def alone(one):
-    """Returns why a measurement of the cost of wake-ups does not count: other tasks
-    ran, and their wake-ups also have a cost."""
+    """Returns why a try cannot measure the cost of the burner's wake-ups, or None. If
+    other tasks ran, the try includes the cost of their wake-ups."""
     return "other tasks ran" if one.disturbed(1) else None
 
 
@@ -275,23 +275,24 @@ def duty_90():
 
 
 def tick_locked():
-    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is measured
-    within 1 point over 10 s, after the cost of 500 wake-ups a second has been
-    subtracted"""
+    """The load of a task that is busy for 1 ms and asleep for 1 ms, in step with the
+    timer tick, is measured within 1 point over 10 s, after the cost of 500 wake-ups a
+    second has been subtracted"""
     BENCH.measure("tick", within_but_for(1, 500))
 
 
 def hog():
-    """A hog that is busy for 85 to 90 % of the time and asleep at each tick is measured
-    within 2 points over 10 s, after the cost of 250 wake-ups a second has been
-    subtracted, while collectd's cpu plugin shows less than 10 %"""
+    """The load of a hog, which is busy for 85 to 90 % of the time but asleep at each
+    tick, is measured within 2 points over 10 s, after the cost of 250 wake-ups a second
+    has been subtracted, while collectd's cpu plugin shows less than 10 %"""
     right = within_but_for(2, 250)
 
     def failure_of(one):
         why = of_size(85, 90)(one)
         if why is not None or one.cpu_plugin < 10 or right(one) is not None:
             return why
-        # percore is right; the cpu plugin may see the hog or other tasks.
+        # percore is right, but the cpu plugin shows 10 % or more, because it sees the
+        # hog or other tasks. Find out which.
         shown = f"the cpu plugin shows {one.cpu_plugin:.2f} %"
         if one.ticks_busy > 100 - EVADED_MIN:
             return f"{shown}, the hog was busy at {one.ticks_busy:.1f} % of ticks"
@@ -307,11 +308,11 @@ def hog():
 
 
 def antihog():
-    """A load of 0.3 ms around each tick is measured within 2 points over 10 s, after
-    the cost of 250 wake-ups a second has been subtracted, while collectd's cpu plugin
-    shows more than 40 %"""
-    # Every tick is charged as busy, but idle time is measured by the clock, so
-    # the columns add up to nearly twice the time that has passed.
+    """The load of a task that is busy for 0.3 ms around each tick is measured within 2
+    points over 10 s, after the cost of 250 wake-ups a second has been subtracted, while
+    collectd's cpu plugin shows more than 40 %"""
+    # Every tick is charged as busy, but idle time is measured by the clock, so the cpu
+    # plugin divides by nearly twice the time that has passed.
     def failure_of(one):
         if one.ticks_busy < 90:
             return f"it was busy at only {one.ticks_busy:.1f} % of the ticks"

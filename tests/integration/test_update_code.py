@@ -1,7 +1,7 @@
-"""The machine code of the update paths of percore.h, for each installed compiler and
-each architecture: an add is a load, an add and a store, or one add to memory,
-without a lock prefix, a call or a vector instruction. Wrong uses do not compile or
-link."""
+"""Tests the machine code of the update paths of percore.h, for each installed compiler
+and each architecture: an add is a load, an add and a store, or one add to memory,
+without a lock prefix, a call or a vector instruction. Also tests that wrong uses do not
+compile or link."""
 import os
 import re
 import shutil
@@ -36,7 +36,7 @@ failures = []
 
 
 class Skip(Exception):
-    """Raised with the reason by a test that cannot run on this machine."""
+    """Raised by a test that cannot run on this machine. The argument is the reason."""
 
 
 def check(ok, what):
@@ -46,7 +46,7 @@ def check(ok, what):
 
 
 def proves(sentence, test, *arguments):
-    """Runs a test and prints its result."""
+    """Runs a test, and prints its result and the sentence that it proves."""
     before = len(failures)
     try:
         test(*arguments)
@@ -114,9 +114,9 @@ def check_target(compiler, machine, objdump, level, directory):
 
 
 def check_section_on_aarch64(where, code):
-    """Expects a plain store of the odd value, a barrier, the data, and a
-    store-release of the even value. A store-release of the odd value would not
-    order it before the data."""
+    """Checks that a section begins with a plain store of the odd sequence number and a
+    barrier, and ends with a store-release of the even sequence number. A store-release
+    of the odd number would not be ordered before the stores of the data."""
     kinds = []
     for line in code:
         for kind in ("stlr", "dmb", "str"):
@@ -168,7 +168,7 @@ def check_languages(compiler, language, stds, warnings):
 
 
 def without_addresses(code):
-    """Returns the code without padding, and with symbolic jump targets only."""
+    """Returns the code without padding and without the addresses of jump targets."""
     return [re.sub(r"\b[0-9a-f]+ (?=<)", "", line) for line in code
             if not re.match(r"(data16 |cs )*nop|xchg +%ax,%ax", line)]
 
@@ -182,7 +182,7 @@ def check_same_as_c(c_compiler, cxx_compiler, directory):
                                  std, CXX_SOURCE)
             for name, code in c_code.items():
                 if name.endswith(".cold"):
-                    continue  # code that only jumps into the library
+                    continue  # it only jumps into the library
                 check(without_addresses(cxx_code[name]) ==
                       without_addresses(code),
                       f"{cxx_compiler} {std} {level} {name}:\n"
@@ -206,7 +206,8 @@ def check_objects(compiler, directory):
 
 
 def check_abi(directory):
-    """Checks that a program with the header of another ABI does not link."""
+    """Checks that a program does not link if it is compiled with the header of a
+    different ABI version."""
     for name in ("percore.h", "percore_update.h"):
         with open(os.path.join(INCLUDE, name)) as file:
             text = file.read()
@@ -230,7 +231,8 @@ def check_abi(directory):
 
 
 def check_debug(directory):
-    """Checks that nested sections, and an end without a begin, abort."""
+    """Checks that, with PERCORE_DEBUG, a program aborts if it nests sections or ends a
+    section that it has not begun."""
     program = os.path.join(directory, "debug.c")
     run = os.path.join(directory, "debug")
     for wrong in ("percore_begin(slot), percore_begin(slot)",

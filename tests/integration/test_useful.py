@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The useful load of a worker is right even if other tasks use its core:
-packets x CPU time per packet / wall time."""
+"""Tests that percore reports the true useful load of a worker even if other tasks use
+its core. The truth is packets x CPU time per packet / wall time."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ POINTS = 3
 
 
 def run_worker(percent, rivals, *more):
-    """Returns what the worker printed: its share of the core, the true useful
-    load, and percore's."""
+    """Runs a worker. Returns the percentages that it prints: its share of the core, the
+    true useful load, and the useful load according to percore."""
     with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
         done = subprocess.run(
             [WORKER, str(online_cores()[-1]), str(percent), str(rivals),
@@ -43,8 +43,8 @@ def check_useful(percent, rivals, *more):
 
 
 def test_two_rivals():
-    """the useful load is within 3 points of the truth while other tasks use two thirds
-    of the core"""
+    """the useful load of a worker is within 3 points of the truth while other tasks use
+    two thirds of its core"""
     for percent in 3, 15, 29:
         check_useful(percent, 2)
 
@@ -59,8 +59,8 @@ def test_throttled():
 
 
 def test_own_core():
-    """the useful load is within 3 points of the truth if the worker has a core to
-    itself"""
+    """the useful load of a worker is within 3 points of the truth if no other task runs
+    on its core"""
     for percent in 3, 15, 29:
         check_useful(percent, 0)
 

@@ -31,18 +31,18 @@ COUNT = 500
 SECONDS = 4
 USAGE_SHARE = 0.005
 USAGE_EDGE = 2  # idle states that began before the measurement, or ended after it
-IDLES_MIN = 400  # the fewest idle states for which the edge is within the allowed share
+IDLES_MIN = 400  # with fewer idle states, USAGE_EDGE exceeds USAGE_SHARE
 MEDIANS_APART = 0.15
-ROUNDS = 10  # at most this many pairs of thread and BPF timer are compared
-JUDGED = 6  # the methods differ if this many rounds differ in the same direction
+ROUNDS = 10  # the most medians of the thread that are compared with the BPF timer
+JUDGED = 6  # the methods differ if JUDGED rounds differ in the same direction
 BUSY_MAX = 0.1  # largest busy share of events on a quiet core
 MILLION = 1000000
 HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
 def worked(done):
-    """True if a measurement succeeded. It may still lack datapoints, because the core
-    was never idle or perf could not see it."""
+    """Returns whether a measurement succeeded. A measurement without datapoints also
+    counts as a success: the core may not have been idle, or perf may not see it."""
     return done.returncode == 0 or "gave no datapoints" in done.stderr
 
 
@@ -117,13 +117,15 @@ class Folder:
         return self(name)
 
     def points(self, name, count, scale=1.0):
-        """Writes latencies of 20 to 40 us and silent times of up to 4 ms."""
+        """Writes a CSV file of `count` datapoints, with latencies of `scale` times 20
+        to 40 us and silent times of up to 4 ms."""
         rows = (f"{scale * (20 + i * 7919 % 20000 / 1000):.3f},30.5,"
                 f"{i * 104729 % 4000000 / 1000:.3f},True,C6\n"
                 for i in range(count))
         with open(self(name), "w", encoding="utf-8") as file:
             file.write(HEADER)
-            # Not joined, because the peak memory of a child includes that of this process.
+            # The rows are not joined, because that would increase the memory of this
+            # process, which the peak memory of a child process includes.
             file.writelines(rows)
         return self(name)
 
@@ -133,8 +135,8 @@ class Folder:
 
 
 def test_every_method_obeys_the_schema():
-    """on every core, the documents of all methods obey the schema, and their
-    datapoints are in a possible order"""
+    """on every core, the documents of all methods obey the schema, and no minimum is
+    above its median and no median above its maximum"""
     need_bpf()
     schema = validator()
     for core in online_cores():
@@ -157,8 +159,8 @@ def test_every_method_obeys_the_schema():
 
 
 def test_perf_obeys_the_schema():
-    """with perf instead of BPF, the documents obey the schema, and their datapoints are
-    in a possible order"""
+    """with perf instead of BPF, the documents obey the schema, and no minimum is above
+    its median and no median above its maximum"""
     need_perf()
     schema = validator()
     for core in online_cores():
@@ -174,7 +176,7 @@ def test_perf_obeys_the_schema():
 
 
 def check_idles(measure_core, may_be_blind=False):
-    """Checks that the source counts the same idle states as cpuidle on every core.
+    """Checks that the source counts as many idle states as cpuidle on every core.
     may_be_blind: the source may see no idle states at all on some cores, because some
     kernels hide the idle task from it."""
     judged = 0
@@ -194,20 +196,21 @@ def check_idles(measure_core, may_be_blind=False):
 
 
 def test_idle_states_are_counted_as_by_cpuidle():
-    """the BPF programs count the same idle states as cpuidle, within 0.5 %"""
+    """the BPF programs count as many idle states as cpuidle, within 0.5 %"""
     need_bpf()
     check_idles(lambda core: measure(core, "bpf-timer"))
 
 
 def test_perf_counts_idle_states_as_cpuidle():
-    """perf counts the same idle states as cpuidle, within 0.5 %, unless the kernel
-    hides all of them from perf"""
+    """perf counts as many idle states as cpuidle, within 0.5 %, unless the kernel hides
+    all idle states from perf"""
     need_perf()
     check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
 
 
 def quiet_median(core, method):
-    """Returns the median of IntrLatency, or None if the core is too busy."""
+    """Returns the median of IntrLatency in microseconds, or None if the core is too
+    busy."""
     document = measure(core, method)
     busy = document["dropped"]["busy"] / document["armed"]
     metric = metric_of(document, "IntrLatency")
@@ -325,8 +328,8 @@ def test_without_one_capability():
 
 
 def test_without_bpf():
-    """without rights for BPF, percore wake measures a thread with perf, and refuses a
-    BPF timer"""
+    """without rights for BPF, percore wake refuses the method "bpf-timer" and uses the
+    method "thread" with perf"""
     need_perf()
     core = str(online_cores()[0])
     weak = [*WITH_TRACEFS, *WITHOUT_BPF]
@@ -340,7 +343,7 @@ def test_without_bpf():
 
 
 def test_cores_that_are_not_there():
-    """every method refuses a core that does not exist"""
+    """percore wake refuses a core that does not exist, with every method"""
     absent = str(max(online_cores()) + 1)
     for method in ("user", *(BPF_METHODS if is_root() else ())):
         done = run("wake", absent, "--method", method)
@@ -385,8 +388,8 @@ def test_terminal():
 
 
 def test_csv_comes_back():
-    """percore wake --from prints the same summary for a file of --csv as the
-    measurement did"""
+    """percore wake --from prints the same summary for a file that --csv has written as
+    the measurement that wrote the file"""
     core = str(online_cores()[0])
     with Folder() as folder:
         path = folder("datapoints.csv")
@@ -441,7 +444,8 @@ def test_compare():
 
 
 def test_summary_fits():
-    """the table of a file fits in 80 columns, and unknown figures are left out"""
+    """the table that percore wake --from prints fits in 80 columns, and unknown figures
+    are left out"""
     with Folder() as folder:
         done = run("wake", "--from", folder.points("a.csv", 20000))
         check(done.returncode == 0, done.stderr)
@@ -502,7 +506,8 @@ def test_options_that_do_nothing():
 
 
 def test_a_million():
-    """a million datapoints are summarised in 2 s of CPU time and 200 MB"""
+    """percore wake --from needs less than 2 s of CPU time and 200 MB of memory to
+    summarise a million datapoints"""
     with Folder() as folder:
         path = folder.points("million.csv", MILLION)
         with subprocess.Popen([PERCORE, "wake", "--from", path, "--json"],
@@ -584,7 +589,8 @@ def test_outputs_are_checked_first():
                 ("--csv", folder.path, None, "Is a directory"),
                 ("--plot", folder("a.svg"), without,
                  "--plot: gnuplot is not installed; apt-get install gnuplot-nox")):
-            # Without the check, this would run into the time limit of `run`.
+            # A measurement that began without this check would exceed the time limit of
+            # run().
             done = run("wake", core, "--method", "user", "--time", "3600",
                        "--count", "100000000", option, path, env=env)
             check(done.returncode == 1 and said in done.stderr and

@@ -11,11 +11,11 @@ from harness import (Burner, Collectd, Skip, bpf_programs, check,
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PROGRAM = "wake_expire"
 PROBES = 100
-JUDGED_S = 20  # how long to wait for the percentiles of busy cores
-DATAPOINTS_S = 60  # how long idle cores may take to produce 1000 datapoints
-IDLE_MIN = 0.5  # the least share of time for which such cores are idle
+JUDGED_S = 20  # seconds to wait for the percentiles of busy cores
+DATAPOINTS_S = 60  # seconds that idle cores may take to produce 1000 datapoints
+IDLE_MIN = 0.5  # the share of time from which a core counts as idle
 INTERVAL_S = 10  # in cost_beside_timers
-COST_MAX = 0.1  # percent of a core
+COST_MAX = 0.1  # percent of a core that BPF programs and probing may use
 TIMERS_HZ = 10000
 # The number of tracepoints apart from hrtimer_start; only x86 has local_timer_entry.
 LINKS = 4 if os.uname().machine == "x86_64" else 3
@@ -23,8 +23,8 @@ SYS_BPF, BPF_ENABLE_STATS = {"x86_64": 321}.get(os.uname().machine, 280), 32
 
 
 def block(*lines):
-    """Returns a block that is never empty, because collectd ignores a block without
-    options."""
+    """Returns a <WakeLatency> block. It always contains an option, because collectd
+    ignores a block without options."""
     return "\n".join(["<WakeLatency>", f"Probes {PROBES}", *lines,
                       "</WakeLatency>"])
 
@@ -71,7 +71,7 @@ def need_programs():
 
 
 def idle_s():
-    """Returns the idle time of each core since boot."""
+    """Returns the idle time of each core since boot, in seconds."""
     with open("/proc/stat", encoding="ascii") as file:
         return {int(words[0][3:]): int(words[4]) / os.sysconf("SC_CLK_TCK")
                 for words in map(str.split, file)
@@ -180,7 +180,8 @@ def two_capabilities():
 
 
 def without_rights():
-    """Without rights, one line says what to do, and loads are still measured"""
+    """Without rights, one line in the log says what to do, and loads are still
+    measured"""
     if not is_root():
         raise Skip("becoming another user needs root")
     with Collectd(block(), 0.3) as collectd:

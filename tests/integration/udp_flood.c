@@ -1,5 +1,5 @@
-/* udp_flood ADDRESS PORT PACKETS_PER_S SECONDS: sends packets of 64 bytes in a
- * burst every millisecond, and prints how many it sent. */
+/* udp_flood ADDRESS PORT PACKETS_PER_S SECONDS: sends a burst of packets of 64
+ * bytes every millisecond, and finally prints how many it sent per second. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>

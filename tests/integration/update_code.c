@@ -1,5 +1,5 @@
-/* Each update path as a function, whose machine code is tested. Compiled as C11
- * and as C++17. */
+/* Wraps each update path in a function, so that its machine code can be tested.
+ * Compiled as C11 and as C++17. */
 #include <percore.h>
 
 #ifdef __cplusplus
@@ -23,7 +23,7 @@ void core_add(percore_core_row_t row, uint64_t n) { percore_add(row, 3, n); }
 
 void core_add_one(percore_core_row_t row) { percore_add(row, 0, 1); }
 
-/* Adjacent cells, which a compiler might update as one vector. */
+/* Updates adjacent cells, which a compiler might combine into one vector. */
 void core_add_four(percore_core_row_t row, uint64_t n) {
   percore_add(row, 0, n);
   percore_add(row, 1, n);

@@ -71,13 +71,14 @@ static void end_rivals(int count, const pid_t *rivals) {
   }
 }
 
-/* The time of rounds with packets, and the CPU time of some of them. */
+/* The number of all packets and of rounds with packets, and the CPU time of a
+ * sample of these rounds. */
 struct rounds {
   uint64_t packets, sampled_packets, samples, busy;
   double sampled_s;
 };
 
-/* Returns the time that reading the CPU clock adds between two readings. */
+/* Returns how many seconds of CPU time one reading of the CPU clock takes. */
 static double clock_cost_s(void) {
   enum { CALLS = 1000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
