@@ -21,8 +21,7 @@ struct source_facts {
   int cores;        /* the number of online cores on which the source works */
   int chosen;       /* the number of online cores for which `auto` chose it */
   enum proof proof; /* valid if cores > 0 */
-  char reason[FACT_SIZE]; /* why the source works on no core, or another problem
-                           */
+  char reason[FACT_SIZE]; /* why it works on no core, or another problem */
 };
 
 /* Facts about the runtime directory of regions. */
@@ -106,9 +105,9 @@ struct doctor_facts {
   char wake_reason[FACT_SIZE];
   bool has_cpuidle; /* a cpuidle driver controls core 0 */
   struct source_facts source[SOURCES];
-  char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured; "" if
-                                      they can */
-  char clock_unseen[FACT_SIZE];    /* interrupts that the source "bpf" misses */
+  /* Why softirqs cannot be measured; "" if they can. */
+  char softirq_trouble[FACT_SIZE];
+  char clock_unseen[FACT_SIZE]; /* interrupts that the source "bpf" misses */
   struct regions_facts regions;
   char collectd[FACT_SIZE];   /* path of collectd; "" if not found */
   struct plugin_facts plugin; /* the plugin in the default directory */

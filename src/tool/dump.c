@@ -48,8 +48,8 @@ struct row {
   uint32_t i;                      /* index of the row in the tile */
   char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes; "" if the table has only
                                       one row */
-  uint64_t shown[PERCORE_MAX_COLUMNS]; /* values to show; counts are since the
-                                          last reset */
+  /* The values to show. Counts are those since the last reset. */
+  uint64_t shown[PERCORE_MAX_COLUMNS];
 };
 
 static const char *const storages[] = {"per core", "owned", "shared"};

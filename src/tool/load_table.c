@@ -68,8 +68,8 @@ static const struct column {
   int interest;       /* columns of low interest are left out first */
   const char *format; /* of the value; NULL for the source */
   double scale;
-  size_t figure; /* offset of a double in struct core_figures; unused for core
-                    and source */
+  /* Offset of a double in struct core_figures; unused for core and source. */
+  size_t figure;
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},

@@ -25,8 +25,7 @@ struct row; /* an open method */
 struct method {
   const char *name;
   const char *title;
-  enum source
-      source; /* the source of percore that the method uses, or SOURCE_NONE */
+  enum source source; /* SOURCE_NONE if the method uses no source of percore */
   /* Prepares a row. Returns 0 or -errno. NULL if a row needs no preparation. */
   int (*open)(struct methods *methods, struct row *row);
   /* Fills row->now for the cores in methods->online. */

@@ -33,8 +33,8 @@ struct rate_row {
 };
 
 struct rates_options {
-  size_t
-      rows; /* maximum number of rows; those with the largest keys are kept */
+  /* Maximum number of rows; those with the largest keys are kept. */
+  size_t rows;
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
   /* The maximum size of past cells in bytes. A limit is needed because a region

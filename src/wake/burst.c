@@ -16,8 +16,7 @@
 #define DISTANCE_MIN_NS 1000 /* as in percore wake */
 #define DISTANCE_MAX_NS 4000000
 #define POLL_NS (NS_PER_S / 50)
-#define LATE_NS (NS_PER_S / 10) /* how long to wait for probes that are late   \
-                                 */
+#define LATE_NS (NS_PER_S / 10) /* how long to wait for late probes */
 #define LEAVE_NS (NS_PER_S / 1000)
 
 _Static_assert(WAKE_BURST_PROBES_MAX < WAKE_EVENTS, "events would be lost");

@@ -39,8 +39,8 @@ struct wake_burst_result {
   const struct wake_event *events; /* valid until the next wake_burst_probe */
   size_t events_len;
   uint64_t idles; /* how many idle states the programs saw the core enter */
-  int64_t usage;  /* number of idle states that cpuidle counted; negative if
-                     unknown */
+  /* The number of idle states that cpuidle counted; negative if unknown. */
+  int64_t usage;
 };
 
 /* Probes a core. A thread runs on the core for a moment to start the timer.

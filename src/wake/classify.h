@@ -28,11 +28,11 @@ const char *wake_drop_help(int reason);
 /* Zero this struct before use, and call wake_core_states to fill in the idle
  * states. */
 struct wake_classifier {
-  struct wake_points points;   /* the datapoints */
-  struct wake_points held;     /* datapoints held back */
-  int states[WAKE_STATES_MAX]; /* indexes into points.states, in the kernel's
-                                  order */
-  int states_len;              /* at least 1 */
+  struct wake_points points; /* the datapoints */
+  struct wake_points held;   /* datapoints held back */
+  /* Indexes into points.states, in the kernel's order. */
+  int states[WAKE_STATES_MAX];
+  int states_len; /* at least 1 */
   /* The number of events in each state with interrupts on, and with interrupts
    * off. */
   size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];

@@ -19,8 +19,9 @@
 #include <unistd.h>
 
 #define WAITS 4096 /* maximum number of waits that are kept until collected */
-#define MATCH_NS 1000 /* tolerance: the kernel adds the timer slack to LTime   \
-                       */
+/* Tolerance in matching waits to events: the kernel adds the timer slack to
+ * LTime. */
+#define MATCH_NS 1000
 
 /* One wait of the thread. */
 struct wait {

@@ -54,7 +54,7 @@ struct wake_collect_status {
   enum wake_source source;
   bool is_offline; /* the core has gone offline */
   uint64_t idles;  /* how many idle states the source saw the core enter */
-  int64_t usage; /* number of idle states that cpuidle counted; -1 if unknown */
+  int64_t usage;   /* number of idle states that cpuidle counted; -1: unknown */
 };
 
 /* Returns the datapoints collected so far. The collector owns them. */

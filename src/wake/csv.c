@@ -50,8 +50,7 @@ struct reading {
   size_t line_number;
   size_t columns;
   char *values[COLUMNS_MAX];   /* of the line */
-  double numbers[COLUMNS_MAX]; /* of the line, where is_number is true; NAN if
-                                  empty */
+  double numbers[COLUMNS_MAX]; /* of the line, if is_number; NAN if empty */
   bool is_number[COLUMNS_MAX]; /* the column must contain numbers */
   int known[KNOWN];            /* index of each known column, or NO_COLUMN */
   /* Indexes of the columns that the filters use. */
@@ -362,8 +361,7 @@ static int none_matches(const struct reading *reading,
       reading->why, WAKE_WHY_SIZE,
       "%.200s: none of %zu datapoints matches; idle states in this file:",
       reading->path,
-      reading->line_number -
-          2); /* the header and the end of the file do not count */
+      reading->line_number - 2); /* without header and end of the file */
   for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
     used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
                              s > 0 ? "," : "", points->states[s]);

@@ -9,8 +9,7 @@
 
 struct wake_programs {
   struct wake_probe *probe; /* shared with the programs */
-  int links[WAKE_LINKS];    /* descriptors of attached tracepoints; -1: not
-                               attached */
+  int links[WAKE_LINKS];    /* descriptors of tracepoints; -1: not attached */
   struct wake_bpf *bpf;
 };
 

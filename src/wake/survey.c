@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELD_MAX                                                               \
-  1000 /* maximum number of held-back datapoints kept between bursts */
+/* The maximum number of held-back datapoints that are kept between bursts. */
+#define HELD_MAX 1000
 
 /* Limits on the difference between the number of idle states that the programs
  * saw and the number that cpuidle counted: one at each end of a burst, plus a
@@ -22,8 +22,7 @@
 struct surveyed {
   int core;
   bool said; /* the reason why this core is not measured has been logged */
-  struct wake_classifier
-      classifier; /* contains the datapoints of the last burst */
+  struct wake_classifier classifier; /* with the last burst's datapoints */
   struct wake_distribution distribution[WAKE_METRICS];
 };
 

@@ -83,8 +83,8 @@ static void on_start(struct wake_tracepoints *tracepoints,
     return;
   probe->steps.timer = timer;
   probe->steps.distance = ltime - sample->time;
-  probe->steps.is_armed =
-      !(mode & MODE_RELATIVE); /* a relative timer only ends a pause */
+  /* A relative timer only ends a pause. */
+  probe->steps.is_armed = !(mode & MODE_RELATIVE);
 }
 
 static bool on_expire(struct wake_tracepoints *tracepoints,
@@ -185,8 +185,7 @@ void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
   while (tail < head) {
     struct perf_event_header header;
     copy_out(tracepoints, tail, &header, sizeof(header));
-    if (header.size <
-        sizeof(header)) { /* not a record: skip the rest of the ring */
+    if (header.size < sizeof(header)) { /* not a record: skip all others */
       tracepoints->lost++;
       wake_on_lost(&probe->steps);
       tail = head;
