@@ -24,7 +24,7 @@ struct layout {
   int width, title_width;
   size_t core[CORES_MAX], cores_len; /* indexes into comparison.core */
   size_t cores_left_out;
-  size_t across; /* cores next to each other in a block */
+  size_t across; /* number of cores in a block */
   size_t method[METHODS_MAX], methods_len;
   size_t methods_left_out;
 };

@@ -115,9 +115,9 @@ static void add_softirq(struct findings *findings,
       works ? "time in softirqs can be measured" : facts->softirq_trouble);
 }
 
-/* Returns why a source works on no core. Does not rely on the kernel for
- * ref-cycles: it may report missing rights for a counter that does not exist,
- * although more rights would not help. */
+/* Returns why a source works on no core. For ref-cycles, checks first whether
+ * there is a core PMU, because the kernel may report missing rights for a
+ * counter that does not exist. */
 static const char *reason_without_cores(const struct doctor_facts *facts,
                                         enum source source) {
   if (source == SOURCE_REF_CYCLES && !facts->core_pmu)

@@ -23,8 +23,8 @@ struct listing {
 int listing_read(struct listing *listing);
 void listing_free(struct listing *listing);
 
-/* Returns advice for the failure of listing_read with `error`, a positive
- * errno. */
+/* Returns advice on what to do after listing_read has failed with `error`, a
+ * positive errno. */
 const char *listing_advice(int error);
 
 /* Returns the state of a region: "alive", "silent" (the producer does not

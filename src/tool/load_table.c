@@ -47,7 +47,7 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  */
 
 enum {
-  COLUMN_CORE, /* if window.sort is 0: the default order */
+  COLUMN_CORE, /* the default order: window.sort is 0 */
   COLUMN_LOAD,
   COLUMN_MIN,
   COLUMN_MAX,
@@ -92,7 +92,7 @@ size_t load_table_columns(const void *snapshot) {
   return COLUMNS - 1;
 }
 
-/* Returns the value in a core's column, or NAN if it is unknown. */
+/* Returns the value of a column for a core, or NAN if it is unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
   if (column == COLUMN_CORE)
     return core->core;

@@ -11,8 +11,8 @@
 
 struct messages;
 
-/* `held` says that a screen is open and messages must be held back. Returns
- * NULL if out of memory. */
+/* `held` is true if a screen is open, so that messages must be held back.
+ * Returns NULL if out of memory. */
 struct messages *messages_open(const char *command, bool held);
 
 /* Prints the messages that were held back, and frees *messages. Accepts NULL.

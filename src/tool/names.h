@@ -11,8 +11,8 @@ struct names {
   size_t len;
 };
 
-/* Finds the files in the runtime directory whose names end with ".sock".
- * Returns 0 or -errno. Call names_free in either case. */
+/* Reads the file names in the runtime directory, and keeps those that end with
+ * ".sock". Returns 0 or -errno. Call names_free in either case. */
 int names_read(struct names *names);
 void names_free(struct names *names);
 

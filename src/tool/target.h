@@ -10,9 +10,9 @@
   "the region is missing: 'percore regions' lists the regions"
 
 /* Connects to `region`, which is NAME or NAME@INSTANCE, and waits at most a
- * second for its producer. Returns TOOL_OK. On failure, prints an error message
- * and returns TOOL_USAGE if `region` is not a valid name, otherwise
- * TOOL_FAILURE. */
+ * second for its producer to answer. Returns TOOL_OK. On failure, prints an
+ * error message and returns TOOL_USAGE if `region` is not a valid name,
+ * otherwise TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 

@@ -33,7 +33,7 @@ extern const struct command load_command, regions_command, top_command,
 int say_failure(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints a message like say_failure, and then how to get help. Returns
+/* Prints a message as say_failure does, and then how to get help. Returns
  * TOOL_USAGE. */
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -7,8 +7,8 @@
 #include "steps.h"
 #include "wake.h"
 
-/* A majority must be at least this factor larger than the minority, as in wult.
- * Until an idle state has a majority, its datapoints are held back. */
+/* The factor by which a majority must exceed the minority, as in wult. Until an
+ * idle state has a majority, its datapoints are held back. */
 #define WAKE_MAJORITY 100
 
 enum {

@@ -77,9 +77,10 @@ static void sleep_ns(int flags, uint64_t ns) {
 }
 
 /* The main function of the waiting thread. If the BPF programs observe the
- * thread, it sets is_armed before it sleeps until LTime, because the programs
- * ignore timers that expire while is_armed is 0. The reader of the tracepoints
- * sets is_armed itself: it recognizes a pause by its relative time. */
+ * thread, this function sets is_armed before the thread sleeps until LTime,
+ * because the programs ignore timers that expire while is_armed is 0. The
+ * reader of the tracepoints sets is_armed itself: it recognizes a pause by its
+ * relative time. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;

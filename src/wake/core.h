@@ -8,9 +8,9 @@
 #include <pthread.h>
 
 /* Adds the idle states of the core to `points`, stores their indexes into
- * points->states in the kernel's order, and returns how many there are. Without
- * a cpuidle driver, there is only one idle state, which is called "idle" here.
- */
+ * points->states in `states`, in the kernel's order, and returns how many there
+ * are. Without a cpuidle driver, there is only one idle state, which is called
+ * "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 

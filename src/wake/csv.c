@@ -361,7 +361,7 @@ static int none_matches(const struct reading *reading,
       reading->why, WAKE_WHY_SIZE,
       "%.200s: none of %zu datapoints matches; idle states in this file:",
       reading->path,
-      reading->line_number - 2); /* without header and end of the file */
+      reading->line_number - 2); /* minus header and end of file */
   for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
     used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
                              s > 0 ? "," : "", points->states[s]);

@@ -15,9 +15,9 @@ struct wake_csv_options {
   double us_per_unit;
 };
 
-/* Adds those datapoints of a file for which `include` holds and `exclude` does
- * not. If `path` is a directory, reads the file datapoints.csv in it. The file
- * must contain at least one of the columns WakeLatency, IntrLatency and
+/* Adds the datapoints for which `include` holds and `exclude` does not, from a
+ * file or, if `path` is a directory, from the file datapoints.csv in it. The
+ * file must contain at least one of the columns WakeLatency, IntrLatency and
  * UserLatency; SilentTime, LDist, IntrOff and ReqCState are also read, and
  * filters can use any column. If a value is bad, `why` names the file, the line
  * and the column. */
@@ -35,8 +35,8 @@ struct wake_csv_info {
   double seconds;
 };
 
-/* Writes datapoints to a file, and info.yml, with the keys that wult uses, to
- * the same directory. */
+/* Writes datapoints to a file. Also writes info.yml, which contains the keys
+ * that wult uses, to the same directory. */
 int wake_csv_write(const struct wake_points *points, const char *path,
                    const struct wake_csv_info *info, char why[WAKE_WHY_SIZE]);
 

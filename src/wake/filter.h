@@ -34,8 +34,9 @@ struct wake_filter {
 int wake_filter_parse(struct wake_filter *filter, const char *text,
                       char why[WAKE_WHY_SIZE]);
 
-/* True if the comparison holds for `value`, a value of its column. If either of
- * the two compared values is not a number, only == and != can hold. */
+/* True if the comparison holds for `value`, which is from the column of the
+ * comparison. If either of the two compared values is not a number, only == and
+ * != can hold. */
 bool wake_comparison_holds(const struct wake_comparison *comparison,
                            const char *value);
 

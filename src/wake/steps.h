@@ -34,7 +34,8 @@ enum wake_drop {
   WAKE_DROPS_BY_STEPS
 };
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
+/* An event. All times are in nanoseconds of CLOCK_MONOTONIC, except `distance`,
+ * a duration in nanoseconds. */
 struct wake_event {
   uint64_t ltime, distance, tbi, tai, tintr;
   uint32_t state; /* number of the idle state */

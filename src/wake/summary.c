@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BEYOND 10 /* how many datapoints must be above a percentile */
+#define BEYOND 10 /* minimum number of datapoints above a known percentile */
 
 static const double percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
 

@@ -38,7 +38,7 @@ enum wake_metric {
   WAKE_METRICS
 };
 
-/* Such as "WakeLatency". */
+/* Returns the name of a metric, such as "WakeLatency". */
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
