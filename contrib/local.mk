@@ -25,7 +25,7 @@ systemddropindir = $(systemdsystemunitdir)/collectd.service.d
 systemddropin_DATA = contrib/collectd/collectd.service.d/percore.conf
 endif
 
-# The wildcard makes sure that no example is forgotten.
+# The wildcard ensures that no example is forgotten.
 dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
 examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \

@@ -12,8 +12,8 @@ die() {
   exit 1
 }
 
-# Runs a command with its output in a log, and shows the end of the log if the
-# command fails.
+# Runs a command and appends its output to a log. If the command fails, shows the end of
+# the log.
 quietly() {
   local log=$1
   shift
@@ -29,7 +29,7 @@ is_installed() {
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# Runs apt-get as root. Its messages are in English, because update_lists reads them.
+# Runs apt-get as root, with messages in English, because update_lists reads them.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
@@ -75,22 +75,23 @@ install_missing() {
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
   update_lists "$log" || die "apt-get cannot update the package lists"
   quietly "$log" apt_get install --no-install-recommends "${missing[@]}" || {
-    # The mirror may no longer offer the versions that the package lists name.
+    # Update the lists and try again, because the mirror may no longer offer the
+    # versions that the lists name.
     printf 'Trying again with new package lists\n'
     update_lists "$log" &&
       quietly "$log" apt_get install --no-install-recommends "${missing[@]}"
   } || die "cannot install: ${missing[*]}"
 }
 
-# Copies the files of the project from one folder to another, with their times, so that make
-# rebuilds only what has changed.
+# Copies the files of the project from one folder to another and preserves their
+# modification times, so that make rebuilds only what has changed.
 copy_source() {
   local from=$1 to=$2
   mkdir -p "$to"
   # Ask git whether it tracks this folder, because a tarball may have been unpacked
   # inside a checkout, even a checkout of percore.
   if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
-    # Copies tracked files and new files that are not ignored, but no deleted files.
+    # Copy tracked files and new files that are not ignored, but no deleted files.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |
       while IFS= read -r -d '' file; do
         [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
@@ -101,14 +102,15 @@ copy_source() {
   fi
 }
 
-# configure_tree SOURCE BUILD LOG CONFIGURE-OPTION...: returns 0, or 1 after printing
-# why.
+# configure_tree SOURCE BUILD LOG CONFIGURE-OPTION...: configures SOURCE in the folder
+# BUILD. Returns 0, or prints why it failed and returns 1.
 configure_tree() {
   local source=$1 build=$2 log=$3
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # Files of a build that was configured with other options cannot be used.
+  # Remove a build that was configured with other options, because its files cannot be
+  # used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then

@@ -20,9 +20,9 @@ extern "C" {
  * Loads
  *
  * The load of a core is unhalted time / wall time between two updates, from 0
- * to 1, whether tasks, interrupts or softirqs ran. It is the load of one
- * hardware thread: if the sibling of a core is fully loaded, the core can do
- * about half as much work as its own load suggests; see
+ * to 1, no matter whether tasks, interrupts or softirqs ran. It is the load of
+ * one hardware thread: if the sibling of a core is fully loaded, the core can
+ * do about half as much work as its own load suggests; see
  * percore_load_get_sibling.
  *
  * Hardware counters leave out time that a hypervisor stole. The source "bpf",
@@ -33,7 +33,7 @@ extern "C" {
  *   call                            concurrently on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
  *   percore_load_get and the like   any thread, lock-free, never blocks; two
- *                                   loads may be of different windows
+ *                                   loads may cover different windows
  *   percore_load_close              no other call at the same time
  */
 
@@ -44,7 +44,7 @@ struct percore_load_options {
   const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
                                "bpf", "idle" */
   const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
-  double base_frequency_hz; /* of the event; default: measure it */
+  double base_frequency_hz; /* of the event; default: it is measured */
   const char *cores;        /* such as "0-15,32"; default: all */
   /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
    * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
@@ -72,9 +72,9 @@ int percore_load_open(struct percore_load **load,
 /* Samples all cores. The loads then cover the time since the previous update,
  * or since percore_load_open. A window lasts at least 10 ms with hardware
  * counters, and 200 ms with the source "idle" (its error is 2.3 points rms at
- * 200 ms and 0.45 at 1 s). An earlier update, from any thread, returns 0 and
- * leaves the loads unchanged. Returns 0, or -1 with errno, which also leaves
- * the loads unchanged. */
+ * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
+ * long, the call returns 0 and leaves the loads unchanged. Returns 0, or -1
+ * with errno; on failure the loads are also unchanged. */
 int percore_load_update(struct percore_load *load);
 
 /* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
@@ -123,8 +123,8 @@ void percore_load_close(struct percore_load *load);
 /* ---------------------------------------------------------------------------
  * Regions: a fast path publishes counters
  *
- * A region is shared memory that one process writes. It consists of tables; a
- * table consists of rows, and a row of 64-bit cells. The description of the
+ * A region is shared memory to which one process writes. It consists of tables;
+ * a table consists of rows, and a row of 64-bit cells. The description of the
  * tables is passed to percore_create, and the shape of a region never changes.
  * percore(3) has a tutorial; percore-region(7) specifies the bytes.
  *
@@ -161,10 +161,10 @@ enum percore_kind {
   PERCORE_GAUGE = 1,    /* grows and shrinks through percore_gauge_add */
   PERCORE_LEVEL = 2,    /* set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
-  PERCORE_HISTOGRAM = 4 /* counts values by size; after all other fields */
+  PERCORE_HISTOGRAM = 4 /* counts values by size; follows all other fields */
 };
 
-/* How to combine the values of a level that the slots of a PER_CORE table hold.
+/* How readers combine the values of a level from the slots of a PER_CORE table.
  * Counters, gauges and histograms are always summed, and states are never
  * combined. */
 enum percore_aggregation {
@@ -223,8 +223,9 @@ struct percore_table {
   /* 24, 56 or 120, including the final NUL; 0: rows have keys. */
   uint32_t row_name_size;
   enum percore_key key;
-  uint32_t row_align; /* 64, 128, ... keeps rows of different owners apart */
-  uint32_t flags;     /* enum percore_table_flags */
+  /* 64, 128, ... bytes: rows of different owners share no cache line. */
+  uint32_t row_align;
+  uint32_t flags; /* enum percore_table_flags */
 };
 
 enum percore_serving {
@@ -236,7 +237,7 @@ enum percore_serving {
  * percore_options). */
 struct percore_options {
   size_t size;
-  const char *instance; /* distinguishes processes that serve the same region */
+  const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
   const int *serve_cpus; /* default: the process's CPUs without a slot */
@@ -280,8 +281,9 @@ int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size; /* set to sizeof */
-  int served;  /* 1: readers can find it; 0: it is a sink, as after fork(2) */
-  int error;   /* the errno that made the region a sink; otherwise 0 */
+  /* 1: readers can find the region; 0: it is a sink, as in a forked child. */
+  int served;
+  int error;        /* the errno that made the region a sink; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
@@ -373,12 +375,13 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
 #define PERCORE_ALL_TABLES UINT32_MAX
 #define PERCORE_ALL_ROWS UINT32_MAX
 
-/* Makes counters and histograms show 0. Writes no cell and changes no rate;
- * gauges, levels and states keep their values. Accepts PERCORE_ALL_TABLES and
- * PERCORE_ALL_ROWS. Waits for workers inside a section, at most 0.1 s per row.
- * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP
- * (PERCORE_NO_RESET), or EAGAIN (a worker stayed inside a section; this row and
- * those after it were not reset). */
+/* Makes counters and histograms show 0. Does not write to cells or change
+ * rates; gauges, levels and states keep their values. Accepts
+ * PERCORE_ALL_TABLES and PERCORE_ALL_ROWS. Waits for workers inside a section,
+ * at most 0.1 s per row. Returns 0, or -1 with EINVAL, ENOENT (not live),
+ * ENODEV, ENOTSUP (PERCORE_NO_RESET), or EAGAIN (a worker stayed inside a
+ * section; the row that it may be updating and the rows after it were not
+ * reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* Gives the calling thread a slot that counts for a core: the core's own slot
@@ -395,9 +398,9 @@ int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot);
 
 /* Returns the slot that the calling thread attached last and still holds, or a
- * sink if the thread holds no slot. For callbacks that do not receive the slot
- * as an argument. Takes about 2 ns; more if the thread alternates between
- * regions, and a system call if it has no slot. */
+ * sink if the thread holds no slot. Use this in callbacks that do not receive
+ * the slot as an argument. Takes about 2 ns; more if the thread alternates
+ * between regions, and a system call if it has no slot. */
 percore_slot_t percore_this_slot(const struct percore_region *region);
 
 /* Releases a slot of the calling thread. The counts in the slot are kept.
@@ -442,8 +445,9 @@ int percore_refresh(struct percore_reader *reader);
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader);
 
-/* Returns the last failure in one line, or "". The text is valid until the next
- * call for this reader. */
+/* Returns one line that describes why the reader has no region or no
+ * connection, or "" if nothing is wrong. The text is valid until the next call
+ * for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
 
 /* Returns the description of a table, where table 0 is `core`. Returns NULL
@@ -452,8 +456,8 @@ const char *percore_reader_error(const struct percore_reader *reader);
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table);
 
-/* Returns how many rows have ever been used, counted from row 0. Some of them
- * may be free again. */
+/* Returns one more than the highest row that has ever been used. Lower rows may
+ * have been removed. */
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 
 /* Return the number of columns of a table, and the first column of a field. */

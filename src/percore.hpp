@@ -137,8 +137,9 @@ constexpr percore_options options() noexcept {
  * Regions and slots
  */
 
-/* Destroyed at the end of its scope. Its slots must end first; otherwise
- * percore_destroy fails with EBUSY and the region stays. */
+/* A region that is destroyed at the end of its scope. Its slots must be
+ * released first; otherwise percore_destroy fails with EBUSY and the region
+ * remains. */
 class region {
 public:
   template <std::size_t N>

@@ -37,9 +37,9 @@ extern "C" {
 #define PERCORE_CAST_(type, value) ((type)(value))
 #endif
 
-/* A library with another ABI does not define this symbol, so that linking fails
- * if the header does not match the library. The percore sources themselves are
- * compiled with PERCORE_BUILDING. */
+/* A library with a different ABI does not define this symbol, so that linking
+ * fails if the header does not match the library. The percore sources
+ * themselves are compiled with PERCORE_BUILDING. */
 extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
@@ -52,11 +52,11 @@ struct percore_slot_head {
   uint64_t quiescent; /* number of quiescent points passed */
   uint64_t last_tsc;  /* percore_tsc at the last poll, sleep or wake */
   uint64_t asleep;    /* 1 between sleep and wake */
-  /* The last check of the thread's CPU time; see poll.c. */
+  /* For the checks of the thread's CPU time; see poll.c. */
   uint64_t long_round; /* in ticks; only longer rounds are checked */
   uint64_t checked_tsc;
   uint64_t checked_cpu_ns;
-  uint64_t checked_sleep; /* the value of sleep_cycles at the check */
+  uint64_t checked_sleep; /* the value of sleep_cycles at the last check */
   /* The row of the built-in table `core`. */
   uint64_t total_cycles;
   uint64_t busy_cycles;
@@ -168,9 +168,10 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
-/* Each value below 2^sub_bits has its own bucket, and the values from each
- * larger power of two to the next are divided among 2^sub_bits buckets of equal
- * width. Values beyond the last bucket count in the last bucket. */
+/* Returns the bucket of a value. Each value below 2^sub_bits has its own
+ * bucket, and the values from each larger power of two to the next are divided
+ * among 2^sub_bits buckets of equal width. Values beyond the last bucket count
+ * in the last bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
   uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;
@@ -245,7 +246,7 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
  * Cells with many writers
  */
 
-/* May be called by any thread and by signal handlers. */
+/* Adds n to a cell. Any thread and signal handlers may call this. */
 static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
                                       uint64_t n) {
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
@@ -349,8 +350,9 @@ void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));
  * since the previous call counts as busy. In a round of more than 100 us, time
  * in which the CPU ran other threads does not count as busy. tsc is when the
  * round ended, as returned by percore_tsc (on x86 also by DPDK's rte_rdtsc). A
- * loop that reads the clock at its start should then call this with that time
- * and with the items of the previous round. This is a quiescent point. */
+ * loop that reads the clock at the start of each round should call this there,
+ * with that time and with the items of the previous round. This is a quiescent
+ * point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;
@@ -394,8 +396,9 @@ static inline void percore_wake(percore_slot_t slot) {
   percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
   __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
-  /* Going to sleep also takes CPU time. Unless that time is checked here, it
-   * would hide as much time that the thread later spends off its CPU. */
+  /* Going to sleep also takes CPU time. Unless that CPU time is accounted for
+   * here, the next check would overlook as much time that the thread spends off
+   * its CPU. */
   if (now - head->checked_tsc > 16 * head->long_round)
     percore_check_cpu_(slot);
 }

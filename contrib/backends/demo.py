@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Shows percore on this machine with a real Graphite, InfluxDB or Prometheus and its dashboard,
-until Ctrl-C. contrib/demo --graphite, --influxdb and --prometheus build what is needed and call
-this program:
+"""Runs percore on this machine with a real Graphite, InfluxDB or Prometheus, and shows
+its dashboard, until Ctrl-C is pressed. contrib/demo --graphite, --influxdb and
+--prometheus build what is needed and run this program:
 
     demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
             [--prometheus] [--simulate CORES] [--fleet HOSTS] [--seconds N] [--pictures DIR]
@@ -62,8 +62,8 @@ def collectd_folder():
 
 
 def wave(core, cores):
-    """Keeps a core busy for a share of the time that rises and falls every two minutes; the wave
-    of each core lags a little behind that of the previous core."""
+    """Keeps a core busy for a share of the time that rises and falls in a cycle of two
+    minutes. The cycles of the cores are shifted relative to each other."""
     os.sched_setaffinity(0, [core])
     os.nice(19)
     slice_s = 0.05
@@ -76,8 +76,10 @@ def wave(core, cores):
 
 
 def start_loads(hog, producer_cores):
-    """Starts a wave on each core without a fast path, and on the last core, every 40 s, a load
-    that the timer tick never sees."""
+    """Starts, on each core without a fast path, a process that keeps the core busy for
+    a changing share of the time. If `hog` is given, also starts a shell that runs hog
+    (a load that the timer tick never sees) on the last core repeatedly, with pauses of
+    40 s. Returns a list of the former processes and a list of the latter."""
     cores = sorted(os.sched_getaffinity(0))
     waves = [multiprocessing.Process(target=wave, args=(core, len(cores)), daemon=True)
              for core in cores if core not in producer_cores]
@@ -113,7 +115,8 @@ def feed(unixsock, hosts):
 
 
 class Demo:
-    """The running stack: .graphite, .influxdb and .prometheus are servers, or None."""
+    """Runs collectd and the requested databases. .graphite, .influxdb and .prometheus
+    are their servers, or None for a database that was not requested."""
 
     def __init__(self, stack, plugin_folder, graphite, influxdb, prometheus, root, producer):
         self.stack, self.graphite, self.influxdb, self.prometheus = stack, None, None, None
@@ -147,8 +150,8 @@ class Demo:
             stack.program('producer', producer, env)
 
     def with_exporter(self, number):
-        """Returns the configuration of the outputs of collectd `number`, because each
-        collectd needs its own port for Prometheus."""
+        """Returns the configuration of the outputs for one collectd; `number` (0 or 1)
+        selects the port that this collectd offers to Prometheus."""
         if not self.prometheus:
             return self.outputs
         return self.outputs + sample('write_prometheus.conf', {
@@ -174,7 +177,7 @@ class Demo:
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
-        """Returns whether each database has received a load."""
+        """Returns whether every database has received the load of a core."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
                                         f'collectd.{HOST}.percore.*.percent.busy') as answer:
@@ -207,7 +210,7 @@ def say(text=''):
 
 
 def describe(demo, serve):
-    """Prints the URLs to open."""
+    """Builds the panels if possible, and prints the URLs to open."""
     if demo.graphite:
         say(f'\n  Graphite:  {demo.graphite_address()}')
     dashboards = []

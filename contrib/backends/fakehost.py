@@ -13,9 +13,10 @@ TICKS_PER_S = 100
 
 
 class Core:
-    """A core that is busy for shares of wall time, 0 to 1. Each share is a number or a
-    function of the seconds since the start. `user` appears in the columns of
-    /proc/stat; `hidden` appears in none of them, although the core is not idle."""
+    """A simulated core. `user` and `hidden` are shares of wall time, 0 to 1, for which
+    the core is busy; each is a number or a function of the seconds since the start. The
+    columns of /proc/stat include the busy time of `user`. They do not include that of
+    `hidden`, neither as busy nor as idle time."""
 
     def __init__(self, user, hidden=0, deep=0.5):
         self.user, self.hidden = map(self._function, (user, hidden))
@@ -109,9 +110,10 @@ class FakeHost:
                 self._write(f'{folder}/usage', f'{self.usage if share else 0}\n')
 
     def _drive(self):
-        """Updates the files. Runs in a separate process with real-time priority,
-        because a late update of /proc/stat would make loads wrong. The many files of
-        C-states are updated less often, because they may be slightly late."""
+        """Updates the files until the process is terminated. Runs in a separate process
+        with real-time priority, because a late update of /proc/stat would make loads
+        wrong. Files of C-states may be slightly late and are numerous, so they are
+        updated less often."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         try:
@@ -128,15 +130,15 @@ class FakeHost:
 
 
 def pollers(cores):
-    """Returns the cores of example(cores) on which a fast path polls."""
+    """Returns the numbers of the cores of example(cores) on which a fast path polls."""
     return range(cores - 4 - cores // 4, cores - 4)
 
 
 def example(cores=16):
-    """Returns the cores of a packet gateway: two for housekeeping; workers whose load rises and
-    falls; a quarter of all cores, which poll and are therefore always busy; an overloaded
-    core; a core that is busy now and then; an idle core; and a core with a load that the
-    timer tick does not see."""
+    """Returns `cores` simulated cores of a packet gateway: two for housekeeping;
+    workers whose load rises and falls; pollers (a quarter of all cores), which are
+    always busy; an overloaded core; a core that is busy now and then; an idle core; and
+    a core with a load that the timer tick does not see."""
 
     def wave(middle, swing, period_s, phase):
         return lambda t: middle + swing * math.sin(2 * math.pi * (t / period_s + phase))

@@ -1,6 +1,5 @@
 """Simulates many hosts. Their values are invented, but resemble those that percore
-would dispatch on each host. A real collectd receives them through its plugin
-unixsock."""
+would dispatch on each host. They are sent to the plugin unixsock of a real collectd."""
 import math
 import random
 import statistics
@@ -41,7 +40,7 @@ class Host:
         return 100 * min(0.99, max(0.01, self.middle + 0.3 * self._wave(core, t, 180)))
 
     def of_cores(self, t):
-        """Returns (identifier, value) for each value of a single core."""
+        """Yields (identifier, value) for each value of each core."""
         for core in range(self.cores):
             load = self.load(core, t)
             yield f'percore-{core}/percent-busy', load

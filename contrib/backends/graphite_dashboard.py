@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Saves contrib/dashboards/graphite-web.json in a graphite-web, once for each
-host. Give the names of hosts as Graphite stores them, with `_` instead of dots:
+"""Saves contrib/dashboards/graphite-web.json in graphite-web, once for each host. Give
+the names of hosts as Graphite stores them, with `_` instead of dots:
 
     graphite_dashboard.py URL HOST [HOST ...]
 

@@ -18,11 +18,11 @@ LOG_DIR = os.path.join(_ROOT, 'log')
 INDEX_FILE = os.path.join(_ROOT, 'search_index')
 LOG_ROTATION = False
 
-# graphite-web fetches values that carbon has not written to disk yet from carbon.
+# graphite-web asks carbon for the values that carbon has not yet written to disk.
 CARBONLINK_HOSTS = ['127.0.0.1:' + os.environ['PERCORE_CARBONLINK_PORT']]
 CARBONLINK_TIMEOUT = 2.0
 
-# Without caches, new metrics and values are shown at once.
+# Disable the caches, so that new metrics and values appear immediately.
 DEFAULT_CACHE_DURATION = 0
 FIND_CACHE_DURATION = 0
 FIND_TOLERANCE = 0

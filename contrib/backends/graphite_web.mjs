@@ -35,8 +35,9 @@ try {
     const context = canvas.getContext('2d');
     context.drawImage(image, 0, 0);
     const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
-    // Count coloured pixels: curves and their names are coloured; other text, grid and
-    // background are grey. Skip the middle, where "No Data" may be written in red.
+    // Count coloured pixels: curves and their names are coloured; other text, the grid
+    // and the background are grey. Skip the middle, where "No Data" may be written in
+    // red.
     let coloured = 0;
     for (let i = 0; i < data.length; i += 4) {
       const x = (i / 4) % canvas.width;
@@ -57,8 +58,8 @@ try {
   for (const { source, coloured } of drawn)
     if (coloured < 100) faults.push(`no curve (${coloured} coloured pixels) in ${source}`);
   if (config.picture) {
-    // Wait until the frame around each image, which remains for a while after the image
-    // has loaded, is gone.
+    // Wait until the frame around each image is gone. The frame remains for a while
+    // after the image has loaded.
     for (let i = 0; i < 25 && await page.$('.graph-img-loading'); i++) await page.waitForTimeout(200);
     await page.screenshot({ path: config.picture });
   }

@@ -1,12 +1,13 @@
 """Serves graphite-web 1.1.8 and its static files with gunicorn:
 graphite_wsgi:application.
 
-Debian 12's package needs three things to show a dashboard:
+Three faults keep the package of Debian 12 from showing a dashboard. This module works
+around them:
 
-* graphite/wsgi.py reads whitenoise.__version__, which whitenoise 6 lacks, assumes
-  an old version and fails; so this module wraps the application itself;
+* graphite/wsgi.py reads whitenoise.__version__ and fails with whitenoise 6, which does
+  not define it; this module wraps the application without graphite/wsgi.py;
 * STATICFILES_DIRS names a folder that Debian has moved, and the dashboard says
-  "Invalid theme 'default'";
+  "Invalid theme 'default'"; this module names the new folder;
 * dashboard.js calls htmlEncode, which is not defined, so no dashboard opens; this
   module prepends a definition.
 """
@@ -18,7 +19,7 @@ from django.conf import settings  # noqa: E402
 
 STATIC = settings.STATIC_ROOT
 settings.STATICFILES_DIRS = (STATIC,)
-settings.STATIC_ROOT = '/nonexistent'  # Django refuses one of STATICFILES_DIRS here
+settings.STATIC_ROOT = '/nonexistent'  # must not be in STATICFILES_DIRS
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from whitenoise import WhiteNoise  # noqa: E402

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Installs server packages without starting their services, now or at the next boot.
-# Source this file after contrib/setup.sh.
+# Installs server packages without starting their services, neither now nor at the next
+# boot. Source this file after contrib/setup.sh.
 
 # The services in the packages that tests/backends/packages lists.
 SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)
@@ -11,9 +11,9 @@ is_missing() {
   return 1
 }
 
-# Before Debian starts a service, it runs this program, which forbids the start. A
-# script that may be interrupted during an installation must call allow_services when it
-# exits.
+# Before the scripts of a Debian package start a service, they run this program, whose
+# exit status of 101 forbids the start. A script that may be interrupted during an
+# installation must call allow_services when it exits.
 services_policy=/usr/sbin/policy-rc.d
 services_forbidden=0
 

@@ -1,5 +1,6 @@
-"""Installs the npm packages of a package-lock.json outside the source tree, in
-${PERCORE_CACHE:-~/.cache/percore}, once for each version of the lock file."""
+"""Installs the npm packages that a package-lock.json lists, once for each version of
+this file. The packages are outside the source tree, in
+${PERCORE_CACHE:-~/.cache/percore}."""
 import hashlib
 import os
 import shutil
@@ -7,8 +8,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Returns the reason why npm packages are unavailable, or None. If `source` is
-    given, finds out by installing its packages."""
+    """Returns the reason why npm packages are unavailable, or None if they are
+    available. If `source` is given, installs its packages to find out."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'

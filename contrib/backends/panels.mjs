@@ -3,10 +3,11 @@
  *
  *   node panels.mjs CONFIG
  *
- * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, and reloads:
- * how often to load the page again. Prints {faults, panels, loads}: for each
- * load {drawn, waited}, the milliseconds from the navigation until the last
- * panel was drawn, and those of them spent waiting for answers from the store.
+ * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, and reloads: the
+ * number of times to load the page again. Prints {faults, panels, loads}. For each
+ * load, loads contains {drawn, waited}: drawn is the time from the navigation until the
+ * last panel was drawn, and waited is the part of this time in which the page waited
+ * for answers from the store, both in milliseconds.
  */
 import { createRequire } from 'node:module';
 
@@ -14,9 +15,9 @@ const config = JSON.parse(process.argv[2]);
 const { chromium } = createRequire(config.modules + '/')('playwright-core');
 const PATIENCE_MS = 30000;
 
-/* Runs in the page, before its scripts. A panel is drawn in the frame after it
- * has received its series. Waits at most patienceMs for panels that receive no
- * series. */
+/* Runs in the page, before its scripts. Sets allDrawn to a promise of {drawn, waited}.
+ * A panel is drawn in the frame after it has received its series. If some panels
+ * receive no series, stops waiting for them after patienceMs. */
 function watchPanels(patienceMs) {
   performance.setResourceTimingBufferSize(10000);
   const frame = () => new Promise(requestAnimationFrame);

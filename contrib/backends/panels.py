@@ -1,6 +1,6 @@
-"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn by Grafana's
-own components without a Grafana server, for the demo and for the pictures in the README. The
-page is contrib/dashboards/panels."""
+"""Shows the panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, for
+the demo and for the pictures in the README. Grafana's own components draw the panels,
+without a Grafana server. The page is contrib/dashboards/panels."""
 import hashlib
 import http.server
 import json
@@ -31,8 +31,8 @@ def missing():
 
 
 def build():
-    """Returns the folder with the built page. Builds the page once for each version of
-    its source."""
+    """Returns the path of the folder that contains the built page. Builds the page once
+    for each version of its source."""
     modules = node_packages.install(SOURCE, 'panels')
     digest = hashlib.sha256()
     for name in sorted(os.listdir(SOURCE)):
@@ -56,9 +56,9 @@ def build():
 
 
 class Server:
-    """Serves the page, its configuration and the database on loopback. If `host` is
-    None, the page shows the dashboard of all hosts. `more` is added to the
-    configuration."""
+    """Serves the page and its configuration on loopback, and passes queries on to the
+    database. If `host` is None, the page shows the dashboard of all hosts. `more` is
+    added to the configuration."""
 
     def __init__(self, page, store, dashboard, host, minutes, interval_s=1, **more):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
@@ -169,7 +169,7 @@ def take_pictures(demo, serve, folder, minutes):
         faults += found['faults']
     if faults:
         raise RuntimeError('\n'.join(faults))
-    # Reducing the number of colours makes the files a third as large.
+    # Reduce the number of colours, so that the files shrink to a third of their size.
     subprocess.run(['pngquant', '--force', '--ext', '.png', '--speed', '1', '--strip',
                     *(os.path.join(folder, name) for name in (
                         'graphite-web.png', *(n for each in PICTURES.values() for n in each)))],

@@ -1,6 +1,6 @@
-"""Runs real databases from Debian's packages for the demo and the tests. Each is a
-child of this process, listens on loopback only, and has a directory of its own
-below one directory. No service is started, and /var and /etc are not used.
+"""Runs real databases from Debian's packages for the demo and the tests. Each server is
+a child of this process, listens on loopback only, and keeps its files in its own folder
+within one directory. No system service is started, and /var and /etc are not used.
 
     with Stack(directory) as stack:
         carbon = stack.carbon()
@@ -61,7 +61,7 @@ _handed_out = set()
 
 
 def free_port():
-    """Returns a port of loopback on which no process listens, neither by TCP nor by
+    """Returns a loopback port on which no process listens, neither with TCP nor with
     UDP."""
     while True:
         with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
@@ -77,7 +77,7 @@ def free_port():
 
 
 def is_udp_bound(port):
-    """Returns whether a process receives datagrams on this port of loopback."""
+    """Returns whether a process receives datagrams on this loopback port."""
     with open('/proc/net/udp') as table:
         return any(line.split()[1] == f'0100007F:{port:04X}' for line in list(table)[1:])
 
@@ -127,7 +127,9 @@ class Server:
             return False
 
     def ready(self):
-        """Waits until the server answers and all its ports are open."""
+        """Waits until the server answers and all its ports are open. Returns the
+        server. Raises RuntimeError if the server ends, or is not ready within
+        `patience` seconds."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             self.check_alive()
@@ -163,7 +165,8 @@ class Server:
             return
         if self.process.stdin:
             self.process.stdin.close()
-        # A process that was stopped with SIGSTOP would not handle SIGTERM.
+        # Resume the process, because it cannot handle SIGTERM while it is stopped with
+        # SIGSTOP.
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
 
@@ -174,13 +177,13 @@ class Server:
         self.stop()
 
     def stop(self):
-        """Ends the process. If it takes longer than `patience_at_end` seconds, kills it
-        and its children, because their data are no longer needed."""
+        """Ends the process. If the process still runs after `patience_at_end` seconds,
+        kills it and its children, because their data are no longer needed."""
         self.terminate()
         try:
             self.process.wait(self.patience_at_end)
         except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGKILL)  # it leads its own process group
+            os.killpg(self.pid, signal.SIGKILL)  # the server leads a process group
             self.process.wait()
 
 
@@ -218,8 +221,9 @@ class Stack:
     # -- Graphite ---------------------------------------------------------
 
     def carbon(self, schemas, aggregation):
-        """Runs carbon-cache with these rules. Its .port accepts lines; from its
-        .link_port, graphite-web fetches values that are not on disk yet."""
+        """Runs carbon-cache with these storage schemas and aggregation rules. .port of
+        the returned server accepts lines; from .link_port, graphite-web fetches values
+        that are not on disk yet."""
         folder = self._folder('carbon')
         port, pickle_port, link_port = free_port(), free_port(), free_port()
         self._write(folder, 'storage-schemas.conf', schemas)
@@ -263,8 +267,9 @@ class Stack:
     # -- InfluxDB ---------------------------------------------------------
 
     def influxdb(self):
-        """Runs InfluxDB with the shipped collectd listener on .collectd_port and a line protocol
-        listener on .udp_port (database `udp`)."""
+        """Runs InfluxDB. On .collectd_port, the shipped listener receives collectd's
+        protocol; on .udp_port, another listener receives the line protocol (database
+        `udp`)."""
         folder = self._folder('influxdb')
         port, rpc_port, collectd_port, udp_port = (free_port() for _ in range(4))
         config = self._write(folder, 'influxdb.conf', INFLUXDB_CONF.format(
@@ -275,10 +280,11 @@ class Stack:
         server = self._start('influxdb', [PROGRAMS['influxdb'][0], 'run', '-config', config],
                              port=port)
         server.collectd_port, server.udp_port = collectd_port, udp_port
-        # The HTTP port may open before the UDP ports, which would lose datagrams until
-        # then.
+        # Wait for the UDP ports as well: the HTTP port may open earlier, and datagrams
+        # to a port that is not open yet are lost.
         server.udp_ports = collectd_port, udp_port
-        # InfluxDB 1.6.7 hangs when it closes its collectd listener, so kill it soon.
+        # InfluxDB 1.6.7 hangs when it closes its collectd listener, so kill InfluxDB
+        # soon.
         server.patience_at_end = 1
         return server
 
@@ -291,7 +297,8 @@ class Stack:
             'scrape_configs:': 'global:\n  evaluation_interval: 1s\n\nscrape_configs:'}))
 
     def prometheus(self, *exporter_ports, name='prometheus', rules=None):
-        """Runs Prometheus with the shipped rules, or with `rules`."""
+        """Runs Prometheus with `rules`, or with the shipped rules if `rules` is
+        None."""
         folder, port = self._folder(name), free_port()
         config = self._scrape_config(folder, exporter_ports)
         self._write(folder, 'prometheus-rules.yml', rules or sample('prometheus-rules.yml'))
@@ -339,8 +346,8 @@ class Stack:
     # -- collectd ---------------------------------------------------------
 
     def collectd(self, body, host='percore-test', interval=1, name='collectd', env=None):
-        """Runs collectd with a common configuration and `body`. .socket is the path of its
-        unixsock."""
+        """Runs collectd with a common configuration followed by `body`. .socket is the
+        path of the socket of its plugin unixsock."""
         folder = self._folder(name)
         config = self._write(folder, 'collectd.conf', COLLECTD_CONF.format(
             folder=folder, host=host, interval=interval, types=TYPES_DB) + body)
@@ -351,7 +358,7 @@ class Stack:
     # -- fast paths -------------------------------------------------------
 
     def runtime_folder(self, name='regions'):
-        """Returns a directory for regions, to which PERCORE_RUNTIME_DIR can be set."""
+        """Returns a directory for regions, for use as PERCORE_RUNTIME_DIR."""
         return self._folder(name)
 
     def program(self, name, argv, env):

@@ -9,7 +9,7 @@ class Unixsock:
 
     def __init__(self, collectd, patience_s=60):
         """Connects to collectd. Tries again until collectd accepts connections, because
-        it binds its socket some time before it listens."""
+        collectd listens on its socket some time after it creates the socket."""
         deadline = time.monotonic() + patience_s
         while True:
             self.socket = socket.socket(socket.AF_UNIX)

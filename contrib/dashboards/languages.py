@@ -20,9 +20,9 @@ def several(all_value=None):
 
 
 def words_of(series, panel):
-    """Returns the words of the legend. Replaces 'instance' by 'core' if the instance is
-    a core and the legend has room for the word: the header of a table already contains
-    it, and gauges are too narrow."""
+    """Returns the words of the legend for this series in this panel. If the instance is
+    a core, replaces the word 'instance' by 'core', but not in tables, whose header
+    already says so, nor in gauges, which are too narrow."""
     says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
     return ['core' if word == 'instance' and says_core else word for word in series.words]
 
@@ -31,7 +31,8 @@ def words_of(series, panel):
 
 
 class InfluxDB:
-    """InfluxDB 1.x that receives collectd's protocol, with the option `split`."""
+    """Queries for an InfluxDB 1.x that receives collectd's protocol, with the option
+    `split`."""
     name, type = 'InfluxDB', 'influxdb'
 
     TAGS = {'host': 'host', 'instance': 'instance', 'core': 'instance',
@@ -80,8 +81,8 @@ class InfluxDB:
         fill = 'null' if panel.kind == 'timeseries' else 'none'
         where = ' AND '.join(cls._where(series))
         words = words_of(series, panel)
-        # The result for a rate contains no empty points, but an aggregate of rates
-        # does, so that gaps are drawn.
+        # InfluxDB returns no empty points for a rate, but does so for an aggregate of
+        # rates. So aggregate the rates of a graph, so that it shows gaps.
         over = series.over or ('mean' if series.rate and fill == 'null' else None)
 
         def group(tags):
@@ -108,7 +109,8 @@ class InfluxDB:
 
 
 class Graphite:
-    """Graphite that receives values from write_graphite with SeparateInstances."""
+    """Queries for a Graphite that receives values from write_graphite with
+    SeparateInstances."""
     name, type = 'Graphite', 'graphite'
 
     FUNCTIONS = {'mean': 'average', 'sum': 'sum'}
@@ -193,8 +195,8 @@ class Graphite:
 
 
 class Prometheus:
-    """Prometheus, and other databases that understand its queries, with the labels that
-    prometheus.yml sets."""
+    """Queries for Prometheus, and for other databases that understand Prometheus's
+    queries, with the labels that prometheus.yml sets."""
     name, type = 'Prometheus', 'prometheus'
 
     COUNTERS = ('derive', 'operations', 'contextswitch')
@@ -230,7 +232,7 @@ class Prometheus:
 
     @classmethod
     def _labels(cls, series):
-        """Returns the label for each word of a legend."""
+        """Returns a dict from each word of a legend to its label in Prometheus."""
         where = 'set' if series.plugin.startswith('percore_host') else 'core'
         return {'host': 'host', 'instance': where, 'core': where, 'field': 'field',
                 'type_instance': 'row' if series.is_region else 'type'}

@@ -6,10 +6,10 @@ class Series:
     """A set of values of percore. `instance` is a core, a set of cores or a wildcard;
     `$core` and `$set` are chosen at the top of the dashboard. `legend` is a text, or
     words that distinguish the series: host, instance, type_instance and, for a region,
-    field or plugin (region, table and field). `type_instance` may be a tuple of
-    several, and `plugin` may contain a `*`. `thin` specifies how values are combined if
-    there are more values than pixels. `over` (sum or mean) combines all series with the
-    same legend.
+    field or plugin (region, table and field). `type_instance` may be a tuple of type
+    instances, and `plugin` may contain a `*`. `thin` specifies how values are combined
+    if there are more values than pixels. `over` (sum or mean) combines all series with
+    the same legend.
     """
 
     WORDS = ('host', 'instance', 'type_instance', 'field', 'plugin')
@@ -59,7 +59,7 @@ def percent(instance, name, **more):
 
 
 def own(names, **more):
-    """Returns a Series of one or several gauges of percore's own figures."""
+    """Returns a Series of one or several gauges that percore reports about itself."""
     return Series('self', 'gauge', names, **more)
 
 

@@ -4,8 +4,9 @@
 # remove that folder to get newer packages.
 root_cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/debian
 
-# make_root NAME ARCHITECTURES HOOK PACKAGE...: makes a root unless the cache has it.
-# HOOK is a command that runs in the new root. The root keeps its package lists.
+# make_root NAME ARCHITECTURES HOOK PACKAGE...: makes a root with these packages, unless
+# the cache contains it. HOOK is a command that runs in the new root. The package lists
+# remain in the root.
 make_root() {
   local name=$1 architectures=$2 hook=$3 list tarball=$root_cache/$1.tar
   shift 3

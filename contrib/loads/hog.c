@@ -50,7 +50,7 @@ static int64_t tick_period_ns(void) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Busy time since the last line. */
+/* Busy time since the last line was printed. */
 struct report {
   int64_t every_ns; /* 0: print no lines */
   int64_t due_ns;   /* when the next line is due, CLOCK_REALTIME */
@@ -89,9 +89,9 @@ static bool pin(int core) {
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* This fails without the right to use SCHED_FIFO, and hog then runs at normal
-   * priority. If it succeeds, no normal task runs on the core while hog is
-   * busy. */
+  /* sched_setscheduler fails without the right to use SCHED_FIFO, and hog then
+   * runs at normal priority. If it succeeds, no normal task runs on the core
+   * while hog is busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;

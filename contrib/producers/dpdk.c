@@ -1,17 +1,18 @@
 /* dpdk: forwards packets between two DPDK ports and counts them with percore.
  *
- * Needs no huge pages, PCI devices or networks. Packets come from net_null, at
- * most --rate per second and lcore. The program sends them to net_ring, which
- * returns them, and then back to net_null, which discards them:
+ * The commands below need no huge pages, PCI devices or networks. Each lcore
+ * receives at most --rate packets per second from net_null and sends them to
+ * net_ring. It receives them from net_ring again and sends them to net_null,
+ * which discards them:
  *
  *   cc dpdk.c $(pkg-config --cflags --libs libdpdk percore) -o dpdk
  *   ./dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
  *     -- --rate 200000 --seconds 10
  *
  * The main lcore waits; every other lcore polls its own queue of both ports.
- * Watch it with `percore top dpdk`. At the end it prints DPDK's counters of
- * each port, which equal percore's; with --hold it then keeps the region until
- * its standard input ends.
+ * Watch the counters with `percore top dpdk`. At the end the program prints
+ * DPDK's packet counts for each port, which equal percore's; with --hold it
+ * then keeps the region until its standard input ends.
  *
  * The steps that percore needs are to describe the counters, to create the
  * region, to attach each lcore, and in each round to count and to call
@@ -52,7 +53,7 @@ static const struct percore_field port_fields[] = {
                   .unit = "packets",
                   .help = "packets per burst",
                   .kind = PERCORE_HISTOGRAM,
-                  .sub_bits = 5, /* a bucket for each size of burst */
+                  .sub_bits = 5, /* one bucket per burst size */
                   .max_bits = 6},
 };
 
@@ -60,7 +61,8 @@ static const struct percore_field queue_fields[] = {
     [RX_PACKETS] = {.name = "rx_packets", .unit = "packets"},
 };
 
-/* Only one lcore polls a queue, so one copy of its counters is enough. */
+/* Only one lcore polls a queue, so the counters of a queue need only one copy
+ * (PERCORE_OWNED). */
 enum { PORT, QUEUE, TABLES };
 static const struct percore_table tables[TABLES] = {
     [PORT] = {.name = "port",
@@ -85,10 +87,11 @@ static percore_owned_table_t queue_table;
 static percore_histogram_t rx_burst;
 static uint32_t port_row[PORTS], queue_row[PORTS][RTE_MAX_LCORE];
 
-/* If a call fails, its handle is a sink: updates go to private memory that no
- * reader sees, and packets are still forwarded. */
+/* Creates the region, its handles and its rows. If a call fails, its handle is
+ * a sink: updates go to private memory that no reader sees, and packets are
+ * still forwarded. */
 static void make_region(uint16_t queues) {
-  /* On failure this prints the reason. */
+  /* On failure, percore_create prints the reason. */
   percore_create(&region, "dpdk", tables, TABLES, NULL);
   percore_core_table(region, PORT, &port_table);
   percore_owned_table(region, QUEUE, &queue_table);
@@ -111,9 +114,10 @@ static void make_region(uint16_t queues) {
  */
 
 static volatile bool stop;
-static double rate = 1e5; /* packets per second from port 0, on each lcore */
+/* How many packets per second each lcore takes from port 0. */
+static double rate = 1e5;
 
-/* Limits the packets taken from port 0 to `rate`. */
+/* Keeps an lcore from taking more packets from port 0 than `rate` allows. */
 struct source {
   uint64_t start_tsc, taken;
   double per_tick;
@@ -125,7 +129,8 @@ static uint16_t allowed(const struct source *source, uint64_t now) {
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
 
-/* Forwards a burst from one port to the other. Returns the size of the burst.
+/* Forwards a burst of at most `max` packets from `port` to the other port.
+ * Returns how many packets it received.
  */
 static uint16_t forward(uint16_t port, uint16_t queue, uint16_t max,
                         percore_slot_t slot) {
@@ -159,9 +164,9 @@ static int work(void *argument) {
   char name[40];
   percore_slot_t slot;
   snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
-  /* -1 is the core on which this thread runs. rte_lcore_to_cpu_id() returns the
-   * number of a core within its socket, and the number of an lcore may differ
-   * from its CPU's number (--lcores 0@1). */
+  /* -1 means the core on which this thread runs. rte_lcore_to_cpu_id() returns
+   * the number of a core within its socket, and an lcore ID may differ from the
+   * number of the CPU that the lcore runs on (--lcores 0@1). */
   if (percore_attach(region, name, -1, &slot) != 0)
     perror("percore_attach");
   struct source source = {.start_tsc = rte_rdtsc(),
@@ -169,7 +174,7 @@ static int work(void *argument) {
   uint16_t n = 0;
   while (!stop) {
     uint64_t now = rte_rdtsc();
-    percore_poll_at(slot, now, n); /* ends the previous round */
+    percore_poll_at(slot, now, n); /* ends the previous round of n packets */
     uint16_t max = allowed(&source, now);
     n = max > 0 ? forward(0, queue, max, slot) : 0;
     source.taken += n;

@@ -5,11 +5,13 @@
  *   gateway [--nap] CORE ...    one worker per core
  *
  * Every millisecond, a worker polls its queues until they are empty, and then
- * sleeps. It is busy for at most half of the time. With --nap, a worker sleeps
- * even while it counts as busy, in longer periods, and the cores need not
- * exist: one small machine can simulate a large host.
+ * sleeps. It is busy for at most half of each millisecond. With --nap, a worker
+ * polls every four milliseconds, sleeps instead of working, and reports this
+ * sleep as busy time. The cores then need not exist, so one small machine can
+ * simulate a large host.
  *
- * It ends after DURATION seconds (an environment variable), or on SIGINT. */
+ * The program ends on SIGINT or SIGTERM, and after DURATION seconds if this
+ * environment variable is set. */
 #include <percore.h>
 
 #include <math.h>
@@ -79,7 +81,7 @@ static int worker_count;
 
 /* How a worker spends its time: `spinning` by default, `napping` with --nap. */
 static const struct mode {
-  int64_t period_ns; /* between two polls of the queues */
+  int64_t period_ns; /* from one poll of the queues to the next */
   double max_busy;   /* maximum busy share of the period */
   unsigned batch;
 } spinning = {1000000, 0.5, 32}, napping = {4000000, 0.9, 512};
@@ -113,9 +115,10 @@ static void be_busy(int64_t ns) {
 }
 
 /* ---------------------------------------------------------------------------
- * Traffic: a share of what the worker can handle. It rises and falls within two
- * minutes, at a different phase for each worker. About once in 80 seconds, it
- * exceeds what the worker can handle for two seconds.
+ * Traffic: it rises and falls with a period of two minutes, at a different
+ * phase for each worker, and stays below what the worker can handle. Every 83
+ * seconds, it is three times as high for two seconds, which is often more than
+ * the worker can handle.
  */
 static double packets_per_ns(int worker, int64_t at_ns) {
   double seconds = (double)at_ns / SECOND_NS + 47 * worker;
@@ -143,8 +146,8 @@ static percore_core_row_t port_row(const struct worker *worker, int port) {
   return percore_core_row(worker->slot, worker->ports, port_rows[port]);
 }
 
-/* Queues the packets that have arrived since the last poll. Drops packets if a
- * queue is full. */
+/* Queues the `arrived` packets that have arrived since the last poll. Drops
+ * those that do not fit. */
 static void receive(struct worker *worker, double arrived) {
   for (int port = 0; port < PORTS; port++) {
     double *queued = &worker->queued[port];
@@ -159,9 +162,10 @@ static void receive(struct worker *worker, double arrived) {
   }
 }
 
-/* Returns the row of a tunnel that is up; some tunnels carry more than others.
- * Another thread may remove the row at any time, so this is called for each
- * batch, and the row is not used after percore_poll. */
+/* Returns the row of a random tunnel that is up, or DOWN if there is none; some
+ * tunnels are chosen more often than others. Another thread may remove the row
+ * at any time, so call this for each batch, and do not use the row after
+ * percore_poll. */
 static uint32_t tunnel_of(struct worker *worker) {
   int most = rand_r(&worker->seed) % TUNNELS;
   int first = rand_r(&worker->seed) % (1 + most);
@@ -172,7 +176,8 @@ static uint32_t tunnel_of(struct worker *worker) {
   return row;
 }
 
-/* Handles a batch of packets of a port. Returns their number. */
+/* Handles a batch of packets from the queue of a port. Returns how many packets
+ * it handled. */
 static unsigned handle(struct worker *worker, int port, double rate) {
   percore_core_row_t row = port_row(worker, port);
   double *queued = &worker->queued[port];
@@ -201,8 +206,9 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   return n;
 }
 
-/* Counts a nap as work. In rounds of more than 100 us, percore does not count
- * time off the CPU as busy, so a nap is reported as many short rounds. */
+/* Reports a nap as work. In rounds of more than 100 us, percore does not count
+ * time off the CPU as busy, so this divides the nap into rounds of about 50 us.
+ */
 static void end_naps(struct worker *worker, int64_t began_ns,
                      uint64_t began_tsc) {
   uint64_t rounds = (uint64_t)(now_ns() - began_ns) / 50000;
@@ -219,7 +225,7 @@ static void *work(void *argument) {
   CPU_SET((size_t)worker->core, &cpus);
   if (mode == &spinning)
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-  else /* may be refused; lets the thread wake up on time */
+  else /* lets the thread wake up on time; may be refused */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
   if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)
@@ -291,8 +297,8 @@ int main(int argc, char **argv) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   signal(SIGALRM, on_signal);
-  /* On failure this prints the reason, and the region is a sink: updates go to
-   * private memory. */
+  /* On failure, percore_create prints the reason, and the region is a sink:
+   * updates go to private memory that no reader sees. */
   percore_create(&region, "gateway", tables, TABLES, &options);
   percore_row_add(region, PORT, "eth0", &port_rows[0]);
   percore_row_add(region, PORT, "eth1", &port_rows[1]);

@@ -6,9 +6,9 @@
  *
  * Polls while frames arrive, and blocks when none have arrived for a while,
  * like a fast path that shares its core. percore_sleep and percore_wake tell
- * readers that the blocked worker is not stuck. Needs CAP_NET_RAW. Watch it
- * with `percore top packet@INTERFACE`. Ends on SIGINT or SIGTERM and prints its
- * counts.
+ * readers that the blocked worker is not stuck. Needs CAP_NET_RAW. Watch the
+ * counters with `percore top packet@INTERFACE`. Ends on SIGINT or SIGTERM and
+ * prints its counts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -59,8 +59,8 @@ static const struct percore_field protocol_fields[] = {
     [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
 };
 
-/* The rows of `protocol`, by the type of a frame; the last row is for all other
- * types. */
+/* The rows of the table `protocol`, each with the Ethernet type that it counts;
+ * the last row counts all other types. */
 static const struct {
   uint16_t type;
   const char *name;
@@ -91,7 +91,7 @@ static uint32_t interface_row, protocol_row[PROTOCOLS];
 static void make_region(const char *interface) {
   struct percore_options options = {.size = sizeof(options),
                                     .instance = interface};
-  /* On failure this prints the reason. */
+  /* On failure, percore_create prints the reason. */
   percore_create(&region, "packet", tables, 2, &options);
   percore_core_table(region, INTERFACE, &interface_table);
   percore_core_table(region, PROTOCOL, &protocol_table);
@@ -114,7 +114,7 @@ static void on_signal(int number) {
 
 struct receiver {
   int socket;
-  uint64_t packets, bytes; /* printed at the end */
+  uint64_t packets, bytes; /* totals, printed at the end */
   struct mmsghdr messages[BATCH];
   struct iovec parts[BATCH];
   unsigned char frames[BATCH][FRAME];
@@ -150,7 +150,8 @@ static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
   }
 }
 
-/* Adds the drops since the last call: each read sets the kernel's count to 0.
+/* Adds the frames that the kernel dropped since the last call: each read resets
+ * the kernel's count to 0.
  */
 static void count_drops(struct receiver *receiver, percore_slot_t slot) {
   struct tpacket_stats stats;

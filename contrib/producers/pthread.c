@@ -5,7 +5,8 @@
  *   ./a.out 0 1        # a worker on core 0 and one on core 1
  *   percore top pthread
  *
- * It ends after DURATION seconds (an environment variable), or on SIGINT. */
+ * The program ends on SIGINT or SIGTERM, and after DURATION seconds if this
+ * environment variable is set. */
 #include <percore.h>
 
 #include <pthread.h>
@@ -17,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The description: fields, and a table whose rows have these fields. */
+/* The description of the counters: the fields, and a table in which every row
+ * consists of these fields. */
 enum port_field { PACKETS, BYTES, QUEUED, PACKET_TIME };
 static const struct percore_field port_fields[] = {
     [PACKETS] = {.name = "rx_packets", .unit = "packets"},
@@ -72,7 +74,7 @@ static void *work(void *argument) {
   CPU_SET((size_t)core, &cpus);
   pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 
-  /* Handles are made once per thread. If a call fails, its handle is a sink:
+  /* Each thread makes its handles once. If a call fails, its handle is a sink:
    * updates go to private memory that no reader sees, and packets are still
    * forwarded. */
   percore_slot_t slot;
@@ -89,7 +91,7 @@ static void *work(void *argument) {
     percore_gauge_add(row, QUEUED, n);
     for (unsigned i = 0; i < n; i++) {
       uint64_t start = percore_tsc();
-      /* Readers see both updates or none. */
+      /* Readers see both the packet and its bytes, or neither. */
       percore_begin(slot);
       percore_add(row, PACKETS, 1);
       percore_add(row, BYTES, sizes[i]);
@@ -97,7 +99,7 @@ static void *work(void *argument) {
       percore_hist_add(row, packet_time, percore_tsc() - start);
     }
     percore_gauge_add(row, QUEUED, -(int64_t)n);
-    /* Once per round: the core was busy if the round handled something. */
+    /* Call this once per round: the round counts as busy if n > 0. */
     percore_poll(slot, n);
     if (n == 0) {
       percore_sleep(slot);
@@ -125,7 +127,7 @@ int main(int argc, char **argv) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   signal(SIGALRM, on_signal);
-  /* On failure this prints the reason, and the region is a sink. */
+  /* On failure, percore_create prints the reason, and the region is a sink. */
   percore_create(&region, "pthread", tables, TABLES, &options);
   for (int p = 0; p < PORTS; p++) {
     char name[24];

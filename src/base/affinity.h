@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <stddef.h>
 
-/* Pins the calling thread to one core. The core number may exceed the 1024
- * cores of glibc's cpu_set_t. Returns 0 or -errno. */
+/* Pins the calling thread to one core. Supports core numbers above 1023, which
+ * do not fit in glibc's cpu_set_t. Returns 0 or -errno. */
 static inline int affinity_pin(int core) {
   cpu_set_t *set = CPU_ALLOC(core + 1);
   size_t size = CPU_ALLOC_SIZE(core + 1);

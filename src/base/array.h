@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Resizes an array to `len` elements of `size` bytes. `array` is the address of
- * the pointer to the elements. Returns false if out of memory; the array is
- * then unchanged. */
+/* Resizes an array to `len` elements of `size` bytes each. `array` is the
+ * address of the pointer to the elements. Returns false if out of memory; the
+ * array is then unchanged. */
 static inline bool array_resize(void *array, size_t len, size_t size) {
   void *elements;
   memcpy(&elements, array, sizeof(elements));
@@ -19,7 +19,7 @@ static inline bool array_resize(void *array, size_t len, size_t size) {
   return elements != NULL;
 }
 
-/* Like array_resize, for an array that has old_len elements. Sets the new
+/* Like array_resize, but also sets all elements after the first old_len
  * elements to zero. */
 static inline bool array_grow(void *array, size_t old_len, size_t len,
                               size_t size) {
@@ -31,9 +31,9 @@ static inline bool array_grow(void *array, size_t old_len, size_t len,
   return true;
 }
 
-/* Makes room for another element in an array of `len` elements that is
- * allocated for *capacity elements. Doubles the capacity if necessary. Returns
- * false if out of memory; the array is then unchanged. */
+/* Makes room for one more element in an array that contains `len` elements and
+ * is allocated for *capacity elements. Doubles the capacity if necessary.
+ * Returns false if out of memory; the array is then unchanged. */
 static inline bool array_reserve(void *array, size_t len, size_t *capacity,
                                  size_t size) {
   if (len < *capacity)

@@ -1,5 +1,5 @@
-/* bpf: calls bpf(2) without a BPF library, and checks the capabilities that
- * loading programs needs. */
+/* bpf: calls bpf(2) without a BPF library, and checks whether this process has
+ * the capabilities that are needed to load programs. */
 #ifndef PERCORE_BASE_BPF_H
 #define PERCORE_BASE_BPF_H
 
@@ -15,16 +15,16 @@
 #define CAP_BPF 39
 #endif
 
-/* Returns the kernel's result, or a negative errno. */
+/* Calls bpf(2). Returns its result or -errno. */
 static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
   long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
   return result < 0 ? -errno : (int)result;
 }
 
 /* Returns a text that says which of CAP_BPF and CAP_PERFMON this process lacks,
- * such as "CAP_PERFMON is missing". Returns NULL if it has both, or if it has
- * CAP_SYS_ADMIN, which includes them. The kernel's own error does not name a
- * capability. */
+ * such as "CAP_PERFMON is missing", because the error that the kernel returns
+ * does not name the capability. Returns NULL if the process has both, or if it
+ * has CAP_SYS_ADMIN, which includes them. */
 static inline const char *bpf_missing_capability(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};

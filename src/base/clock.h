@@ -1,4 +1,4 @@
-/* clock: reads clocks and converts times, in nanoseconds. */
+/* clock: reads clocks in nanoseconds, and converts nanoseconds to timespecs. */
 #ifndef PERCORE_BASE_CLOCK_H
 #define PERCORE_BASE_CLOCK_H
 

@@ -9,9 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Counts the entries of /proc/self/fd, without the descriptor of the directory
- * itself. If the directory cannot be opened, descriptors are exhausted or /proc
- * is missing, so all descriptors count as used. */
+/* Returns the number of open descriptors: the entries of /proc/self/fd, except
+ * the descriptor of that directory itself. Returns LONG_MAX if the directory
+ * cannot be opened, because no descriptor is left or because /proc is not
+ * mounted. */
 static long count_used(void) {
   long count = -1;
   DIR *directory = opendir("/proc/self/fd");

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Skips spaces and tabs, reads an unsigned decimal number, and moves *text past
- * it. Returns false and changes nothing if no number follows or if it does not
- * fit in 64 bits. */
+/* Skips spaces and tabs, reads an unsigned decimal number into *value, and
+ * moves *text past the number. Returns false and changes nothing if no number
+ * follows or if the number does not fit in 64 bits. */
 bool number_next(const char **text, uint64_t *value);
 
 #endif

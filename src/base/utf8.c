@@ -6,7 +6,8 @@
 #define LAST_CODE 0x10ffff
 
 /* How UTF-8 encodes characters of each length: the bits that mark the first
- * byte, and the smallest code point that needs this length. */
+ * byte, the length in bytes, and the smallest code point that needs this
+ * length. */
 static const struct form {
   uint8_t mask, bits;
   uint8_t length;
@@ -30,7 +31,7 @@ static const struct form *form_of(uint8_t first) {
 }
 
 /* Returns the length of the well-formed character at the start of text, and
- * writes its code point. Returns 0 if the text does not start with a
+ * sets *code to its code point. Returns 0 if the text does not start with a
  * well-formed character. */
 static size_t decode(const char *text, size_t available, uint32_t *code) {
   const uint8_t *bytes = (const uint8_t *)text;

@@ -1,7 +1,7 @@
 /* utf8.h: checks and cleans untrusted bytes as UTF-8.
  *
- * Code in the folder base/ may be used by every other folder, and includes
- * nothing from them. */
+ * All other folders may include files from base/. Files in base/ include no
+ * files from other folders. */
 #ifndef PERCORE_BASE_UTF8_H
 #define PERCORE_BASE_UTF8_H
 
@@ -23,11 +23,11 @@ bool utf8_is_deceptive(uint32_t code);
 bool utf8_has_no(const char *text, size_t length,
                  bool (*is_in_class)(uint32_t));
 
-/* Copies bytes as well-formed UTF-8. Replaces each deceptive character, each
- * ASCII character listed in `unwanted`, and each byte that is not part of a
- * well-formed character. A result that does not fit is cut between two
- * characters. The result always ends with a NUL. Returns its length without the
- * NUL. size must be at least 1. */
+/* Copies bytes to `out` as well-formed UTF-8. Writes `replacement` instead of
+ * each deceptive character, each ASCII character listed in `unwanted`, and each
+ * byte that is not part of a well-formed character. A result that does not fit
+ * in `size` bytes is cut between two characters. The result always ends with a
+ * NUL. Returns its length without the NUL. size must be at least 1. */
 size_t utf8_clean(char *out, size_t size, const char *bytes, size_t length,
                   const char *replacement, const char *unwanted);
 

@@ -9,7 +9,7 @@
 
 /* Computes the statistics of the member at `offset` in struct core_figures over
  * the online cores in `set` (NULL: all) where the member is not NAN. Returns
- * the number of these cores. */
+ * how many cores the statistics cover. */
 static int spread(struct spread_figures *figures,
                   const struct snapshot *snapshot, const struct core_set *set,
                   size_t offset) {
@@ -21,8 +21,8 @@ static int spread(struct spread_figures *figures,
     if (!core->online || isnan(value) ||
         (set != NULL && !core_set_has(set, core->core)))
       continue;
-    /* Welford's method avoids the rounding error of subtracting large
-     * squares. */
+    /* Welford's method avoids the rounding error that would arise if large
+     * squares were subtracted. */
     double off = value - mean;
     mean += off / ++len;
     squares += off * (value - mean);
@@ -86,8 +86,8 @@ static void members(struct core_set *set, const struct topology *topology,
       core_set_add(set, core);
 }
 
-/* Returns the smallest number in number_of[] that is greater than `after`, or
- * -1 if there is none. */
+/* Returns the smallest node or package number in number_of[] that is greater
+ * than `after`, or -1 if there is none. */
 static int next_number(const struct topology *topology, const int *number_of,
                        int after) {
   int next = -1;
@@ -108,7 +108,7 @@ static bool is_a_node(const struct topology *topology,
 }
 
 /* Adds an aggregate for each node or package in number_of[], except for
- * packages that equal a node. */
+ * packages that consist of the same cores as a node. */
 static int add_each(struct snapshot *snapshot, const struct topology *topology,
                     const int *number_of, const char *kind) {
   char name[FIGURES_NAME_MAX];

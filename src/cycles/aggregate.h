@@ -7,7 +7,7 @@
 
 /* Computes the statistics of the online cores in `set` that are in the
  * snapshot. Leaves aggregate->name unchanged. mean, min, max and stddev are NAN
- * if the load of none of these cores is known. */
+ * if the load is unknown on all of these cores. */
 void aggregate_cores(struct aggregate_figures *aggregate,
                      const struct snapshot *snapshot,
                      const struct core_set *set);
@@ -18,8 +18,9 @@ void aggregate_cores(struct aggregate_figures *aggregate,
 double aggregate_mean(const struct snapshot *snapshot, size_t offset);
 
 /* Fills snapshot->aggregates with: all; isolated and housekeeping, if any core
- * is isolated; node<N>; package<N>, unless it equals a node; and the groups.
- * Leaves out sets without a core in the snapshot. Returns 0 or -ENOMEM. */
+ * is isolated; node<N>; package<N>, unless it consists of the same cores as a
+ * node; and the groups. Leaves out sets without a core in the snapshot. Returns
+ * 0 or -ENOMEM. */
 int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
                   const struct figures_group *groups, size_t groups_len);
 

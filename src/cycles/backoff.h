@@ -1,5 +1,6 @@
 /* backoff: delays the next attempt at something that failed, longer after each
- * failure. Initialise with zeros; after a success set wait_ns to 0. */
+ * failure. Initialise a struct backoff with zeros, and set wait_ns to 0 after a
+ * success. */
 #ifndef PERCORE_BACKOFF_H
 #define PERCORE_BACKOFF_H
 
@@ -10,8 +11,9 @@ struct backoff {
   uint64_t wait_ns;  /* the delay after the last failure */
 };
 
-/* Delays by first_ns after the first failure, and by twice the previous delay
- * after each later failure, up to max_ns. */
+/* Call this after each failure. Delays the next attempt by first_ns after the
+ * first failure, and by twice the previous delay, but at most max_ns, after
+ * each later failure. */
 static inline void backoff_extend(struct backoff *backoff, uint64_t now_ns,
                                   uint64_t first_ns, uint64_t max_ns) {
   uint64_t wait_ns = backoff->wait_ns == 0 ? first_ns : 2 * backoff->wait_ns;

@@ -7,7 +7,8 @@
 
 #define BTF_MAGIC 0xeb9f
 
-/* As in linux/btf.h, which is missing from older systems. */
+/* The struct btf_header of linux/btf.h. Older systems do not provide that
+ * file. */
 struct header {
   uint16_t magic;
   uint8_t version;

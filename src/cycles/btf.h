@@ -1,5 +1,6 @@
-/* btf: finds out from /sys/kernel/btf/vmlinux, the type information of the
- * running kernel, which members its structures have. */
+/* btf: reads the type information of the running kernel,
+ * /sys/kernel/btf/vmlinux, to find out which members the kernel's structures
+ * have. */
 #ifndef PERCORE_BTF_H
 #define PERCORE_BTF_H
 
@@ -8,9 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Searches the string section of BTF data, which must have this machine's byte
- * order, for names. Sets found[i] to whether names[i] was found; all are false
- * on failure. Returns 0, or -EINVAL if the data is not BTF. */
+/* Searches the string section of BTF data for names. The data must be in this
+ * machine's byte order. Sets found[i] to whether names[i] was found; on
+ * failure, sets all of them to false. Returns 0, or -EINVAL if the data is not
+ * BTF. */
 int btf_search(const char *btf, size_t size, const char *const *names,
                bool *found, size_t names_len);
 

@@ -10,8 +10,9 @@ int candidate_open(const struct candidate *candidate, struct perf_group *group,
                          candidate->events_len, pinned);
 }
 
-/* Returns how much an event counted between two readings, or 0 if `event` is
- * -1. The unsigned subtraction is correct even if the counter wrapped. */
+/* Returns how much an event counted between two readings. `event` is its index
+ * in the group; if it is -1, returns 0. The unsigned subtraction is correct
+ * even if the counter wrapped. */
 static double counted(const struct perf_reading *from,
                       const struct perf_reading *to, int event) {
   return event < 0 ? 0 : (double)(to->value[event] - from->value[event]);
@@ -29,7 +30,7 @@ int candidate_window(const struct candidate *candidate,
   double running_ns = (double)(to->time_running_ns - from->time_running_ns);
   double unhalted = counted(from, to, 0);
   double tsc = counted(from, to, candidate->tsc);
-  /* The TSC is a member of the group and stops whenever the counter stops, so
+  /* The TSC is counted in the same group, only while the other counters run, so
    * its count is not scaled. */
   double base = candidate->denominator == DENOMINATOR_TSC
                     ? tsc

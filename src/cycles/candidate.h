@@ -21,17 +21,18 @@ struct candidate {
   enum source source;
   bool available;                     /* if false, reason says why */
   char reason[CANDIDATE_REASON_MAX];  /* "" if nothing is wrong */
-  char trouble[CANDIDATE_REASON_MAX]; /* why it last failed on a core */
+  char trouble[CANDIDATE_REASON_MAX]; /* why the source last failed on a core */
   enum proof proof;
   bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
   int proof_tries; /* proofs started; selects the next proof's core */
-  /* the journal has reported that the kernel measured more work */
+  /* true once the journal has reported that this source read less work than the
+   * kernel measured */
   bool doubt_reported;
   bool yields_to_guests; /* unavailable while this host runs guests */
   bool yielded;
   bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
-  /* name in sysfs; "" if the PMU is not tied to certain cores */
+  /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[CANDIDATE_PMU_MAX];
   uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
   struct core_set cores; /* the cores that can use it */
@@ -39,7 +40,7 @@ struct candidate {
   /* For hardware sources only. events[0] counts unhalted time. */
   int events_len;
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
-  int tsc;   /* index in events, or -1 if not in the group */
+  int tsc;   /* index of msr/tsc in events, or -1 */
   int aperf; /* index of aperf in events, or -1 */
   int smi;   /* index of smi in events, or -1 */
   bool pinned;
@@ -53,7 +54,8 @@ struct candidate {
  */
 
 /* Fills candidates[] in the order in which they are tried, including
- * unavailable candidates with their reason. Returns their number. */
+ * unavailable candidates with their reason. Returns the number of
+ * candidates. */
 int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
@@ -63,16 +65,16 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
-/* Makes candidates with yields_to_guests unavailable while this host runs
- * guests, because a counter that also counts inside guests can keep guests from
- * starting. */
+/* Makes candidates with yields_to_guests unavailable if this host runs guests,
+ * and available again if it no longer does. A counter that also counts inside
+ * guests can keep guests from starting. */
 void candidates_yield_to_guests(struct candidate candidates[], int len,
                                 const struct machine *machine);
 
-/* Measures the rate of msr/tsc for the candidates that still need it, on the
- * first core that allows it. Takes 20 ms, or no time if no candidate needs it.
- * Returns 0 or -errno. On failure, the candidates that need the rate remain
- * unavailable. */
+/* Measures the rate of msr/tsc for the candidates that still need the rate, on
+ * the first core where the measurement succeeds. The measurement takes 20 ms,
+ * and is skipped if no candidate needs the rate. Returns 0 or -errno. On
+ * failure, the candidates that need the rate remain unavailable. */
 int candidates_measure_tsc(struct candidate candidates[], int len,
                            const struct machine *machine,
                            const struct topology *topology);

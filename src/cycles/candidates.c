@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* How many nanoseconds the measurement of the TSC's rate takes. */
+/* How long the rate of the TSC is measured, in nanoseconds. */
 #define MEASUREMENT_NS 20000000
 
 #define CNT_CYCLES "cnt_cycles"
@@ -41,8 +41,9 @@ static void set_unavailable(struct candidate *candidate, const char *reason) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s", reason);
 }
 
-/* Makes a candidate unavailable if the options exclude its source. Its events
- * are then not searched for, because the search opens counters. */
+/* Makes a candidate unavailable if the options exclude its source. The caller
+ * then does not look for the candidate's events, because that opens
+ * counters. */
 static void rule_out(struct candidate *candidate,
                      const struct engine_options *options) {
   if (options->source != SOURCE_AUTO && options->source != candidate->source)
@@ -107,8 +108,8 @@ static struct core_set cores_to_disturb(struct core_set cores,
   return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
 }
 
-/* Explains why the candidate is unavailable: its event does not exist, or the
- * frequency of the event is unknown. */
+/* Makes the candidate unavailable, and says why: its event does not exist, or
+ * the frequency at which the event counts is unknown. */
 static void explain_no_frequency(struct candidate *candidate,
                                  const struct finder *finder) {
   const struct machine *machine = finder->options->machine;
@@ -128,14 +129,16 @@ static void explain_no_frequency(struct candidate *candidate,
 }
 
 /* Chooses one of the two denominators, and adds the event or finds the
- * frequency that it needs. Call this after events[0] has been added. */
+ * frequency that the denominator needs. Call this after events[0] has been
+ * added. */
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
   const struct engine_options *options = finder->options;
   char ignored[CANDIDATE_REASON_MAX];
   if (options->smi)
     candidate->smi = add_named_event(candidate, finder, "msr/smi/", ignored);
-  /* A configured event need not count at the rate of the TSC. */
+  /* A configured event may count at another rate than the TSC, so its count
+   * cannot be divided by that of the TSC. */
   bool has_tsc_rate = candidate->source != SOURCE_EVENT;
   bool may_use_tsc = finder->tsc_steady && has_tsc_rate;
   if (options->denominator == DENOMINATOR_TSC && !may_use_tsc) {
@@ -233,10 +236,10 @@ static void ignore_name(const char *name, void *argument) {
   (void)argument;
 }
 
-/* Does this host run guests? A core PMU event that does not exclude guests can
- * keep guests with a mediated PMU from starting. If KVM is a module, its use
- * count shows whether guests run. If KVM is built in, there is no use count,
- * and guests are assumed to run. */
+/* Returns true if this host runs guests. A core PMU event that does not exclude
+ * guests can keep guests with a mediated PMU from starting. If KVM is a module,
+ * its use count shows whether guests run. If KVM is built in, it provides no
+ * use count, and guests are assumed to run. */
 static bool runs_guests(const struct machine *machine) {
   static const char *const modules[] = {"kvm_intel", "kvm_amd"};
   for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
@@ -368,16 +371,17 @@ static struct candidate *find_event(struct finder *finder, const char *text) {
   return candidate;
 }
 
-/* Adds cnt_cycles of one PMU; arm64 has a PMU for each kind of core. PMUs with
- * the event cnt_cycles count it at the rate of the system counter, and only
- * while the core is not halted. Both properties are proven before the event is
- * used. */
+/* Adds a candidate for the event cnt_cycles of one PMU if the PMU provides this
+ * event. arm64 machines have one PMU for each kind of core. The event counts at
+ * the rate of the system counter, and only while the core is not halted. Both
+ * properties are proven before the event is used. */
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;
   char path[320], event[320], text[64];
   snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
-  /* The last two places are reserved for bpf and idle. */
+  /* The last two places in candidates[] are reserved for the sources bpf and
+   * idle. */
   if (finder->len == CANDIDATES_MAX - 2 ||
       machine->read_file(machine->context, path, text, sizeof(text)) < 0)
     return;
@@ -385,8 +389,8 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
   find_event(finder, event)->must_be_proven = true;
 }
 
-/* Finds the configured event, or the events that this kind of machine is known
- * to provide. */
+/* Adds a candidate for the configured event or, if no event is configured, for
+ * the event cnt_cycles of each PMU that provides it. */
 static void find_events(struct finder *finder) {
   const struct engine_options *options = finder->options;
   const struct machine *machine = options->machine;
@@ -399,8 +403,8 @@ static void find_events(struct finder *finder) {
     find_event(finder, options->event);
 }
 
-/* Adds the source bpf, which the engine makes available when the idle clock is
- * open. */
+/* Adds the candidate for the bpf source. It is unavailable until the engine has
+ * opened the idle clock. */
 static void find_clock(struct finder *finder) {
   struct candidate *candidate = add_candidate(finder, SOURCE_BPF);
   if (candidate->available)

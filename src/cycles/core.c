@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* After a failure on a core, the next attempt follows after this delay, which
- * doubles with each failure up to the maximum. */
+/* The delay before the next attempt after a source or the IPC counters have
+ * failed on a core. It doubles with each failure up to the maximum. */
 #define REST_FIRST_NS NS_PER_S
 #define REST_MAX_NS (60 * NS_PER_S)
 
-/* Because of rounding, the load of a counter may be outside 0 to 1 by this
- * much. */
+/* Because of rounding, a load that a counter measures may be below 0 or above 1
+ * by this much. */
 #define COUNTER_RESOLUTION 0.005
-/* The members of a group are read at most this far apart, which matters only in
- * windows of a few milliseconds. */
+/* The counters of a group are all read within this time. The differences cause
+ * noticeable errors only in windows of a few milliseconds. */
 #define COUNTER_RESOLUTION_NS 20e3
 
 /* ---------------------------------------------------------------------------
@@ -110,8 +110,8 @@ static void open_ipc_group(struct engine *engine, struct core *core,
       core->ipc_group.events_len > 0 ||
       core->ipc_backoff.until_ns > engine->time_ns)
     return;
-  /* Counters for loads have priority: while descriptors are short, no IPC
-   * counters are opened. */
+  /* Counters for loads have priority: if there are too few descriptors for all
+   * counters, no IPC counters are opened. */
   compute_room(engine);
   if (engine->room.missing > 0 || take_room(engine, 2) != 0)
     return;
@@ -140,11 +140,11 @@ static void open_ipc_group(struct engine *engine, struct core *core,
 }
 
 /* Returns 0 if the core can use the candidate now, or -errno. Opens the counter
- * group and reads it once: otherwise a group that can be opened but not read
- * would be chosen, announced, and given up again at every attempt. Accepts a
- * pinned group that did not receive its counter (-EBUSY), because read_failed
- * handles it. For the source bpf, the idle clock must already have run on the
- * core. */
+ * group and reads it once. Otherwise, a group that can be opened but not read
+ * would be chosen, announced and given up again at every attempt. A pinned
+ * group that did not receive its counter (-EBUSY) is accepted, because
+ * read_failed handles that error. The bpf source can be used if the idle clock
+ * has already run on the core. */
 static int try_candidate(struct engine *engine, const struct core *core,
                          const struct candidate *candidate,
                          struct perf_group *group) {
@@ -196,7 +196,8 @@ static bool take_candidate(struct engine *engine, struct core *core,
   core->candidate = index;
   core->low_windows = 0;
   if (candidate->source != SOURCE_IDLE && candidate->proof == PROOF_PROVEN)
-    /* The reason for an earlier condemnation no longer applies. */
+    /* Clear the reason for which the source was condemned earlier: it no longer
+     * applies. */
     candidate->reason[0] = '\0';
   return true;
 }
@@ -229,14 +230,15 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
 
 static void read_counter(struct engine *engine, struct core *core);
 
-/* Leaves the core without a source until the next sample chooses one. */
+/* Leaves the core without a source until the next sample chooses one, and
+ * delays the next attempt to use the source that failed. */
 static void give_up(struct engine *engine, struct core *core) {
   rest(engine, &core->backoff[core->candidate]);
   drop_source(core);
 }
 
-/* Replaces a group that no longer works. Reads the new group at once, so that
- * the next sample produces a load again. */
+/* Closes a group that no longer works and opens it again. Reads the new group
+ * immediately, so that the next sample produces a load. */
 static void reopen(struct engine *engine, struct core *core, bool pinned) {
   const struct candidate *candidate = &engine->candidates[core->candidate];
   perf_group_close(&core->group);
@@ -306,8 +308,9 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
-/* If the idle clock cannot be read in this sample, the window of the next
- * sample also covers the time of this one. */
+/* Computes the core's unhalted time from the idle clock. If the engine could
+ * not read the clock in this sample, does nothing: the next window then also
+ * covers the time of this sample. */
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct idle_clock_reading reading;
@@ -324,7 +327,7 @@ static void read_clock(struct engine *engine, struct core *core) {
     sample->growth.unhalted =
         sample->growth.wall - (double)(reading.halted_ns - core->halted_ns);
     /* A core is not halted while its time is stolen, so `unhalted` may include
-     * all of steal. */
+     * all stolen time. */
     sample->growth.stolen = sample->growth.stat_steal;
     if (sample->stat_valid) {
       sample->progress_ns = core_stat_sum(&sample->growth);
@@ -395,7 +398,7 @@ static void add_load(struct core_totals *total,
   total->base_cycles += growth->base_cycles;
 }
 
-/* Windows of the source idle have already been checked with their columns. */
+/* core_read_columns has already checked the windows of the idle source. */
 static bool is_plausible(const struct core *core) {
   const struct core_totals *growth = &core->sample.growth;
   double off_ns = COUNTER_RESOLUTION * growth->wall +
@@ -416,7 +419,8 @@ void core_commit(struct engine *engine, struct core *core) {
     add_load(&core->total, &sample->growth);
     return;
   }
-  /* The readings themselves are a valid start of the next window. */
+  /* The window is discarded, but the readings at its end are a valid start of
+   * the next window. */
   engine->counts.errors++;
   engine->counts.windows_discarded++;
 }

@@ -1,5 +1,5 @@
 /* core: the state of one core of the machine, and how it is sampled. A failure
- * of one core does not affect the others. */
+ * on one core does not affect the other cores. */
 #ifndef PERCORE_CORE_H
 #define PERCORE_CORE_H
 
@@ -13,13 +13,13 @@
 
 struct engine;
 
-/* Running totals of one core since it was first seen. Subtracting two totals of
- * the same epoch gives a window. A new epoch begins after a change that no
- * window can span: the core went offline, the machine was suspended, or the
- * source changed. An impossible sample is dropped, but the other samples of its
- * window still count. Times are in nanoseconds unless stated otherwise. A
- * double holds up to 2^53 ns (104 days) exactly, and longer times to a relative
- * error of 1e-16. */
+/* Running totals of one core since it was first seen. The difference between
+ * two totals of the same epoch describes a window. A new epoch begins after a
+ * change that no window can span: the core went offline, the machine was
+ * suspended, or the source changed. An impossible sample is dropped, but the
+ * other samples of its window still count. Times are in nanoseconds unless
+ * stated otherwise. A double holds up to 2^53 ns (104 days) exactly, and longer
+ * times to a relative error of 1e-16. */
 struct core_totals {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
@@ -33,7 +33,8 @@ struct core_totals {
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
   double smi;                       /* system management interrupts */
-  double base_cycles;               /* at the base frequency, during `wall` */
+  /* cycles at the base frequency during `wall` */
+  double base_cycles;
   uint64_t ipc_epoch;
   double cycles, instructions; /* while the IPC group was running */
   double ipc_enabled, ipc_running;
@@ -44,12 +45,14 @@ static inline double core_stat_sum(const struct core_totals *total) {
   return total->stat_busy + total->stat_idle + total->stat_steal;
 }
 
-/* Returns the time that the core ran virtual machines; part of stat_busy. */
+/* Returns how long the core ran virtual machines. This time is also part of
+ * stat_busy. */
 static inline double core_stat_guest(const struct core_totals *total) {
   return total->stat_ns[PROCSTAT_GUEST] + total->stat_ns[PROCSTAT_GUEST_NICE];
 }
 
-/* One sample, kept separate until the whole sample is known to be good. */
+/* The current sample of one core. It is added to the totals only when the whole
+ * sample is known to be good. */
 struct core_sample {
   /* What the sample adds to the totals. `wall` is 0 if the sample produced no
    * load. */
@@ -65,7 +68,7 @@ struct core {
   bool online;
   bool isolated;
   enum source source; /* the source in use; SOURCE_NONE: the load is unknown */
-  enum proof proof;   /* result of proving that source (source.h) */
+  enum proof proof;   /* result of proving `source` (source.h) */
   bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
@@ -73,21 +76,22 @@ struct core {
   /* The members below are private to the engine. */
   int candidate; /* index of the candidate in use, or -1 */
   int announced; /* the candidate last named in the journal */
-  /* Per candidate: after a failure on this core, delays the next attempt. */
+  /* For each candidate: delays the next attempt after a failure on this
+   * core. */
   struct backoff backoff[CANDIDATES_MAX];
   struct perf_group group;
   bool has_reading; /* `reading` holds the group's last reading */
   struct perf_reading reading;
   uint64_t reading_time_ns;
 
-  uint64_t halted_ns; /* halted time at reading_time_ns, for the source bpf */
+  uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
 
   struct backoff ipc_backoff;
   struct perf_group ipc_group;
   bool has_ipc_reading;
   struct perf_reading ipc_reading;
 
-  bool has_row; /* `row` is where the next /proc/stat window begins */
+  bool has_row; /* `row` is the start of the next /proc/stat window */
   struct procstat_row row;
   uint64_t row_time_ns;
   /* highest idle + iowait so far; the kernel's sum may decrease */
@@ -99,15 +103,15 @@ struct core {
   int low_windows; /* consecutive windows that contradict the source */
 };
 
-/* Opens the best available candidate among the sources in the bit mask
- * `allowed`. */
+/* Switches the core to the best available candidate among the sources in the
+ * bit mask `allowed`, and opens its counters. */
 void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 
 /* Closes the core's counters. Its next window begins at its next reading. */
 void core_close(struct core *core);
 
 /* Closes the counters of a core that was offline, and forgets earlier failures,
- * so that the counters are tried again at once. */
+ * so that the next sample tries the counters again. */
 void core_restart(struct core *core);
 
 /* Reads the counters and the /proc/stat columns into core->sample. */
@@ -116,9 +120,10 @@ void core_read(struct engine *engine, struct core *core);
 /* Adds core->sample to the totals. */
 void core_commit(struct engine *engine, struct core *core);
 
-/* Read the two parts of a sample that need /proc/stat: the columns, and the
- * load of the source idle. An impossible window is refused and its start is
- * kept, so that the next window also covers it. */
+/* The two parts of a sample that need /proc/stat: core_read_columns reads the
+ * columns, and core_read_idle computes the load of the idle source. An
+ * impossible window is refused but its start is kept, so that the next window
+ * also covers its time. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
 

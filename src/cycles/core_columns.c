@@ -1,20 +1,22 @@
-/* Computes what one core did between two samples from the columns of
- * /proc/stat. */
+/* Uses the columns of /proc/stat to compute what one core did between two
+ * samples. */
 #include "engine_private.h"
 
 #include <math.h>
 
-/* The error of a column of /proc/stat: both ends of a window are truncated to a
- * tick. */
+/* The largest error of a /proc/stat column over a window: the column is
+ * truncated to a tick at both ends of the window. */
 #define COLUMN_RESOLUTION_NS 10e6
 
-/* A shorter window is mostly rounding error, so the next window includes it. */
+/* The shortest window. A shorter window would be mostly rounding error, so it
+ * is extended to a later sample. */
 #define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
 
-/* The kernel reads idle and iowait one after the other. If a task starts or
- * stops waiting between the two reads, the sum is wrong by up to a whole idle
- * period. On some kernels, the sum can also decrease by a few ticks. A larger
- * decrease makes the window implausible. */
+/* The largest accepted decrease of idle + iowait. The kernel reads idle and
+ * iowait one after the other. If a task starts or stops waiting between the two
+ * reads, the sum is wrong by up to a whole idle period. On some kernels, the
+ * sum can also decrease by a few ticks. A larger decrease makes the window
+ * implausible. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
 /* After this many consecutive windows with implausible columns, the columns are
@@ -46,7 +48,7 @@ static bool steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
 
-/* Returns the time in which the core certainly did not run. */
+/* Returns the time during which the core certainly did not run. */
 static double not_run_ns(const struct engine *engine,
                          const struct core_totals *growth) {
   return growth->stat_idle + (steal_is_apart(engine) ? growth->stat_steal : 0);
@@ -94,7 +96,8 @@ void core_read_columns(struct engine *engine, struct core *core) {
   if (!is_plausible(engine, core, idle_ns)) {
     engine->counts.errors++;
     engine->counts.windows_discarded++;
-    /* The start of the window is kept, so the next window includes this one. */
+    /* Keep the start of the window, so that the next window includes this
+     * window, unless too many windows have been refused. */
     if (++core->refusals == REFUSALS_MAX)
       set_base(core, row, idle_ns, stat->time_ns);
     return;

@@ -18,7 +18,8 @@ static const char *skip_blanks(const char *text) {
 }
 
 /* Reads a decimal number, and moves *text past the number and the blanks around
- * it. A number that is too large becomes CORES_MAX, however long it is. */
+ * it. A number that is too large, however long, is read as CORES_MAX. Returns
+ * false if no number follows. */
 static bool parse_number(const char **text, int *number) {
   uint64_t value;
   *text = skip_blanks(*text);
@@ -30,7 +31,8 @@ static bool parse_number(const char **text, int *number) {
   return true;
 }
 
-/* If `mark` comes next, moves *text past it and returns true. */
+/* If the next character is `mark`, moves *text past it and returns true.
+ * Otherwise returns false. */
 static bool parse_mark(const char **text, char mark) {
   if (**text != mark)
     return false;

@@ -1,4 +1,4 @@
-/* core_set: a set of core numbers, written as Linux does ("0-15,32"). */
+/* core_set: a set of core numbers, written as Linux writes them ("0-15,32"). */
 #ifndef PERCORE_CORE_SET_H
 #define PERCORE_CORE_SET_H
 
@@ -22,8 +22,8 @@ struct core_set {
 int core_set_parse(struct core_set *set, const char *list);
 
 /* Writes the shortest list that denotes the set, always terminated with a NUL.
- * If the list does not fit, it is cut after a whole range. Returns its length
- * without the NUL. */
+ * If the list does not fit in `size` bytes, it is cut after a whole range.
+ * Returns the length of the written list without the NUL. */
 size_t core_set_format(const struct core_set *set, char *buffer, size_t size);
 
 void core_set_clear(struct core_set *set);
@@ -36,8 +36,8 @@ void core_set_union(struct core_set *into, const struct core_set *from);
 void core_set_intersect(struct core_set *into, const struct core_set *from);
 void core_set_subtract(struct core_set *into, const struct core_set *from);
 
-/* Returns the smallest member greater than `after` (-1 for the first), or -1
- * after the last member. */
+/* Returns the smallest member greater than `after`, or -1 if there is none. If
+ * `after` is -1, returns the smallest member of the set. */
 int core_set_next(const struct core_set *set, int after);
 
 #define core_set_for_each(core, set)                                           \

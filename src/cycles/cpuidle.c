@@ -12,9 +12,9 @@ static char *state_path(char path[PATH_SIZE], int core, int state,
   return path;
 }
 
-/* Replaces other characters with '_', because the name of a metric may contain
- * only letters, digits, '-', '_' and '.'. Drivers use arbitrary characters in
- * names ("haltpoll idle", "C1-HSW"). */
+/* Replaces every character with '_' except letters, digits, '-', '_' and '.',
+ * because the name of a metric may not contain any other characters. Idle
+ * drivers use names such as "haltpoll idle". Cuts the name at a newline. */
 static void clean_name(char *name) {
   name[strcspn(name, "\n")] = '\0';
   for (; *name != '\0'; name++)

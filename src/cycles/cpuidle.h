@@ -11,7 +11,7 @@
 
 struct cpuidle_state {
   char name[32];
-  bool poll;        /* busy-waits instead of halting */
+  bool poll;        /* the core busy-waits instead of halting */
   uint64_t time_ns; /* since boot */
   uint64_t entries; /* since boot */
 };

@@ -13,7 +13,8 @@
 
 static const struct pmu {
   const char *name;
-  /* Removed from the name of an event to form the name of its figure. */
+  /* The parts of an event's name that are removed to form the name of its
+   * figure. */
   const char *prefix, *suffix;
 } pmus[] = {
     [DOMAIN_CORE_RESIDENCY] = {"cstate_core", "", "-residency"},
@@ -40,7 +41,8 @@ struct domains {
   /* The cores through which counters may be read. If the set changes, all
    * counters are reopened. */
   struct core_set cores;
-  struct counter tsc; /* residencies are counted in cycles of the TSC */
+  /* msr/tsc, because residencies are counted in cycles of the TSC */
+  struct counter tsc;
   size_t len;
   struct counter *counters;
 };
@@ -55,8 +57,8 @@ struct scan {
   struct core_set cores; /* the cores through which the PMU is read */
 };
 
-/* Shortens "c6-residency" to "c6". Returns false if the file is not an event.
- */
+/* Writes the short form of an event's name, such as "c6" for "c6-residency".
+ * Returns false if the file `event` does not describe an event of this PMU. */
 static bool short_name(char *name, size_t size, const struct pmu *pmu,
                        const char *event) {
   size_t length = strlen(event), prefix = strlen(pmu->prefix),
@@ -121,7 +123,7 @@ static void find(struct domains *domains) {
  * Opening
  */
 
-/* Reports once that figures are missing. */
+/* Reports that figures are missing, and why, but only once. */
 static void say_missing(struct domains *domains, int status) {
   char why[WHY_MAX];
   if (domains->reported)
@@ -200,7 +202,8 @@ void domains_close(struct domains *domains) {
  * Reading
  */
 
-/* Returns counts per nanosecond since the last reading; NAN if unknown. */
+/* Reads the counter, and returns its counts per nanosecond since its last
+ * reading; NAN if unknown. */
 static double rate(struct counter *counter) {
   struct perf_reading now;
   if (counter->group.events_len == 0)
@@ -214,10 +217,10 @@ static double rate(struct counter *counter) {
   return rate;
 }
 
-/* Merges a figure into an earlier figure of the same package, because a package
- * with several dies is measured once per die. Energies are added; of
- * residencies, the smallest is kept. Returns true if there was an earlier
- * figure. */
+/* Merges a package's figure into an earlier figure with the same name of the
+ * same package, because a package with several dies is measured once per die.
+ * Powers are added; of residencies, the smallest is kept. Returns false if
+ * there is no earlier figure. */
 static bool join(struct domain_figure *figures, size_t len,
                  const struct domain_figure *figure) {
   for (size_t i = 0; i < len; i++) {

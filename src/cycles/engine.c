@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended. Smaller
- * changes come from reading three clocks at slightly different times. */
+/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended. A change
+ * smaller than SUSPEND_MIN_NS may merely mean that the clocks were read at
+ * slightly different times. */
 #define SUSPEND_MIN_NS INT64_C(10000000)
 
 /* If a window is late and the core's own clock advanced by less than this share
- * of the window, the core was not running. */
+ * of the window, the core is considered to have been paused. */
 #define PAUSE_PROGRESS 0.5
 
 static const char *const kernel_members[KERNEL_MEMBERS] = {
@@ -109,7 +110,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
   engine->options.event = NULL; /* the string belongs to the caller */
-  /* Sample now, so that files that cannot be read are reported at once. */
+  /* Sample now, so that unreadable files are reported immediately. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
     goto failed;
@@ -164,8 +165,9 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* Returns true if, in a late window, the clocks of all cores were slower than
- * CLOCK_MONOTONIC: this virtual machine was paused. */
+/* Call this for a late window. Returns true if the clocks of all cores advanced
+ * much less than CLOCK_MONOTONIC, which means that this virtual machine was
+ * paused. */
 static bool was_paused(const struct engine *engine) {
   bool any = false;
   engine_for_each_online(core, engine) {
@@ -179,8 +181,8 @@ static bool was_paused(const struct engine *engine) {
   return any;
 }
 
-/* Discards the window. Its last readings are a valid start of the next window.
- */
+/* Discards the current window of every online core. The readings at its end are
+ * a valid start of the next window. */
 static void drop_window(struct engine *engine) {
   engine_for_each_online(core, engine) {
     core->total.epoch++;

@@ -1,34 +1,34 @@
 /* cycles/ answers one question: how busy is each core?
  *
- * The quantity is unhalted time over wall time of one logical CPU, whether it
- * ran tasks, interrupts or softirqs. Each core uses the best proven source of
- * this machine (source.h), and every figure names its source.
+ * The load of a core is the unhalted time of one logical CPU divided by wall
+ * time, whether the CPU ran tasks, interrupts or softirqs. Each core uses the
+ * best proven source of this machine (source.h), and every figure names its
+ * source.
  *
  * Time that a hypervisor stole from a core is not part of the core's load, if
- * the source can distinguish it. Hardware counters stop when the hypervisor
- * takes the core away. The source idle computes wall time less idle time.
- * Recent kernels keep stolen time out of idle time, so the source idle also
- * subtracts steal. Older kernels count time stolen while a core wakes as both
- * idle and steal. Subtracting both would count that time twice, so on such a
- * kernel steal is not subtracted, and the load is an upper bound that includes
- * time stolen while the core ran. The lower bound (engine_load_low) subtracts
- * all steal. engine_private.h explains how the two kinds of kernel are
- * distinguished.
+ * the source can distinguish this time. Hardware counters stop when the
+ * hypervisor takes the core away. The idle source subtracts idle time from wall
+ * time. Recent kernels keep stolen time out of idle time, so the idle source
+ * also subtracts steal. Older kernels count time stolen while a core wakes as
+ * both idle and steal. Subtracting both would count that time twice, so on
+ * older kernels steal is not subtracted, and the load is an upper bound that
+ * includes time stolen while the core ran. The lower bound (engine_load_low)
+ * subtracts all steal. engine_private.h explains how the two kinds of kernel
+ * are distinguished.
  *
- * This folder must not depend on collectd, on regions, or on its callers. It
- * needs only files, clocks, perf_event_open(2) and bpf(2), and accesses them
- * through machine.h, so that tests can simulate any machine.
+ * The code in this folder must not depend on collectd, on regions, or on its
+ * callers. It needs only files, clocks, perf_event_open(2) and bpf(2), and
+ * accesses these through machine.h, so that tests can simulate any machine.
  *
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
- *   sampler   a thread that runs both at regular times and queues snapshots
+ *   sampler   runs engine and figures in a thread, and queues snapshots
  *   load      the public loads of percore.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a
  * count, the count or -errno. A function that returns a new object returns NULL
  * if out of memory. An unknown figure is NAN. Only the functions of percore.h
- * set errno and return -1. Messages for the operator go to the journal.
- */
+ * set errno and return -1. Messages for the operator go to the journal. */
 #ifndef PERCORE_ENGINE_H
 #define PERCORE_ENGINE_H
 
@@ -44,7 +44,7 @@
 #include <stdint.h>
 
 struct engine_options {
-  /* NULL: all cores, looked up again at each sample */
+  /* the cores to measure; NULL: all cores that are online at each sample */
   const struct core_set *cores;
   const struct machine *machine;
   bool hardware;            /* whether hardware counters may be used */
@@ -75,18 +75,19 @@ struct core;
 struct core_totals;
 struct engine;
 
-/* Reads the topology, opens what can be opened and takes the first sample.
- * Sources stay pending until engine_prove has run. On a machine without any
- * source, this also succeeds: the loads are unknown, and the engine keeps
- * trying. Returns 0 or -errno: -ENOMEM; -ENOENT if no cores can be found;
- * -EINVAL if options contradict each other (the journal explains). */
+/* Reads the topology, opens the counters and clocks that can be opened, and
+ * takes the first sample. The proofs of all sources stay pending until
+ * engine_prove has run. On a machine without any source, this function also
+ * succeeds: the loads are unknown, and the engine keeps trying. Returns 0 or
+ * -errno: -ENOMEM; -ENOENT if no cores can be found; -EINVAL if options
+ * contradict each other (the journal explains). */
 int engine_open(struct engine **engine, const struct engine_options *options);
 void engine_close(struct engine *engine);
 
-/* Runs the proofs that are due, one per source and PMU type. Each proof runs in
- * its own thread, which is pinned to a core that this process may use, and
- * takes half a second, or up to two seconds on a busy machine. The caller's
- * affinity does not change. */
+/* Runs the proofs (proof.h) that are due, one per source and PMU type. Each
+ * proof runs in its own thread, which is pinned to a core that this process may
+ * use, and takes half a second, or up to two seconds on a busy machine. The
+ * caller's affinity does not change. */
 void engine_prove(struct engine *engine);
 bool engine_proof_due(const struct engine *engine);
 
@@ -95,9 +96,9 @@ bool engine_proof_due(const struct engine *engine);
 void engine_prove_aside(struct engine *engine);
 
 /* Reads every core once. `late` means that this sample is more than three
- * intervals late; the engine then checks whether the VM was paused. Returns 0,
- * or -errno if nothing could be read. Only one thread at a time may call this.
- */
+ * sample intervals late; the engine then checks whether the VM was paused.
+ * Returns 0, or -errno if nothing could be read. Only one thread at a time may
+ * call this. */
 int engine_sample(struct engine *engine, bool late);
 
 /* Returns the cores as of the last sample, in ascending order: every selected
@@ -107,18 +108,19 @@ const struct core *engine_cores(const struct engine *engine, size_t *cores_len);
 const struct engine_options *engine_options(const struct engine *engine);
 const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
-/* Returns NULL if /proc/stat could not be read or does not list the online
- * cores (in a container, it may list other cores). */
+/* Returns /proc/stat as of the last sample. Returns NULL if it could not be
+ * read or does not list the online cores (in a container, it may list other
+ * cores). */
 const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
 bool engine_tick_sampled(const struct engine *engine);
-/* True if this kernel counts inline softirqs on an idle core as idle time, so
- * that loads of the source idle miss them. */
+/* True if this kernel counts softirqs that run at the end of an interrupt on an
+ * idle core as idle time. Loads from the idle source miss these softirqs. */
 bool engine_softirq_is_idle(const struct engine *engine);
 /* True if this machine is virtual and its hypervisor has never reported stolen
- * time. The kernel may then count stolen time as work, so its figures cannot
- * refute a counter. */
+ * time. The kernel may then count stolen time as work, so the kernel's figures
+ * cannot refute a counter. */
 bool engine_steal_is_unknown(const struct engine *engine);
 /* True if at least one selected core has a source, or if all are offline. */
 bool engine_has_source(const struct engine *engine);
@@ -128,8 +130,8 @@ bool engine_has_source(const struct engine *engine);
 const char *engine_source_reason(const struct engine *engine,
                                  enum source source);
 
-/* Returns idle_clock_unseen of the open idle clock, for percore doctor; "" if
- * no clock is open. */
+/* Returns the result of idle_clock_unseen for the open idle clock, for percore
+ * doctor; "" if no clock is open. */
 const char *engine_clock_unseen(const struct engine *engine);
 
 /* Returns the load, 0 to 1, over the window between two totals of one core; NAN
@@ -143,8 +145,8 @@ double engine_frequency_hz(const struct core_totals *from,
                            const struct core_totals *to);
 
 /* Returns the lower bound of the load: the load minus the time that may have
- * been stolen. It differs from the load only for the source idle on older
- * kernels. */
+ * been stolen. It differs from the load only for the bpf source, and for the
+ * idle source on older kernels. */
 double engine_load_low(const struct core_totals *from,
                        const struct core_totals *to);
 

@@ -11,8 +11,8 @@ _Static_assert(CANDIDATE_REASON_MAX >= PROGRAMS_WHY_SIZE,
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
-/* If a core spends more than this share of its time in softirqs, the source
- * idle may miss part of them. The kernel samples softirqs at the tick, so a
+/* If a core spends more than this share of its time in softirqs, the idle
+ * source may miss part of them. The kernel samples softirqs at the tick, so a
  * smaller share may be due to chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
 
@@ -20,8 +20,8 @@ _Static_assert(CANDIDATE_REASON_MAX >= PROGRAMS_WHY_SIZE,
  * Whether to load the clock
  */
 
-/* Returns the number of a core with so many softirqs that the source idle may
- * miss some, or -1 if there is none. */
+/* Returns the number of a core that spends so much time in softirqs that the
+ * idle source may miss some of them, or -1 if there is no such core. */
 static int core_with_softirq(const struct engine *engine) {
   engine_for_each_online(core, engine) {
     const struct core_totals *from = &core->judged, *to = &core->total;
@@ -35,8 +35,8 @@ static int core_with_softirq(const struct engine *engine) {
   return -1;
 }
 
-/* Writes why the source idle misses work on this machine, or "" if nothing
- * shows that it does. */
+/* Writes to `text` why the idle source misses work on this machine, or "" if
+ * there is no sign that it does. */
 static void find_misses(const struct engine *engine, char *text, size_t size) {
   int core = core_with_softirq(engine);
   text[0] = '\0';
@@ -64,8 +64,9 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
-/* Loads the clock only if it is needed, because loading interrupts every core
- * of the machine, and afterwards the clock runs in every interrupt. */
+/* Sets clock_purpose, which lets the clock be loaded, only if the clock is
+ * needed: loading it interrupts every core of the machine, and afterwards the
+ * clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
   const struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
   if (engine->options.source != SOURCE_AUTO || has_purpose(engine) ||
@@ -81,7 +82,8 @@ void engine_consider_clock(struct engine *engine) {
  * Opening and reading
  */
 
-/* Writes why the clock was not loaded, although it could have been. */
+/* Sets the candidate's reason: why no clock was loaded although none is
+ * pinned. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",

@@ -30,8 +30,9 @@ static bool add_core(struct engine *engine, int number) {
   return true;
 }
 
-/* Called again every ISOLATED_INTERVAL_NS, because cgroup partitions, which
- * isolate cores, can be created and dissolved at any time. */
+/* Reads which cores are isolated. This is repeated every ISOLATED_INTERVAL_NS,
+ * because cgroup partitions, which isolate cores, can be created and dissolved
+ * at any time. */
 void engine_find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);

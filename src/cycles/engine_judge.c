@@ -15,8 +15,9 @@
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
-/* Windows with more steal than this, or with a slower read of /proc/stat, prove
- * nothing about a source. */
+/* A window proves nothing about a source if the share of steal is above
+ * CONDEMN_STEAL_MAX, or if reading /proc/stat took longer than
+ * CONDEMN_BRACKET_MAX_NS. */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
 
@@ -37,7 +38,7 @@ static double share(double from, double to, double wall_ns) {
 }
 
 /* If the rate of the TSC has changed, this virtual machine was moved to another
- * host, so its sources must be proven again. */
+ * host, so the core's source must be proven again. */
 static void watch_tsc(struct engine *engine, const struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->candidate < 0 || from->epoch != to->epoch)
@@ -90,7 +91,8 @@ static void doubt(struct engine *engine, const struct core *core,
   candidate->doubt_reported = true;
 }
 
-/* Condemns the source of a core if it has missed work in too many windows. */
+/* Condemns the source of a core if the source has missed work in too many
+ * consecutive windows. */
 static void judge_source(struct engine *engine, struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->source < 0 || core->source == SOURCE_IDLE ||

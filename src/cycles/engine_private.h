@@ -22,11 +22,12 @@
 #include "idle_clock.h"
 
 /* Members of kernel structures that show how the kernel accounts for time,
- * found in its BTF. Without BTF, the kernel is assumed to be old. */
+ * found in the kernel's BTF type information. Without BTF, the kernel is
+ * assumed to be old. */
 enum kernel_member {
   KERNEL_IDLE_STEALTIME, /* idle time excludes time stolen while idle */
-  KERNEL_IDLE_DYNTICK,   /* idle time is from tick stop to restart */
-  KERNEL_PREV_IRQ_TIME,  /* idle time excludes timed interrupts */
+  KERNEL_IDLE_DYNTICK,   /* idle time is measured from tick stop to restart */
+  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts that are timed */
   KERNEL_MEMBERS,
 };
 
@@ -37,7 +38,7 @@ enum condition {
   CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
-  /* An isolated core uses the source idle although a counter could be used. */
+  /* An isolated core uses the idle source although a counter could be used. */
   CONDITION_ISOLATED_ON_IDLE,
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
@@ -63,9 +64,9 @@ struct engine {
   struct candidate candidates[CANDIDATES_MAX];
   int candidates_len;
   struct backoff tsc_backoff; /* delays measuring the TSC's rate */
-  struct idle_clock *clock;   /* the clock that the source bpf reads, or NULL */
+  struct idle_clock *clock;   /* the clock that the bpf source reads, or NULL */
   bool clock_read;            /* true if this sample has read the clock */
-  /* Why the clock is loaded although no option names the source, or "". */
+  /* Why the clock is loaded although no option names the bpf source, or "". */
   char clock_purpose[128];
   struct backoff clock_backoff;
   struct proof_run *proof_run; /* the running proof, or NULL */
@@ -80,8 +81,8 @@ struct engine {
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;
-  int64_t offset_ns;    /* BOOTTIME - MONOTONIC */
-  int64_t bracket_ns;   /* how long reading these clocks took */
+  int64_t offset_ns;    /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
+  int64_t bracket_ns;   /* how long reading the clocks for offset_ns took */
   uint64_t judge_at_ns; /* when to check the sources against the kernel again */
   uint64_t isolated_at_ns; /* when to read the list of isolated cores again */
   struct perf_room room;
@@ -91,8 +92,8 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
-/* Returns the candidate of the source idle or bpf. Every machine has exactly
- * one candidate for each of them. */
+/* Returns the candidate for `source`, which must be SOURCE_IDLE or SOURCE_BPF.
+ * There is always exactly one candidate for each of these two sources. */
 static inline struct candidate *engine_candidate(struct engine *engine,
                                                  enum source source) {
   struct candidate *candidate = engine->candidates;
@@ -120,7 +121,8 @@ static inline struct core *engine_next_online(const struct engine *engine,
   for (struct core *name = engine_next_online((engine), NULL); name != NULL;   \
        name = engine_next_online((engine), name))
 
-/* Returns true if the condition holds now and did not hold before. */
+/* Records whether the condition holds. Returns true if it holds now and did not
+ * hold before. */
 static inline bool engine_begins(struct engine *engine,
                                  enum condition condition, bool holds) {
   bool begins = holds && !engine->conditions[condition];
@@ -136,7 +138,9 @@ static inline bool engine_begins(struct engine *engine,
  * or -errno. */
 int engine_find_hotplug(struct engine *engine);
 
-/* Applies the current list of online cores. Returns 0 or -ENOMEM. */
+/* Applies the current list of online cores. Cores in `changed` have come online
+ * or gone offline since the last sample; their counters are opened again even
+ * if the cores were online at both samples. Returns 0 or -ENOMEM. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed);
 
 /* Reads which cores are isolated from the scheduler or the tick. */
@@ -146,7 +150,7 @@ void engine_find_isolated(struct engine *engine);
  * engine_stat.c
  */
 
-/* Reads /proc/stat, and decides whether the source idle can use it. Returns 0
+/* Reads /proc/stat, and decides whether the idle source can use it. Returns 0
  * or -errno. */
 int engine_read_stat(struct engine *engine);
 
@@ -155,11 +159,11 @@ int engine_read_stat(struct engine *engine);
  */
 
 /* Opens the idle clock if it is wanted and an attempt is due, and reads it. If
- * the clock no longer runs, closes it and gives up its source. */
+ * the clock no longer runs, closes it and makes the bpf source unavailable. */
 void engine_read_clock(struct engine *engine);
 
-/* With the option Source "auto", has the clock loaded if no core can use a
- * counter and the source idle is known to miss work. */
+/* With the option Source "auto", has the idle clock loaded if no core uses a
+ * counter and the idle source is known to miss work. */
 void engine_consider_clock(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
@@ -175,14 +179,14 @@ void engine_choose_sources(struct engine *engine);
 
 /* A source is condemned, and not used on the core for CONDEMN_REST_NS, after
  * CONDEMN_WINDOWS consecutive windows of LOADAVG_INTERVAL_NS in which its load
- * was lower than the kernel's by more than CONDEMN_POINTS. The kernel's figure
- * is a lower bound, so a source that reads less misses work. */
+ * was lower than the kernel's figure by more than CONDEMN_POINTS. The kernel's
+ * figure is a lower bound, so a source that reads less misses work. */
 #define CONDEMN_WINDOWS 3
 #define CONDEMN_POINTS 0.05
 #define CONDEMN_REST_NS (900 * NS_PER_S)
 
-/* Checks one window of a core whose source is not idle. `hardware` is the load
- * in that window, `kernel` is the kernel's lower bound of the load,
+/* Checks one window of a core that does not use the idle source. `hardware` is
+ * the load in that window, `kernel` is the kernel's lower bound of the load,
  * 1 - (idle + iowait + steal + guest) / wall, and `steal` is steal / wall.
  * Guest time is subtracted because the kernel counts a guest that halts without
  * leaving guest mode as running. `bracket_ns` is how long reading /proc/stat
@@ -205,7 +209,7 @@ void engine_measure_tsc(struct engine *engine);
  * engine_prove.c
  */
 
-/* Waits for a running proof to end, and applies its result. */
+/* If a proof is running, waits until it has ended, and applies its result. */
 void engine_prove_end(struct engine *engine);
 
 #endif

@@ -66,7 +66,8 @@ static void conclude(struct engine *engine, struct candidate *candidate,
                "source %s is %s: %s", name, proof_name(proof), why);
 }
 
-/* Delays the next proof, which is needed if this proof was inconclusive. */
+/* Delays the candidate's next proof, which is run only if this proof was
+ * inconclusive. */
 static void set_next_try(const struct engine *engine,
                          struct candidate *candidate) {
   backoff_extend(&candidate->proof_backoff,

@@ -91,8 +91,8 @@ static const struct candidate *proven_counter(const struct engine *engine) {
   return NULL;
 }
 
-/* Recommends a counter for isolated cores that use the source idle: isolated
- * cores often run many softirqs, some of which the source idle may miss. */
+/* Recommends a counter for isolated cores that use the idle source: isolated
+ * cores often run many softirqs, some of which the idle source may miss. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reports cores whose rows are unreadable. Other cores are not affected. */
+/* Reports cores whose rows in /proc/stat are unreadable. Other cores are not
+ * affected. */
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
   bool any = core_set_next(unreadable, -1) >= 0;
@@ -43,9 +44,10 @@ static void say_withheld(const struct engine *engine) {
                rows, cores);
 }
 
-/* In a container, LXCFS may renumber the rows of /proc/stat, and no file shows
- * which cores of sysfs they describe. If LXCFS also provides the list of cores,
- * the rows and the list may agree and both be wrong. */
+/* Returns false if the rows of /proc/stat may describe other cores than those
+ * that sysfs lists. In a container, LXCFS may renumber the rows, and no file
+ * shows which cores of sysfs they describe. If LXCFS also provides the list of
+ * cores, the rows and the list may agree and both be wrong. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
@@ -72,7 +74,7 @@ static int read_stat(struct engine *engine) {
   return 0;
 }
 
-/* Makes the source idle available only if this sample can use /proc/stat. */
+/* Makes the idle source available only if this sample can use /proc/stat. */
 static void update_idle_source(struct engine *engine) {
   struct candidate *candidate = engine_candidate(engine, SOURCE_IDLE);
   bool was_available = candidate->available;

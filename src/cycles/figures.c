@@ -170,8 +170,9 @@ static void times_interval(struct core_figures *core,
     core->time[i] = between_0_and_1(time_ns[i] / wall_ns);
 }
 
-/* The true load is between `low` and `load`. Hidden work is how far the busy
- * columns are below `low` or, as a negative number, above `load`. */
+/* Returns the hidden work. The true load is between `low` and `load`; hidden
+ * work is how far the busy columns are below `low` or, as a negative number,
+ * above `load`. */
 static double hidden_work(double low, double load, double columns) {
   if (isnan(low) || isnan(load))
     return NAN;

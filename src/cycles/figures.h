@@ -46,7 +46,7 @@ struct cstate_figures {
 };
 
 /* What a core did according to the tick: the columns of /proc/stat except idle
- * and steal, arranged so that no time counts twice. */
+ * and steal, arranged so that no time is counted twice. */
 enum figures_time {
   TIME_USER, /* without guest */
   TIME_NICE, /* without guest_nice */
@@ -70,17 +70,18 @@ struct core_figures {
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
   double busy_min, busy_max;
-  /* Load of the busiest other thread of its physical core. */
+  /* Load of the busiest other hardware thread of the same physical core. */
   double sibling_busy;
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* busy share of wall time that the tick did not see */
+  /* busy time that the tick did not see, as a share of wall time */
+  double hidden;
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
   double waiting;      /* mean number of tasks that waited for the core */
   double switches;     /* how many times a task began to run, since boot */
-  double throttles; /* how often the core was throttled for heat, since boot */
+  double throttles;    /* how often heat throttled the core, since boot */
   double package_throttles;
   double smi; /* system management interrupts, since the first reading */
   double ipc; /* instructions per cycle */
@@ -91,30 +92,30 @@ struct core_figures {
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
 };
 
-/* Statistics of a figure over the cores of a set where it is known; NAN if it
- * is known on no core. */
+/* Statistics of a figure over those cores of a set on which the figure is
+ * known; NAN if it is unknown on all of them. */
 struct spread_figures {
   double mean, min, max, stddev; /* population standard deviation */
 };
 
-/* The busy shares of a set of cores, each 0 to 1. A core whose load is unknown
- * is counted only in cores_without_value. */
+/* Statistics of the loads of a set of cores, each 0 to 1. A core whose load is
+ * unknown is counted only in cores_without_value. */
 struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* online cores whose load is known */
   int cores_without_value;
-  double mean, min, max, stddev; /* of busy; see spread_figures */
-  /* Statistics of each kind of time that the tick saw. */
+  double mean, min, max, stddev; /* of the loads; see spread_figures */
+  /* Statistics of each member of core_figures.time. */
   struct spread_figures time[TIMES];
 };
 
 struct host_figures {
-  /* The sum of the cores' load averages: how many cores are busy. NAN unless
-   * every selected online core has a load average. */
+  /* The sum of the cores' load averages: how many cores are busy on average.
+   * NAN unless the load average of every selected online core is known. */
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
   double hidden, unaccounted, steal; /* mean shares of wall time */
-  /* How many cores have a load of at least 0.9; NAN if all loads are
+  /* The number of cores whose load is at least 0.9; NAN if all loads are
    * unknown. */
   double cores_without_room;
 };
@@ -129,7 +130,8 @@ struct self_figures {
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
-  /* How many snapshots were dropped because they were not taken in time. */
+  /* How many snapshots were dropped because the consumer did not take them in
+   * time. */
   uint64_t snapshots_dropped;
 };
 
@@ -163,7 +165,8 @@ void figures_close(struct figures *figures);
 /* Call these after engine_sample: figures_sample at the end of each sample
  * window (for minimum and maximum), figures_load_average at the end of each
  * load average window, and figures_interval at the end of each interval. If out
- * of memory, a window lasts until the next call. */
+ * of memory, a function does not end the window, which then lasts until the
+ * next call. */
 void figures_sample(struct figures *figures);
 void figures_load_average(struct figures *figures);
 /* Returns a snapshot in which the caller fills in the time, the interval and

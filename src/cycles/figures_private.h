@@ -18,12 +18,13 @@ struct core_windows {
   struct core_totals sample, average, interval;
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
-  /* CLOCK_MONOTONIC of the last update; 0 before the first. */
+  /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
+   * update. */
   uint64_t averaged_ns;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
-  /* The last values from /proc/schedstat; wait_time_ns is 0 before the
-   * first. */
+  /* The last values from /proc/schedstat; wait_time_ns is 0 before the first
+   * reading. */
   uint64_t wait_time_ns, wait_ns;
 };
 
@@ -47,7 +48,7 @@ static inline double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-/* Reads the files and clocks that cover all cores at once. */
+/* Reads the files and clocks that each describe all cores. */
 void figures_files_read(struct figures *figures);
 
 /* Fills in one core's idle states, scheduler and throttle counts, and time in

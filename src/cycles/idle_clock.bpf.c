@@ -16,12 +16,11 @@
  * itself. So that no time is lost in either order, end_halt takes the time
  * first and then reads the word again. If an interrupt has ended the halt
  * between these two steps, end_halt stores nothing. If an interrupt ends the
- * halt after the second step, end_halt overwrites the interrupt's word with one
- * that has the earlier end.
+ * halt after the second step, end_halt overwrites the interrupt's word with a
+ * word in which the halt ends slightly earlier.
  *
  * tests/unit/test_idle_clock_program.c compiles this file for the host and
- * interrupts it at every instruction that touches the word.
- */
+ * interrupts it at every instruction that touches the word. */
 #ifdef __bpf__
 #include <linux/bpf.h>
 
@@ -88,7 +87,8 @@ int on_idle_without_poll(struct bpf_raw_tracepoint_args *tracepoint) {
   return change_state((__u32)tracepoint->args[0], 0);
 }
 
-/* Attached to the tracepoint of each kind of interrupt that has one. */
+/* Ends the halt. Attached to the tracepoints of all kinds of interrupts that
+ * have tracepoints. */
 SEC("raw_tp/irq_handler_entry")
 int on_interrupt(void *tracepoint) {
   (void)tracepoint;

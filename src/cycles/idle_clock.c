@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often to check whether a core halted without advancing its word. */
+/* How often to check whether a core has halted although its word did not
+ * change. */
 #define WATCH_INTERVAL_NS INT64_C(5000000000)
 
-/* The driver counts a halt at its end, so the first counted halt may have begun
- * before the first reading. The second cannot have begun before it. */
+/* When the driver has counted this many halts since a reading, at least one
+ * halt has begun after that reading. The driver counts a halt at its end, so
+ * the first counted halt may have begun before the reading. */
 #define WAKES_TO_BE_SURE 2
 
 #define UNSEEN_SIZE 256
@@ -23,18 +25,19 @@ struct core_clock {
   int64_t word;
   int64_t halted_ns;
   int64_t watch_at_ns; /* when to count again; 0: `wakes` is unknown */
-  uint64_t wakes;      /* count when the word was first found unchanged */
+  uint64_t wakes;      /* the count when the word was first found unchanged */
 };
 
 struct idle_clock {
   struct kernel_clock kernel;
   bool pinned;
-  int64_t words[CORES_MAX + 1]; /* of possible cores, in rising numbers */
+  int64_t words[CORES_MAX + 1]; /* one per possible core, in ascending order */
   char unseen[UNSEEN_SIZE];
   char *text; /* /proc/interrupts or /proc/softirqs */
   size_t text_size;
-  int64_t softirqs_ns; /* the time_ns of the read for which `text` is
-                          /proc/softirqs */
+  /* kernel.time_ns of the read after which /proc/softirqs was read into
+   * `text`. */
+  int64_t softirqs_ns;
   struct core_clock cores[CORES_MAX];
 };
 
@@ -56,8 +59,8 @@ static bool state0_polls(const struct machine *machine,
 }
 
 /* True if the timer interrupt of this machine is known to have a tracepoint.
- * That of the local APIC has its own. On arm64, the interrupt of the system
- * timer runs the tracepoint of device interrupts. */
+ * The timer interrupt of the local APIC has its own tracepoint. On arm64, the
+ * interrupt of the system timer runs the tracepoint of device interrupts. */
 static bool timer_is_known(const struct machine *machine) {
   static const char *const known[] = {"lapic", "arch_sys_timer"};
   char name[64];
@@ -152,10 +155,10 @@ static const int64_t *word_of(const struct idle_clock *clock, int core) {
   return &clock->words[clock->kernel.places[core]];
 }
 
-/* Counts the core's softirqs if the core is halted according to its word: each
- * softirq would have ended that halt. Returns false if the core is awake,
- * because its word does not change when it runs softirqs, or if the softirqs
- * cannot be read. */
+/* If the core is halted according to its word, sets *softirqs to the number of
+ * softirqs that the core has run: each new softirq should have ended the halt.
+ * Returns false if the core is awake, because softirqs then do not change its
+ * word, or if the softirqs cannot be read. */
 static bool count_softirqs(struct idle_clock *clock, int core,
                            uint64_t *softirqs) {
   const struct kernel_clock *kernel = &clock->kernel;
@@ -183,7 +186,7 @@ static bool count_wakes(struct idle_clock *clock, int core, uint64_t *wakes) {
 }
 
 /* Returns -ENOLINK if the core has halted or woken although its word did not
- * move, or another -errno if the words cannot be read again. A word may also
+ * change, or another -errno if the words cannot be read again. A word may also
  * stay the same because the core halts or works for a long time. */
 static int check_moved(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
@@ -202,8 +205,8 @@ static int check_moved(struct idle_clock *clock, int core) {
   state->watch_at_ns = time_ns + WATCH_INTERVAL_NS;
   if (wakes - state->wakes < WAKES_TO_BE_SURE)
     return 0;
-  /* The word may have moved between the reading of the word and the counting of
-   * `wakes`, so read it again. */
+  /* The word may have changed after it was read and before `wakes` was counted,
+   * so read it again. */
   int status = read_words(clock);
   return status == 0 && *word == state->word ? -ENOLINK : status;
 }

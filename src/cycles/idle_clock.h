@@ -25,18 +25,19 @@ struct idle_clock_reading {
 };
 
 /* Opens the clock that root has pinned. If no clock is pinned and `load` is
- * true, loads a clock, which runs until it is closed. Only one clock can run on
- * a machine. Returns 0, or -errno with the reason in `why`. */
+ * true, loads a clock, which runs until it is closed. Only one clock can be
+ * open on a struct machine at a time. Returns 0, or -errno with the reason in
+ * `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     const struct core_set *possible, bool load,
                     char why[PROGRAMS_WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 
-/* Reads all cores. Returns 0, -EAGAIN if every read took too long, or another
- * -errno, after which the clock can only be closed. -ENOLINK: the clock no
- * longer runs, because its pins were removed, or because a core halted or woke
- * while its word did not move. */
+/* Reads the words of all cores. Returns 0, -EAGAIN if every read took too long,
+ * or another -errno, after which the clock can only be closed. -ENOLINK: the
+ * clock no longer runs, because its pins were removed, or because a core halted
+ * or woke while its word did not change. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Returns the last reading of one core. If the clock has not yet run on the
@@ -46,14 +47,14 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* Returns the names of interrupts that do not end a halt for the clock, because
- * they have no tracepoint: those that this kernel may have, and those that have
+/* Returns the names of interrupts that the clock does not see, because they
+ * have no tracepoint: those that this kernel may have, and those that have
  * occurred. The names are separated by blanks; "" if none are known. */
 const char *idle_clock_unseen(const struct idle_clock *clock);
 
-/* Finds out the properties of the machine that a clock must know before it is
- * loaded. Whether state 0 polls is read from the idle driver of the first of
- * `cores` that has one. */
+/* Returns the properties of the machine that must be known before a clock is
+ * loaded. The idle driver of the first core in `cores` that has an idle driver
+ * shows whether idle state 0 polls. */
 struct idle_clock_traits idle_clock_traits(const struct machine *machine,
                                            const struct core_set *cores);
 

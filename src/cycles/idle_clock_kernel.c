@@ -298,9 +298,9 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
  * Reading
  */
 
-/* True if the programs still run. Those of a pinned clock run as long as the
- * pin belongs to the clock's own link; another clock may have been pinned in
- * its place. */
+/* True if the programs still run. The programs of a pinned clock run as long as
+ * its pin exists. The pin must be the same file as when the clock was opened,
+ * because another clock may have been pinned in its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
   struct stat pin;

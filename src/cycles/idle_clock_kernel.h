@@ -19,7 +19,7 @@
  * there. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
-/* Properties of the machine that a clock must know before it is loaded. */
+/* Properties of the machine that must be known before a clock is loaded. */
 struct idle_clock_traits {
   bool state0_polls;   /* idle state 0 polls instead of halting */
   bool timer_is_known; /* the interrupt of the timer has a tracepoint */
@@ -57,8 +57,8 @@ int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char why[PROGRAMS_WHY_SIZE]);
 
-/* Appends to `list`, as interrupts_append does, the kinds of interrupts for
- * which this kernel has no tracepoint. */
+/* Appends to `list`, as interrupts_append does, the names of the kinds of
+ * interrupts for which this kernel has no tracepoint. */
 void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
                                char *list, size_t list_size);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the next line, or NULL. */
+/* Returns the start of the next line, or NULL if there is none. */
 static const char *next_line(const char *text) {
   const char *end = strchr(text, '\n');
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;

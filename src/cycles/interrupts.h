@@ -6,9 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds up one column of /proc/softirqs, which counts the softirqs of one core.
- * Each possible core has a column, in rising core numbers; the first column is
- * 0. Returns false if the column does not exist. */
+/* Sets *count to the sum of one column of `text`, the contents of
+ * /proc/softirqs: the number of softirqs that one core has run. The columns are
+ * those of all possible cores, in ascending order; the first column is 0.
+ * Returns false if the column does not exist. */
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count);
 
 /* Appends a name to a list of names that are separated by blanks. Cuts off what

@@ -11,8 +11,9 @@ enum journal_level {
 };
 
 struct journal {
-  /* Receives one line without a newline, in the thread that called the function
-   * of cycles/ that reports it. If NULL, all lines are dropped. */
+  /* Receives one line without a newline. Runs in the thread that called the
+   * function of cycles/ that reports the line. If NULL, all lines are
+   * dropped. */
   void (*write)(void *context, enum journal_level level, const char *line);
   void *context;
 };

@@ -1,9 +1,10 @@
 /* kernel_clock: code that the idle clock and the softirq clock share, because
  * both read words that programs in the kernel keep for each core.
  *
- * A word >= 0 is a sum of times. A word < 0 is such a sum minus the time at
- * which the current span, that is, the current halt or interrupt, began. Times
- * are CLOCK_MONOTONIC of the initial time namespace. */
+ * A word >= 0 is the total length of past spans, that is, of halts, interrupts
+ * or softirqs, in nanoseconds. A negative word is such a total minus the
+ * instant at which the current span began. Instants are CLOCK_MONOTONIC of the
+ * initial time namespace. */
 #ifndef PERCORE_CYCLES_KERNEL_CLOCK_H
 #define PERCORE_CYCLES_KERNEL_CLOCK_H
 
@@ -30,20 +31,22 @@ void kernel_clock_init(struct kernel_clock *clock,
                        const struct machine *machine,
                        const struct core_set *possible);
 
-/* Reads the words of all possible cores, in rising core numbers, and then the
- * time. `read` is a function of struct machine. Returns 0, the -errno from
- * `read`, or -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_NS. */
+/* Reads the words of all possible cores, in ascending order, and then the time.
+ * `read` is a function of struct machine. Returns 0, the -errno from `read`, or
+ * -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_NS. */
 int kernel_clock_read(struct kernel_clock *clock,
                       int (*read)(void *context, void *words, int cores),
                       void *words);
 
-/* Computes the sum that a word represents at kernel_ns, a time of the initial
- * time namespace. Returns false if no clock can have written the word. */
+/* Sets *sum_ns to the sum that a word represents at kernel_ns, an instant on
+ * CLOCK_MONOTONIC of the initial time namespace. Returns false if no clock can
+ * have written the word. */
 bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns);
 
 /* Keeps a sum from decreasing. A new sum can be a little less than the former
- * sum if a span ended while the words were being read; it is then set to the
- * former sum. Returns false if it is much less, which is an error. */
+ * sum if a span ended while the words were being read; the new sum is then set
+ * to the former sum. Returns false if the new sum is much less, which is an
+ * error. */
 bool kernel_clock_hold(int64_t former_ns, int64_t *sum_ns);
 
 #endif

@@ -9,14 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shorter windows are dominated by errors: the time between the reads of two
- * counters, or columns that are truncated to ticks of 10 ms. */
+/* The shortest windows. In shorter windows, errors dominate: the counters of a
+ * group are read at slightly different times, and columns are truncated to
+ * ticks of 10 ms. */
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
 
 /* The figures of one core as the percore_load_get functions return them. They
- * are written under the mutex, and any thread reads them with relaxed loads. */
+ * are written under the mutex. Any thread may read them, with
+ * memory_order_relaxed. */
 struct published {
   _Atomic double load, low;    /* -1: unknown */
   _Atomic double sibling_load; /* of the busiest sibling; -1: unknown */
@@ -27,7 +29,7 @@ struct published {
   _Atomic int proof;
 };
 
-/* What the getters return for the number of a core that does not exist. */
+/* What the getters return for a core number that does not exist. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
                                          .sibling_load = -1,

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How often a load enters the averages: every 60/13 s = 4.615 s. It divides a
- * minute evenly, and its fractional part is close to the golden ratio, so jobs
- * that start every few seconds are neither always nor never sampled (Klaus
- * Ripke 2011). */
+/* How often a load enters the averages: every 60/13 s = 4.615 s. This interval
+ * divides a minute evenly, and its fractional part is close to the golden
+ * ratio, so jobs that start every few seconds are neither always nor never
+ * sampled (Klaus Ripke 2011). */
 #define LOADAVG_INTERVAL_NS (UINT64_C(60000000000) / 13)
 
 /* The average is sum / weight. Initialise with zeros. */

@@ -59,8 +59,8 @@ EXTRA_DIST += src/cycles/idle_clock.lskel.h src/cycles/softirq_clock.lskel.h
 MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h \
 	src/cycles/softirq_clock.lskel.h
 CLEANFILES += src/cycles/idle_clock.bpf.o src/cycles/softirq_clock.bpf.o
-# These variables keep automake from taking the dependencies below for the rules
-# that build the objects.
+# The targets below are written as variables. Otherwise automake would mistake
+# these dependencies for the rules that build the objects.
 idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
 $(idle_clock_object): src/cycles/idle_clock.lskel.h
 softirq_clock_object = src/cycles/libcycles_la-softirq_clock_kernel.lo

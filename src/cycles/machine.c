@@ -144,11 +144,10 @@ static void linux_perf_close(void *context, int fd) {
 /* ---------------------------------------------------------------------------
  * Cores that come online or go offline
  *
- * The kernel announces such cores in uevents, such as
+ * The kernel announces these cores in uevents, such as
  * "offline@/devices/system/cpu/cpu1". A core may go offline and come back
  * between two reads of the list of online cores. Its counters have then
- * stopped, although the list has not changed.
- */
+ * stopped, although the list has not changed. */
 
 /* Makes the kernel drop all messages except those that begin with "onli" or
  * "offl", so that a thousand new network devices do not overflow the socket. */
@@ -179,8 +178,8 @@ static int open_uevents(void) {
   return fd;
 }
 
-/* Returns 12 for "online@/devices/system/cpu/cpu12", and -1 for anything else.
- */
+/* Returns the core number in a uevent of a core, such as 12 for
+ * "online@/devices/system/cpu/cpu12". Returns -1 for any other uevent. */
 static int uevent_core(const char *message) {
   static const char folder[] = "@/devices/system/cpu/cpu";
   uint64_t core;
@@ -333,7 +332,7 @@ void machine_linux_close(struct machine *machine) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-/* For 8192 cores, /proc/timer_list is 40 MiB long. */
+/* The largest file that is read is /proc/timer_list: 40 MiB for 8192 cores. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
 ssize_t machine_read_long(const struct machine *machine, const char *path,
@@ -378,7 +377,8 @@ int machine_read_u64(const struct machine *machine, const char *path,
   return 0;
 }
 
-/* Parses the line of CLOCK_MONOTONIC, such as "monotonic -86400 500000000". */
+/* Parses the line for CLOCK_MONOTONIC in /proc/self/timens_offsets, such as
+ * "monotonic -86400 500000000". */
 int64_t machine_time_offset_ns(const struct machine *machine) {
   char text[256];
   long long seconds, nanoseconds;

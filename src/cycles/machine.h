@@ -26,8 +26,8 @@ struct machine {
 
   /* Reads a whole file under the sysroot into buffer, NUL-terminated. Only
    * regular files are read, so that the call cannot block. Returns the length
-   * or -errno. If the file does not fit in size - 1, returns -EFBIG, and the
-   * buffer holds its beginning. */
+   * or -errno. If the file does not fit in size - 1 bytes, returns -EFBIG, and
+   * the buffer holds its beginning. */
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
 
@@ -53,9 +53,9 @@ struct machine {
    * files. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
-  /* Adds to *changed every core that the kernel reported as added or removed
-   * since the last call. Returns 0, or -ENOBUFS if reports were lost; any core
-   * may then have changed. */
+  /* Adds to *changed every core that, according to the kernel, has come online
+   * or gone offline since the last call. Returns 0, or -ENOBUFS if reports from
+   * the kernel were lost; any core may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
   /* The kernel's idle clock; idle_clock_kernel.h documents these functions.

@@ -15,9 +15,8 @@
  *
  * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. If a file in the
  * PMU's folder `format` is named like a term, the term sets a bit field of
- * perf_event_attr. If a file in the folder `events` is named like it, the term
- * stands for the list of terms in that file.
- */
+ * perf_event_attr. If a file in the folder `events` is named like the term, the
+ * term stands for the list of terms in that file. */
 
 struct event_parser {
   struct perf_event *event;
@@ -87,7 +86,7 @@ static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
   size_t length = strcspn(format, ":");
   uint64_t *word = config_word(event, format, length);
-  struct core_set bits; /* lists of bit numbers have the same syntax */
+  struct core_set bits; /* bit lists have the same syntax as core lists */
   if (word == NULL || format[length] != ':' ||
       core_set_parse(&bits, format + length + 1) != 0 ||
       core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)

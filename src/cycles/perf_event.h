@@ -53,9 +53,9 @@ void perf_group_close(struct perf_group *group);
 /* Writes what an -errno from perf_group_open means and what to do about it. */
 void perf_explain(char *text, size_t size, int status);
 
-/* Reads the whole group at once. Returns 0; -ESTALE if the group must be opened
- * again because its core went offline; -EBUSY if a pinned group lost its
- * counters; or another -errno. *reading is undefined on error. */
+/* Reads the whole group in one system call. Returns 0; -ESTALE if the group
+ * must be opened again because its core went offline; -EBUSY if a pinned group
+ * lost its counters; or another -errno. *reading is undefined on error. */
 int perf_group_read(const struct perf_group *group,
                     struct perf_reading *reading);
 

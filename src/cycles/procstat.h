@@ -32,8 +32,8 @@ struct procstat {
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
   struct core_set unreadable; /* cores with a malformed row */
-  /* rows[core] is valid for `cores`. There is room for CORES_MAX rows; pages
-   * that are never written take no memory. */
+  /* rows[core] is valid for every core in `cores`. There is room for CORES_MAX
+   * rows; pages that are never written take no memory. */
   struct procstat_row *rows;
   int64_t running; /* procs_running, -1 if absent */
   int64_t blocked; /* procs_blocked, -1 if absent */

@@ -1,6 +1,6 @@
 /* programs: BPF programs at tracepoints, and the map in which they keep a value
- * for each core. The idle clock and the softirq clock are made of these
- * programs.
+ * for each core. The idle clock and the softirq clock consist of such programs
+ * and their map.
  *
  * Functions return 0 or -errno. Functions with the parameter `why` write the
  * reason for a failure to it. */
@@ -9,10 +9,11 @@
 
 #include <stddef.h>
 
-/* The kinds of interrupts of a core itself that have tracepoints NAME_entry and
- * NAME_exit. They are listed by name: a pattern would also match tracepoints
- * that run for every packet. Interrupts of devices use irq_handler_entry and
- * irq_handler_exit; on processors other than x86, all interrupts use these. */
+/* The kinds of interrupts, other than those of devices, that have tracepoints
+ * NAME_entry and NAME_exit. They are listed by name: a pattern would also match
+ * tracepoints that run for every packet. Interrupts of devices use
+ * irq_handler_entry and irq_handler_exit; on processors other than x86, all
+ * interrupts use these. */
 #if defined(__x86_64__)
 #define PROGRAMS_EACH_INTERRUPT(EACH)                                          \
   EACH(local_timer)                                                            \
@@ -69,10 +70,10 @@ int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]);
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
                     int program, char why[PROGRAMS_WHY_SIZE]);
 
-/* Reads the map: the values of all possible cores, in rising core numbers. Each
+/* Reads the map: the values of all possible cores, in ascending order. Each
  * value takes `size` bytes and begins with an int64_t that is never INT64_MIN.
- * `values` must have room for CORES_MAX + 1. -EINVAL: `cores` is not the number
- * of possible cores. */
+ * `values` must have room for CORES_MAX + 1 values. -EINVAL: `cores` is not the
+ * number of possible cores. */
 int programs_read(const struct programs *programs, void *values, size_t size,
                   int cores);
 

@@ -150,8 +150,8 @@ static int read_row(const struct probe *probe, struct procstat *stat) {
   return status;
 }
 
-/* Returns the idle time of the core, from its idle driver or, without a driver,
- * from /proc/stat; -1 if unknown. */
+/* Returns the core's idle time since boot in nanoseconds, from its idle driver
+ * or, without a driver, from /proc/stat; -1 if unknown. */
 static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   struct cpuidle cpuidle;
   if (cpuidle_read(&cpuidle, probe->machine, probe->core) > 0)
@@ -248,7 +248,8 @@ static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }
 
-/* Returns 0 with the verdict in probe->proof, or -errno. */
+/* Makes one attempt to evade the tick. Returns 0 with the verdict in
+ * probe->proof, or -errno. */
 static int try_tick(struct probe *probe, struct procstat *stat,
                     uint64_t tick_ns, uint64_t phase_ns) {
   int status = read_row(probe, stat);

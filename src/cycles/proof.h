@@ -4,9 +4,8 @@
  * core is halted (arm64's cycle counter in WFI, MPERF of the physical core
  * under a hypervisor). The kernel's idle time may be sampled only at the tick.
  * So each source must show, on a core of this machine, that it reads full load
- * while a test thread spins there, and less while the core idles. These are the
- * two halves of the proof of a counter.
- */
+ * while a test thread spins there, and less while the core idles. The proof of
+ * a counter consists of these two halves. */
 #ifndef PERCORE_PROOF_H
 #define PERCORE_PROOF_H
 
@@ -28,21 +27,22 @@ enum proof_half {
 
 /* Judges the half in which a thread spins: it received cpu_share of the core's
  * time (0 to 1) while the source read `load` (NAN if it could not be read). The
- * half was run only if cpu_share is at least 0.95. It passes if the load is
- * 0.97 to 1.02. */
+ * half counts as run only if cpu_share is at least 0.95. It passes if the load
+ * is 0.97 to 1.02. */
 enum proof_half proof_judge_spin(double load, double cpu_share);
 
 /* Judges the half in which the thread sleeps and the core was idle for idle_ns
- * of wall_ns. The half was run only if idle_ns is at least 30 ms. It passes if
- * the load fell by at least half of the idle share. The load need not fall by
- * the whole share, because idle drivers count work in interrupts as idle. */
+ * of wall_ns. The half counts as run only if idle_ns is at least 30 ms. It
+ * passes if the load fell by at least half of the idle share. The load need not
+ * fall by the whole share, because idle drivers count work in interrupts as
+ * idle. */
 enum proof_half proof_judge_idle(double load, double idle_ns, double wall_ns);
 
 enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
 
 /* Judges a probe that was busy between ticks and slept when they fired. `truth`
- * is the probe's share of wall time, `columns` is how much of it the busy
- * columns of /proc/stat saw, and `load` is 1 minus the share of the idle
+ * is the probe's share of wall time, `columns` is the share of wall time in the
+ * busy columns of /proc/stat, and `load` is 1 minus the share in the idle
  * columns. Returns PROOF_PENDING if the attempt proves nothing, because the
  * core was not free or the probe did not evade the tick. */
 enum proof proof_judge_tick(double truth, double columns, double load);
@@ -50,8 +50,8 @@ enum proof proof_judge_tick(double truth, double columns, double load);
 /* ---------------------------------------------------------------------------
  * Probes: each is a thread pinned to one core, which ends after half a second,
  * or up to two seconds if other work keeps the core busy. After *cancel becomes
- * true it ends soon, with PROOF_PENDING. A probe uses the machine concurrently
- * with its caller. */
+ * true, the probe ends soon, with PROOF_PENDING. A probe uses the machine
+ * concurrently with its caller. */
 
 enum { PROOF_WHY_MAX = 256 };
 
@@ -66,8 +66,8 @@ int probe_start(struct probe **result, const struct machine *machine, int core,
 
 bool probe_ended(const struct probe *probe);
 
-/* Waits for the probe to end and frees it. why[] receives a reason for the
- * journal, or "". */
+/* Waits for the probe to end, frees it, and returns its result. why[] receives
+ * a reason for the journal, or "". */
 enum proof probe_end(struct probe *probe, char why[PROOF_WHY_MAX]);
 
 #endif

@@ -1,11 +1,10 @@
 /* sampler: a thread that samples on schedule, whatever its host program does.
  *
  * At each multiple of the interval on CLOCK_REALTIME the thread takes a
- * snapshot of all figures. Between snapshots, it also samples for the minimum,
- * the maximum and the load averages, at intervals of CLOCK_MONOTONIC. It blocks
- * all signals, is not pinned, and never waits for its consumer: when the queue
- * is full, the oldest snapshot is dropped.
- */
+ * snapshot of all figures. Between snapshots, the thread also samples at
+ * regular intervals on CLOCK_MONOTONIC, to compute minima, maxima and load
+ * averages. It blocks all signals, is not pinned, and never waits for its
+ * consumer: when the queue is full, the oldest snapshot is dropped. */
 #ifndef PERCORE_SAMPLER_H
 #define PERCORE_SAMPLER_H
 
@@ -19,7 +18,8 @@ struct sampler_options {
   struct engine_options engine;
   struct figures_options figures;
   uint64_t interval_ns; /* time between snapshots */
-  bool from_start; /* intervals begin at the first sample, not at multiples */
+  /* intervals begin at the first sample, not at multiples of interval_ns */
+  bool from_start;
   uint64_t sample_interval_ns; /* 0: LOADAVG_INTERVAL_NS / 4 */
 };
 

@@ -3,9 +3,8 @@
  *
  * To this file, a snapshot is just a pointer. The thread blocks all signals, is
  * not pinned, and never waits for its consumer: when the queue is full, the
- * oldest snapshot is dropped. Only calls marked "any thread" may run
- * concurrently.
- */
+ * oldest snapshot is dropped. Functions may run concurrently only if their
+ * comments say that any thread may call them. */
 #ifndef PERCORE_SAMPLING_THREAD_H
 #define PERCORE_SAMPLING_THREAD_H
 
@@ -41,7 +40,8 @@ void sampling_thread_init(struct sampling_thread *sampling, size_t queue_room);
  * empty. */
 void sampling_thread_destroy(struct sampling_thread *sampling);
 
-/* Returns 0, or the -errno of pthread_create. */
+/* Starts a thread that calls run(argument). Returns 0, or the -errno of
+ * pthread_create. */
 int sampling_thread_start(struct sampling_thread *sampling,
                           void *(*run)(void *), void *argument);
 
@@ -50,26 +50,27 @@ int sampling_thread_start(struct sampling_thread *sampling,
 void sampling_thread_stop(struct sampling_thread *sampling);
 
 /* Sleeps until a CLOCK_MONOTONIC time. Returns false as soon as the thread must
- * stop. Any thread. */
+ * stop. Any thread may call this. */
 bool sampling_thread_sleep(struct sampling_thread *sampling, uint64_t until_ns);
 
 /* Sleeps until `lead_ns` before the next multiple of `interval_ns` of
- * CLOCK_REALTIME. lead_ns is less than interval_ns. Returns as
+ * CLOCK_REALTIME. lead_ns must be less than interval_ns. Returns as
  * sampling_thread_sleep does. */
 bool sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
                                    uint64_t interval_ns, uint64_t lead_ns);
 
-/* Queues a snapshot, after setting *dropped, which may be a member of the
- * snapshot, to the number dropped so far. Returns a snapshot that was dropped
- * to make room, for the caller to free, or NULL. */
+/* Sets *dropped, which may be a member of the snapshot, to the number of
+ * snapshots dropped so far, and then queues the snapshot. Returns NULL, or a
+ * snapshot that was dropped to make room, which the caller frees. */
 void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
                           uint64_t *dropped);
 
-/* Returns the oldest snapshot in the queue, or NULL. Any thread. */
+/* Returns the oldest snapshot in the queue, or NULL. Any thread may call
+ * this. */
 void *sampling_thread_take(struct sampling_thread *sampling);
 
 /* Like sampling_thread_take, but waits for a snapshot until a CLOCK_MONOTONIC
- * time. Any thread. */
+ * time. Any thread may call this. */
 void *sampling_thread_wait(struct sampling_thread *sampling, uint64_t until_ns);
 
 #endif

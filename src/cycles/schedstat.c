@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns after the name of the core. */
+/* Indices of the columns after the name of the core. */
 enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
 
-/* Parses "<N>" and its columns, and ignores anything else. */
+/* Parses the text after "cpu" in a line: a core number and its columns. Ignores
+ * any other text. */
 static void parse_row(struct schedstat *stat, const char *text) {
   uint64_t core, column[COLUMNS];
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||

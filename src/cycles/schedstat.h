@@ -17,7 +17,7 @@ struct schedstat_row {
 
 struct schedstat {
   struct core_set cores;
-  struct schedstat_row *rows; /* rows[core] is valid for `cores` */
+  struct schedstat_row *rows; /* rows[core] is valid for each core in `cores` */
   char *buffer;
   size_t buffer_size;
 };

@@ -30,7 +30,7 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
       .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
-  /* The first interval is at least half an interval long. */
+  /* The first snapshot is due after at least half an interval. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
 }

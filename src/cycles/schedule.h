@@ -33,8 +33,8 @@ struct schedule_due {
   bool late;         /* late_ns is more than three sample intervals */
 };
 
-/* from_here: intervals begin now rather than at multiples of the interval, so
- * that the first snapshot covers a whole interval. */
+/* If from_here is true, intervals begin now rather than at multiples of the
+ * interval, so that the first snapshot covers a whole interval. */
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, bool from_here,
                     uint64_t monotonic_ns, uint64_t realtime_ns);

@@ -7,8 +7,10 @@
 #include <sched.h>
 #include <stdio.h>
 
-/* If two readings of the clock are further apart than the closest pair by this
- * much and by the closest pair's own distance, other work ran between them. */
+/* The smallest gap that counts as lost. Two successive readings of the clock
+ * are least_step_ns() apart if nothing runs between them. If they are further
+ * apart than that by more than GAP_NS and by more than least_step_ns(), other
+ * work ran between them. */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
@@ -32,7 +34,8 @@ static int occupy(int core) {
   return affinity_pin(core);
 }
 
-/* Returns the difference between the two closest readings of the clock. */
+/* Returns the smallest difference between two successive readings of the
+ * clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = now_ns(), next_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;

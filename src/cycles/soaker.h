@@ -1,6 +1,6 @@
-/* soaker: a lower bound of a core's load that needs no counter. A thread of the
- * lowest scheduling class runs whenever no other work wants the core, and adds
- * up the time in which it could not run. */
+/* soaker: measures a lower bound of a core's load without a counter. A thread
+ * of the lowest scheduling class runs whenever no other work wants the core,
+ * and adds up the time in which it could not run. */
 #ifndef PERCORE_SOAKER_H
 #define PERCORE_SOAKER_H
 

@@ -61,9 +61,9 @@ int on_hard_exit(void *tracepoint) {
  */
 
 /* Returns the time minus `hard`. A hard interrupt between the two readings of
- * `hard` makes them differ; the time is then taken again. The verifier needs a
- * limit, and hard interrupts in three tries in a row are practically
- * impossible. */
+ * `hard` makes them differ; the time is then taken again. The verifier requires
+ * a limited number of tries; hard interrupts in three successive tries are
+ * practically impossible. */
 static __always_inline __s64
 time_outside_hard_interrupts(const struct softirq_words *words) {
   __s64 time = 0;

@@ -29,7 +29,7 @@ struct softirq_clock {
   /* Why the clock is not loaded; "" if it is, or before the first try. */
   char trouble[PROGRAMS_WHY_SIZE];
   struct backoff backoff;
-  struct softirq_words *words;  /* of possible cores, in rising numbers */
+  struct softirq_words *words;  /* one per possible core, in ascending order */
   struct sums *sums;            /* in the order of `words` */
   bool vector[SOFTIRQ_VECTORS]; /* whether it has run on any core */
 };
@@ -142,7 +142,8 @@ static void note_vectors(struct softirq_clock *clock) {
           clock->words[i].softirq[word] != 0;
 }
 
-/* If every read takes too long, the next window also covers this window. */
+/* If every attempt to read takes too long, the figures are unknown in this
+ * window, and the next window also covers it. */
 void softirq_clock_read(struct softirq_clock *clock) {
   struct kernel_clock *kernel = &clock->kernel;
   kernel->time_ns = 0;
@@ -183,9 +184,10 @@ static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
   return holds;
 }
 
-/* Computes shares from the growth of sums. The words are not all read at the
- * same instant, so their growth may exceed wall time by the time that the reads
- * took. */
+/* Computes shares of wall time from the growth of sums. Returns false if no
+ * time has passed, or if the sums have decreased or grown by too much. The
+ * words are not all read at the same instant, so their growth may exceed wall
+ * time by the duration of the reads. */
 static bool to_shares(const struct sums *from, struct sums *to,
                       struct softirq_figures *figures) {
   double hard_ns, ns[WORDS], all_ns;

@@ -18,13 +18,13 @@
 struct softirq_figures {
   double hard, softirq;
   double context[SOFTIRQ_CONTEXTS];
-  double vector[SOFTIRQ_VECTORS]; /* NAN: it has not run on any core */
+  double vector[SOFTIRQ_VECTORS]; /* NAN: the vector has not run on any core */
 };
 
 struct softirq_clock;
 
-/* Loads nothing yet. `engine` must outlive the clock. Returns NULL if out of
- * memory. */
+/* Creates a clock whose programs are not loaded yet. `engine` must outlive the
+ * clock. Returns NULL if out of memory. */
 struct softirq_clock *softirq_clock_open(const struct engine *engine);
 void softirq_clock_close(struct softirq_clock *clock);
 

@@ -5,8 +5,8 @@
 #ifdef PERCORE_BPF
 #include "cycles/softirq_clock.lskel.h"
 
-/* Pairs of tracepoints. The one that ends spans is attached first, so that no
- * span stays open. */
+/* Pairs of tracepoints. In each pair, the tracepoint that ends spans is
+ * attached first, so that no span stays open. */
 static const struct {
   const char *end, *begin;
 } hooks[] = {{"softirq_exit", "softirq_entry"},

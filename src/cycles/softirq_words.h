@@ -1,13 +1,13 @@
 /* softirq_words: what the softirq clock keeps in the kernel for each core. Both
  * the programs (softirq_clock.bpf.c) and their reader include this file.
  *
- * Like the word of the idle clock, a word >= 0 is a sum of times, and a word <
- * 0 is such a sum minus the time at which the current span began. The time of
- * `hard` is CLOCK_MONOTONIC of the initial time namespace. The time of
- * `softirq` is that clock without the time in hard interrupts: it stops while
- * `hard` is negative. So a hard interrupt within a softirq counts only as a
- * hard interrupt, and no two words ever count the same nanosecond.
- */
+ * Like the word of the idle clock, a word >= 0 is the total length of past
+ * spans, and a negative word is such a total minus the instant at which the
+ * current span began. Instants of `hard` are CLOCK_MONOTONIC of the initial
+ * time namespace. Instants of `softirq` are CLOCK_MONOTONIC minus the sum of
+ * all hard interrupts: this clock stops while `hard` is negative. So a hard
+ * interrupt within a softirq counts only as a hard interrupt, and no two words
+ * ever count the same nanosecond. */
 #ifndef PERCORE_SOFTIRQ_WORDS_H
 #define PERCORE_SOFTIRQ_WORDS_H
 
@@ -25,7 +25,8 @@ enum softirq_context {
   SOFTIRQ_CONTEXTS,
 };
 
-/* The kernel's numbers of softirqs, from HI_SOFTIRQ to RCU_SOFTIRQ. */
+/* The number of the kernel's softirq vectors, from HI_SOFTIRQ to
+ * RCU_SOFTIRQ. */
 #define SOFTIRQ_VECTORS 10
 
 struct softirq_words {

@@ -21,22 +21,23 @@ enum proof {
   PROOF_PENDING,  /* not yet run */
   PROOF_PROVEN,   /* read full load on a spinning core, less on an idle core */
   PROOF_UNPROVEN, /* could not be tested fully: used, but shown as unproven */
-  /* The kernel samples the idle time of the source idle at the tick. */
+  /* The kernel samples the idle time of the idle source at the tick. */
   PROOF_TICK_SAMPLED,
   PROOF_REFUTED, /* does not measure unhalted time: not used */
 };
 
 enum denominator {
   DENOMINATOR_AUTO,
-  DENOMINATOR_TSC,          /* use msr/tsc of the same group */
-  DENOMINATOR_TIME_ENABLED, /* use time_enabled times the base frequency */
+  DENOMINATOR_TSC, /* divide by msr/tsc of the same group */
+  /* divide by the product of time_enabled and the base frequency */
+  DENOMINATOR_TIME_ENABLED,
 };
 
 /* How to measure isolated cores. Reading a hardware counter interrupts the
  * core. */
 enum isolated_cores {
-  ISOLATED_CORES_IDLE, /* use the source idle */
-  ISOLATED_CORES_BPF,  /* use the source bpf, or idle if bpf is unavailable */
+  ISOLATED_CORES_IDLE, /* use the idle source */
+  ISOLATED_CORES_BPF,  /* use the bpf source, or idle if bpf is unavailable */
   ISOLATED_CORES_HARDWARE, /* treat them like any other core */
   ISOLATED_CORES_SKIP,     /* do not measure them */
 };

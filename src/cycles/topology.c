@@ -84,7 +84,8 @@ static int read_package(const struct machine *machine, int core) {
   return known && package <= INT32_MAX ? (int)package : -1;
 }
 
-/* Returns the next thread of the same physical core, or -1. */
+/* Returns the core number of the next hardware thread of the same physical
+ * core, or -1 if there is none. */
 static int read_sibling(const struct machine *machine, int core,
                         int cores_len) {
   char path[128];
@@ -157,9 +158,9 @@ static bool has_word(const char *line, const char *word) {
   return false;
 }
 
-/* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures
- * there is no such line and no TSC, and the file does not show whether the
- * machine is virtual. */
+/* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures,
+ * the file contains no such line and does not show whether the machine is
+ * virtual, and there is no TSC. */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {
   /* Room for the block of the first processor; all blocks together can take

@@ -24,7 +24,7 @@ struct topology {
   int *sibling;
 };
 
-/* Reads the whole topology. Anything that cannot be read is unknown. Returns 0,
+/* Reads the whole topology. Whatever cannot be read remains unknown. Returns 0,
  * or -errno if the cores cannot be determined at all. */
 int topology_read(struct topology *topology, const struct machine *machine);
 /* Reads again everything that hotplug can change. Returns 0 or -errno. */

@@ -45,8 +45,8 @@ static size_t hash(const struct map_entries *entries, const char *key) {
   return (size_t)mix(state, MULTIPLIER) & (entries->index_size - 1);
 }
 
-/* Returns the place of a key in the index, or the free place where the key
- * belongs. */
+/* Returns the position of `key` in the index or, if the index lacks the key,
+ * the free position where it must be inserted. */
 static size_t place_of(const struct map_entries *entries, const void *key) {
   size_t at = hash(entries, key);
   while (entries->index[at] != 0 &&

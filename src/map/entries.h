@@ -1,4 +1,4 @@
-/* entries: the entries of a map at the last reading, with their values. */
+/* entries: a BPF map's entries as of its last reading, with their values. */
 #ifndef PERCORE_MAP_ENTRIES_H
 #define PERCORE_MAP_ENTRIES_H
 
@@ -9,17 +9,19 @@
 #define MAP_NO_ROW UINT32_MAX
 
 struct map_entry {
-  uint32_t row; /* row in the region's table, or MAP_NO_ROW; in a removed entry:
-                   the next removed entry + 1, or 0 */
-  uint32_t pass; /* number of the pass that last read it */
+  uint32_t row; /* row number in the region's table, or MAP_NO_ROW; in a removed
+                   entry, the number of the next removed entry + 1, or 0 if
+                   there is none */
+  uint32_t pass; /* number of the last pass that read the entry */
   bool used;
 };
 
 /* A hash table that grows as needed. An entry keeps its number until it is
  * removed. */
 struct map_entries {
-  size_t key_size, values_len; /* values_len: 64-bit values kept per entry */
-  uint64_t seed; /* random, so that no sender can choose keys that collide */
+  size_t key_size, values_len; /* values_len: 64-bit values of each entry */
+  uint64_t seed; /* random, so that senders of network traffic cannot choose
+                    keys whose hashes collide */
   struct map_entry *list;
   char *keys;
   uint64_t *values;
@@ -27,8 +29,9 @@ struct map_entries {
    * of entries that the arrays have room for. */
   size_t len, capacity;
   size_t live;    /* entries in use */
-  size_t removed; /* the first entry to reuse + 1; 0 if none */
-  /* Hash table with linear probing: entry number + 1; 0 if free. */
+  size_t removed; /* number of the first entry to reuse + 1; 0: none */
+  /* Hash table with linear probing. Each element is an entry number + 1, or 0
+   * if the element is free. */
   uint32_t *index;
   size_t index_size; /* a power of two */
 };
@@ -37,15 +40,15 @@ void map_entries_init(struct map_entries *entries, size_t key_size,
                       size_t values_len);
 void map_entries_free(struct map_entries *entries);
 
-/* Returns the number of the entry with this key, or -1. */
+/* Returns the number of the entry with this key, or -1 if there is none. */
 long map_entries_find(const struct map_entries *entries, const void *key);
 
-/* Adds an entry whose values are 0 and whose row is MAP_NO_ROW. No other entry
- * may have the key. Returns the entry's number, or -1 if out of memory. */
+/* Adds an entry whose values are 0 and whose row is MAP_NO_ROW. No entry may
+ * have this key yet. Returns the entry's number, or -1 if out of memory. */
 long map_entries_add(struct map_entries *entries, const void *key);
 
-/* Removes every entry for which `is_gone` returns true. Their numbers are
- * reused. */
+/* Removes every entry for which `is_gone` returns true. New entries reuse the
+ * numbers of removed entries. */
 void map_entries_sweep(struct map_entries *entries,
                        bool (*is_gone)(void *context,
                                        const struct map_entry *entry),

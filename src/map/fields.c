@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-#define ELEMENTS_MAX 256 /* longer arrays are assumed to hold data */
+/* Longer arrays are skipped, because they probably do not hold counters. */
+#define ELEMENTS_MAX 256
 #define STEPS_MAX 65536
 
 struct walk {
@@ -18,10 +19,12 @@ struct walk {
   uint32_t value_size;
   struct map_fields *fields; /* room for MAP_FIELDS_MAX */
   bool full;
-  int steps; /* limits the cost of arrays of arrays */
+  int steps; /* parts of the type visited so far; STEPS_MAX limits the cost of
+                nested arrays */
 };
 
-/* A place in the value's type: its name, its offset and its tags. */
+/* A part of the value's type, such as a member or an array element: its name,
+ * its offset in the value, and its tags. */
 struct place {
   char name[MAP_NAME_SIZE];
   uint32_t offset;
@@ -104,8 +107,9 @@ static void take(struct walk *walk, const struct place *place,
 static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place);
 
-/* Walks into a member, element or variable. Its tags are those of member
- * tag_member of the type tag_id; if tag_id is 0, it has none of its own. */
+/* Walks a member, an array element or a variable. It inherits the tags of
+ * `outer`. If tag_id is not 0, the tags of member tag_member of the type tag_id
+ * (-1: of the type itself) take precedence. */
 static void walk_into(struct walk *walk, const struct place *outer,
                       uint32_t type, const char *name, uint64_t offset,
                       uint32_t tag_id, int tag_member) {
@@ -141,7 +145,8 @@ static bool is_kernel_object(const char *name) {
   return false;
 }
 
-/* The members of a union share their memory, so only the first is used. */
+/* Walks the members of a struct. Of a union, walks only the first member,
+ * because all members share their memory. */
 static void walk_struct(struct walk *walk, uint32_t id,
                         const struct btf_type *type,
                         const struct place *place) {
@@ -163,7 +168,8 @@ static void walk_array(struct walk *walk, const struct btf_type *type,
   const struct btf_array *array = btf_tail(type);
   long size = btf_size(walk->types->btf, array->type);
   if (size <= 1 ||
-      array->nelems > ELEMENTS_MAX) /* arrays of bytes are text or data */
+      array->nelems > ELEMENTS_MAX) /* arrays of bytes are skipped, because they
+                                       hold text or data */
     return;
   for (uint32_t i = 0; i < array->nelems; i++) {
     char index[16];
@@ -173,7 +179,7 @@ static void walk_array(struct walk *walk, const struct btf_type *type,
   }
 }
 
-/* Walks the global variables of a program: .bss or .data. */
+/* Walks a section of a program's global variables, such as .bss or .data. */
 static void walk_section(struct walk *walk, const struct btf_type *type,
                          const struct place *place) {
   const struct btf_var_secinfo *variables = btf_tail(type);
@@ -217,7 +223,8 @@ static void walk_type(struct walk *walk, uint32_t id,
  * All fields of a map
  */
 
-/* Drops the fields whose names are not unique. */
+/* Drops all fields whose names are not unique, and writes a warning to `why` if
+ * there are any. */
 static void drop_equal_names(struct map_fields *fields,
                              char why[MAP_WHY_SIZE]) {
   bool equal[MAP_FIELDS_MAX] = {false};

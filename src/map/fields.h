@@ -13,10 +13,10 @@ struct map_field {
   uint32_t offset;          /* offset in the value, in bytes */
   uint8_t size;             /* 1, 2, 4 or 8 */
   bool is_signed;
-  bool is_gauge; /* otherwise a counter, which wraps at 2^(8 * size) */
+  bool is_gauge; /* false: a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
-  bool is_withheld; /* no longer read, because it decreased and so is not a
-                       counter */
+  bool is_withheld; /* the field is no longer read: it has decreased, so it is
+                       not a counter */
 };
 
 struct map_fields {
@@ -24,17 +24,22 @@ struct map_fields {
   size_t len;
 };
 
-/* Makes a field of each integer member of the value's type. Members of nested
- * structs are named outer_inner, elements of arrays name_0, name_1 ... Unsigned
- * integers are counters and all others gauges, unless a tag says otherwise:
+/* Makes a field from each integer member of the value's type; enumerations and
+ * bools also count as integers. A member of a nested struct is named
+ * outer_inner, and the elements of an array are named name_0, name_1 and so on.
+ * Unsigned integers become counters and all other members become gauges, unless
+ * a tag says otherwise:
  *
  *   __u32 queued __attribute__((btf_decl_tag("percore:gauge")));
  *
- * Tags are percore:gauge, percore:counter and percore:help=TEXT. Only the first
- * member of a union is used. Bit fields, pointers, spin locks, timers and
- * padding are left out, and so are all members whose names are equal in lower
- * case. If names are equal, or if there are more than MAP_FIELDS_MAX fields,
- * writes a warning to `why`; otherwise "". */
+ * The tags are percore:gauge, percore:counter and percore:help=TEXT. Only the
+ * first member of a union is used. Bit fields, pointers, spin locks, timers,
+ * padding, and arrays of bytes or of more than 256 elements are left out, and
+ * so are all members whose names are equal in lower case.
+ *
+ * Returns 0 or a negative errno. On success, `why` contains a warning if names
+ * are equal or if there are more than MAP_FIELDS_MAX fields; otherwise it is
+ * "". */
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
                     const struct map_info *info, char why[MAP_WHY_SIZE]);
 
@@ -43,9 +48,10 @@ void map_fields_free(struct map_fields *fields);
 /* Returns the value of a field; signed fields are sign-extended to 64 bits. */
 uint64_t map_field_value(const struct map_field *field, const void *value);
 
-/* Makes a name from text: letters in lower case, digits and, if underscores is
- * true, an underscore for each other character; it begins with a letter.
- * Returns false if nothing is left. */
+/* Makes a name from `text`: skips everything before the first letter, converts
+ * letters to lower case, and keeps digits. Replaces each other character by an
+ * underscore if `underscores` is true, and drops it otherwise. Cuts a name that
+ * does not fit into `size` bytes. Returns false if the name would be empty. */
 bool map_clean_name(char *name, size_t size, const char *text,
                     bool underscores);
 

@@ -8,9 +8,9 @@ static bool is_counter(const struct map_field *field) {
   return !field->is_gauge && !field->is_withheld;
 }
 
-/* True if the counter decreased. A counter of less than 64 bits is assumed to
- * have wrapped instead if it would then have grown by less than half of its
- * range. */
+/* True if the counter decreased. A counter of less than 64 bits may have
+ * wrapped instead; this is assumed if its growth across the wrap is less than
+ * half of its range. */
 static bool fell(const struct map_field *field, uint64_t before, uint64_t now) {
   uint64_t mask = mask_of(field);
   return now < before &&
@@ -22,11 +22,11 @@ uint64_t map_step(const struct map_field *field, uint64_t before,
   return fell(field, before, now) ? 0 : (now - before) & mask_of(field);
 }
 
-/* How the counters of a copy compare with the last reading. */
+/* How the counters of one copy have changed since the last reading. */
 struct verdict {
   bool any;   /* a counter decreased */
   bool whole; /* all counters that were not 0 decreased */
-  bool small; /* a counter decreased by less than half */
+  bool small; /* a counter decreased by less than half of its value */
 };
 
 static struct verdict judge(const struct map_fields *fields, const char *values,

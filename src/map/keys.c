@@ -69,7 +69,8 @@ static void put_text(struct writer *writer, const unsigned char *at,
     writer->length = MAP_ROW_NAME_SIZE;
 }
 
-/* Returns the big-endian typedef of a type, such as __be16 or __be32, or "". */
+/* Returns the name of the big-endian typedef by which the type was declared,
+ * such as "__be16", or "" if there is none. */
 static const char *typedef_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);
@@ -169,7 +170,8 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
   }
 }
 
-/* Writes nothing for members that malformed BTF places outside the key. */
+/* Writes the part of the key that begins at `offset` and has the type `id`.
+ * Writes nothing if malformed BTF places this part outside the key. */
 static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
                      int depth) {
   uint32_t resolved = id;

@@ -1,15 +1,16 @@
-/* keys: makes names for the rows of a map from its keys. */
+/* keys: names the rows of a map after the map's keys. */
 #ifndef PERCORE_MAP_KEYS_H
 #define PERCORE_MAP_KEYS_H
 
 #include "types.h"
 
-/* Writes the name of a key, which is never empty. Writes a __be32 as an IPv4
- * address, struct in6_addr and __u8[16] as an IPv6 address, __u8[6] as a MAC
- * address, a __be16 as a port, and an array of char as text. Writes enumerators
- * by name and other integers in decimal. Joins the members of a struct with
- * '-'. Without type information, writes keys of 1, 2, 4 and 8 bytes in decimal
- * and all others in hexadecimal. Returns false if the name does not fit. */
+/* Writes a name for the key; the name is never empty. Writes a __be32 as an
+ * IPv4 address, struct in6_addr and __u8[16] as an IPv6 address, __u8[6] as a
+ * MAC address, a __be16 as a port, and an array of char as text. Writes
+ * enumerators by name and other integers in decimal. Joins the members of a
+ * struct with '-'. Without type information, writes keys of 1, 2, 4 and 8 bytes
+ * in decimal and all others in hexadecimal. Returns false if the name does not
+ * fit. */
 bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
                   const struct map_info *info, const void *key);
 

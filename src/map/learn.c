@@ -37,8 +37,8 @@ static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* Global variables may hold secrets, so they are read only if they are named or
- * tagged. */
+/* True if the field must be read. Global variables may hold secrets, so they
+ * are read only if the option Field names them or they are tagged. */
 static bool is_wanted(const struct map_source *source,
                       const struct map_field *field) {
   const struct map_table *table = &source->table;
@@ -47,7 +47,8 @@ static bool is_wanted(const struct map_source *source,
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
-/* Reports a name that no field has, because it is probably misspelt. */
+/* Writes a warning to `why` if one of the names is not that of a field, because
+ * the name is probably misspelt. */
 static void check_names(const struct map_fields *fields, const char *option,
                         const struct map_names *names, char why[MAP_WHY_SIZE]) {
   for (size_t i = 0; i < names->len; i++) {

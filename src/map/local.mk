@@ -1,4 +1,5 @@
-# Reads BPF maps, such as the counters of XDP programs, and publishes them as regions.
+# libmap reads BPF maps, such as the counters of XDP programs, and publishes them as
+# regions.
 noinst_LTLIBRARIES += libmap.la
 libmap_la_SOURCES = \
 	src/base/bpf.h \

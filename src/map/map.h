@@ -5,9 +5,8 @@
  * This folder does not depend on collectd or cycles/, nor on the internals of
  * region/: only publish.[ch] uses percore.h, as any producer does.
  *
- * Functions that can fail return 0 or a negative errno, and write one line to
- * `why`: what failed and, where possible, what to do.
- */
+ * Functions that can fail return 0 or a negative errno. If they fail, they
+ * write one line to `why`: what failed and, where possible, what to do. */
 #ifndef PERCORE_MAP_MAP_H
 #define PERCORE_MAP_MAP_H
 
@@ -31,51 +30,55 @@ struct map_info {
 struct map {
   int fd;
   struct map_info info;
-  /* How many copies each value has: one per possible core, or 1. */
+  /* Number of copies of each value: one per possible core in a per-CPU map,
+   * otherwise 1. */
   uint32_t copies;
   size_t stride; /* distance from one copy to the next, in bytes */
 };
 
-/* Opens a map by its pin, for reading only. Refuses a pin in a directory that
- * any user may write to. Fails with -ENOENT if the file does not exist, and
- * with -EINVAL if it is not a map. */
+/* Opens a pinned map for reading. Returns -ENOENT if the file `path` does not
+ * exist, -EINVAL if it is not a map, and -EPERM if every user may replace it,
+ * because its directory is world-writable and has no sticky bit. */
 int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]);
 
-/* Opens a map by its id, which requires CAP_SYS_ADMIN. */
+/* Opens a map for reading by its id, which requires CAP_SYS_ADMIN. */
 int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]);
 
-/* Returns the lowest map id above id, or 0 after the last one. Without
- * CAP_SYS_ADMIN, returns 0 with errno EPERM. */
+/* Returns the lowest map id above `id`, or 0 if there is none. Without
+ * CAP_SYS_ADMIN, returns 0 and sets errno to EPERM. */
 uint32_t map_next_id(uint32_t id);
 
 void map_close(struct map *map);
 
-/* True for arrays, which have an entry for every index. Entries of all other
- * maps are added and deleted. */
+/* True for arrays, which always have an entry for every index. In all other
+ * maps, entries are added and deleted. */
 bool map_is_array(const struct map_info *info);
 bool map_is_per_cpu(const struct map_info *info);
 
 /* True for the types that percore can read: ARRAY, HASH and LRU_HASH, and their
- * PERCPU kinds. */
+ * PERCPU variants. */
 bool map_can_be_read(const struct map_info *info);
 
 /* Returns a name such as "percpu_hash", or NULL for a type that percore does
  * not know. */
 const char *map_type_name(uint32_t type);
 
-/* Writes the numbers of the possible cores, at most `size` of them, in the
- * order of a value's copies. Returns how many it wrote, or 0 if it cannot read
- * them. */
+/* Writes the core numbers of at most `size` possible cores, in the order in
+ * which a per-CPU value's copies are stored. Returns how many numbers it wrote,
+ * or 0 if it cannot read the list of possible cores. */
 size_t map_possible_cores(int *cores, size_t size);
 
-/* Called for each entry. `values` points to map->copies values, map->stride
- * bytes apart. Returns false to end the pass. */
+/* Called for each entry. `values` points to the map->copies copies of the
+ * value, which are map->stride bytes apart. Returns false to end the pass. */
 typedef bool map_entry_fn(void *context, const void *key, const void *values);
 
-/* Makes one pass over the map: reads every entry once. An entry that is added
- * or deleted during the pass may or may not be read. The kernel locks each hash
- * bucket while it copies the bucket, so call this no more often than needed.
- * Returns 0, 1 if the callback ended the pass early, or a negative errno. */
+/* Makes one pass over the map and calls `entry` for every entry. An entry that
+ * is added or deleted during the pass may or may not be read, and entries may
+ * be read twice if others are deleted. The kernel locks each hash bucket while
+ * it copies the bucket, so call this function no more often than needed.
+ * Returns 0 after a complete pass, 1 if the pass ended early because `entry`
+ * returned false or because the map has too many entries to read them one by
+ * one, or a negative errno. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]);
 

@@ -108,7 +108,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   return -EIO;
 }
 
-/* True if any user could replace a file in the directory of this path. */
+/* True if every user may replace files in the directory of `path`, because it
+ * is world-writable and has no sticky bit. */
 static bool is_in_open_directory(const char *path) {
   char folder[PATH_MAX];
   snprintf(folder, sizeof(folder), "%s", path);
@@ -117,9 +118,8 @@ static bool is_in_open_directory(const char *path) {
          (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
 }
 
-/* True if any user may replace the pin. Checks two directories, because a
- * symbolic link and the pin that it leads to can be in different directories.
- */
+/* True if every user may replace the pin. If the path is a symbolic link,
+ * checks both the directory of the link and the directory of its target. */
 static bool any_user_may_replace(const char *path) {
   char target[PATH_MAX];
   return is_in_open_directory(path) ||
@@ -133,10 +133,10 @@ static bool is_map(int fd) {
          strcmp(target, "anon_inode:bpf-map") == 0;
 }
 
-/* Says why the path is not that of a map, or returns NULL if it is or may be.
- * `fd` is the result of opening the pin read-only. The kernel returns EINVAL
- * for links, and some kernels also for programs; it returns EACCES for files
- * that are not pins. */
+/* Returns why the path does not lead to a map, or NULL if it does or may do so.
+ * `fd` is the result of opening the pin read-only: a descriptor or a negative
+ * errno. The kernel returns EINVAL for pinned links, and some kernels also for
+ * pinned programs; it returns EACCES for files that are not pins. */
 static const char *why_no_map(const char *path, int fd) {
   struct statfs system;
   struct stat status;

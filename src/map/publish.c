@@ -12,7 +12,8 @@
  */
 
 /* Guesses the unit of a field from the end of its name, because most programs
- * give the unit nowhere else. */
+ * specify the unit nowhere else. Returns "1" if the name does not contain a
+ * known unit. */
 static const char *unit_of(const char *name) {
   static const struct {
     const char *end, *unit;
@@ -46,7 +47,8 @@ static struct percore_field *region_fields(const struct map_source *source,
   return fields;
 }
 
-/* Creates the region. After a failure, publisher->region is NULL. */
+/* Creates the region. On failure, reports the reason and sets publisher->region
+ * to NULL. */
 static void create_region(struct map_publisher *publisher,
                           const struct percore_table *tables, uint32_t len) {
   const struct map_publisher_options *options = &publisher->options;
@@ -87,7 +89,7 @@ static void enter_region(struct map_publisher *publisher) {
     struct map_source *source = &publisher->sources[i];
     if (!map_source_has_table(source))
       continue;
-    map_source_remove_rows(source); /* the new region needs new rows */
+    map_source_remove_rows(source); /* entries need rows in the new region */
     source->in_region = true;
     if (map_is_per_cpu(&source->map.info))
       percore_core_table(publisher->region, source->number, &source->core);
@@ -96,8 +98,8 @@ static void enter_region(struct map_publisher *publisher) {
   }
 }
 
-/* Makes a region with a table for each known map. If that fails, the next
- * update tries again. */
+/* Replaces the region by a new one, which has a table for each known map. If
+ * this fails, the next update tries again. */
 static void make_region(struct map_publisher *publisher) {
   close_region(publisher);
   struct percore_table *tables = calloc(publisher->len, sizeof(*tables));

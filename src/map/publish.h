@@ -12,7 +12,8 @@
 
 #define MAP_ROWS_DEFAULT 100000
 
-/* A field given by its offset, for values without type information. */
+/* A field that is specified by its offset and size in bytes, for values without
+ * type information. */
 struct map_field_at {
   const char *name;
   uint32_t offset;
@@ -27,17 +28,20 @@ struct map_names {
 /* How to read one map. The caller owns all strings and lists, which must
  * outlive the publisher. */
 struct map_table {
-  const char *path; /* pin of the map; NULL: open it by id */
+  const char *path; /* path of the map's pin; NULL: the map is opened by `id` */
   uint32_t id;
   const char *name; /* name of the table, [a-z][a-z0-9]* */
-  /* ELF file that has the type information; NULL: ask the kernel. */
+  /* ELF file that contains the type information; NULL: the kernel is asked for
+   * it. */
   const char *object;
-  /* Fields to read; none: all. Fields of global variables (.bss, .data) must be
-   * named here or tagged. */
+  /* Names of the fields to read; empty: all. Global variables (.bss, .data) are
+   * read only if they are named here or tagged. */
   struct map_names fields;
-  struct map_names gauges; /* fields to read as gauges, whatever their type */
-  bool has_all_names; /* report names in fields and gauges that the map lacks */
-  const struct map_field_at *fields_at; /* used instead of type information */
+  struct map_names gauges; /* names of fields to read as gauges, of any type */
+  bool has_all_names; /* warn about names in `fields` and `gauges` that the map
+                         lacks */
+  /* Unless empty, the fields to read without type information. */
+  const struct map_field_at *fields_at;
   size_t fields_at_len;
   struct map_names row_names; /* names of an array's rows, by index */
   uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
@@ -46,38 +50,43 @@ struct map_table {
 struct map_publisher_options {
   const char *region;      /* [a-z][a-z0-9]* */
   const char *runtime_dir; /* as in percore_create; NULL: the default */
-  bool from_zero; /* also count what entries held before the first reading */
-  /* Advice that ends the messages about a pin that does not exist, and about
-   * type information that this process may not read. May be NULL. */
+  bool from_zero; /* also count the values that entries contain at the first
+                     reading */
+  /* Advice that is appended to messages: if_missing if a pin does not exist,
+   * and if_no_rights if this process may not read type information. Both may be
+   * NULL. */
   const char *if_missing, *if_no_rights;
-  /* Receives a message when something goes wrong, unless it equals the previous
-   * message. */
+  /* Receives a line when something goes wrong, unless the line equals the
+   * previous line about the same map or region. */
   void (*say)(void *context, const char *line);
-  /* Returns true to end a pass before its last entry. May be NULL. */
+  /* Called for each entry of a map; returns true to end the pass early. May be
+   * NULL. */
   bool (*must_end)(void *context);
   void *context;
 };
 
 struct map_publisher;
 
-/* Returns 0 or -ENOMEM. */
+/* Creates a publisher that has no maps yet. Returns 0 or -ENOMEM. */
 int map_publisher_open(struct map_publisher **publisher,
                        const struct map_publisher_options *options);
 
-/* Adds a map. `fresh` means that the map was created after the last update, so
- * its present values are counted. Returns 0, -EEXIST if a table already has
- * that name, or -ENOMEM. */
+/* Adds a map. If `fresh` is set, the map was created after the last update, so
+ * its present values are counted. Returns 0, -EEXIST if a table already has the
+ * name of this table, or -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 
-/* Reads every map once and adds what it has counted since the last reading to
- * the region. Tries again to open missing maps. Skips a map for four times the
- * processor time that its last reading took, so that reading takes at most a
- * fifth of a core. Returns the number of maps read. */
+/* Reads each map that is due and adds its growth since the last reading to the
+ * region. Opens maps first, and tries again to open those that were missing.
+ * After a reading, a map is not due until four times the CPU time of the
+ * reading has passed, so that reading it takes at most a fifth of a core.
+ * Returns the number of maps read. */
 size_t map_publisher_update(struct map_publisher *publisher);
 
-/* Must be called by the thread that called map_publisher_update, because that
- * thread is attached to the region. */
+/* Removes the region and frees the publisher. Must be called by the thread that
+ * called map_publisher_update, because that thread is attached to the region.
+ * Accepts NULL. */
 void map_publisher_close(struct map_publisher *publisher);
 
 #endif

@@ -10,7 +10,7 @@
 /* The kernel returns this error if the map has no batch operations. libc does
  * not define it. */
 #define ENOTSUPP 524
-/* The size of a batch, unless a single bucket needs more. */
+/* The size of a batch in bytes, unless a single hash bucket needs more. */
 #define BATCH_BYTES (1 << 20)
 #define BATCH_BYTES_MAX (1 << 28)
 #define ONE_BY_ONE_MAX 10000
@@ -45,7 +45,8 @@ static int allocate(struct batch *batch, uint32_t capacity) {
   return -ENOMEM;
 }
 
-/* Returns false if the callback ended the pass. */
+/* Calls the callback for the first `entries` entries in the buffers. Returns
+ * false if the callback ended the pass. */
 static bool deliver(struct batch *batch, uint32_t entries) {
   for (uint32_t i = 0; i < entries; i++)
     if (!batch->entry(batch->context,
@@ -59,8 +60,9 @@ static bool deliver(struct batch *batch, uint32_t entries) {
  * In batches
  */
 
-/* The cursor that the kernel returns is an index, a bucket or a key, so the two
- * buffers for it must have room for a key. */
+/* Reads all entries in batches and returns the same results as map_read. The
+ * kernel's cursor is an index, a bucket number or a key, so each of the two
+ * cursor buffers must have room for a key. */
 static int read_batches(struct batch *batch) {
   const struct map_info *info = &batch->map->info;
   char cursor[2][512];
@@ -75,7 +77,7 @@ static int read_batches(struct batch *batch) {
                   .count = batch->capacity,
                   .map_fd = (uint32_t)batch->map->fd}};
     int status = bpf_call(BPF_MAP_LOOKUP_BATCH, &attr);
-    /* A bucket has more entries than the batch has room for. */
+    /* One hash bucket has more entries than the batch has room for. */
     if (status == -ENOSPC) {
       if (batch->capacity * values_size(batch->map) > BATCH_BYTES_MAX)
         return -ENOSPC;
@@ -99,9 +101,9 @@ static int read_batches(struct batch *batch) {
  * One by one
  */
 
-/* Reads at most ONE_BY_ONE_MAX entries. If the current key is deleted, the
- * kernel starts again at the first key, so without a limit the pass might never
- * end. */
+/* Reads at most ONE_BY_ONE_MAX entries and returns the same results as
+ * map_read. If the current key is deleted, the kernel starts again at the first
+ * key, so without a limit the pass might never end. */
 static int read_one_by_one(struct batch *batch) {
   const struct map *map = batch->map;
   char *next = malloc(map->info.key_size);

@@ -8,10 +8,13 @@
 #include <string.h>
 #include <time.h>
 
-/* Pause after reading a map, in multiples of the time that reading took. */
+/* Pause after reading a map, in multiples of the CPU time of that reading. */
 #define REST 4
-#define ROWS_OF_ZERO 1024 /* in larger arrays, all-zero entries have no row */
-#define ROW_REFUSED (MAP_NO_ROW - 1) /* the entry must not have a row */
+/* In arrays with more than ROWS_OF_ZERO entries, an entry whose values are all
+ * 0 receives no row. */
+#define ROWS_OF_ZERO 1024
+/* Marks an entry that must not receive a row. */
+#define ROW_REFUSED (MAP_NO_ROW - 1)
 
 /* ---------------------------------------------------------------------------
  * Messages
@@ -26,8 +29,8 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* Reports why the map cannot be read. An empty reason means that nothing is
- * wrong any more. */
+/* Reports why the map cannot be read, unless this was the last reason reported.
+ * An empty reason reports nothing and clears the last reason. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
@@ -55,7 +58,8 @@ static void remove_row(const struct map_source *source,
                        PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
-/* For map_entries_sweep. */
+/* For map_entries_sweep. If this pass has not read the entry, removes its row
+ * and returns true. */
 static bool was_not_read(void *context, const struct map_entry *entry) {
   const struct map_source *source = context;
   if (entry->pass == source->pass)
@@ -64,8 +68,8 @@ static bool was_not_read(void *context, const struct map_entry *entry) {
   return true;
 }
 
-/* Forgets all entries. Called if another map has taken the place of this map.
- */
+/* Forgets all entries and removes their rows, because another map has taken the
+ * place of the map that they belong to. */
 static void forget_entries(struct map_source *source) {
   source->pass++;
   map_entries_sweep(&source->entries, was_not_read, source);
@@ -81,7 +85,8 @@ void map_source_remove_rows(struct map_source *source) {
   }
 }
 
-/* Prepares to read a map for the first time. */
+/* Prepares to read a map for the first time: forgets the entries of the
+ * previous map and learns the fields of this one. */
 static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   struct map_publisher *publisher = source->publisher;
   const struct map *map = &source->map;
@@ -147,8 +152,9 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
-/* Decides when to read the map again, so that opening and reading it take at
- * most a fifth of a core. Measures processor time, because on a busy machine
+/* Sets the time at which to read the map again, so that opening and reading it
+ * take at most a fifth of a core. `began_ns` is this thread's CPU time before
+ * these steps. Measures CPU time and not wall time, because on a busy machine
  * the thread mostly waits for a core. */
 static void rest(struct map_source *source, uint64_t began_ns) {
   uint64_t took = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
@@ -195,7 +201,8 @@ static bool is_zero(const char *bytes, size_t size) {
   return true;
 }
 
-/* Stops reading fields that are not counters. */
+/* Stops reading fields that were assumed to be counters but have decreased too
+ * often. */
 static void withhold_gauges(struct map_source *source) {
   char why[MAP_WHY_SIZE];
   const struct map_falls *falls = &source->falls;
@@ -214,7 +221,7 @@ static void withhold_gauges(struct map_source *source) {
   }
 }
 
-/* Reports why entries are not read, once for each reason. */
+/* Reports why entries are not read, unless *said is true. Then sets *said. */
 static void say_unread(struct map_source *source, bool *said,
                        const char *format, const char *name) {
   char why[MAP_WHY_SIZE];
@@ -242,8 +249,8 @@ static bool name_row(const struct map_source *source, const void *key,
   return map_key_name(name, &source->types, &source->map.info, key);
 }
 
-/* True if several keys have had this name. Keeps the name in the list for as
- * long as entries with this name are read. */
+/* True if several keys have had this name. Then marks the name as read in this
+ * pass, so that it is not removed from the list of clashes. */
 static bool has_clashed(struct map_source *source, const char *name) {
   long number = map_entries_find(&source->clashes, name);
   if (number < 0)
@@ -252,8 +259,8 @@ static bool has_clashed(struct map_source *source, const char *name) {
   return true;
 }
 
-/* Records that several keys have this name, so that none of them has a row.
- * Called for the second of these keys. */
+/* Records that the key of `entry` is the second key with this name, so that no
+ * key with this name has a row any more. */
 static void add_clash(struct map_source *source, struct map_entry *entry,
                       const char *name) {
   long number = map_entries_add(&source->clashes, name);
@@ -283,8 +290,9 @@ static void remove_clashing_rows(struct map_source *source) {
 }
 
 /* Adds a row for the entry. Returns false if this is not possible. If the name
- * is in use, the row with that name may belong to a deleted entry, unless the
- * rows of deleted entries have been removed (swept). */
+ * is already in use, its row may belong to a deleted entry. If `swept` is set,
+ * the rows of deleted entries have been removed, so several keys must have the
+ * name. */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
   char name[MAP_ROW_NAME_SIZE];
@@ -336,9 +344,10 @@ struct look {
   bool full;      /* an entry did not fit */
 };
 
-/* Computes the first growth of a new row. Its gauges grow by their whole value.
- * The counters of a new entry count from 0 or, if the entry may be old, from
- * now on. */
+/* Computes the first growth of a new row. A gauge grows by its whole value. The
+ * counters of a new entry count from 0 if the entry is known to have been added
+ * since the last reading or the option from_zero is set, and otherwise from now
+ * on. */
 static void begin_row(struct map_source *source, const uint64_t *last,
                       bool new_entry) {
   const struct map_fields *fields = &source->fields;
@@ -357,7 +366,7 @@ static bool must_end(const struct map_publisher *publisher) {
   return options->must_end != NULL && options->must_end(options->context);
 }
 
-/* True for entries of large arrays that have not counted anything. */
+/* True if the map is a large array without row names and all values are 0. */
 static bool is_unused(const struct map_source *source, const void *values) {
   const struct map *map = &source->map;
   return map_is_array(&map->info) && map->info.max_entries > ROWS_OF_ZERO &&
@@ -365,9 +374,9 @@ static bool is_unused(const struct map_source *source, const void *values) {
          is_zero(values, map->stride * map->copies);
 }
 
-/* Adds an entry if there is a row for it. Entries that this pass has not read
- * may have been deleted (except in arrays), so their rows are assumed to be
- * free. Returns the number of the entry, or -1. */
+/* Adds an entry if there is still a row for it. Entries that this pass has not
+ * read yet may have been deleted (except in arrays), so their rows are assumed
+ * to be free. Returns the number of the new entry, or -1. */
 static long add_entry(struct look *look, const void *key) {
   struct map_source *source = look->source;
   size_t taken =
@@ -417,15 +426,16 @@ static bool read_entry(void *context, const void *key, const void *values) {
   return true;
 }
 
-/* For map_entries_sweep. */
+/* For map_entries_sweep. True if this pass has read the entry but the entry has
+ * no row. */
 static bool has_no_row(void *context, const struct map_entry *entry) {
   const struct map_source *source = context;
   return entry->pass == source->pass && entry->row == MAP_NO_ROW;
 }
 
-/* Gives the rows of deleted entries to entries that wait for a row. Forgets the
- * entries for which there is no row, so that the next reading treats them as
- * new. */
+/* Adds rows for waiting entries in place of the rows of deleted entries.
+ * Forgets the waiting entries that did not receive a row, so that the next
+ * reading treats them as new. */
 static void settle(struct look *look, bool swept) {
   struct map_source *source = look->source;
   struct map_entries *entries = &source->entries;

@@ -19,23 +19,23 @@ struct map_source {
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
-  struct map_entries clashes; /* names that several keys have had */
+  struct map_entries clashes; /* names that several map keys have had */
   uint64_t *growth;           /* copies x fields */
   struct map_falls falls;
   uint32_t pass; /* number of the last pass over the entries */
-  bool known;    /* fields and entries belong to map.info.id */
-  bool fresh; /* every entry that the map had at the last reading is known, so
+  bool known;    /* `fields` and `entries` belong to the map map.info.id */
+  bool fresh; /* all entries that the map had at the last reading are known, so
                  new entries count from 0 */
-  bool full;  /* more entries than rows at the last complete reading */
+  bool full;  /* the last complete reading found more entries than rows */
   bool said_long;           /* reported that a name is too long */
   bool said_clash;          /* reported that several keys have the same name */
-  bool failed;              /* the last try to open it failed */
-  uint64_t next_ns;         /* when to read it again, CLOCK_MONOTONIC */
-  char said[MAP_SAID_SIZE]; /* the last message */
+  bool failed;              /* the last attempt to open the map failed */
+  uint64_t next_ns;         /* when to read the map again (CLOCK_MONOTONIC) */
+  char said[MAP_SAID_SIZE]; /* the last message about this map */
 
   bool in_region;  /* the region has a table for this map */
-  uint32_t number; /* number of its table in the region */
-  uint32_t room;   /* rows of its table */
+  uint32_t number; /* index of this table in the region */
+  uint32_t room;   /* how many rows the table can have */
   percore_core_table_t core;
   percore_owned_table_t owned;
 };
@@ -43,7 +43,7 @@ struct map_source {
 struct map_publisher {
   struct map_publisher_options options;
   struct percore_region *region;
-  int cores[MAP_CORES_MAX]; /* the possible cores */
+  int cores[MAP_CORES_MAX]; /* numbers of the possible cores */
   percore_slot_t slots[MAP_CORES_MAX];
   size_t cores_len;
   struct map_source *sources;
@@ -57,27 +57,28 @@ struct map_publisher {
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
-/* Appends advice to a message, unless it is NULL. */
+/* Appends `advice` to a message, unless `advice` is NULL. */
 void map_advise(char why[MAP_WHY_SIZE], const char *advice);
 
-/* Finds out which fields the open map has, and chooses those to read. */
+/* Finds out which fields the open map has, and chooses those to read. Returns 0
+ * or a negative errno. */
 int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
 
-/* Opens the map if it is due to be read, and learns its fields if it is another
- * map than before. Reports a failure. */
+/* Opens the map if it is due to be read. Learns its fields if the map is not
+ * the one that was opened before. Reports failures. */
 void map_source_open(struct map_source *source);
 
 /* True if the map's fields are known and at least one of them is read. */
 bool map_source_has_table(const struct map_source *source);
 
-/* Removes the rows of all entries from the region, and keeps the entries. */
+/* Removes the rows of all entries from the region, but keeps the entries. */
 void map_source_remove_rows(struct map_source *source);
 
 /* Returns how many rows the map's table should have. */
 uint32_t map_source_max_rows(const struct map_source *source);
 
-/* Adds what the open map has counted since the last reading to the rows of its
- * table. */
+/* Adds the growth of the open map's entries since the last reading to the rows
+ * of its table. */
 void map_source_read(struct map_source *source);
 
 void map_source_free(struct map_source *source);

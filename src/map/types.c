@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LIBRARY "libbpf.so.1"
-#define FILE_SIZE_MAX (64 << 20) /* object files take a few MiB */
+#define FILE_SIZE_MAX (64 << 20) /* bytes; object files take a few MiB */
 #define DEPTH_MAX 32
 #define TAGS_MAX 4096
 #define PREFIX "percore:"
@@ -220,8 +220,8 @@ static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
   return 0;
 }
 
-/* Finds the map in an object file by its name. The map of global variables is
- * named after its section: "gtpx.bss". */
+/* Finds the types of a map in an object file by the map's name. A map of global
+ * variables is named after its program and section, such as "gtpx.bss". */
 static int find_in_file(struct btf_types *types, const struct map_info *info,
                         char why[MAP_WHY_SIZE]) {
   const struct btf *btf = types->btf;
@@ -257,8 +257,9 @@ static int find_in_file(struct btf_types *types, const struct map_info *info,
   return -ENOENT;
 }
 
-/* Checks the file first, because libbpf would wait forever for a FIFO and would
- * read a file of any size. */
+/* Reads the type information in `file`. Checks the file first, because libbpf
+ * would wait forever for a FIFO and would read a file of any size. Returns 0 or
+ * a negative errno. */
 static int parse_file(struct btf_types *types, const char *file,
                       char why[MAP_WHY_SIZE]) {
   struct stat status;

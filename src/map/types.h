@@ -9,45 +9,48 @@
 
 struct btf; /* defined by libbpf */
 
-/* The types of a map's key and value; 0 if unknown. */
+/* A map's type information. `key` and `value` are the ids of their types; 0:
+ * unknown. */
 struct btf_types {
   struct btf *btf;
   uint32_t key, value;
-  uint32_t *tags; /* declaration tags that begin with "percore:" */
+  uint32_t *tags; /* ids of the declaration tags that begin with "percore:" */
   size_t tags_len;
 };
 
-/* Loads the type information of a map: from the object file of its program if
- * `file` is not NULL, otherwise from the kernel, which requires CAP_SYS_ADMIN.
- * Fails with -ENOENT if the map has no type information or the file does not
- * define the map. */
+/* Loads the type information of a map: from `file`, the object file of its
+ * program, unless `file` is NULL; otherwise from the kernel, which requires
+ * CAP_SYS_ADMIN. Returns -ENOENT if the map has no type information or the file
+ * does not define the map. */
 int btf_open(struct btf_types *types, const struct map_info *info,
              const char *file, char why[MAP_WHY_SIZE]);
 void btf_close(struct btf_types *types);
 
 /* The functions below accept any id, even in malformed BTF. */
 
-/* Returns NULL if no type has this id. */
+/* Returns the type with this id, or NULL if there is none. */
 const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
 
-/* Returns "" if the offset holds no name. */
+/* Returns the name at this offset of the string section, or "" if there is
+ * none. */
 const char *btf_name(const struct btf *btf, uint32_t offset);
 
-/* Strips typedefs, const, volatile and type tags, and sets *id to the type
- * below them. Returns NULL if the type does not exist or the chain is too long.
- */
+/* Strips typedefs, qualifiers, type tags and variable declarations: sets *id to
+ * the type below them and returns that type. Returns NULL if the type does not
+ * exist or the chain is too long. */
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 
-/* Returns the size of a type in bytes, or -1. */
+/* Returns the size of a type in bytes, or -1 if it is unknown or too large. */
 long btf_size(const struct btf *btf, uint32_t id);
 
-/* Finds the declaration tag of a type, or of one of its members (-1: the type
- * itself), that begins with "percore:" and `word`. Returns the rest of the tag,
- * or NULL. */
+/* Finds a declaration tag that begins with "percore:" and `word`, and that is
+ * attached to member `member` of a type or, if `member` is -1, to the type
+ * itself. Returns the text after `word`, or NULL if there is no such tag. */
 const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
                     const char *word);
 
-/* Returns the data that follows a type: its members, elements or variables. */
+/* Returns the data that follow the header of a type, such as its members or
+ * variables. */
 const void *btf_tail(const struct btf_type *type);
 
 /* Returns the BTF_INT_ENCODING of an integer: a set of BTF_INT_SIGNED,
@@ -60,8 +63,9 @@ struct btf_part {
   uint32_t type, offset; /* offset in bytes */
 };
 
-/* Finds member `i`. Returns false if percore leaves the member out: bit fields,
- * padding, and members whose names begin with '_'. */
+/* Writes member `i` of a struct or union to *place. Returns false if percore
+ * leaves the member out, because it is a bit field or padding, or because its
+ * name begins with '_'. */
 bool btf_find_member(struct btf_part *place, const struct btf *btf,
                      const struct btf_type *type, uint32_t i);
 

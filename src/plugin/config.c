@@ -48,7 +48,7 @@ static int read_cores(void *into, const struct config_option *option,
   return add_cores(cores, option, item, 0);
 }
 
-/* True if the name may be used as a plugin instance. */
+/* True if a group may have this name, which becomes a plugin instance. */
 static bool is_group_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length >= FIGURES_NAME_MAX ||
@@ -77,7 +77,8 @@ static bool is_reserved_name(const char *name) {
   return false;
 }
 
-/* Finds the group, or adds it. Returns NULL if out of memory. */
+/* Returns the group with this name, which is added if it does not exist, or
+ * NULL if out of memory. */
 static struct figures_group *find_group(struct config *config,
                                         const char *name) {
   for (size_t i = 0; i < config->groups_len; i++)
@@ -177,8 +178,9 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-/* Checks only the syntax: the same file may configure many hosts, and some of
- * them may lack this PMU. */
+/* True if `text` has the syntax of an event. Does not check whether the PMU
+ * exists, because the same configuration file may be used on many hosts, and
+ * some of them may lack the PMU. */
 static bool is_event(const char *text) {
   const char *digits = NULL;
   if (text[0] == 'r')

@@ -1,7 +1,7 @@
 /* plugin/ connects percore to collectd: it reads options, and dispatches values
  * and notifications. Only this folder includes collectd's headers, and no other
- * folder depends on it. It measures nothing itself: the other folders supply
- * figures, and plugin/ gives them names.
+ * folder depends on it. The other folders measure and supply figures; plugin/
+ * gives the figures names.
  *
  *   config        the options of <Plugin percore>; config_option reads them
  *                 according to tables of options
@@ -15,9 +15,8 @@
  *                 thread that reads regions (region_sampler)
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
- * -1 after logging the error. All others return 0 or -errno; those that can
- * only fail for lack of memory may return false or NULL instead.
- */
+ * -1 after logging the error. All other functions return 0 or -errno; those
+ * that can fail only for lack of memory may return false or NULL instead. */
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
 
@@ -63,7 +62,8 @@ struct config {
 
   struct {
     bool enabled; /* there is a <WakeLatency> block */
-    /* Empty: all measured cores, provided that no core is isolated. */
+    /* The cores to probe. Empty: all measured cores or, if any core is
+     * isolated, none. */
     struct core_set cores;
     int probes;      /* per core and interval */
     double max_load; /* in percent; a core with a higher load is not probed */
@@ -77,20 +77,21 @@ struct config {
 void config_init(struct config *config);
 void config_free(struct config *config);
 
-/* Reads one <Plugin percore> block; several blocks add up. Unknown options are
- * ignored with a warning. If a value is bad, the error names the option, the
- * value and what is allowed. */
+/* Reads one <Plugin percore> block; the options of several blocks are combined.
+ * Unknown options are ignored with a warning. If a value is not allowed, logs
+ * an error that names the option, its value and the allowed values, and returns
+ * -1. */
 int config_read(struct config *config, const oconfig_item_t *block);
 
 /* Returns the cores, or NULL if the option was not given. The option does not
- * accept an empty list, so an empty set means that it was not given. */
+ * accept an empty list, so an empty set means that the option was not given. */
 static inline const struct core_set *
 config_cores(const struct core_set *cores) {
   return core_set_next(cores, -1) >= 0 ? cores : NULL;
 }
 
 /* Fills in the options of the sampler except interval_ns, machine and journal.
- * *options points into *config. */
+ * The pointers in *options point into *config. */
 void config_sampler_options(const struct config *config,
                             struct sampler_options *options);
 

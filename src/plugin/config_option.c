@@ -13,7 +13,8 @@
  * Errors
  */
 
-/* Writes the values of an option as they are in the configuration file. */
+/* Writes the values of an option to `text` as they are written in the
+ * configuration file. */
 static void format_values_of(const oconfig_item_t *item, char *text,
                              size_t size) {
   size_t used = 0;
@@ -168,7 +169,8 @@ config_option_find(const struct config_option *options, const char *key) {
   return NULL;
 }
 
-/* Returns the block of this table that has the option, or NULL. */
+/* Returns the name of the block in this table that contains the option, or NULL
+ * if there is none. */
 static const char *find_block(const struct config_option *options,
                               const char *key) {
   for (; options->key != NULL; options++)

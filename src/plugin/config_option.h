@@ -1,5 +1,5 @@
-/* config_option: tables of options. Each entry has the name of an option, the
- * function that reads it, and the allowed values for the error message. */
+/* config_option: tables of options. Each entry specifies the name of an option,
+ * the function that reads it, and the allowed values for the error message. */
 #ifndef PERCORE_PLUGIN_CONFIG_OPTION_H
 #define PERCORE_PLUGIN_CONFIG_OPTION_H
 
@@ -16,8 +16,8 @@ struct config_option {
   const char *allowed; /* completes the sentence "must be ..." */
   size_t offset;       /* offset of the member that a reader sets */
   double min, max;     /* limits of a number */
-  bool (*is_valid)(const char *text); /* accepts a string */
-  const struct config_option *block;  /* options inside a block */
+  bool (*is_valid)(const char *text); /* true if the string is allowed */
+  const struct config_option *block;  /* of a block: the options inside it */
 };
 
 /* Finds an option in a table, which ends with an option without a key. Names
@@ -26,7 +26,8 @@ const struct config_option *
 config_option_find(const struct config_option *options, const char *key);
 
 /* Reads a block according to a table. Unknown options are ignored with a
- * warning, which names the block that the option belongs in. */
+ * warning; if the option belongs in a nested block, the warning names this
+ * block. */
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block);
 
@@ -40,8 +41,8 @@ int config_number(void *into, const struct config_option *option,
 /* Reads a whole number between `min` and `max` into an int or unsigned int. */
 int config_integer(void *into, const struct config_option *option,
                    const oconfig_item_t *item);
-/* Copies a string that is_valid accepts into a char *, and frees the string
- * that the member pointed to. */
+/* Reads a string that is_valid accepts. Stores a copy of it in a char * and
+ * frees the string that the char * pointed to. */
 int config_string(void *into, const struct config_option *option,
                   const oconfig_item_t *item);
 #define CONFIG_STRING(name, type, member, check, values)                       \
@@ -58,7 +59,7 @@ int config_boolean(void *into, const struct config_option *option,
     .key = name, .read = config_boolean, .allowed = "true or false",           \
     .offset = offsetof(type, member)                                           \
   }
-/* Reads a block with the options in option->block into the same struct. */
+/* Reads a nested block with the options option->block into the same struct. */
 int config_block(void *into, const struct config_option *option,
                  const oconfig_item_t *item);
 
@@ -66,8 +67,9 @@ int config_block(void *into, const struct config_option *option,
  * Helpers of readers
  */
 
-/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>.", without the
- * reason if it is NULL. Returns -1. */
+/* Logs why the value of an option is not allowed, such as "percore:
+ * SampleInterval 0: <reason>; must be <allowed>." The reason is left out if it
+ * is NULL. Returns -1. */
 int config_option_refuse(const struct config_option *option,
                          const oconfig_item_t *item, const char *reason);
 
@@ -81,12 +83,13 @@ const char *config_one_string(const oconfig_item_t *item);
 bool config_is_whole(const oconfig_value_t *value,
                      const struct config_option *option);
 
-/* True if the option has at least one value and only strings, and is not a
- * block. */
+/* True if the option has at least one value, all its values are strings, and it
+ * is not a block. */
 bool config_has_strings(const oconfig_item_t *item);
 
 /* Appends a zeroed element of `size` bytes to the array that *list_pointer
- * points to. Returns the element, or NULL after an error if out of memory. */
+ * points to. Returns the element. If out of memory, logs an error and returns
+ * NULL. */
 void *config_append(void *list_pointer, size_t *len, size_t size);
 
 #endif

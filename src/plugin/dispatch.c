@@ -9,8 +9,9 @@
 #define WHEN(member) offsetof(struct config, member)
 #define CORE(member) offsetof(struct core_figures, member)
 
-/* The standard periods are one value with three data sources; each additional
- * period is a separate value. */
+/* Puts load averages. The averages over the standard periods are one value with
+ * three data sources; the average over each additional period is a separate
+ * value. */
 static void put_load_averages(struct out *out, const double *average,
                               const char *name, double ceiling) {
   const struct snapshot *snapshot = out->snapshot;
@@ -75,8 +76,9 @@ static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
   return false;
 }
 
-/* Time in the idle state POLL is reported as idle_poll. It is part of the load,
- * because the core spins in this state. */
+/* Puts the time in each idle state and how often the core entered it. The state
+ * POLL is named idle_poll and not cstate_POLL, because the core spins in it, so
+ * the time is part of the load. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
   char names[FIGURES_CSTATES_MAX][DATA_MAX_NAME_LEN];
   size_t names_len = 0;
@@ -194,8 +196,9 @@ static void put_spread(struct out *out, const char *prefix,
   }
 }
 
-/* If all cores are measured with the source idle, `unaccounted` equals
- * `hidden`, so it is not shown by default. */
+/* True if `unaccounted` is reported. If all cores are measured with the source
+ * "idle", it equals `hidden`, so it is then reported only if ReportHidden is
+ * set. */
 static bool shows_unaccounted(const struct out *out) {
   for (int source = 0; source < SOURCES; source++)
     if (source != SOURCE_IDLE &&
@@ -339,8 +342,8 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   put_wake(out, dispatch->wake);
 }
 
-/* Counts what MaxValues will leave out before anything is dispatched, so that
- * `values_dropped` includes this interval. */
+/* Counts the values that MaxValues will leave out. Does so before anything is
+ * dispatched, so that the metric `values_dropped` includes this interval. */
 static void count_dropped(struct dispatch *dispatch, struct out *out) {
   out->dry = true;
   put_all(out, dispatch);

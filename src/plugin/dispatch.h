@@ -7,14 +7,16 @@
 
 #include "utils_complain.h"
 
-/* Initialise config and interval, and all other members with zeros. */
+/* Before the first call, set `config` and `interval`, and set all other members
+ * to 0. */
 struct dispatch {
   const struct config *config;
   cdtime_t interval;           /* of every value */
-  cdtime_t last;               /* time of the last snapshot dispatched */
-  uint64_t values_dropped;     /* beyond MaxValues, since start */
-  uint64_t snapshots_withheld; /* not newer than `last`, since start */
-  bool source_seen[SOURCES];   /* has measured a core since start */
+  cdtime_t last;               /* timestamp of the last dispatched snapshot */
+  uint64_t values_dropped;     /* left out because of MaxValues, since start */
+  uint64_t snapshots_withheld; /* withheld since start, because not newer than
+                                  `last` */
+  bool source_seen[SOURCES]; /* sources that have measured a core since start */
   /* Wake latencies to dispatch with the next snapshot, or NULL. */
   const struct wake_figures *wake;
   c_complain_t too_many;

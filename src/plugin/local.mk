@@ -41,8 +41,8 @@ percore_la_LDFLAGS = -module -avoid-version -shared \
 man_MANS += src/plugin/collectd-percore.5
 CLEANFILES += src/plugin/collectd-percore.5
 
-# collectd does not need the .la file. Without it libtool does not know what to
-# uninstall.
+# Remove the .la file after installation, because collectd does not need it. Without
+# this file, libtool does not uninstall percore.so, so that is done here.
 install-data-hook: remove-plugin-la
 remove-plugin-la:
 	rm -f $(DESTDIR)$(plugindir)/percore.la

@@ -116,8 +116,9 @@ static const struct config_option map_options[] = {
  * The block
  */
 
-/* Refuses unknown options: if Field were misspelt and ignored, for example, all
- * fields would be read. */
+/* Logs an error and returns -1 if the block contains an unknown option; returns
+ * 0 otherwise. Unknown options are not ignored because, for example, a misspelt
+ * Field would cause all fields to be read. */
 static int refuse_unknown(const oconfig_item_t *block) {
   for (int i = 0; i < block->children_num; i++)
     if (config_option_find(map_options, block->children[i].key) == NULL) {
@@ -129,7 +130,8 @@ static int refuse_unknown(const oconfig_item_t *block) {
   return 0;
 }
 
-/* Names the region after the directory of the pin. */
+/* Names the region after the directory of the pin. Returns 0, or -1 after
+ * logging an error. */
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
   sstrncpy(folder, map->path, sizeof(folder));

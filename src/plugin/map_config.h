@@ -7,9 +7,9 @@
 #include "map/publish.h"
 #include "region_config.h"
 
-/* One <Map>. */
+/* The options of one <Map> block. */
 struct map_config {
-  char *path; /* path of the pin; its last part may be a pattern */
+  char *path; /* path of the pin; its last component may be a glob pattern */
   bool is_pattern;
   char *region;           /* [a-z][a-z0-9]* */
   struct map_table table; /* `path` is not set; if `name` is NULL, the table is
@@ -24,8 +24,8 @@ struct map_configs {
 void map_configs_free(struct map_configs *configs);
 
 /* Reads one <Map> block and adds its region to the regions to read
- * (region_config_publish). Returns 0, or -1 after an error that names the
- * option, its value and the allowed values. */
+ * (region_config_publish). Returns 0, or -1 after logging an error that names
+ * the option, its value and the allowed values. */
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
                     const oconfig_item_t *block);
 

@@ -9,7 +9,7 @@
 
 #include <glob.h>
 
-/* How long before a multiple of the interval the maps should have been read. */
+/* A pass over the maps should end this long before the next interval. */
 #define LEAD_NS (NS_PER_S / 20)
 
 /* A region, which contains the maps of all <Map> blocks that name the region.
@@ -26,10 +26,11 @@ struct map_sampler {
                        ended yet */
   struct map_region *regions;
   size_t regions_len;
-  char **paths; /* paths and table names given to the publisher */
+  char **paths; /* copies of paths and table names, for the publishers */
   size_t paths_len;
   struct sampling_thread sampling;
-  bool missed[]; /* for each <Map>: warned that no map matches it */
+  bool missed[]; /* for each <Map>: the warning that no map matches it was
+                    logged */
 };
 
 static void warn(void *context, const char *line) {
@@ -70,7 +71,8 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   return region->publisher;
 }
 
-/* Copies a text. The copy is freed when the sampler stops. */
+/* Returns a copy of a text, which is freed when the sampler stops, or NULL if
+ * out of memory. */
 static const char *keep(struct map_sampler *sampler, const char *text) {
   char *copy = strdup(text);
   if (copy == NULL ||
@@ -115,10 +117,10 @@ static void add_map(struct map_sampler *sampler,
             path, config->region, table.name);
 }
 
-/* True if the pin is or may be that of a map. A pattern may also match
- * programs, links, and maps of types that percore cannot read; these are
- * skipped. A pin that cannot be opened for lack of rights may be a map, so it
- * is added, and its publisher reports the error. Names with a dot, such as
+/* True if a file that matches a pattern is, or may be, a pinned map that
+ * percore can read. Pinned programs and links, and maps of other types, are
+ * skipped. A pin that this process may not open may be a map, so it is added,
+ * and its publisher reports the error. Files whose names contain a dot, such as
  * maps.debug, are files of the kernel. */
 static bool may_be_map(const char *path) {
   char why[MAP_WHY_SIZE];
@@ -150,9 +152,9 @@ static void find_matches(struct map_sampler *sampler,
   *missed = !any;
 }
 
-/* Adds the maps that blocks name exactly before those that match a pattern,
- * because the options of the exact block apply to a map that also matches a
- * pattern. */
+/* First adds the maps that blocks name exactly, then those that match a
+ * pattern. If a map is named exactly and also matches a pattern, the options of
+ * the block that names it therefore apply. */
 static void find_maps(struct map_sampler *sampler) {
   const struct map_configs *configs = sampler->configs;
   for (size_t i = 0; i < configs->len; i++)
@@ -179,7 +181,8 @@ static void *run(void *argument) {
     lead_ns = MIN(sampler->took_ns + LEAD_NS, sampler->interval_ns / 2);
   } while (sampling_thread_sleep_to_grid(&sampler->sampling,
                                          sampler->interval_ns, lead_ns));
-  /* Only this thread can detach from the regions. */
+  /* Close the publishers here, because only the thread that attached to the
+   * regions can detach from them. */
   for (size_t i = 0; i < sampler->regions_len; i++)
     map_publisher_close(sampler->regions[i].publisher);
   return NULL;

@@ -1,7 +1,7 @@
 /* map_sampler: a thread that reads the BPF maps of <Map> and publishes them as
- * regions, which region_sampler then reads like any other region. The thread
- * finishes shortly before each multiple of the plugin's interval, when the
- * regions are read. */
+ * regions, which region_sampler then reads like any other region. Regions are
+ * read at multiples of the plugin's interval, so the thread completes each pass
+ * over the maps shortly before the next multiple. */
 #ifndef PERCORE_PLUGIN_MAP_SAMPLER_H
 #define PERCORE_PLUGIN_MAP_SAMPLER_H
 
@@ -9,8 +9,9 @@
 
 struct map_sampler;
 
-/* Starts the thread, unless no map is configured: *sampler is then NULL. The
- * configuration must live until map_sampler_stop. Returns 0 or -errno. */
+/* Starts the thread. If no map is configured, starts nothing and sets *sampler
+ * to NULL. `configs` must stay valid until map_sampler_stop. Returns 0 or
+ * -errno. */
 int map_sampler_start(struct map_sampler **sampler,
                       const struct map_configs *configs, uint64_t interval_ns);
 

@@ -50,8 +50,8 @@ static void send_change(const struct core_set *cores, enum source from,
   plugin_dispatch_notification(&note);
 }
 
-/* Sends one notification for all cores that changed from one source to another.
- */
+/* Sends one notification for all cores whose source changed from `from` to
+ * `to`. Does nothing if there are none. */
 static void notify_change(const struct notify *notify,
                           const struct snapshot *snapshot, enum source from,
                           enum source to) {

@@ -31,7 +31,8 @@ static struct {
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
-  size_t region_room; /* how many values of regions may be dispatched */
+  size_t region_room; /* how many values of regions may be dispatched per
+                         interval */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
@@ -60,7 +61,7 @@ static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
 
-/* Returns 0 or -errno. */
+/* Starts the sampler of loads. Returns 0 or -errno. */
 static int start_sampler(void) {
   const char *sys_root = plugin.config.sys_root;
   plugin.machine = machine_linux(sys_root != NULL ? sys_root : "/");

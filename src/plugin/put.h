@@ -4,9 +4,9 @@
 
 #include "config.h"
 
-/* Plugin and plugin instance of identifiers. Values of single cores begin with
- * `percore` and those of the host with `percore_host`, so that sums over a
- * wildcard count nothing twice. */
+/* Plugins and plugin instances in identifiers. The plugin is `percore` for
+ * values of single cores and `percore_host` for values of the host, so that
+ * sums over a wildcard count nothing twice. */
 #define PLUGIN_CORE "percore"
 #define PLUGIN_HOST "percore_host"
 #define INSTANCE_ALL "all"
@@ -61,10 +61,11 @@ void put_derive(struct out *out, const char *type, const char *type_instance,
 
 double scaled(double figure, enum scale scale);
 
-/* Does nothing if the figure is NAN. */
+/* Dispatches a figure as a gauge. Does nothing if the figure is NAN. */
 void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale);
-/* Puts those metrics that are enabled and known. */
+/* Dispatches the metrics that are enabled and whose figures are known.
+ * `figures` points to the struct of figures. */
 void put_metrics(struct out *out, const struct metric *metrics,
                  size_t metrics_len, const void *figures);
 

@@ -1,11 +1,11 @@
 /* How many rows of a sum are shown, and which rows the option Top shows. Tables
  * propose candidates; the choice is made by name, over all instances.
  *
- * A store keeps every name it ever received, so the shown names must not change
- * in each interval if many rows have similar counts. A shown row stays until it
- * is removed, or until a candidate clearly exceeds it for the second time
- * within three scans. A free place goes to any candidate.
- */
+ * A time-series store keeps every name that it has ever received, so the shown
+ * names must not change in each interval if many rows have similar counts. A
+ * shown row stays shown until it is removed, or until a candidate clearly
+ * exceeds it for the second time within three scans. A free place goes to any
+ * candidate. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
@@ -32,13 +32,13 @@ static uint64_t values_of_row(const struct region_sum *sum) {
   return MAX(1, values);
 }
 
-/* True if the number of rows is not known yet and nothing else limits it. */
+/* True if the sum's number of rows is not known yet and no option limits it. */
 static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
-/* False while the sum is being read: only some of its rows have been counted,
- * so it keeps its room from the previous round. */
+/* False while the sum is being read: only some of its rows have been counted so
+ * far, so the sum keeps its room from the previous round. */
 static bool is_counted(const struct region_sum *sum) {
   return sum->round == sum->round_put || sum->round_put == 0;
 }
@@ -56,8 +56,9 @@ static uint64_t values_wanted(const struct region_sum *sum) {
   return (rows + !sum->shape.single) * values_of_row(sum);
 }
 
-/* Returns the number of values of rows that are shown, or that may be shown
- * immediately. */
+/* Returns how many values the sum's rows and `other` use. Before the first
+ * round has been put, returns how many values the sum wants, or 0 if its number
+ * of rows is not known yet. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
@@ -73,8 +74,8 @@ static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   return sum->room.rows * values_of_row(sum);
 }
 
-/* Shares what other sums leave among new sums. Other sums give up room for new
- * sums only in the next round. */
+/* Divides the room that known sums do not use among new sums. Known sums give
+ * up room for new sums only in the next round. */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -99,7 +100,7 @@ static int compare_wanted(const void *a, const void *b) {
   return (x->room.wanted > y->room.wanted) - (x->room.wanted < y->room.wanted);
 }
 
-/* Counts the values that each region wants; returns the number of regions. */
+/* Counts the values that each region wants. Returns the number of regions. */
 static size_t count_wanted(const struct region_sums *sums) {
   size_t regions = 0;
   for (size_t i = 0; i < sums->len; i++)
@@ -148,21 +149,23 @@ struct contender {
   char name[REGION_ROW_NAME_SIZE];
   bool shown;
   enum {
-    WAITS, /* a hidden row that has its place until its last counts are
+    WAITS, /* a hidden row that keeps its place until its last counts are
               dispatched */
     KEEPS, /* a hidden row that still has its place and is a candidate again */
     COMPETES,
     IS_NEW /* a new candidate, which takes free places only */
   } rank;
-  int64_t weight;   /* over all instances */
-  int64_t strength; /* compared with the weights of shown rows */
+  int64_t weight;   /* summed over all instances */
+  int64_t strength; /* the weight, divided by CLEARLY unless the row is shown or
+                       the weight is negative */
 };
 
 struct choice {
   struct region_sum *sum;
   struct contender *list;
   size_t len;
-  size_t places, used; /* rows that may have places; rows that have places */
+  size_t places, used; /* number of rows that may have places, and of rows that
+                          have places */
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -200,8 +203,8 @@ static void add_rows(struct choice *choice) {
   choice->used = choice->len;
 }
 
-/* Adds the candidates of all instances as contenders, except rows that clash,
- * because these cannot be shown. */
+/* Adds the candidates of all instances as contenders, except rows whose names
+ * clash, because these rows cannot be shown. */
 static void add_candidates(struct choice *choice) {
   const struct region_instance_table *table = choice->sum->tables;
   for (; table != NULL; table = table->next_of_sum)
@@ -242,7 +245,7 @@ static void join_names(struct choice *choice) {
   choice->len = kept;
 }
 
-/* Puts the contenders in order. */
+/* Sorts the contenders so that those that should be shown come first. */
 static void rank(struct choice *choice) {
   for (size_t i = 0; i < choice->len; i++) {
     struct contender *contender = &choice->list[i];

@@ -140,9 +140,10 @@ static int read_per_core(void *into, const struct config_option *option,
   return 0;
 }
 
-/* Users are looked up once, here. A user that does not exist on this host is
- * not an error, because the same file may configure many hosts; such a user
- * matches no producer. */
+/* Adds a user, given by name or uid. The name is looked up only once, here. A
+ * user that does not exist on this host is not an error, because the same file
+ * may configure many hosts; such a user is ignored. Returns 0, or -1 if out of
+ * memory. */
 static int add_user(struct region_config *region, const char *name) {
   char *end;
   unsigned long number = strtoul(name, &end, 10);
@@ -222,7 +223,8 @@ static const struct config_option region_options[] = {
     {.key = NULL},
 };
 
-/* Finds the block with this name (NULL: "*"), or creates it. */
+/* Returns the options of the block with this name (NULL: "*"), which are
+ * created if necessary, or NULL if out of memory. */
 static struct region_config *find_or_make(struct region_configs *configs,
                                           const char *name) {
   for (size_t i = 0; i < configs->len; i++) {

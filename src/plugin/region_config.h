@@ -16,14 +16,15 @@ struct region_row_match {
   regex_t regex;
 };
 
-/* One <Table>. */
+/* The options of one <Table> block. */
 struct region_table_config {
   char *name;
-  char **fields; /* none: all */
+  char **fields; /* names of the fields to report; empty: all */
   size_t fields_len;
-  struct region_row_match *rows; /* none: all */
+  struct region_row_match *rows; /* the rows to report; empty: all */
   size_t rows_len;
-  uint32_t top; /* how many rows Top shows, besides `other`; 0: no Top */
+  uint32_t top; /* how many rows Top shows in addition to `other`; 0: the option
+                   Top is not set */
   char *top_field;
 };
 
@@ -35,13 +36,13 @@ enum region_per_core {
 
 #define REGION_PER_CORE_ROWS 16
 
-/* One <Region>; blocks with the same name are merged. */
+/* The options of one <Region> block. Blocks with the same name are merged. */
 struct region_config {
-  char *name; /* NULL: "*", all regions without a block of their own */
+  char *name; /* NULL: the block "*", for all regions without their own block */
   enum region_per_core report_per_core;
   bool report_host;
   bool report_per_instance;
-  bool users_given; /* if false, producers of any user are read */
+  bool users_given; /* if false, producers of every user are read */
   uid_t *users;
   size_t users_len;
   uint64_t max_region_size;
@@ -52,7 +53,8 @@ struct region_config {
 struct region_configs {
   struct region_config *list;
   size_t len;
-  char **published; /* regions that this plugin makes itself, from BPF maps */
+  char **published; /* names of the regions that this plugin itself makes from
+                       BPF maps */
   size_t published_len;
 };
 
@@ -64,17 +66,18 @@ void region_configs_free(struct region_configs *configs);
 int region_config_read(struct region_configs *configs,
                        const oconfig_item_t *block);
 
-/* Adds the name of a region that is read even if only other regions have a
- * block. Returns 0 or -1. */
+/* Adds the name of a region that this plugin publishes, so that the region is
+ * read even if only other regions have a block. Returns 0 or -1. */
 int region_config_publish(struct region_configs *configs, const char *region);
 
-/* Returns the options for a region: those of its own block, or else those of
- * the block "*". Without any block, and for regions that this plugin publishes,
- * returns the defaults. Returns NULL if the region must not be read. */
+/* Returns the options for a region: those of its own block or, if it has none,
+ * those of the block "*". If neither block exists, returns the defaults if
+ * there are no blocks at all or if this plugin publishes the region, and
+ * otherwise NULL: the region must not be read. */
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region);
 
-/* Returns the options for a table, or NULL. */
+/* Returns the options for a table, or NULL if it has no block. */
 const struct region_table_config *
 region_config_table(const struct region_config *config, const char *table);
 
@@ -83,8 +86,8 @@ bool region_config_wants_field(const struct region_table_config *config,
 bool region_config_wants_row(const struct region_table_config *config,
                              const char *row);
 
-/* True if producers of this user may be read. argument: the struct
- * region_config. */
+/* True if regions of this user's producers may be read. `argument` points to
+ * the struct region_config. */
 bool region_config_may_read(uid_t uid, void *argument);
 
 #endif

@@ -24,8 +24,8 @@ static const char *const types[] = {
     [REGION_PERCENT] = "percent",
 };
 
-/* Consecutive values usually differ only in the row, so the other parts are
- * copied only if their pointers change. */
+/* Consecutive values usually differ only in the row, so the other parts of the
+ * identifier are copied only if their pointers change. */
 static void put_values(value_list_t *list, const struct region_value *values,
                        size_t len) {
   const struct region_value *before = NULL;
@@ -48,8 +48,9 @@ static void put_values(value_list_t *list, const struct region_value *values,
   }
 }
 
-/* A store cannot show what an identifier counted before its first point, so a 0
- * is dispatched before it. All zeros are dispatched before all points. Returns
+/* Dispatches a 0, with its earlier timestamp, for each value that is the first
+ * point of a series, because a time-series store cannot show what was counted
+ * before a first point. All zeros must be dispatched before all points. Returns
  * the number of zeros. */
 static size_t put_zeros(const struct region_dispatch *dispatch,
                         value_list_t *list, const struct region_value *values,
@@ -77,8 +78,8 @@ static void let_zeros_pass(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-/* Dispatches values by rank while there is room. Returns true if all values of
- * the host were dispatched. */
+/* Dispatches at most `values_max` values, the most important ranks first.
+ * Returns true if all values of the host were dispatched. */
 static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
   size_t wanted = 0, room = values_max, zeros = 0, len[REGION_RANKS];

@@ -33,7 +33,7 @@ const char *region_health_group_remedy(const char *path,
 static const char *remedy_of(const struct region_instance *instance,
                              char text[REGION_REMEDY_SIZE]) {
   const struct region_fault *fault = region_reader_fault(instance->reader);
-  if (fault->error == EACCES && fault->text[0] == '\0') /* by connect(2) */
+  if (fault->error == EACCES && fault->text[0] == '\0') /* connect(2) failed */
     return region_health_group_remedy(region_reader_path(instance->reader),
                                       text);
   return fault->error == EDQUOT  ? "; raise MaxMemory"
@@ -41,9 +41,10 @@ static const char *remedy_of(const struct region_instance *instance,
                                  : "";
 }
 
-/* Logs once why the instance is not read, and once more if processes that
- * refused its descriptors cannot exit (EBUSY), because the refusal is logged
- * first. c_complain is not used because it is for collectd's own threads. */
+/* Logs once why the instance is not read. If the reason then becomes EBUSY,
+ * because processes that refused the region's descriptors cannot exit, logs
+ * this as well: the refusal is always logged first. c_complain is not used
+ * because it is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);
@@ -106,7 +107,8 @@ static void tell_workers(const struct region_instance *instance) {
   }
 }
 
-/* Reports each transition once, and all affected workers together. */
+/* Reports a change of the instance's health once. Workers that became stuck
+ * together share one message. */
 static void tell(struct region_instance *instance) {
   struct region_snapshot *snapshot = instance->watch->snapshot;
   enum region_health before = instance->health, now = health_of(instance);
@@ -150,7 +152,8 @@ void region_health_conclude(struct region_instance *instance) {
   else
     complain(instance);
   /* After a producer has ended, its last counts are read before a successor is
-   * connected. During this time, a successor may already serve the name. */
+   * connected. During this time, a successor may already serve the name, so the
+   * name does not count as absent. */
   if (!alive && instance->ending_since_ns == 0 &&
       (!region_instance_is_unanswered(instance) || instance->silent))
     instance->absent_boottime_ns = now->boottime_ns;

@@ -20,7 +20,7 @@ void region_instance_free_tables(struct region_instance *instance) {
 }
 
 /* True if no process served the name just before the producer started. Then
- * none of its counts have been reported before. */
+ * none of the producer's counts have been reported before. */
 static bool has_begun_lately(const struct region_instance *instance) {
   const struct region_watch *watch = instance->watch;
   uint64_t start_ns =
@@ -39,8 +39,8 @@ static uint64_t adds_refused(const struct region_instance *instance) {
   return refused;
 }
 
-/* Adds to *total by how much a count of the producer has grown. Ignores an
- * increase that is impossible within an interval. */
+/* Adds the growth of a producer's count since *last to *total, and updates
+ * *last. Ignores growth that is impossible within an interval. */
 static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   if (now - *last < UINT32_MAX)
     *total += now - *last;
@@ -83,7 +83,8 @@ void region_instance_came(struct region_instance *instance) {
  * Which sum a table is added to
  */
 
-/* Returns the sum's element of the list, or NULL. */
+/* Returns the list element that points to the sum of this table, or NULL if
+ * there is none. */
 static struct region_sum **find_sum(const struct region_instance *instance,
                                     const char *name, const char *table) {
   const struct region_sums *sums = &instance->watch->sums;
@@ -115,8 +116,8 @@ static bool is_due(const struct region_sum *sum) {
   return table != NULL;
 }
 
-/* True if a sum with other fields must not be replaced yet, because its last
- * counts must still be read or dispatched. */
+/* True if the sum must not yet be replaced by a sum with other fields, because
+ * its last counts must still be read or dispatched. */
 static bool must_wait(const struct region_sum *sum) {
   return sum->round != sum->round_put || region_sum_has_due(sum) || is_due(sum);
 }
@@ -130,8 +131,8 @@ static void leave_out(struct region_instance_table *table, const char *name,
             table->instance->label, name, why);
 }
 
-/* Makes the sum of table t, in place of a sum with other fields if there is
- * one. Returns NULL if out of memory. */
+/* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
+ * place of *replaced, which has other fields. Returns NULL if out of memory. */
 static struct region_sum *make_sum(const struct region_instance *instance,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
@@ -157,9 +158,10 @@ static struct region_sum *make_sum(const struct region_instance *instance,
   return sum;
 }
 
-/* Finds the sum for table t. A sum with other fields is replaced, unless
- * another instance uses it: then the table is left out while that instance
- * lives. Returns false if the table must wait until the next round. */
+/* Adds table t to its sum, which is created if necessary. A sum with other
+ * fields is replaced, unless another live instance uses it: then table t is
+ * left out while that instance lives. Returns false if the table must wait
+ * until the next round. */
 static bool join(struct region_instance *instance, uint32_t t) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);

@@ -22,8 +22,8 @@ struct region_instance {
   char label[194]; /* for messages: gtpu, or gtpu@east */
   const struct region_config *config;
   struct region_reader *reader;
-  uid_t uid; /* of the process listening when the name was first seen; -1:
-                unknown */
+  uid_t uid; /* uid of the process that listened when the name was first seen;
+                -1: unknown */
   struct region_allowance_entry *allowance;
   uint64_t attaches_refused, adds_refused; /* totals at the last reading */
   uint64_t producer;
@@ -31,21 +31,24 @@ struct region_instance {
   uint32_t table_count;
   struct region_workers workers;
   bool began_lately; /* no process served the name just before the producer
-                        started, and its workers have not been read yet */
+                        started, and the producer's workers have not been read
+                        yet */
   uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
                                have ended; 0: it has not */
   uint32_t next_table;      /* the next table to read */
   uint64_t turn;            /* the last round in which the instance was read */
   enum region_health health;
   bool listed;    /* the socket is in the runtime directory */
-  bool restarted; /* the name has another producer than in the previous round */
+  bool restarted; /* the name has a different producer than in the previous
+                     round */
   bool silent;    /* a process listens but does not answer */
   uint64_t silent_since_ns;
   uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: when a scan last found that no
                                   process served the name */
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
   bool drop_told;
-  int complaint; /* errno of the last logged reason why it is not read */
+  int complaint; /* errno of the last logged reason why the instance is not
+                    read; 0: none */
 };
 
 /* One sum for each table of a region or, if ReportPerInstance is set, of an
@@ -82,8 +85,10 @@ struct region_watch {
   size_t values_useful;           /* number of useful loads in the last round */
   struct region_moment last, now; /* the previous round, and this one */
   struct region_snapshot *snapshot; /* of this round */
-  uint64_t mark_round, mark_ns;     /* what is unused since then is freed */
-  bool any_met;                     /* a region was found since start */
+  /* When unused rows were last freed. Rows that have not been live since then
+   * are freed REGION_FORGET_NS later. */
+  uint64_t mark_round, mark_ns;
+  bool any_met; /* a region was found since start */
   bool crowd_told, user_told, absent_told, descriptors_told, directory_told;
 };
 
@@ -99,15 +104,15 @@ static inline uint64_t region_watch_now_ns(const struct region_watch *watch) {
 /* Begins to read the region of a new producer. */
 void region_instance_came(struct region_instance *instance);
 
-/* Reads the workers and begins to read the tables. `ended`: the producer has
- * ended, so this is the last time. */
+/* Reads the workers and begins to read the tables. If `ended` is set, the
+ * producer has ended, so the tables are read for the last time. */
 void region_instance_begin(struct region_instance *instance, bool ended);
 
 /* True if a table is being read or must still be read. */
 bool region_instance_is_amid(const struct region_instance *instance);
 
-/* Reads the tables piece by piece, alternating between them, until until_ns on
- * the watch's clock, but for at least a few milliseconds. */
+/* Reads pieces of the tables in rotation until `until_ns` on the watch's clock,
+ * but reads at least one piece, which takes a few milliseconds. */
 void region_instance_read(struct region_instance *instance, uint64_t until_ns);
 
 /* True unless the producer has ended and some of its counts must still be read.
@@ -125,14 +130,14 @@ region_instance_is_unanswered(const struct region_instance *instance) {
   return region_reader_errno(instance->reader) == ETIMEDOUT;
 }
 
-/* Concludes a round: reports whether the instance is silent, stale or gone
- * (region_health.c). */
+/* Concludes a round for an instance: reports whether the instance is silent,
+ * stale or gone (region_health.c). */
 void region_health_conclude(struct region_instance *instance);
 
-/* Advice for the end of a message that a socket or directory refused this
- * process: names the group whose members may use the file; "" if membership
- * would not help. Queries the name service, so use it only in messages that are
- * logged once. */
+/* Returns advice for the end of a message that this process was refused access
+ * to a socket or directory. The advice names the group whose members have
+ * access; it is "" if membership would not help. Queries the name service, so
+ * use it only in messages that are logged once. */
 #define REGION_REMEDY_SIZE 256
 const char *region_health_group_remedy(const char *path,
                                        char text[REGION_REMEDY_SIZE]);
@@ -141,7 +146,7 @@ const char *region_health_group_remedy(const char *path,
  * want few values come first. */
 void region_share_room(struct region_watch *watch);
 
-/* Chooses the rows that Top shows. */
+/* Chooses the rows of the sum that Top shows. */
 void region_choose(struct region_sum *sum);
 
 void region_instance_free_tables(struct region_instance *instance);
@@ -151,7 +156,7 @@ void region_instance_free_tables(struct region_instance *instance);
  * or served recently (region_list.c).
  */
 
-/* Adds new instances, sorted by name. */
+/* Scans the runtime directory and adds new instances, sorted by name. */
 void region_list_look(struct region_watch *watch);
 
 /* Frees instances that have not been served for ten minutes. */

@@ -12,9 +12,10 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Limits, because other users may fill the directory: how many files a scan
- * reads, what part of the interval may be spent on unknown sockets, and after
- * how many rounds a socket that refused is tried again. */
+/* Other users may fill the directory, so a scan reads at most FILES_MAX files
+ * and spends at most 1/TRY_PART of the interval on unknown sockets. Once a
+ * socket has refused a connection, it is tried again only every REFUSED_ROUNDS
+ * rounds. */
 #define FILES_MAX 65536
 #define TRY_PART 8
 #define REFUSED_ROUNDS 32
@@ -75,9 +76,9 @@ static void remove_instance(struct region_watch *watch,
  * New instances
  */
 
-/* True if the user may have another region: more places are free than the
- * regions of this user take. Root, collectd's own user and users named by
- * AllowUser are not limited. */
+/* True if the new instance's user may have another region: the number of free
+ * places must exceed the number of the user's regions. Root, collectd's own
+ * user and users named by AllowUser are not limited. */
 static bool may_have_place(const struct region_watch *watch,
                            const struct region_instance *new) {
   size_t used = 0, of_user = 0;
@@ -92,8 +93,8 @@ static bool may_have_place(const struct region_watch *watch,
          of_user < INSTANCES_MAX - used;
 }
 
-/* Frees the place of an instance that ended long ago, if all places are taken.
- */
+/* If all places are taken, removes the ended instance that was served least
+ * recently. Returns false if no place can be freed. */
 static bool make_place(struct region_watch *watch) {
   struct region_instance **gone = NULL;
   if (watch->instances_len < INSTANCES_MAX)
@@ -124,8 +125,8 @@ static void tell_limit(struct region_watch *watch,
             (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
 }
 
-/* Returns whether there is a place for a new instance. Logs once why there is
- * none. */
+/* True if there is a place for the new instance. If there is none, logs the
+ * reason once. */
 static bool has_place(const struct look *look,
                       const struct region_instance *new) {
   struct region_watch *watch = look->watch;
@@ -172,8 +173,9 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   return NULL;
 }
 
-/* Finds or creates the memory allowance of a region. Each region has its own,
- * so that no region takes the memory of another. */
+/* Returns the memory allowance of a region, which is created if necessary, or
+ * NULL if out of memory. Each region has its own allowance, so that no region
+ * takes the memory of another. */
 static struct region_allowance_entry *find_allowance(struct region_watch *watch,
                                                      const char *region) {
   struct region_allowances *allowances = &watch->allowances;
@@ -196,7 +198,8 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   return entry;
 }
 
-/* Takes ownership of the reader, even if it returns NULL. */
+/* Makes an instance, which owns the reader. If out of memory or if there is no
+ * place for the instance, closes the reader and returns NULL. */
 static struct region_instance *make_instance(struct look *look,
                                              const struct region_label *label,
                                              const struct region_config *config,
@@ -264,7 +267,7 @@ static bool has_refused(const struct region_refused *refused, uint64_t mark) {
                                      sizeof(mark), compare_marks) != NULL;
 }
 
-/* If memory is short, the socket is not remembered. */
+/* Remembers a socket that refused a connection, unless memory is short. */
 static void remember(struct region_refused *refused, uint64_t mark) {
   if (array_reserve(&refused->marks, refused->len, &refused->capacity,
                     sizeof(mark)))
@@ -287,8 +290,9 @@ static bool has_time(struct look *look) {
  * Scanning the directory
  */
 
-/* Connects to a socket that belongs to no known instance. A socket that refused
- * is tried again in a later round, because its producer may have been between
+/* Connects to a socket that belongs to no known instance. Returns the new
+ * instance, or NULL if none was made. A socket that refused a connection is
+ * tried again in a later round, because its producer may have been between
  * bind(2) and listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const struct region_label *label) {

@@ -71,8 +71,9 @@ void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
  * Rows by name
  */
 
-/* Returns the chain of a name. The hash includes an address, because names come
- * from producers, which could otherwise choose names that share a chain. */
+/* Returns the chain of a name in hash table `by`. The hash includes an address,
+ * because names come from producers, which could otherwise choose names that
+ * share a chain. */
 static struct region_sum_row **chain_of(const struct region_sum *sum, int by,
                                         const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
@@ -81,9 +82,10 @@ static struct region_sum_row **chain_of(const struct region_sum *sum, int by,
   return &sum->rows.chains[by][(h ^ h >> 32) & (sum->rows.capacity - 1)];
 }
 
-/* Two names that differ only in bytes that identifiers cannot contain become
- * the same identifier. Then neither row is reported. `same` is the list of rows
- * whose clean names have the same hash. */
+/* Marks rows with equal clean names, which are not reported: names that differ
+ * only in bytes that identifiers cannot contain would become the same
+ * identifier. Also marks a row named `other`. `same` is the list of rows whose
+ * clean names have the same hash. */
 static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
                          struct region_sum_row *same) {
   row->clashes = !sum->shape.single && strcmp(row->name[1], "other") == 0;
@@ -192,9 +194,9 @@ static void begin_row(const struct region_sum *sum,
   row->weight = 0;
 }
 
-/* Counts the places that rows take. A row keeps its place until its last counts
- * are dispatched. If MaxValues leaves less room than before, the rows at the
- * end of the list are hidden. */
+/* Counts the places that rows take, and decides which rows are shown. A hidden
+ * row keeps its place until its last counts are dispatched. If MaxValues leaves
+ * less room than before, the rows at the end of the list are hidden. */
 static void share_places(struct region_sum *sum) {
   struct region_sum_rows *rows = &sum->rows;
   bool ranks = sum->shape.top_field >= 0;
@@ -306,8 +308,9 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
 }
 
 /* A row that is shown again continues from its former count, so hidden rows are
- * kept. If there are more rows than this multiple of the number of shown rows,
- * the rows that have been hidden longest are freed. */
+ * kept. If there are more rows than REMEMBERED_TIMES times the number of shown
+ * rows, and more than REMEMBERED_LEAST, those that have been hidden longest are
+ * freed. */
 #define REMEMBERED_TIMES 10
 #define REMEMBERED_LEAST 100
 

@@ -14,8 +14,8 @@
 struct region_sampler {
   struct region_watch_options options;
   struct region_receiver *receiver;
-  struct region_watch
-      *watch; /* used by the thread only, like the receiver's functions */
+  struct region_watch *watch; /* once the thread runs, only the thread uses the
+                                 watch and the receiver */
   struct sampling_thread sampling;
   pthread_mutex_t mutex; /* protects the outlet */
   struct region_outlet outlet;
@@ -25,7 +25,7 @@ struct region_sampler {
  * The thread
  */
 
-/* Sleeps. Returns false as soon as the sampler must stop. */
+/* Sleeps for `ns` nanoseconds. Returns false as soon as the thread must end. */
 static bool wait_for(void *argument, uint64_t ns) {
   struct region_sampler *sampler = argument;
   return sampling_thread_sleep(&sampler->sampling,

@@ -14,9 +14,9 @@
 
 struct region_sampler;
 
-/* The sampler sets interval, wait, is_wanted, now_ns, outlet and argument of
- * the options itself. Objects that the options point to must stay valid until
- * region_sampler_stop. Returns 0 or -errno. */
+/* Starts the thread. The sampler itself sets the options interval_ns, wait,
+ * is_wanted, now_ns, outlet and argument. Objects that the other options point
+ * to must stay valid until region_sampler_stop. Returns 0 or -errno. */
 int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);

@@ -1,6 +1,6 @@
 /* region_snapshot: the values and names of all regions at one moment, ready to
- * be dispatched. Made by the thread that reads regions, taken by collectd's
- * read callback. */
+ * be dispatched. The thread that reads regions makes a snapshot, and collectd's
+ * read callback takes it. */
 #ifndef PERCORE_PLUGIN_REGION_SNAPSHOT_H
 #define PERCORE_PLUGIN_REGION_SNAPSHOT_H
 
@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ranks, most important first: MaxValues cuts the end. */
+/* Ranks of values, the most important first. If there are more values than
+ * MaxValues, the values of the last ranks are cut. */
 enum region_rank {
   REGION_RANK_SELF,   /* percore's own figures */
   REGION_RANK_USEFUL, /* useful loads of cores and sets of cores */
@@ -19,8 +20,8 @@ enum region_rank {
 
 enum region_type { REGION_DERIVE, REGION_GAUGE, REGION_PERCENT };
 
-/* The first point of a counter. A store cannot show what was counted before it,
- * so a 0 precedes it. */
+/* The first point of a counter. A time-series store cannot show what was
+ * counted before this point, so a 0 precedes it. */
 struct region_first {
   uint64_t snapshot; /* number of the snapshot with the first point; 0: there is
                         none yet */
@@ -45,7 +46,7 @@ struct region_value {
 struct region_values {
   struct region_value *list;
   size_t len, capacity;
-  size_t cut; /* values beyond values_max */
+  size_t cut; /* number of values that were cut */
 };
 
 /* Events that are logged and sent as notifications. */
@@ -64,7 +65,7 @@ struct region_snapshot {
   size_t values_max; /* limit for each rank */
   struct region_notice *events;
   size_t events_len;
-  /* Present numbers. */
+  /* How many there were at the time of the snapshot. */
   int regions, regions_silent, regions_stale, workers_stuck;
   uint64_t snapshots_dropped; /* since start */
   struct region_text *texts;  /* memory of the names */
@@ -92,8 +93,8 @@ struct region_snapshot *region_snapshot_new(uint64_t number, uint64_t time_ns,
                                             size_t values_max);
 void region_snapshot_free(struct region_snapshot *snapshot);
 
-/* Copies a text, which lives as long as the snapshot. Returns "" if out of
- * memory. */
+/* These functions return a text that stays valid as long as the snapshot, or ""
+ * if out of memory. */
 const char *region_snapshot_text(struct region_snapshot *snapshot,
                                  const char *text);
 const char *region_snapshot_format(struct region_snapshot *snapshot,

@@ -10,8 +10,8 @@ static bool is_in_cycles(const struct percore_field *field) {
   return field->unit != NULL && strcmp(field->unit, "cycles") == 0;
 }
 
-/* Values in cycles are dispatched in nanoseconds, so their names must not end
- * in `cycles`. */
+/* True if the field's values are cycles and its name ends in `cycles`. The
+ * values are dispatched in nanoseconds, so the name must then be changed. */
 static bool is_named_cycles(const struct percore_field *field) {
   static const char suffix[] = "cycles";
   size_t length = strlen(field->name), end = strlen(suffix);
@@ -73,7 +73,7 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
     sum->copies = 1;
 }
 
-/* Returns the number of the field by which Top ranks, or -1 if there is none.
+/* Returns the index of the field by which Top ranks, or -1 if there is none.
  * The field must be a counter, gauge or level. */
 static int find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
@@ -120,9 +120,9 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
   }
 }
 
-/* Returns the estimated size of the sum without its rows. Includes the arrays
- * with an element per core, because a producer can claim to have thousands of
- * cores. */
+/* Returns the estimated size, in bytes, of the sum without its rows. Includes
+ * the arrays with an element per core, because a producer can claim to have
+ * thousands of cores. */
 static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) + shape->field_count * sizeof(*shape->fields) +
@@ -156,7 +156,8 @@ static bool make_arrays(struct region_sum *sum) {
          sum->core_used;
 }
 
-/* Returns false if out of memory. */
+/* Sets the names, fields and columns of the sum from table t, and creates
+ * `other`. Returns false if out of memory. */
 static bool describe(struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t,
                      const char *instance) {

@@ -52,17 +52,17 @@ struct region_allowances {
 
 struct region_sum_field {
   char name[REGION_SUM_NAME_SIZE];
-  char label[REGION_SUM_NAME_SIZE]; /* the name in identifiers */
+  char label[REGION_SUM_NAME_SIZE]; /* the field's name in identifiers */
   uint32_t kind, aggregation, column, cells, sub_bits;
   bool wanted;
-  bool cycles; /* converted to ns */
+  bool cycles; /* values are in cycles, which are converted to ns */
 };
 
 /* A row of the sum. Copy 0 is the sum over all cores, copy 1 + N is core N. */
 struct region_sum_row {
   struct region_sum_row *next[2]; /* with the same hash: by name, by clean name
                                    */
-  char *name[2];                  /* as produced, and clean */
+  char *name[2];                  /* as the producer wrote it, and clean */
   const char *text; /* the clean name, in the snapshot that is being built */
   uint64_t round;   /* the last round in which the row was live; 0: never */
   uint64_t due; /* number of the first snapshot that contains the row's latest
@@ -101,7 +101,7 @@ struct region_shape {
   bool single, per_core; /* the table has a single row; it is PER_CORE */
   bool is_core;          /* the built-in table `core` */
   bool chooses_rows;     /* the option Row is set */
-  int top_field;         /* -1: no Top */
+  int top_field;         /* index of the field that Top ranks by; -1: none */
 };
 
 struct region_sum_rows {
@@ -123,13 +123,15 @@ struct region_sum_room {
 /* How many snapshots of a sum may be waiting for dispatch. */
 #define REGION_SUM_SNAPSHOTS 8
 
-/* Earlier snapshots. */
+/* What is known about earlier snapshots. */
 struct region_sum_past {
   uint64_t put_ns; /* CLOCK_REALTIME: time of the last snapshot with the sum */
   /* Numbers of the last snapshots that contain the sum, newest first. */
   uint64_t snapshots[REGION_SUM_SNAPSHOTS];
-  uint64_t dispatched; /* the last of these snapshots that was dispatched */
-  uint64_t decided;    /* up to this number, each was dispatched or dropped */
+  uint64_t dispatched; /* number of the last dispatched snapshot that contains
+                          the sum */
+  /* Every snapshot up to this number was dispatched or dropped. */
+  uint64_t decided;
 };
 
 struct region_sum {
@@ -148,9 +150,9 @@ struct region_sum {
                        always set */
   struct region_sum_room room;
   struct region_instance_table *tables; /* tables that are added to the sum */
-  uint32_t open;                        /* tables that are being read */
-  uint32_t copies;                      /* in use: 1, or 1 + core_count */
-  uint8_t *core_used;                   /* cores with a slot, in this round */
+  uint32_t open;        /* number of tables that are being read */
+  uint32_t copies;      /* in use: 1, or 1 + core_count */
+  uint8_t *core_used;   /* cores with a slot, in this round */
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short; /* there was too little memory to track a row or object in
                         this round */
@@ -165,8 +167,8 @@ void *region_claim(struct region_allowance *allowance, size_t size);
 
 /* Creates the sum for table t of a directory. `instance` is the instance's name
  * if ReportPerInstance is set, else "". tsc_hz is the frequency of the first
- * producer's TSC, by which cycles are converted to time; 0: they are not.
- * Returns NULL if out of memory. */
+ * producer's TSC, which is used to convert cycles to time; 0: cycles are not
+ * converted. Returns NULL if out of memory. */
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
                                   uint32_t t, const char *instance,
@@ -200,14 +202,15 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
  * not fit into size bytes is cut after a whole character. */
 void region_name_clean(char *clean, size_t size, const char *name);
 
-/* region_sum_find returns NULL if there is no such row. region_sum_name creates
- * the row, and returns NULL if out of memory. */
+/* Both functions return the row with this name. If there is none,
+ * region_sum_find returns NULL, and region_sum_name creates the row, or returns
+ * NULL if out of memory. */
 struct region_sum_row *region_sum_find(const struct region_sum *sum,
                                        const char *name);
 struct region_sum_row *region_sum_name(struct region_sum *sum,
                                        const char *name);
 
-/* The number of rows that may be shown besides `other`. */
+/* Returns how many rows may be shown in addition to `other`. */
 static inline size_t region_sum_room(const struct region_sum *sum) {
   bool has_other = sum->room.rows > 0 && !sum->shape.single;
   return sum->room.rows - has_other;
@@ -247,11 +250,11 @@ void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
                             const uint64_t *cells, const uint64_t *bases,
                             bool replace);
 
-/* Adds the amounts by which the cells of one copy exceed `last` to `row`,
- * unless `row` is NULL, and to `other` if in_other is set. Then updates `last`.
- * What is added to the row is subtracted from `other`. A cell that has
- * decreased is not counted until it exceeds its former value. Returns the
- * number of cells that have decreased. */
+/* Computes by how much the cells of one copy have grown since `last`, and
+ * updates `last`. If in_other is set, adds the growth to `other`. Unless `row`
+ * is NULL, adds the growth to `row` and subtracts the same from `other`. A cell
+ * that has decreased does not count until it exceeds its former value. Returns
+ * the number of cells that have decreased. */
 uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
                           uint64_t *last, const uint64_t *cells,
                           struct region_sum_row *row, bool in_other);
@@ -264,8 +267,8 @@ size_t region_sum_row_size(const struct region_sum *sum);
  * round is being read. */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
 
-/* Frees the rows that have been hidden longest if the sum has many times as
- * many rows as it shows. */
+/* If the sum has many more rows than it shows, frees those that have been
+ * hidden longest. */
 void region_sum_forget_most(struct region_sum *sum);
 
 /* Ends the round and puts its values into the snapshot (region_values.c).

@@ -48,7 +48,7 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* If memory is too short for all marks, 1/MARKS_PART of the memory is left to
+/* If memory is too short for all marks, 1/MARKS_PART of it is reserved for
  * tracked objects. */
 #define MARKS_PART 8
 
@@ -132,7 +132,7 @@ static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* Leaves the table out, and logs this once. */
+/* Leaves the table out in this round, and logs the reason once. */
 static void give_up(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
@@ -231,10 +231,10 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* Adds the growth of all cells since the last scan to `other`. The growth of
- * shown rows has already been subtracted from `other`. If the sum of a column
- * has decreased, its former value is kept for the next comparison, because what
- * the column regains has been counted before. What was counted before the first
+/* Adds the growth of all cells since the last scan to `other`, from which the
+ * growth of shown rows has already been subtracted. If the sum of a column has
+ * decreased, its former value is kept for the next comparison, because what the
+ * column regains has been counted before. What was counted before the first
  * scan is left out unless from_zero is set. */
 static void grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
@@ -344,8 +344,8 @@ bool region_table_name(const struct region_instance_table *table, uint32_t row,
  */
 
 /* Tracks the object of a candidate that is not tracked yet. Reads the row
- * again, so that its counts before now belong to `other` and the first interval
- * of its series has the usual length. */
+ * again, so that what the object has counted so far belongs to `other`, and the
+ * first interval of the row's series has the usual length. */
 static void show_untracked(struct region_instance_table *table,
                            const struct region_candidate *candidate,
                            struct region_sum_row *row) {

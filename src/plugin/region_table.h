@@ -1,13 +1,13 @@
 /* region_table: reads one table of one instance repeatedly. Knows which rows
- * are tracked, and how much they and the whole table grew since the last scan.
+ * are tracked, and how much they and the whole table have grown since the last
+ * scan.
  *
  * A scan reads every row once and may take several rounds. It loads each cell
  * once, whichever object the row holds at that moment. Cells are never zeroed,
- * so the growth of the sum of all cells is exactly what the table counted, and
- * this takes no memory per row. The objects of shown rows are tracked: the
- * growth of their cells, from the same loads, belongs to their rows. The
- * remaining growth belongs to `other`. For region_watch only.
- */
+ * so the growth of the sum of all cells is exactly what the table counted;
+ * computing it takes no memory per row. The objects of shown rows are tracked:
+ * the growth of their cells, computed from the same loads, belongs to their
+ * rows. The remaining growth belongs to `other`. For region_watch only. */
 #ifndef PERCORE_PLUGIN_REGION_TABLE_H
 #define PERCORE_PLUGIN_REGION_TABLE_H
 
@@ -23,7 +23,8 @@ struct region_candidate {
   uint32_t row;
 };
 
-/* Weights come from producers, so their sum saturates. */
+/* Returns the sum of two weights. The sum saturates, because weights come from
+ * producers and could overflow it. */
 static inline int64_t region_weights_add(int64_t a, int64_t b) {
   int64_t sum;
   if (__builtin_add_overflow(a, b, &sum))
@@ -44,7 +45,7 @@ struct region_object {
   uint32_t number;
   uint32_t incarnation;
   uint32_t copies; /* allocated */
-  bool ended;      /* the row holds another object */
+  bool ended;      /* its row holds another object by now */
   uint64_t last[]; /* [copy][column]: cell values at the last scan; for gauges
                       of single cores, the first value */
 };
@@ -52,10 +53,11 @@ struct region_object {
 /* What is remembered about each row of a table if the option Top or Row is set.
  */
 struct region_mark {
-  uint32_t incarnation;  /* of the last object seen here; 0: none */
-  uint32_t candidate_in; /* the last scan in which it was a candidate and was
-                            not chosen; 0: none */
-  uint64_t weighed;      /* cell value of the column that Top ranks by */
+  uint32_t incarnation;  /* of the last object seen in the row; 0: none */
+  uint32_t candidate_in; /* the last scan in which the row was a candidate and
+                            was not chosen; 0: none */
+  uint64_t weighed;      /* cell value, at the last scan, of the column that Top
+                            ranks by */
 };
 
 /* The state of a scan. */
@@ -65,7 +67,7 @@ struct region_scan {
   uint32_t next_row, next_object, objects_len;
   bool looks_names_up;     /* look up the names of rows that are not tracked,
                               because they may be shown by now */
-  uint64_t live, left_out; /* counts of rows */
+  uint64_t live, left_out; /* numbers of live rows, and of rows left out */
   uint64_t names_matched; /* names matched in this tile, times the number of Row
                              options */
   uint32_t unmarked; /* rows in use without a mark, because memory is short */
@@ -74,7 +76,7 @@ struct region_scan {
 /* A table of the instance's current producer. */
 struct region_instance_table {
   struct region_instance *instance;
-  uint32_t number;        /* in the directory */
+  uint32_t number;        /* index of the table in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
   struct region_instance_table *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
@@ -85,7 +87,7 @@ struct region_instance_table {
    * current scan, whose first rows may have counted since they were read, and a
    * last scan. */
   uint32_t scans_due;
-  uint64_t names_seen; /* names_shown of the sum at the last scan */
+  uint64_t names_seen; /* value of the sum's names_shown at the last scan */
   uint64_t round;      /* the sum's round in which the last scan began */
   uint32_t scans;
   uint64_t left_out; /* rows that were not tracked in the last scan, or lost
@@ -166,16 +168,17 @@ void region_objects_tidy(struct region_instance_table *table);
  * Decides which of them to track. */
 void region_track_tile(struct region_instance_table *table);
 
-/* Tracks the object in the row at index i of the tile. The object counts for
- * `row`, or for `other` if `row` is NULL: since it was added if from_birth is
- * set, otherwise from now on. Returns NULL if out of memory. */
+/* Tracks the object in the row at index i of the tile. The growth of the object
+ * is added to `row`, or to `other` if `row` is NULL. If from_birth is set, this
+ * includes all growth since the object was added; otherwise, only growth from
+ * now on. Returns NULL if out of memory. */
 struct region_object *region_object_track(struct region_instance_table *table,
                                           uint32_t i,
                                           struct region_sum_row *row,
                                           bool from_birth);
 
-/* Makes the object count for `row` from now on, or for `other` if `row` is
- * NULL. */
+/* From now on, adds the growth of the object to `row`, or to `other` if `row`
+ * is NULL. */
 void region_object_show(struct region_object *object,
                         struct region_sum_row *row);
 

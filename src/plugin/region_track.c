@@ -37,9 +37,9 @@ static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
   return tile->births + (size_t)i * tile->columns;
 }
 
-/* Sets the values from which counting begins. An object's births are the values
- * of the row's cells when the object was added. They are not known per core:
- * only a row's first object is known to have begun at 0. */
+/* Sets `last`, the values from which the object's counting begins. An object's
+ * births are the values of the row's cells when the object was added. They are
+ * not known per core: only a row's first object is known to have begun at 0. */
 static void begin_object(const struct region_instance_table *table,
                          struct region_object *object, uint32_t i,
                          bool from_birth) {
@@ -121,16 +121,17 @@ struct row {
   struct region_instance_table *table;
   uint32_t i, number, incarnation;
   bool is_live;
-  bool was_seen; /* the last scan read the same object; false without a mark */
+  bool was_seen; /* the last scan read the same object; false if the row has no
+                    mark */
   bool is_new;   /* no scan has counted the object yet */
   struct region_mark *mark; /* NULL: none */
   const uint64_t *totals, *births;
 };
 
-/* Adds what a tracked object has counted since the last scan to `row`. If `row`
- * is NULL, the growth counts only for the table as a whole. With the option
- * Row, the object is not counted in any other way. Returns how many cells have
- * decreased. */
+/* Adds the growth of a tracked object since the last scan to `row`. If `row` is
+ * NULL, the growth counts only for the table as a whole. With the option Row,
+ * the growth is also added to the table as a whole here, because it is not
+ * added anywhere else. Returns how many cells have decreased. */
 static uint32_t count_object(const struct region_instance_table *table,
                              struct region_object *object, uint32_t i,
                              struct region_sum_row *row) {
@@ -266,9 +267,9 @@ static bool is_wanted(const struct row *row) {
  * A row that is tracked
  */
 
-/* Adds a tracked object to its row of the sum. Gauges, levels and states of
- * several instances are combined; those of an earlier object of the same
- * instance are replaced. */
+/* Adds the gauges, levels, states and weight of a tracked object to its row of
+ * the sum. Gauges, levels and states of several instances are combined; those
+ * of an earlier object of the same instance are replaced. */
 static void show(const struct row *row, const struct region_object *object,
                  uint64_t last) {
   const struct region_instance_table *table = row->table;
@@ -300,15 +301,16 @@ static void follow(const struct row *row, struct region_object *object) {
     show(row, object, last);
   else if (row->is_live)
     leave_out(row, object, last);
-  if (!row->is_live) /* updates that are still in flight belong to `other` */
+  if (!row->is_live) /* updates that were in flight when the row was removed
+                        count for `other` */
     region_object_show(object, NULL);
 }
 
 /* Ends a tracked object whose row holds another object by now. The births of
  * the new object are the sums of what all earlier objects counted, so they
- * include the last counts of the ended object. If the row held other objects in
- * between, without a scan, their counts and the last counts of the ended object
- * belong to `other`. */
+ * include the last counts of the ended object. If the row has also held other
+ * objects since the last scan, their counts and the last counts of the ended
+ * object belong to `other`. */
 static void end_object(const struct row *row, struct region_object *object) {
   struct region_sum *sum = row->table->sum;
   object->ended = true;
@@ -436,8 +438,8 @@ static void read_row(struct region_instance_table *table, uint32_t i) {
   struct region_object *object = find_object(table, tile->first_row + i);
   if (tile->generations[i] == 0) {
     /* The row received another object while it was read, so its growth counts
-     * for the table as a whole. With the option Row, the next scan counts it.
-     */
+     * only for the table as a whole. With the option Row, the next scan counts
+     * it. */
     if (object != NULL && !shape->chooses_rows)
       (void)count_object(table, object, i, NULL);
     return;
@@ -461,8 +463,9 @@ static void read_row(struct region_instance_table *table, uint32_t i) {
   row.mark->weighed = top_cell(table->sum, row.totals);
 }
 
-/* Adds every cell to the sum of the table, whichever object it belongs to, so
- * that no count is lost when a row receives another object. */
+/* Adds the counter cells of every row to the totals of the table, whichever
+ * object holds the row, so that no count is lost when a row receives another
+ * object. */
 static void add_to_sum(const struct region_instance_table *table) {
   const struct region_columns *counters = &table->sum->shape.counters;
   const struct region_tile *tile = &table->scan.tile;

@@ -34,9 +34,9 @@ static void add_to_other(const struct region_sum *sum,
   other->owner = sum;
 }
 
-/* Moves what a row counted in this round to `other` if the row is not shown. If
- * a producer's counters decrease, shown rows may have grown more than the
- * table. Then `other` does not grow until the table has caught up. */
+/* If the row is not shown, moves what it counted in this round to `other`. If a
+ * producer's counters decrease, the shown rows may have grown more than the
+ * table; `other` then does not grow until the table has caught up. */
 static void end_row(struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
   bool live = is_live(sum, row);
@@ -59,8 +59,9 @@ static void end_row(struct region_sum *sum, struct region_sum_row *row,
   row->owner = NULL;
 }
 
-/* `other` is a sum of many rows, so it reports no states. With the option Top,
- * it reports gauges even if every row is shown; they are then 0. */
+/* Ends the round for all rows and for `other`, which combines many rows and
+ * therefore reports no states. With the option Top, `other` reports gauges even
+ * if every row is shown; they are then 0. */
 static void end_rows(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other;
   bool is_read = false;
@@ -103,10 +104,10 @@ static double in_ns(const struct put *put, double value) {
                                            : value;
 }
 
-/* Records the first point of a series. If the snapshot with the first point was
- * dropped, or the point was cut, the next point becomes the first. With the
- * option Top, the first point of a row is its former count, and no 0 precedes
- * it. */
+/* Records the first point of a series, and returns the record. If the snapshot
+ * with the first point was dropped, or the point was cut, the next point
+ * becomes the first. With the option Top, the first point of a row is its
+ * former count, and no 0 precedes it. */
 static struct region_first *begin_series(const struct put *put,
                                          const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -195,8 +196,8 @@ static void put_row(struct put *put, const struct region_sum_row *row) {
   }
 }
 
-/* Puts rows from `from` to `to` - 1. `other` goes before all rows so that
- * MaxValues never cuts it. */
+/* Puts one field of one copy for the rows from `from` to `to` - 1. `other` goes
+ * before all rows so that MaxValues never cuts it. */
 static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
   const struct region_sum *sum = put->sum;
   char core[16] = "all";
@@ -270,16 +271,17 @@ static void show_rows(struct region_sum *sum,
     sum->other->text = region_snapshot_text(snapshot, sum->other->name[1]);
 }
 
-/* Records that the latest counts of a row that is not in this snapshot are
- * dispatched with the next snapshot at the earliest. */
+/* If a row is not in this snapshot but its latest counts have not been
+ * dispatched yet, records that the next snapshot is the first that may contain
+ * them. */
 static void put_off(const struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
   if (row->text == NULL && region_sum_is_due(sum, row))
     row->due = number + 1;
 }
 
-/* Counts the values of rows that were not read for lack of room or memory as
- * cut. */
+/* Adds the values of rows that were left out for lack of room or memory to the
+ * snapshot's numbers of cut values. */
 static void cut_left_out(const struct region_sum *sum,
                          struct region_snapshot *snapshot) {
   size_t fields = 0, cores = 0;
@@ -292,7 +294,8 @@ static void cut_left_out(const struct region_sum *sum,
   snapshot->values[REGION_RANK_CORE].cut += sum->room.left_out * fields * cores;
 }
 
-/* The table `core` is not reported unless a worker calls percore_poll. */
+/* True for the table `core` if no worker calls percore_poll. The table is then
+ * not reported. */
 static bool is_unused(const struct region_sum *sum) {
   return sum->shape.is_core &&
          (sum->rows.len == 0 || sum->rows.list[0]->now[0] == 0);

@@ -7,7 +7,7 @@
 #include "utils/common/common.h"
 
 #define TOPOLOGY_NS                                                            \
-  UINT64_C(60000000000) /* the topology is refreshed this often */
+  UINT64_C(60000000000) /* time between refreshes of the topology */
 /* If none of the new producers has answered for HELLO_WAITS milliseconds, those
  * that have not answered must wait until the next round, so that they do not
  * delay other regions. All new producers together may take 1/HELLO_PART of the
@@ -15,8 +15,8 @@
 #define HELLO_WAITS 20
 #define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
-/* How long reading the region of an ended producer may take; limited because a
- * successor may be waiting. */
+/* How long reading the region of an ended producer may take. The time is
+ * limited because a successor may be waiting. */
 #define ENDING_NS (30 * NS_PER_S)
 
 struct region_watch *
@@ -32,9 +32,9 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-/* Frees the allowances of regions without instances and sums. Every sum takes
- * some bytes of its region's allowance, so an unused allowance belongs to no
- * sum. */
+/* Frees the allowances of regions that have neither instances nor sums. Every
+ * sum takes some bytes of its region's allowance, so an allowance of which
+ * nothing is used belongs to no sum. */
 static void drop_allowances(struct region_watch *watch) {
   for (struct region_allowance_entry **link = &watch->allowances.list;
        *link != NULL;) {
@@ -75,9 +75,10 @@ static void for_each(struct region_watch *watch,
  * One instance in a round
  */
 
-/* If a producer has ended, it is read once more before its successor is
- * connected. If only the connection has ended, reading continues after it is
- * known whether the same region answers. */
+/* Refreshes the connection and begins to read the region. If the producer has
+ * ended, its region is read once more before a successor is connected. If only
+ * the connection has ended, reading begins once it is known whether the same
+ * region answers. */
 static void look_after(struct region_instance *instance) {
   if (instance->ending_since_ns != 0)
     return;
@@ -131,7 +132,8 @@ static size_t meet_answered(struct region_watch *watch) {
   return left;
 }
 
-/* Waits a moment for producers that have just been connected. */
+/* Waits for the answers of producers to which connections have just been made,
+ * and begins to read their regions. */
 static void await_hellos(struct region_watch *watch) {
   uint64_t most = watch->options.interval_ns / HELLO_PART / HELLO_WAIT_NS;
   size_t left = SIZE_MAX;
@@ -148,8 +150,8 @@ static void await_hellos(struct region_watch *watch) {
   }
 }
 
-/* Continues to read a region whose connection has ended if its producer is
- * alive but has not answered on the new connection. */
+/* Begins to read the region again if its connection has ended, but its producer
+ * is alive and has not answered on the new connection yet. */
 static void begin_unanswered(struct region_instance *instance) {
   if (region_instance_is_alive(instance) &&
       region_instance_is_unanswered(instance))
@@ -173,8 +175,9 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
   watch->sums.len = kept;
 }
 
-/* Frees rows early: if memory is short, all that are not live now; otherwise
- * the oldest of too many. */
+/* Frees rows before they have been unused for REGION_FORGET_NS: if memory is
+ * short, all rows that are not live now; otherwise, if there are too many rows,
+ * those that have been hidden longest. */
 static void forget_early(struct region_watch *watch) {
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum *sum = watch->sums.list[i];
@@ -277,8 +280,9 @@ static void put_self(const struct region_watch *watch) {
   }
 }
 
-/* Shares the remaining time equally among the regions. If a region takes
- * longer, it continues in the next round and delays no other region. */
+/* Reads the regions that have not been read in this round, and shares the
+ * remaining time equally among them. If a region takes longer, reading it
+ * continues in the next round, so it delays no other region. */
 static void read_all(struct region_watch *watch, uint64_t end_ns) {
   uint64_t left = 0;
   if (watch->sums.grew)
@@ -297,9 +301,9 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
   }
 }
 
-/* Puts a sum if all instances were completely read. A sum that was not read in
- * this round is put again if it has counts that have not been dispatched yet.
- */
+/* Puts a sum into the snapshot if its tables of all instances have been read
+ * completely. A sum that was not read in this round is put again if it has
+ * counts that have not been dispatched yet. */
 static void put_sum(struct region_watch *watch, struct region_sum *sum) {
   struct region_snapshot *snapshot = watch->snapshot;
   snapshot->partial |= sum->open > 0;
@@ -321,8 +325,8 @@ static void put_sums(struct region_watch *watch) {
   region_share_room(watch); /* shares MaxValues for the next round */
 }
 
-/* Reading takes at most half of the interval. Known producers come first, so
- * that new ones do not delay them. */
+/* Reads the regions of all instances, which takes at most half of the interval.
+ * Known producers come first, so that new ones do not delay them. */
 static void read_round(struct region_watch *watch) {
   uint64_t end_ns = region_watch_now_ns(watch) + watch->options.interval_ns / 2;
   for_each(watch, look_after);
@@ -360,7 +364,8 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_self(watch);
   put_sums(watch);
   put_useful(watch);
-  if (watch->outlet.dispatched > 0) /* until then, the room is only a guess */
+  /* Before the first dispatch, the room is only a guess. */
+  if (watch->outlet.dispatched > 0)
     region_snapshot_limit(snapshot, watch->outlet.room);
   forget(watch);
   watch->last = *now;

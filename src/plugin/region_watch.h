@@ -24,10 +24,10 @@ struct region_watch_options {
    * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);
-  /* Returns the time of CLOCK_MONOTONIC. NULL: reading is taken to need no
+  /* Returns the CLOCK_MONOTONIC time. If NULL, reading is assumed to take no
    * time. */
   uint64_t (*now_ns)(void *argument);
-  /* Returns which snapshots were dispatched. */
+  /* Returns what happened to earlier snapshots. */
   struct region_outlet (*outlet)(void *argument);
   void *argument;
 };
@@ -46,8 +46,9 @@ region_watch_new(const struct region_watch_options *options,
                  const struct region_moment *now);
 void region_watch_free(struct region_watch *watch);
 
-/* Finds the producers and reads all regions. Returns NULL if out of memory, or
- * if the round was abandoned. */
+/* Runs a round: finds the producers and reads all regions. Returns a snapshot,
+ * which the caller must free, or NULL if out of memory or if the round was
+ * abandoned. */
 struct region_snapshot *region_watch_round(struct region_watch *watch,
                                            const struct region_moment *now);
 

@@ -14,7 +14,7 @@
  * that it shares. */
 #define REGION_STUCK_NS UINT64_C(2000000000)
 
-/* One slot of a region. */
+/* The worker of one slot of a region. */
 struct region_worker {
   bool known; /* the totals are those of the last reading */
   uint64_t total_cycles, busy_cycles;

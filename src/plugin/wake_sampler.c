@@ -7,8 +7,8 @@
 #include "utils/common/common.h"
 
 /* A burst begins after 1/BEGIN of an interval, when collectd's reads and writes
- * are over, and lasts at most 1/DURATION, so it ends before the next interval.
- */
+ * are over. It lasts at most 1/DURATION of the interval, so it ends before the
+ * next interval. */
 #define BEGIN 4
 #define DURATION 2
 
@@ -23,7 +23,7 @@ struct wake_sampler {
   uint64_t interval_ns;
   bool said_isolated, said_absent; /* used by wake_sampler_tell only */
   struct loads *_Atomic loads;     /* new loads for the next burst, or NULL */
-  uint64_t cpu_ns, cpu_since_ns;   /* at the last burst */
+  uint64_t cpu_ns, cpu_since_ns;   /* CPU time and clock at the last burst */
   struct sampling_thread sampling;
 };
 
@@ -60,9 +60,9 @@ static bool is_wanted(const struct wake_sampler *sampler,
   return core->online && (cores == NULL || core_set_has(cores, core->core));
 }
 
-/* Each burst interrupts every core of the machine, and on some kernels so does
- * loading the programs. If any core is isolated, the user must therefore name
- * the cores to probe. */
+/* True if bursts are allowed. Each burst interrupts every core of the machine,
+ * and on some kernels loading the programs does so too. If any core is
+ * isolated, the user must therefore name the cores to probe. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   if (!snapshot->isolates ||
@@ -125,8 +125,8 @@ static bool wait_for(void *context, uint64_t ns) {
                                clock_now_ns(CLOCK_MONOTONIC) + ns);
 }
 
-/* Returns the CPU time of this thread since the last call, divided by wall
- * time. */
+/* Returns the CPU time of this thread since the last call, divided by the wall
+ * time since then. */
 static double measure_cpu(struct wake_sampler *sampler) {
   uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);

@@ -1,5 +1,5 @@
-/* wake_sampler: a thread that measures how fast cores wake (<WakeLatency>), by
- * one burst of probes in each interval. */
+/* wake_sampler: a thread that measures how fast cores wake (<WakeLatency>). It
+ * runs one burst of probes in each interval. */
 #ifndef PERCORE_PLUGIN_WAKE_SAMPLER_H
 #define PERCORE_PLUGIN_WAKE_SAMPLER_H
 
@@ -17,7 +17,7 @@ struct wake_core_figures {
 
 /* Figures over all bursts so far. */
 struct wake_figures {
-  uint64_t probes; /* of all cores */
+  uint64_t probes; /* number of probes on all cores */
   double cpu; /* CPU time of the thread since the last burst, divided by wall
                  time */
   size_t cores_len;
@@ -26,18 +26,18 @@ struct wake_figures {
 
 struct wake_sampler;
 
-/* Starts the thread, unless wake latency is not configured: *sampler is then
- * NULL. The configuration must live until wake_sampler_stop. The thread loads
- * its BPF programs before its first burst. If nothing can be measured, it logs
- * the reason and ends. Returns 0 or -errno. */
+/* Starts the thread. If wake latency is not configured, starts nothing and sets
+ * *sampler to NULL. `config` must stay valid until wake_sampler_stop. The
+ * thread loads its BPF programs before its first burst. If nothing can be
+ * measured, it logs the reason and ends. Returns 0 or -errno. */
 int wake_sampler_start(struct wake_sampler **sampler,
                        const struct config *config, uint64_t interval_ns);
 
 /* Stops the thread within 100 ms and frees everything. Accepts NULL. */
 void wake_sampler_stop(struct wake_sampler *sampler);
 
-/* Hands over the loads of the cores, by which the next burst chooses the cores
- * to probe. There is no burst without new loads. Accepts NULL. */
+/* Hands over the loads of the cores, which the next burst uses to choose the
+ * cores to probe. Without new loads there is no burst. Accepts NULL. */
 void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot);
 

@@ -1,6 +1,6 @@
-/* allowance.h: limits the memory that readers allocate because the region of a
- * producer asks for it. Allowances nest: what is used beyond `own` is also
- * charged to the parent, `whole`. Not thread-safe. */
+/* allowance.h: limits how much memory a producer's region can make readers
+ * allocate. Allowances nest: bytes used beyond `own` are also charged to the
+ * parent, `whole`. Not thread-safe. */
 #ifndef PERCORE_REGION_ALLOWANCE_H
 #define PERCORE_REGION_ALLOWANCE_H
 

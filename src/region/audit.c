@@ -20,7 +20,7 @@ struct state {
   const struct region_directory *directory;
   int waits_left;
   /* For each rule: how many slots, rows or cells have broken it since the last
-   * report, and the fault of the first. */
+   * report, and a description of the first of them. */
   uint64_t count[REGION_RULE_COUNT];
   struct region_fault first[REGION_RULE_COUNT];
 };
@@ -32,8 +32,8 @@ struct state {
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports the rules that have been found broken since the last call, in table t
- * or, if t is -1, in the header and the slots. */
+/* Reports the rules that have been found broken since the last call. These
+ * rules concern table t or, if t is -1, the header and the slots. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -47,8 +47,8 @@ static void report(struct state *state, int64_t t) {
   }
 }
 
-/* Gives the producer time to finish a change. Returns false if it has already
- * had too much time. */
+/* Waits for WAIT_NS, so that the producer can finish a change. Returns false,
+ * without waiting, if this audit has already waited WAITS times. */
 static bool wait_a_little(struct state *state) {
   struct timespec pause = {.tv_nsec = WAIT_NS};
   if (state->waits_left == 0)
@@ -175,8 +175,8 @@ static bool is_single(const struct region_table *table) {
   return (table->flags & REGION_TABLE_SINGLE) != 0;
 }
 
-/* True if rows of the table must not be removed, because the slots would keep
- * their levels. */
+/* True if rows of the table must not be removed, because their levels and
+ * states in the slots would remain. */
 static bool keeps_rows(const struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
   return table->storage == PERCORE_PER_CORE && !is_single(table) &&
@@ -277,9 +277,9 @@ static uint64_t rows_in_use(struct state *state, uint32_t t) {
   return live != NULL ? region_load_acquire(&live->rows_in_use) : 0;
 }
 
-/* Returns true if the row stays beyond the rows in use. A running producer
- * makes a row live a moment before `rows in use` includes the row, so this
- * waits for a change. */
+/* Returns true if the row is not among the rows in use, even after a wait. The
+ * wait is necessary because a running producer makes a row live a moment before
+ * it increases rows_in_use. */
 static bool stays_beyond(struct state *state, uint32_t t, uint32_t row) {
   while (rows_in_use(state, t) <= row)
     if (!wait_a_little(state))

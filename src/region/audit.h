@@ -12,14 +12,14 @@
 #include "reader.h"
 
 struct region_audit {
-  /* Called once for each table and rule that `count` slots, rows or cells
-   * break; `fault` describes the first of them. REGION_NO_RULE means that there
-   * was too little memory to check the table's values. */
+  /* Called for each table once per broken rule: `count` slots, rows or cells
+   * break the rule, and `fault` describes the first of them. If the rule is
+   * REGION_NO_RULE, there was too little memory to check the table's values. */
   void (*report)(void *context, const struct region_fault *fault,
                  uint64_t count);
   void *context;
-  /* The producer may be running, so wait until words in state CHANGING have
-   * changed. */
+  /* True: the producer may be running, so the audit waits until words in state
+   * CHANGING have changed. */
   bool running;
 };
 

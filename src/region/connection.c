@@ -37,7 +37,7 @@ void region_connection_close(struct region_connection *connection) {
 }
 
 /* The pid may have been reused by another process, but then this connection has
- * ended too, and callers check for that. */
+ * also ended, and callers check for that. */
 void region_connection_learn_peer(struct region_connection *connection) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);

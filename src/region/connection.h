@@ -28,18 +28,20 @@ void region_connection_close(struct region_connection *connection);
 int region_connection_open(struct region_connection *connection,
                            const char *path);
 
-/* Finds out which process listens, through a connection that can receive
- * nothing and is closed at once. Returns 0 or -1 like region_connection_open.
+/* Stores the pid, pidfd and uid of the listening process in the connection.
+ * Uses a socket that can receive nothing, and closes it immediately. Returns 0
+ * or -1 like region_connection_open.
  */
 int region_connection_probe(struct region_connection *connection,
                             const char *path);
 
-/* Finds out which process is at the other end of the socket. */
+/* Stores the pid, pidfd and uid of the process at the other end of the socket
+ * in the connection. */
 void region_connection_learn_peer(struct region_connection *connection);
 
 /* Waits at most wait_ms milliseconds for HELLO. Returns 0 if the memory has
- * arrived and is sealed, or -1 with a fault: EAGAIN (nothing has arrived yet),
- * ECONNRESET or EPROTO. */
+ * arrived and is sealed. Otherwise returns -1 and sets *fault: EAGAIN (nothing
+ * has arrived yet), ECONNRESET or EPROTO. */
 int region_connection_hello(struct region_connection *connection, int wait_ms,
                             struct region_fault *fault);
 
@@ -65,24 +67,26 @@ enum region_offence {
   REGION_TOO_MANY
 };
 
-/* Fills in the fault. Returns -1. */
+/* Describes an offence in *fault. Returns -1. */
 int region_offend(enum region_offence offence, struct region_fault *fault);
 
-/* True if a descriptor is memory that has every seal of a region. */
+/* True if a descriptor refers to memory with all seals that a region must have.
+ */
 bool region_is_sealed(int fd);
 
 /* Checks a message that should be HELLO, and the descriptors that were passed
- * with it. status is the result of region_message_receive. */
+ * with it. status is the result of region_message_receive. Returns
+ * REGION_NO_OFFENCE if they are valid. */
 enum region_offence region_check_hello(int status,
                                        const struct region_message *message,
                                        const struct region_passed *passed);
 
-/* Shuts down the receiving direction of the socket. Returns true if no message,
- * which might carry descriptors, is left in its queue. */
+/* Shuts down the receiving direction of the socket. Returns true if its queue
+ * is empty; a message left there might carry descriptors. */
 bool region_socket_is_empty(int socket);
 
-/* Takes over the memory that was passed with a valid HELLO. Returns false with
- * a fault if the memory is empty. */
+/* Takes over the memory that was passed with a valid HELLO. Returns false and
+ * sets *fault if the memory is empty. */
 bool region_connection_take_memory(struct region_connection *connection,
                                    struct region_passed *passed,
                                    struct region_fault *fault);

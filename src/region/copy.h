@@ -13,8 +13,9 @@ struct region_copy {
   uint32_t count; /* rows that are backed by memory; rows after them are 0 */
 };
 
-/* Return the copy of rows first to first + count - 1. The caller will soon read
- * all rows up to in_use, so they may be prefetched. */
+/* Return rows first to first + count - 1 of the single copy, or of the copy in
+ * slot s. The caller will soon read all rows up to in_use, so they may be
+ * prefetched. */
 struct region_copy region_copy_single(struct region_view *view, uint32_t t,
                                       uint32_t first, uint32_t count,
                                       uint32_t in_use);
@@ -27,7 +28,8 @@ struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
 void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
                        uint64_t *values);
 
-/* Loads row i of a copy. Returns false if the row is torn. */
+/* Loads row i of a copy. Returns false if the row is torn: its cells may be
+ * from different moments. */
 bool region_copy_load_row(const struct region_view *view, uint32_t t,
                           const struct region_copy *copy, uint32_t i,
                           uint64_t *values);

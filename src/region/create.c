@@ -86,7 +86,8 @@ static int make_memory(struct percore_region *region, const char *name,
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
     return -1;
-  /* This mapping stays writable, but no process can make another writable one.
+  /* This mapping stays writable, but no process can create another writable
+   * mapping.
    */
   return fcntl(region->memfd, F_ADD_SEALS,
                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
@@ -205,7 +206,7 @@ make_planned(const char *name, struct region_plan *plan,
                                     .numbers_cores = options->cores != 0};
   pthread_mutex_init(&region->mutex, NULL);
   if (fill_region(region, name, plan, options) == 0) {
-    link_region(region); /* before it is served, so that a fork finds it */
+    link_region(region); /* before serving, so that a fork finds it */
     if (region_server_start(region, name, options) == 0)
       return region;
     unlink_region(region);
@@ -235,7 +236,8 @@ static struct percore_region *make_region(const char *name,
 }
 
 /* Copies the options that the application's version of percore.h defines, and
- * sets newer options to their defaults. */
+ * sets newer options to their defaults. Returns false and sets *fault if
+ * options.size is not set. */
 static bool take_options(struct percore_options *options,
                          const struct percore_options *given,
                          struct region_fault *fault) {
@@ -314,7 +316,8 @@ int percore_destroy(struct percore_region *region) {
   if (has_attached(region))
     return region_failed(EBUSY);
   unlink_region(region);
-  /* Set before the connections end, because readers check it when they end. */
+  /* Set `ended` before the connections end, because readers check it when their
+   * connection ends. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

@@ -84,14 +84,15 @@ static bool counts_are_valid(const struct region_header *header,
 }
 
 /* ---------------------------------------------------------------------------
- * Converting records back to the application's description, whose kinds and
- * storages schema.c then checks
+ * Converting records back to the application's description; schema.c then
+ * checks the kinds and storages
  */
 
-/* Finds a string in the pool. A producer writes a string once per use, so
- * readers limit the total length of all uses to the size of the largest allowed
- * pool. If many uses could share a string, a small pool could keep a reader
- * busy for minutes. */
+/* Sets *string to the string at an offset in the pool. Returns false and sets
+ * *fault if there is none, or if all strings taken so far, each counted once
+ * per use, exceed the size of the largest allowed pool. Producers write a
+ * string once per use; if many uses could share a string, a small pool could
+ * keep a reader busy for minutes. */
 static bool take_string(struct region_directory *directory, uint32_t offset,
                         const char **string, struct region_fault *fault) {
   if (offset >= directory->header.strings_size)
@@ -130,7 +131,7 @@ static bool take_states(struct region_directory *directory,
   return true;
 }
 
-/* states: room for the names of this field's states. */
+/* `states` is an array with room for the names of the field's states. */
 static bool take_field(struct region_directory *directory, uint32_t f,
                        const char **states, struct region_fault *fault) {
   const struct region_field *field = &directory->fields[f];
@@ -186,7 +187,8 @@ static bool take_fields(struct region_directory *directory,
   return true;
 }
 
-/* next_field: the first field record after those of the previous table. */
+/* *next_field is the first field record after those of the previous table, and
+ * is advanced past those of this table. */
 static bool take_table(struct region_directory *directory, uint32_t t,
                        uint32_t *next_field, struct region_fault *fault) {
   const struct region_table *table = &directory->tables[t];
@@ -269,7 +271,8 @@ static bool core_is_valid(const struct region_directory *directory,
  * The whole directory
  */
 
-/* Converts records of any valid size to records of this version. */
+/* Converts records of any valid size to records of this version. Returns a new
+ * array, or NULL if there is too little memory. */
 static void *copy_records(const unsigned char *copy, uint64_t offset,
                           uint32_t count, uint32_t stride, size_t size) {
   unsigned char *records = calloc(count, size);

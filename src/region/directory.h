@@ -28,13 +28,14 @@ struct region_directory {
   size_t strings_left; /* how many bytes the remaining strings may occupy */
 };
 
-/* Checks a copy of the header. If it is valid, region_directory_parse needs
- * directory_size bytes. region_size is the size of the region's memory. */
+/* Checks a copy of the header. If it is valid, region_directory_parse needs a
+ * copy of the region's first directory_size bytes. region_size is the size of
+ * the region's memory. */
 bool region_header_is_valid(const struct region_header *header,
                             uint64_t region_size, struct region_fault *fault);
 
-/* Parses a private copy of `size` bytes. Returns 0, or -1 with a fault and
- * nothing to free: EPROTO with the rule that the region breaks, or ENOMEM. */
+/* Parses a private copy of `size` bytes. Returns 0, or -1 with nothing to free,
+ * and sets *fault: EPROTO with the rule that the region breaks, or ENOMEM. */
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
                            uint64_t region_size, struct region_fault *fault);

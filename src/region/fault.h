@@ -93,7 +93,7 @@ enum region_rules {
 
 #define REGION_RULE_ENUMERATOR(rule, name, group) REGION_RULE_##rule,
 enum region_rule {
-  REGION_NO_RULE, /* something failed without breaking a rule */
+  REGION_NO_RULE, /* a failure that breaks no rule */
   REGION_RULE_LIST(REGION_RULE_ENUMERATOR) REGION_RULE_COUNT
 };
 #undef REGION_RULE_ENUMERATOR

@@ -232,7 +232,8 @@ static bool add_table_parts(struct parts *parts, uint32_t t,
       {"births", table->birth_offset, rows, bases},
       {"resets", table->reset_offset, rows, bases},
   };
-  /* Births and resets are optional, but only a table with births has resets. */
+  /* The last two places, births and resets, are optional; a table with resets
+   * must also have births. */
   size_t count =
       PARTS_OF_TABLE - (table->birth_offset == 0) - (table->reset_offset == 0);
   return add_parts(parts, REGION_RULE_PART_PLACE, t, places, count, fault);
@@ -250,7 +251,8 @@ static bool table_is_valid(struct parts *parts, uint32_t t,
   return add_table_parts(parts, t, fault);
 }
 
-/* `room` has space for all parts of the region. */
+/* Checks that the slots and the parts of all tables lie inside the region and
+ * do not overlap. `room` is an array that is large enough for these parts. */
 static bool region_parts_are_valid(const struct region_directory *directory,
                                    struct part *room,
                                    struct region_fault *fault) {
@@ -267,7 +269,8 @@ static bool region_parts_are_valid(const struct region_directory *directory,
   return parts_are_apart(&parts, REGION_RULE_OVERLAP, fault);
 }
 
-/* Checks the rows of PER_CORE tables within a slot block. */
+/* Checks that the rows of PER_CORE tables lie inside a slot block and do not
+ * overlap. */
 static bool block_parts_are_valid(const struct region_directory *directory,
                                   struct part *room,
                                   struct region_fault *fault) {

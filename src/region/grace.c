@@ -14,7 +14,7 @@
  * open: a slot whose counter has changed since the last period began has passed
  * all of them. The barrier interrupts every core that runs a thread of this
  * process, so removals begin at most one period per millisecond. A call that
- * wants a removed row begins a period if none has begun since the removal. */
+ * needs a removed row begins a period if none has begun since the removal. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -86,9 +86,10 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
          !region_slot_has_owner(slot);
 }
 
-/* Finds the last period that is over. The acquires pair with the releases of
- * percore_quiescent and percore_sleep, so everything that a worker added for
- * the old object is in the sum that becomes the birth of the new object. */
+/* Sets grace->over to the last period that is over. The acquires pair with the
+ * releases of percore_quiescent and percore_sleep, so everything that a worker
+ * added for the old object is in the sum that becomes the birth of the new
+ * object. */
 static void update_over(struct percore_region *region) {
   struct grace *grace = &region->grace;
   uint64_t over = grace->begun;

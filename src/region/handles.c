@@ -35,9 +35,9 @@ enum {
   SHARED = 1 << PERCORE_SHARED
 };
 
-/* Finds a table by the application's number. Returns NULL with errno if the
- * table does not exist or has another storage. The pointer stays valid, because
- * tables never change. */
+/* Finds a table by its index in the array passed to percore_create. Returns
+ * NULL with errno if the table does not exist or if its storage is not in the
+ * set. The pointer stays valid, because tables never change. */
 static const struct region_table *
 find_table(struct percore_region *region, uint32_t table, unsigned storages) {
   if (!region_lock_table(region, &table))

@@ -65,10 +65,10 @@ static uint64_t place(struct places *places, uint64_t count, uint64_t size,
  */
 struct strings {
   FILE *pool;
-  size_t used; /* readers count the empty string, too, once per use */
+  size_t used; /* each use counts, also of the empty string */
 };
 
-/* Returns the offset of a string in the pool. */
+/* Adds a string to the pool. Returns its offset there. */
 static uint32_t add_string(struct strings *strings, const char *string) {
   size_t size = string != NULL ? strlen(string) + 1 : 1;
   strings->used += size;

@@ -1,15 +1,16 @@
 /* layout.h: the bytes of a region and of the messages that hand it over.
  *
- * The folder region/ lets one process count and other processes read the
- * counts. layout.h defines the format; writer.h is the producer's side;
- * directory.h, connection.h and reader.h are the reader's side. The folder must
- * not depend on cycles/, plugin/ or tool/.
+ * The code in the folder region/ lets one process count events and other
+ * processes read the counts. layout.h defines the format; writer.h is the
+ * producer's side; directory.h, connection.h and reader.h are the reader's
+ * side. The folder must not depend on cycles/, plugin/ or tool/.
  *
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
  * returns a pointer) with errno. A function that takes a struct region_fault
- * also stores the errno and the reason there (fault.h); those that only check
- * something return a bool, which is false on a fault. If the name of another
- * function contains "is_" or "has_", its result false is not an error.
+ * also stores the errno and the reason there (fault.h). If such a function only
+ * checks something, it returns a bool, which is false on a fault. A function
+ * that takes no fault and whose name contains "is_" or "has_" answers a
+ * question; the answer false is not an error.
  *
  * percore-region(7) specifies the same bytes; change both together. All numbers
  * are in the producer's byte order, and all offsets count from the start of the
@@ -49,7 +50,7 @@ static inline int region_failed(int error) {
 #define REGION_MAX_PLUGIN_NAME 120u
 #define REGION_MAX_INSTANCE 63u
 
-/* Immutable, except for the members marked "live". */
+/* The header is immutable, except for the members marked "live". */
 struct region_header {
   char magic[8];
   uint32_t byte_order;
@@ -70,7 +71,7 @@ struct region_header {
   uint64_t start_boottime_ns;
   uint64_t tsc_hz;
   uint64_t attach_refused; /* live: how many attach calls found no slot */
-  uint32_t name;           /* offset in the string pool, like all names */
+  uint32_t name;           /* offset in the string pool, as for all names */
   uint32_t instance;
   uint64_t tables_offset;
   uint32_t table_count;
@@ -108,14 +109,15 @@ struct region_table {
   uint32_t label_stride;       /* distance from label to label, in bytes */
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
-  /* Births: the values that readers subtract from a row's cells, as they were
-   * when the row was added. One word per row and column; 0: all births are 0
-   * and no row is reused. */
+  /* Offset of the births: the sums of a row's cells when the row was added,
+   * which readers subtract from the current sums. One word per row and column;
+   * offset 0: all births are 0 and no row is reused. */
   uint64_t birth_offset;
-  /* Resets: the cells' values when the row was last reset or added; 0: the
-   * resets equal the births. */
+  /* Offset of the resets: the sums of a row's cells when the row was last reset
+   * or added; offset 0: the resets equal the births. */
   uint64_t reset_offset;
-  /* Rows of OWNED and SHARED tables; the shared block of PER_CORE tables. */
+  /* Offset of the rows of an OWNED or SHARED table, or of the shared block of a
+   * PER_CORE table. */
   uint64_t single_offset;
   uint64_t slot_offset;   /* PER_CORE: offset of the rows in each slot block */
   uint64_t labels_offset; /* the name or key of each row */
@@ -133,7 +135,8 @@ struct region_field {
   uint32_t cells; /* 1, or the buckets of a histogram */
   uint32_t sub_bits;
   uint32_t max_bits;
-  /* Offset in the string pool of state_count consecutive strings. */
+  /* Offset of the state names in the string pool: state_count consecutive
+   * strings. */
   uint32_t states;
   uint32_t state_count;
   uint32_t reserved[5];
@@ -165,27 +168,29 @@ static inline enum region_state region_state(uint64_t generation) {
   return (enum region_state)(generation & 3);
 }
 
-/* Returns how many objects have used this place, including the present one. */
+/* Returns how many objects have used this row or slot, including the present
+ * one. */
 static inline uint32_t region_incarnation(uint64_t generation) {
   return (uint32_t)(generation >> 32);
 }
 
-/* Returns the generation word after a change of state of the same object. */
+/* Returns the generation word for a new state of the same object. */
 static inline uint64_t region_changed(uint64_t generation,
                                       enum region_state state) {
   uint64_t revision = ((generation & 0xffffffffu) + 4) & 0xfffffffcu;
   return (generation & 0xffffffff00000000u) | revision | (uint64_t)state;
 }
 
-/* Returns the generation word of the next object in this place. */
+/* Returns the generation word of the next object in the same row or slot. */
 static inline uint64_t region_succeeded(uint64_t generation,
                                         enum region_state state) {
   return region_changed(generation, state) + ((uint64_t)1 << 32);
 }
 
-/* Generations and labels are separate arrays, because a reader of values loads
- * each generation twice but each label only once. A label is a name of
- * row_name_size bytes, padded with NULs, or a key if row_name_size is 0. */
+/* Generation words and labels are in separate arrays, because a reader loads
+ * each generation word twice whenever it reads values, but each label only
+ * once. A label is a name of row_name_size bytes, padded with NULs, or a key if
+ * row_name_size is 0. */
 static inline uint32_t region_label_size(const struct region_table *table) {
   return table->row_name_size != 0 ? table->row_name_size : 8;
 }
@@ -203,8 +208,8 @@ struct region_slot {
 _Static_assert(sizeof(struct region_slot) == 64, "");
 
 /* A slot block consists of a struct percore_slot_head, the rows of the PER_CORE
- * tables (each table has one row more than max_rows, which takes updates after
- * a failed percore_row_add), and space for updates through handles of failed
+ * tables (each table contains one row more than max_rows, for updates after a
+ * failed percore_row_add), and space for updates through handles of failed
  * calls. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 6
@@ -222,7 +227,8 @@ _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 enum region_message_type {
   /* To the reader, with the descriptor of the region; argument: the size. */
   REGION_HELLO = 1,
-  /* To the producer: resets a table and row. Answered with the same message. */
+  /* To the producer: asks it to reset a row of a table. The answer is the same
+   * message. */
   REGION_RESET = 2,
   /* To the reader; argument: an errno. */
   REGION_ERROR = 3
@@ -235,7 +241,7 @@ struct region_message {
   uint32_t length;  /* 32 */
   uint32_t request; /* chosen by the reader and repeated in the answer */
   uint64_t argument;
-  uint32_t table; /* number in the directory; UINT32_MAX: all */
+  uint32_t table; /* index in the directory; UINT32_MAX: all */
   uint32_t row;   /* UINT32_MAX: all */
 };
 _Static_assert(sizeof(struct region_message) == 32, "");
@@ -244,14 +250,16 @@ _Static_assert(sizeof(struct region_message) == 32, "");
  * Rules for producers and readers: rules.c, schema.c
  */
 
-/* Checks for [a-z][a-z0-9]*, with `underscores` also '_'; at most 120 bytes. */
+/* Returns true for names of at most 120 bytes that match [a-z][a-z0-9]*, or
+ * [a-z][a-z0-9_]* with `underscores`. */
 bool region_name_is_valid(const char *name, bool underscores);
 
-/* Checks for 1 to 63 letters, digits, '-', '_' and '.', without a leading dot.
+/* Returns true for 1 to 63 letters, digits, '-', '_' and '.', without a leading
+ * dot.
  */
 bool region_instance_is_valid(const char *instance);
 
-/* Checks for UTF-8 without control characters; NULL is valid. */
+/* Returns true for UTF-8 without control characters, and for NULL. */
 bool region_text_is_valid(const char *text);
 
 struct region_fault; /* see fault.h */
@@ -262,7 +270,7 @@ bool region_schema_is_valid(const char *name,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
 
-/* Like region_instance_is_valid, but with a fault; NULL is valid. */
+/* Like region_instance_is_valid, but sets *fault; NULL is valid. */
 bool region_instance_check(const char *instance, struct region_fault *fault);
 
 /* Checks the name, the unit and the help of a field. */
@@ -297,7 +305,8 @@ static inline const char *
 region_label_instance(const struct region_label *label) {
   return label->instance[0] != '\0' ? label->instance : NULL;
 }
-/* Splits a label of `length` bytes. Returns false if it is not valid. */
+/* Splits a label of `length` bytes into region and instance. Returns false if
+ * the label is not valid. */
 bool region_label_split(struct region_label *label, const char *text,
                         size_t length);
 /* Returns the length of the label in the file name of a socket
@@ -320,7 +329,7 @@ struct region_plan {
 
 /* Checks the description and assigns an offset to every part. page_size is the
  * page size of the region's memory. Inserts `core` before the application's
- * tables and fields. Returns 0, or -1 with a fault (EINVAL, ENAMETOOLONG,
+ * tables and fields. Returns 0, or -1 and sets *fault (EINVAL, ENAMETOOLONG,
  * ENOMEM). Call region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
@@ -328,7 +337,7 @@ int region_plan_make(struct region_plan *plan, const char *name,
                      uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);
 
-/* Writes the immutable part at the start of a region. */
+/* Writes the immutable part of a region to its start. */
 void region_plan_write(const struct region_plan *plan, void *region);
 
 #endif

@@ -44,8 +44,8 @@ read_file(char text[TEXT_SIZE], const char *format, ...) {
   return true;
 }
 
-/* Reads the number that follows `key` at the start of a line. Returns false if
- * there is none. */
+/* Finds a line that starts with `key` and reads the number after the key.
+ * Returns false if there is none. */
 static bool number_of(const char *text, const char *key, uint64_t *number) {
   size_t length = strlen(key);
   const char *line = text;
@@ -64,8 +64,8 @@ static bool number_of(const char *text, const char *key, uint64_t *number) {
 
 enum { PAGE_CACHE_LISTS = 2 };
 
-/* The names of a control group's files, and of the lines in memory.stat that
- * count page cache, by version. */
+/* The names of the files of control groups v1 or v2, and of the lines in
+ * memory.stat that count page cache. */
 struct cgroup_files {
   const char *mount, *limit, *usage, *page_cache[PAGE_CACHE_LISTS];
 };
@@ -99,7 +99,8 @@ static uint64_t room_in_cgroup(const struct cgroup_files *files,
   return limit > used ? limit - used : 0;
 }
 
-/* Returns the minimum over a group and all of its ancestors. */
+/* Returns how many bytes can be allocated in a group: the minimum over the
+ * group and all of its ancestors. UINT64_MAX: no limit is known. */
 static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
   uint64_t room = UINT64_MAX;
   for (;;) {
@@ -112,7 +113,8 @@ static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
   }
 }
 
-/* Takes a line of /proc/self/cgroup: "number:controllers:path". */
+/* Returns how many bytes can be allocated in the group that a line of
+ * /proc/self/cgroup ("number:controllers:path") describes. */
 static uint64_t room_of_line(char *line) {
   (void)strsep(&line, ":");
   const char *controllers = strsep(&line, ":");
@@ -149,7 +151,8 @@ uint64_t region_memory_room(void) {
  */
 
 /* Finds unused addresses that begin on a huge page. Returns NULL if there are
- * none or the process may not lock this much memory; the kernel then chooses.
+ * none or the process may not lock this much memory; the kernel then chooses
+ * the addresses.
  */
 static void *free_addresses(uint64_t size) {
   unsigned char *found =
@@ -161,8 +164,8 @@ static void *free_addresses(uint64_t size) {
   return found + -(uintptr_t)found % REGION_HUGE_PAGE;
 }
 
-/* Unlocks a mapping without access, and then allows access. Returns NULL with
- * errno if that fails or the mapping failed. */
+/* Unlocks a mapping that was made without access, and then allows access.
+ * Returns NULL with errno if this fails or if the mapping failed. */
 static void *open_mapping(void *map, uint64_t size, int protection) {
   if (map == MAP_FAILED)
     return NULL;
@@ -174,7 +177,8 @@ static void *open_mapping(void *map, uint64_t size, int protection) {
   return NULL;
 }
 
-/* The address is only a hint, because another thread may map it first. */
+/* The address is only a hint, because another thread may map memory there
+ * first. */
 void *region_memory_map(int fd, uint64_t size, int protection) {
   void *hint = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
   return open_mapping(mmap(hint, size, PROT_NONE, MAP_SHARED, fd, 0), size,
@@ -188,11 +192,12 @@ void *region_memory_sink(void *at, uint64_t size) {
                       PROT_READ | PROT_WRITE);
 }
 
-/* Memory that was allocated but never accessed is a hole for SEEK_DATA, and
- * readers skip holes. The access also fills the page tables, so that no worker
- * takes a page fault. MADV_POPULATE_WRITE would save a quarter of the time, but
- * Linux before 5.14 does not support it. The access is a load, because workers
- * may already update the first and the last page. */
+/* Accesses each page once. For SEEK_DATA, memory that has been allocated but
+ * never accessed is a hole, and readers skip holes. The access also fills the
+ * page tables, so that no worker takes a page fault. MADV_POPULATE_WRITE would
+ * save a quarter of the time, but Linux before 5.14 does not support it. The
+ * access is a load, because workers may already update the first and the last
+ * page. */
 static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                         uint64_t page_size) {
   for (uint64_t at = start; at < end; at += page_size)
@@ -221,7 +226,7 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
 }
 
 /* The small pages must be mapped first; otherwise Linux 6.1 does not map the
- * huge page. If pages are not 4 KiB, huge pages have another size. */
+ * huge page. If pages are not 4 KiB, huge pages have a different size. */
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length) {
   uint64_t start =

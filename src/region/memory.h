@@ -9,15 +9,16 @@
 /* Prepended to paths in /proc and /sys; "" except in tests. */
 extern const char *region_memory_root;
 
-/* Returns how many bytes can be allocated now without reaching a limit:
- * MemAvailable or, if less, what the control groups above this process (v1 and
- * v2) allow, which is the limit of a group minus its usage without page cache.
- * Returns UINT64_MAX if no limit is known. This is not a guarantee, because
- * other processes also allocate memory. */
+/* Returns how many bytes can be allocated now without reaching a limit. This is
+ * MemAvailable or, if less, what the control groups of this process and their
+ * ancestors (v1 and v2) still allow: the limit of a group minus its usage
+ * without page cache. Returns UINT64_MAX if no limit is known. This is not a
+ * guarantee, because other processes also allocate memory. */
 uint64_t region_memory_room(void);
 
-/* In bytes. A large part of a region begins at a multiple of REGION_HUGE_PAGE,
- * and if possible so does the mapping, so that the part can be in huge pages.
+/* In bytes. A part of a region with at least REGION_LARGE_PART bytes begins at
+ * a multiple of REGION_HUGE_PAGE. If possible, the mapping also does, so that
+ * the part can be in huge pages.
  */
 #define REGION_HUGE_PAGE ((uint64_t)2 << 20)
 #define REGION_LARGE_PART (4 * REGION_HUGE_PAGE)
@@ -27,9 +28,9 @@ uint64_t region_memory_room(void);
  * mapping, and only then allows access. Returns NULL with errno on failure. */
 void *region_memory_map(int fd, uint64_t size, int protection);
 
-/* Maps private memory for a sink; its pages are allocated when they are
- * written. If `at` is not NULL, replaces the mapping there. Returns NULL with
- * errno on failure. */
+/* Maps private memory for a sink; a page is allocated when it is first written.
+ * If `at` is not NULL, replaces the mapping there. Returns NULL with errno on
+ * failure. */
 void *region_memory_sink(void *at, uint64_t size);
 
 /* Allocates memory for a range of a mapped region. Returns 0, or -1 with ENOMEM

@@ -110,8 +110,8 @@ int region_passed_take(struct region_passed *passed, int number) {
   return fd;
 }
 
-/* With SO_LINGER, the sender of a socket can make its last close block, so
- * SO_LINGER is turned off first. */
+/* Turns SO_LINGER off before closing a descriptor, because the sender of a
+ * socket can set SO_LINGER to make its last close block. */
 void region_passed_close(struct region_passed *passed) {
   static const struct linger none = {0};
   int saved = errno;

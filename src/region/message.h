@@ -17,9 +17,10 @@ struct region_passed {
   int fds[REGION_MAX_PASSED];
 };
 
-/* Receive and send a packet with descriptors, of a size that both sides know.
- * Neither blocks. region_packet_receive returns the size of the packet (0: an
- * empty packet or the end of the connection), or -1 with errno. */
+/* Receive and send a packet with descriptors; both sides know the size of the
+ * packet. Neither function blocks. region_packet_receive returns the size of
+ * the packet (0: an empty packet or the end of the connection), or -1 with
+ * errno. */
 ssize_t region_packet_receive(int socket, void *bytes, size_t size,
                               struct region_passed *passed);
 bool region_packet_send(int socket, const void *bytes, size_t size,
@@ -31,8 +32,8 @@ bool region_packet_send(int socket, const void *bytes, size_t size,
 int region_message_receive(int socket, struct region_message *message,
                            struct region_passed *passed);
 
-/* Like region_message_receive, but waits until a time of region_now_ms. Tries
- * at least once. */
+/* Like region_message_receive, but waits for a message until region_now_ms()
+ * reaches the given time. Tries at least once. */
 int region_message_await(int socket, int64_t until_ms,
                          struct region_message *message,
                          struct region_passed *passed);
@@ -44,8 +45,8 @@ int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count);
 
-/* Takes a descriptor out of the set by its index. Returns -1 if the set does
- * not contain it. */
+/* Takes descriptor `number` out of the set and returns it, or -1 if the set
+ * does not contain it. */
 int region_passed_take(struct region_passed *passed, int number);
 
 /* Closes the remaining descriptors. Keeps errno. */

@@ -1,14 +1,14 @@
 /* name.c: claims a name, and manages the socket at which readers find the
  * region.
  *
- * A name belongs to the process that holds an exclusive flock on its lock file,
- * as long as the path still leads to that file. A process that takes the lock
- * may replace an existing socket. The owner removes both files when it ends;
- * after a crash they stay. flock does not need write permission, so every
- * member of the directory's group, who can read the lock file, can take it
- * over. A process can replace a leftover socket if it may remove it. In a
- * directory with the sticky bit, only the owner of the socket, the owner of the
- * directory, and root may do so.
+ * A name belongs to the process that holds an exclusive flock on the name's
+ * lock file, as long as that file is still at its path. A process that takes
+ * the lock may replace an existing socket. The owner removes both files when it
+ * ends; after a crash they stay. flock does not need write permission, so every
+ * member of the directory's group can take over a name, because the group can
+ * read the lock file. A process can replace a leftover socket if it may remove
+ * it. In a directory with the sticky bit, only the owner of the socket, the
+ * owner of the directory, and root may do so.
  */
 #include "percore_config.h"
 
@@ -26,7 +26,7 @@
 
 enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 16, TRIES = 16 };
 
-/* True if the path still leads to this file. */
+/* True if this file is still at the path. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
   struct stat file;
   return lstat(path, &file) == 0 && file.st_dev == device &&
@@ -53,8 +53,9 @@ static int open_lock(const char *path) {
   return fd;
 }
 
-/* A process that releases the name removes the lock file, so the lock may be on
- * a file that is no longer at the path. If so, tries again. */
+/* Locks the lock file. A process that releases the name removes the file, so
+ * the lock may be on a file that is no longer at the path; this then tries
+ * again. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
     name->lock = open_lock(name->lock_path);

@@ -34,7 +34,7 @@ int percore_open(struct percore_reader **opened, const char *region,
     percore_close(reader);
     return -1;
   }
-  /* region_reader_open has checked their lengths. */
+  /* region_reader_open has checked the lengths of the names. */
   strcpy(reader->label.region, region);
   strcpy(reader->label.instance, instance != NULL ? instance : "");
   *opened = reader;

@@ -5,8 +5,8 @@
  * since the last check; the rest of the time was not work.
  *
  * A check is a system call (about 0.5 us), so it costs less than 1 % even if
- * all rounds are long. Shorter absences are not detected, but the time slices
- * of schedulers are longer than that. */
+ * all rounds are long. Absences shorter than 100 us are not detected, but
+ * schedulers use longer time slices. */
 #include "percore_config.h"
 
 #include "writer.h"
@@ -34,7 +34,7 @@ static uint64_t advance_to(struct percore_slot_head *head, uint64_t tsc) {
   if ((int64_t)elapsed < 0 && back <= MAX_ROUNDS_BACK * head->long_round)
     return 0; /* the caller read the clock before it slept */
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  /* The clock goes back when it restarts, as after a suspend. */
+  /* The clock goes back if it restarts, as it may after a suspend. */
   return (int64_t)elapsed < 0 ? 0 : elapsed;
 }
 
@@ -50,12 +50,14 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
   percore_quiescent((percore_slot_t){head});
 }
 
-/* Returns how long the thread was awake but off its CPU between the last check
- * and tsc. If the thread was off its CPU between tsc and this call, that time
- * counts in the next check, because the CPU time did not grow during it. */
+/* Returns for how many ticks the thread was awake but off its CPU between the
+ * last check and tsc. If the thread was off its CPU between tsc and this call,
+ * that time counts in the next check, because the CPU time did not grow during
+ * it. */
 static uint64_t check_cpu(struct percore_slot_head *head, uint64_t tsc) {
   struct timespec cpu;
-  /* The slot is a sink, or a seccomp filter refuses the call. */
+  /* The slot is a sink, or a seccomp filter refuses the call. Do not check
+   * again. */
   if (head->long_round == 0 ||
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0) {
     head->long_round = UINT64_MAX;

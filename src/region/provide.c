@@ -25,9 +25,10 @@ static bool is_huge(const struct percore_region *region) {
   return region->page_size > 65536;
 }
 
-/* Calls a function with the place of rows `from` to `to` - 1 in each array of a
- * table: the arrays outside the slot blocks, and the array in each slot block
- * that has ever been used. Returns -1 as soon as the function fails. */
+/* Calls a function with the offset and length of rows `from` to `to` - 1 in
+ * each array of a table: the arrays outside the slot blocks, and the array in
+ * each slot block that has ever been used. Returns -1 as soon as the function
+ * fails. */
 static int for_each_array(struct percore_region *region,
                           const struct region_table *table, uint32_t from,
                           uint32_t to,

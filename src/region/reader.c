@@ -101,8 +101,8 @@ static bool name_is_valid(const struct region_reader *reader,
                        "the region's name differs from its socket's");
 }
 
-/* Opens the region that was received. Returns false with the reader's fault if
- * the region is refused. */
+/* Opens the region that was received. Returns false and sets the reader's fault
+ * if the region is refused. */
 static bool open_received(struct region_reader *reader,
                           struct region_view *view) {
   struct region_connection *coming = &reader->coming;
@@ -128,8 +128,9 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Replaces a region that is gone. First returns the bytes of the old region to
- * the allowance, because the allowance may not suffice for both regions. */
+/* Opens the region that was received, and closes the previous region, which is
+ * gone. First returns the bytes of the previous region to the allowance,
+ * because the allowance may not suffice for both. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
@@ -147,7 +148,8 @@ static enum region_event take_region(struct region_reader *reader) {
   return REGION_CAME;
 }
 
-/* Returns the header in the region, whose live words may change. */
+/* Returns the header in the region itself; its live words may change at any
+ * time. */
 static const struct region_header *
 live_header(const struct region_reader *reader) {
   return (const void *)reader->view.map;
@@ -188,7 +190,8 @@ uid_t region_reader_listener(const struct region_reader *reader) {
   return reader->listener;
 }
 
-/* Returns false with the reader's fault if HELLO has not arrived. */
+/* Waits for HELLO. Returns false and sets the reader's fault if it has not
+ * arrived. */
 static bool await_hello(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
   struct region_receiver *receiver = reader->options.receiver;

@@ -29,15 +29,16 @@ struct region_receiver;
 struct region_reader_options {
   const char *runtime_dir;  /* NULL: use region_runtime_dir() */
   uint64_t max_region_size; /* 0: 4 GiB */
-  int hello_wait_ms;        /* how long refresh may wait for a new producer */
+  /* How long region_reader_refresh may wait for a new producer's HELLO. */
+  int hello_wait_ms;
   /* Receives what producers send, and must outlive the reader. If NULL, the
    * reader receives directly, and a hostile producer can block it forever
    * (receiver.h). */
   struct region_receiver *receiver;
-  /* True: processes that are forked later do not inherit the mapping. */
+  /* True: forked children do not inherit the mapping. */
   bool keep_from_children;
-  /* Returns false if regions of this user must not be read. If NULL, regions of
-   * all users are read. */
+  /* Returns false if the regions of a user must not be read. If NULL, the
+   * regions of all users are read. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;
 };
@@ -64,7 +65,7 @@ void region_reader_close(struct region_reader *reader);
 
 /* For tools: opens the region in a file or memfd, and takes over the
  * descriptor. The reader has no producer, so do not call region_reader_refresh.
- * Returns 0, or -1 with a fault. */
+ * Returns 0, or -1 and sets *fault. */
 int region_reader_open_file(struct region_reader **reader, int fd,
                             struct region_fault *fault);
 
@@ -90,11 +91,11 @@ uid_t region_reader_listener(const struct region_reader *reader);
  * region_reader_errno returns the error of the attempt to reconnect. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* These two functions are for a region of the calling process, which needs no
- * connection. region_reader_adopt takes over the descriptor of the region's
- * memory, and returns false if the region is refused. region_reader_leave tells
- * the reader that the region is gone. Between the two calls, do not call
- * region_reader_refresh. */
+/* These two functions are for a region of the calling process, which is read
+ * without a connection. region_reader_adopt takes over the descriptor of the
+ * region's memory, and returns false if the region is refused.
+ * region_reader_leave tells the reader that the region is gone. Between the two
+ * calls, do not call region_reader_refresh. */
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size);
 void region_reader_leave(struct region_reader *reader);
@@ -118,8 +119,8 @@ const char *region_reader_path(const struct region_reader *reader);
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader);
 
-/* Returns the number of the current producer among those that this reader has
- * read (the first is 1), or 0 if the reader has no region. */
+/* Returns how many producers this reader has read, including the current one,
+ * or 0 if the reader has no region. */
 uint64_t region_reader_producer(const struct region_reader *reader);
 
 /* Return the producer's pid in this pid namespace (0 if not visible), and its
@@ -127,7 +128,7 @@ uint64_t region_reader_producer(const struct region_reader *reader);
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
-/* True if the last producer that left had called percore_destroy. */
+/* True if the last producer that went away had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 
 /* Asks the producer to reset a row of a table. UINT32_MAX means all rows or all
@@ -164,7 +165,7 @@ uint32_t region_reader_slots(const struct region_reader *reader);
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,
- * or if the region does not have its core. */
+ * or if the slot counts for a core that the region does not have. */
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
                         struct region_slot_view *view);
 
@@ -183,8 +184,8 @@ uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
 #define REGION_ROW_NAME_SIZE 128
 
 /* Copies the name that the row had when `generation` was its generation word.
- * The name is untrusted bytes, NUL-terminated, and "" in a single-row table.
- * Returns false if the row now belongs to another object. */
+ * The name consists of untrusted bytes and a NUL; in a single-row table it is
+ * "". Returns false if the row now belongs to another object. */
 bool region_reader_row_name(struct region_reader *reader, uint32_t table,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]);
@@ -206,13 +207,14 @@ struct region_tile {
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
   uint32_t in_use; /* number of rows in use when the tile was read */
-  /* 0 if the row has never been used, or if its cells do not belong to a single
-   * object. The totals then hold the cells as last loaded, and births and
-   * resets are meaningless. */
+  /* The generation word of each row; 0 if the row has never been used, or if
+   * its cells do not belong to a single object. The totals then hold the cells
+   * as last loaded, and births and resets are meaningless. */
   uint64_t *generations;
   uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;
-  /* The shared block and slots that count for no core are not included. */
+  /* The values of each core, without the shared block and slots that count for
+   * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
 };
@@ -224,15 +226,16 @@ struct region_tile {
 enum { REGION_TILE_CELLS = 1024, REGION_TILE_CELLS_PER_CORE = 4096 };
 
 /* Allocates a tile, if necessary with a smaller capacity. Returns 0, or -1 with
- * ENODEV, ENOMEM, or EFBIG (per-core values are requested, and one row of all
- * cores takes more than 16 MiB). A tile belongs to the reader's current
- * directory: free the tile after REGION_CAME. */
+ * ENODEV, ENOMEM, or EFBIG (per-core values are requested, and the values of
+ * one row for all cores take more than 16 MiB). A tile belongs to the reader's
+ * current directory: free the tile after REGION_CAME. */
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);
 void region_tile_free(struct region_tile *tile);
 
-/* Reads as many rows as exist and fit, starting with first_row. */
+/* Reads rows into the tile, starting with first_row: as many as are in use and
+ * fit. */
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 

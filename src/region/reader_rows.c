@@ -28,8 +28,9 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* Returns NULL if no thread has ever attached to the slot, because its record
- * and the head of its block may then not be backed by memory. */
+/* Returns the record of a slot, or NULL if no thread has ever attached to the
+ * slot: the record and the head of the slot's block may then not be backed by
+ * memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
@@ -47,8 +48,9 @@ static const struct region_slot *find_slot(struct region_reader *reader,
 }
 
 /* Returns the core that a slot counts for. Each of the first slots belongs to
- * the core with the same number. Other slots have a label, which is untrusted
- * data: returns -1 if the region has no such core. */
+ * the core with the same number. For other slots, `label` is the core from the
+ * slot's record, which is untrusted data: returns -1 if the region has no such
+ * core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;

@@ -48,15 +48,15 @@ static int keep_only(int fd) {
 #endif
   for (int i = 1; i < MAX_FD && !closed; i++)
     close(i);
-  /* Otherwise, libc could print messages to a socket that has become descriptor
-   * 1 or 2. */
+  /* Open descriptors 1 and 2. Otherwise, libc could print messages to a socket
+   * that has become one of them. */
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   return 0;
 }
 
-/* Forks a process that runs `run` with one end of a new socket, and stores the
- * other end. Returns the pid, or -1 with errno. */
+/* Forks a process that calls `run` with one end of a new socket pair, and
+ * stores the other end in *socket. Returns the pid, or -1 with errno. */
 static pid_t start_process(void (*run)(int), int *socket) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -113,8 +113,9 @@ static bool reap(struct receiver *receiver) {
   return any;
 }
 
-/* Returns a place for another process, or NULL with an offence if there are too
- * many processes. No user may take more places than are left for others. */
+/* Returns an unused element for another process, or NULL if there are too many
+ * processes; *offence then receives the reason. No user's processes may occupy
+ * more elements than are left for others. */
 static struct process *find_place(struct receiver *receiver,
                                   const struct region_request *request,
                                   enum region_offence *offence) {
@@ -134,7 +135,7 @@ static struct process *find_place(struct receiver *receiver,
   return of_socket < MAX_OF_SOCKET && of_user < unused ? place : NULL;
 }
 
-/* Starts a reception. Returns NULL with an offence on failure. */
+/* Starts a reception. On failure, returns NULL and sets *offence. */
 static struct process *start_reception(struct receiver *receiver,
                                        const struct region_request *request,
                                        int *socket,
@@ -273,8 +274,8 @@ int region_receiver_start(struct region_receiver *receiver) {
   return 0;
 }
 
-/* Waits by the pidfd if possible: if the host itself waits with __WALL, the pid
- * may already belong to another process. */
+/* Waits for the exit through the pidfd if possible, because the pid may already
+ * belong to another process if the host itself waits with __WALL. */
 void region_receiver_rest(struct region_receiver *receiver) {
   struct pollfd end = {.fd = receiver->pidfd, .events = POLLIN};
   siginfo_t info;
@@ -299,8 +300,8 @@ void region_receiver_free(struct region_receiver *receiver) {
   free(receiver);
 }
 
-/* Sends a request, and starts the process if it is not running. Returns the
- * socket for the answer, or -1 with a fault. */
+/* Sends a request, and first starts the receiver's process if it is not
+ * running. Returns the socket for the answer, or -1 and sets *fault. */
 static int ask(struct region_receiver *receiver,
                const struct region_request *request,
                struct region_fault *fault) {
@@ -331,8 +332,8 @@ static int ask(struct region_receiver *receiver,
 }
 
 /* Waits for the answer to a request. Sends the request first, unless an earlier
- * call has stored its socket. Returns 0, or -1 with a fault. EAGAIN means that
- * no answer has arrived yet, or that the reception has exited because of
+ * call has stored its socket. Returns 0, or -1 and sets *fault. EAGAIN means
+ * that no answer has arrived yet, or that the reception has exited because of
  * another connection; in the latter case the next call asks again. */
 static int await_answer(struct region_receiver *receiver,
                         const struct region_request *request, int *socket,
@@ -369,8 +370,9 @@ static void copy_path(struct region_request *request, const char *path) {
   memcpy(request->path, path, strnlen(path, sizeof(request->path) - 1));
 }
 
-/* Takes over the memory and the connection. Its producer may have replaced the
- * producer that was probed. */
+/* Takes over the memory and the connection in the answer. Stores the producer's
+ * pid and uid again, because another producer may have replaced the one that
+ * was probed. */
 static int conclude(struct region_connection *connection,
                     const struct region_message *answer,
                     struct region_passed *passed, struct region_fault *fault) {

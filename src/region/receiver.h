@@ -51,8 +51,8 @@ int region_receiver_hello(struct region_receiver *receiver,
                           const char *path, int wait_ms,
                           struct region_fault *fault);
 
-/* Asks the producer, which must run as that user, for a reset, and waits for
- * the answer. The table is a number in the directory. Returns 0, or -1 with
+/* Asks the producer, which must run as the user `uid`, for a reset, and waits
+ * for the answer. `table` is an index in the directory. Returns 0, or -1 with
  * errno, such as EPERM or ETIMEDOUT. */
 int region_receiver_reset(struct region_receiver *receiver, const char *path,
                           uid_t uid, uint32_t table, uint32_t row, int wait_ms);

@@ -42,7 +42,8 @@ static _Noreturn void leave(struct reception *reception) {
   _exit(0);
 }
 
-/* Tells the receiver first, because the reader may ask again immediately. */
+/* Sends the request back to the receiver before it answers the reader, because
+ * the reader may ask again immediately. Ends this process. */
 static _Noreturn void refuse(struct reception *reception, struct pending *one,
                              enum region_offence offence) {
   region_packet_send(reception->requests, &one->request, sizeof(one->request),
@@ -65,7 +66,8 @@ static void drop_with(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Tries again later if the producer's queue is full (EAGAIN). */
+/* Connects to the producer. If its queue is full (EAGAIN), changes nothing, so
+ * that the main loop tries again. */
 static void try_connect(struct reception *reception, struct pending *one) {
   struct region_connection connection;
   if (region_connection_open(&connection, one->request.path) != 0) {
@@ -94,7 +96,9 @@ static void add(struct reception *reception,
   try_connect(reception, one);
 }
 
-/* The HELLO is valid, so closing its memory cannot block. */
+/* Sends the question to the producer or, if there is none, the memory and the
+ * connection to the reader. HELLO is valid, so closing its memory cannot block.
+ */
 static void take_hello(struct reception *reception, struct pending *one,
                        struct region_message *hello, int memory) {
   struct region_message *question = &one->request.question;
@@ -114,7 +118,7 @@ static void take_hello(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Ignores answers to other requests. */
+/* Forwards an answer to the reader. Ignores answers to other requests. */
 static void take_answer(struct reception *reception, struct pending *one,
                         struct region_message *answer) {
   if (answer->request != one->request.question.request)
@@ -179,8 +183,8 @@ static void await(struct reception *reception, struct pollfd *ends) {
     ;
 }
 
-/* Iterates backwards, because dropping an element moves the last element to its
- * place. */
+/* Iterates over `pending` backwards, because dropping an element moves the last
+ * element to its place. */
 _Noreturn void region_reception_run(int socket) {
   static struct reception reception;
   struct pollfd ends[1 + 2 * REGION_MAX_PENDING];

@@ -10,7 +10,7 @@
  * answer is HELLO with the memory and the connection, or the producer's answer
  * to a reset, or REGION_ERROR with an errno or an offence. */
 struct region_request {
-  uid_t uid; /* the user who listens */
+  uid_t uid; /* user of the listening process */
   char path[108];
   /* The question to send after HELLO; type 0 means no question. */
   struct region_message question;

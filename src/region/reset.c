@@ -11,7 +11,8 @@ static bool is_reset(const struct region_field *field) {
   return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
 }
 
-/* Waits for a worker that was preempted inside a section. If the bases of
+/* Sums the cells of a row. Waits at most 0.1 s for a worker that was preempted
+ * inside a section, and returns false if it stays there: if the bases of
  * packets and bytes were taken at different moments, the values shown for them
  * would never match again. During the wait, the row is not CHANGING, so readers
  * do not have to wait. */

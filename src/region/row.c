@@ -56,8 +56,9 @@ static void store_base(struct percore_region *region,
     store(&base[c], sums[c]);
 }
 
-/* Levels and states begin at 0. No other cell is ever set to 0, because readers
- * would lose counts that they have not read yet. */
+/* Sets levels and states to 0, and births and resets to the present sums. No
+ * other cell is ever set to 0, because readers would lose counts that they have
+ * not read yet. */
 static void begin_cells(struct percore_region *region,
                         const struct region_table *table, uint32_t row) {
   uint64_t sums[PERCORE_MAX_COLUMNS];
@@ -137,7 +138,7 @@ static int add_named(struct percore_region *region, uint32_t t,
 
 static int row_add(struct percore_region *region, uint32_t t, const char *name,
                    uint64_t key, uint32_t *row) {
-  *row = 0; /* in a sink, all numbers mean the same row */
+  *row = 0; /* in a sink, all row numbers mean the same row */
   if (!region_lock_table(region, &t))
     return -1;
   struct padded_name padded;
@@ -196,8 +197,9 @@ int percore_row_add_at(struct percore_region *region, uint32_t table,
  * Removing
  */
 
-/* Rows with levels in slots are not reused: the previous object's levels would
- * look like those of the next, and only the owners of the slots may write them.
+/* True if the slots hold levels or states of the table. Its rows are then not
+ * reused: the previous object's levels would look like those of the next, and
+ * only the owners of the slots may write them.
  */
 static bool has_levels_per_core(const struct percore_region *region,
                                 const struct region_table *table) {

@@ -52,7 +52,7 @@ static int watch(struct server *server, int fd) {
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Returns -1 if the user is unknown. */
+/* Returns the uid of the process at the other end, or -1 if it is unknown. */
 static uid_t peer_uid(int fd) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
@@ -67,8 +67,9 @@ static int count_connections(const struct server *server, uid_t uid) {
   return count;
 }
 
-/* Returns a free place, or closes the oldest connection of the user with the
- * most connections, so that no user can evict the readers of another. */
+/* Returns a free element for a connection. If there is none, closes the oldest
+ * connection of the user with the most connections and returns its element, so
+ * that no user can evict the readers of another. */
 static struct connection *make_place(struct server *server) {
   struct connection *victim = NULL;
   int most = 0;
@@ -87,8 +88,9 @@ static struct connection *make_place(struct server *server) {
   return victim;
 }
 
-/* Sends HELLO. This fails if the peer only wanted to know which process listens
- * and receives nothing; such a peer must not evict a reader. */
+/* Sends HELLO and watches the connection. Returns false if the peer only wanted
+ * to know which process listens and receives nothing; such a peer must not
+ * evict a reader. */
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
@@ -121,8 +123,8 @@ static bool accept_one(struct percore_region *region) {
   return true;
 }
 
-/* Only root and the producer's own user may reset. Returns 0, or the errno to
- * send in the answer. */
+/* Resets a table or row, which only root and the producer's own user may
+ * request. Returns 0, or the errno to send in the answer. */
 static int answer_reset(struct percore_region *region,
                         const struct connection *from,
                         const struct region_message *request) {
@@ -131,7 +133,8 @@ static int answer_reset(struct percore_region *region,
   return region_reset(region, request->table, request->row) == 0 ? 0 : errno;
 }
 
-/* Returns false if the connection must be closed. */
+/* Receives and answers a message. Returns false if the connection must be
+ * closed. */
 static bool handle_message(struct percore_region *region,
                            const struct connection *from) {
   struct region_message message;
@@ -274,14 +277,14 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
 }
 
 /* Lets the serving thread run on every core of the process that belongs to no
- * attached slot; on all of its cores if there is no such core. */
+ * attached slot, or on all cores of the process if there is no such core. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
   if (server == NULL || server->chosen_cpus)
     return;
   pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
   if (tid == 0)
-    return; /* no thread to move, or it calls this when it starts */
+    return; /* no thread runs; a thread calls this when it starts */
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0)

@@ -15,8 +15,8 @@
 
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
-/* Finds an extra slot that already counts for the core, or else the first that
- * has never been used. */
+/* Finds an extra slot that already counts for the core and has no owner, or
+ * else the first extra slot that has never been used. */
 static bool find_extra_slot(const struct percore_region *region, int core,
                             uint32_t *found) {
   const struct region_header *header = region->header;
@@ -56,8 +56,8 @@ static bool may_run_on(const struct percore_region *region, int core) {
   return CPU_ISSET((size_t)core, &cpus);
 }
 
-/* Warns once per region, because programs that attach before they pin do so in
- * every thread. */
+/* Warns once per region, because programs that attach their threads before they
+ * pin them do so for every thread. */
 static void warn_of_affinity(struct percore_region *region, const char *name,
                              int core) {
   if (region->warned_affinity || region->quiet)
@@ -79,8 +79,9 @@ static void name_slot(struct region_slot *slot, const char *name) {
     __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
 }
 
-/* Continues the counts of the previous owner. If that owner died, its section
- * may still be open and its clock is outdated. */
+/* Prepares a slot block for a new owner, which continues the counts of the
+ * previous owner. If the previous owner died, its section may still be open and
+ * its clock is outdated. */
 static void begin_block(struct percore_slot_head *head) {
   uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
   if (sequence & 1)
@@ -150,7 +151,8 @@ int percore_attach(struct percore_region *region, const char *name, int core,
   return rc;
 }
 
-/* Needs no lock, because only the thread itself changes its slots. */
+/* Returns the first slot that belongs to the calling thread, or NULL. Needs no
+ * lock, because only the thread itself attaches and detaches its slots. */
 static struct percore_slot_head *own_slot(const struct percore_region *region) {
   int32_t tid = own_tid();
   for (uint32_t s = 0; s < region->header->slot_count; s++)

@@ -57,8 +57,8 @@ static void say_why(char *reason, size_t size, const char *name,
 }
 
 /* A program that retries forever must neither exhaust memory nor repeat its
- * message. Beyond this number of sinks, the oldest sink is reused for the
- * newest reason. */
+ * message. Beyond SINKS sinks, this reuses the oldest sink for the newest
+ * reason. */
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault) {

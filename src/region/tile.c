@@ -11,12 +11,12 @@
 #include "reader.h"
 #include "view.h"
 
-/* Limits in bytes. A region may claim 16384 cores and 4096 columns; the values
- * per core of such rows are not read. */
+/* Limits for per-core values, in bytes. A region may claim 16384 cores and 4096
+ * columns; the per-core values of such long rows are not read. */
 enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
 
-/* Returns how many rows of all cores a tile may hold, at most `capacity`; 0 if
- * not even one row fits. */
+/* Returns how many rows with each core's values a tile may hold, at most
+ * `capacity`; 0 if not even one row fits. */
 static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
                                uint64_t cores) {
   uint64_t row = columns * cores * sizeof(uint64_t);
@@ -187,8 +187,9 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
   return true;
 }
 
-/* Adds one slot after another. This is slower than sum_copies, but works for
- * every table, and while writers are inside sections. */
+/* Adds rows of a group to the tile, one slot after another. This is slower than
+ * sum_copies, but works for every table, and while writers are inside sections.
+ */
 static void add_each(const struct region_view *view, struct region_tile *tile,
                      const struct group *group, uint32_t i, uint32_t rows,
                      uint32_t at, bool first) {
@@ -232,8 +233,8 @@ static void add_group(const struct region_view *view, struct region_tile *tile,
   group->count = 0;
 }
 
-/* Reads rows first to first + count - 1 into the tile, starting at its row
- * `at`.
+/* Adds rows first to first + count - 1 of all used slots to the tile, starting
+ * at the tile's row `at`.
  */
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
                        uint32_t first, uint32_t count, uint32_t at) {
@@ -270,7 +271,8 @@ static void clear_rows(uint64_t *rows, size_t first, size_t end,
     memset(rows + first * columns, 0, (end - first) * columns * sizeof(*rows));
 }
 
-/* Reads the shared block or the single copy; rows without memory become 0. */
+/* Reads the shared block or the single copy into the tile; rows that are not
+ * backed by memory become 0. */
 static void read_single(struct region_view *view, struct region_tile *tile,
                         uint32_t first, uint32_t count, uint32_t at) {
   struct region_copy copy =
@@ -329,7 +331,8 @@ static void read_rows(struct region_reader *reader, struct region_tile *tile,
  */
 
 /* True if the row belongs to an object, which may have been removed. In a table
- * without births, a second object's counts cannot be told from the first's. */
+ * without births, the counts of a row's second object cannot be told from those
+ * of the first. */
 static bool is_object(const struct region_table *table, uint64_t generation) {
   enum region_state state = region_state(generation);
   return (state == REGION_LIVE || state == REGION_GONE) &&
@@ -384,7 +387,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   uint64_t *generations = tile->generations;
   uint32_t rows = tile->rows;
   region_load_cells(words, rows, all + in_use, generations);
-  /* Pairs with the store-release that ended the change before. */
+  /* Pairs with the store-release that ended the previous change. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (rows > 0)
     read_rows(reader, tile, first_row, rows, 0);

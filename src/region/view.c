@@ -12,8 +12,8 @@
 #include "memory.h"
 #include "view.h"
 
-/* Larger histograms are not read under the sequence counter, because a writer
- * would change them faster than they can be read. */
+/* Histograms with more cells are not read under the sequence counter, because a
+ * writer would change them faster than they can be read. */
 enum { MAX_CHECKED_CELLS = 64 };
 
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
@@ -37,16 +37,18 @@ uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
   return rows > first ? (uint32_t)(rows - first) : 0;
 }
 
-/* False if the huge pages have holes, which SEEK_DATA would not find. */
+/* True if all huge pages of the region are allocated. SEEK_DATA would not find
+ * holes between them. */
 static bool has_all_pages(const struct region_view *view) {
   struct stat status;
   return fstat(view->memfd, &status) == 0 &&
          (uint64_t)status.st_blocks * 512 >= view->size;
 }
 
-/* A load from a hole in huge pages takes a page from a pool, and kills the
- * process if the pool is empty. MAP_POPULATE fills holes without that risk, but
- * does not report failure. MADV_POPULATE_READ does, but needs Linux 5.14. */
+/* Allocates the missing pages of a region in huge pages: a load from a hole
+ * would take a page from a pool, and kill the process if the pool is empty.
+ * MAP_POPULATE fills holes without that risk, but does not report failure.
+ * MADV_POPULATE_READ does, but needs Linux 5.14. */
 static bool fill_huge_pages(struct region_view *view,
                             struct region_fault *fault) {
   struct statfs status;

@@ -22,7 +22,7 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* in huge pages, which were all filled when it was mapped */
+  bool huge; /* the region is in huge pages, and none is missing */
   struct region_directory directory;
   struct region_known *known; /* indexed by table */
   /* How many bytes of the rows in each slot, indexed by slot and table, and of
@@ -33,21 +33,24 @@ struct region_view {
 };
 
 /* Maps a region and parses its directory. Takes over the descriptor in every
- * case. Returns 0, or -1 with a fault of region_directory_parse, EFBIG (larger
- * than max_size), or EDQUOT (the allowance is exhausted). */
+ * case. Returns 0, or -1 and sets *fault as region_directory_parse does, or to
+ * EFBIG (larger than max_size) or EDQUOT (the allowance is exhausted). */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Returns a view's bytes to the allowance, so that a view that may replace this
- * view can take them. If this view is kept, call region_view_take_back to take
- * them again. Between the two calls, nothing else may take from the allowance.
+/* Gives a view's bytes back to the allowance, so that its possible replacement
+ * can take them. Returns how many bytes these are. If the view is kept, call
+ * region_view_take_back to take them again. Between the two calls, nothing else
+ * may take from the allowance.
  */
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
 /* Returns how many of the `length` bytes at offset come before the first hole.
+ * *known, which this updates, is how many bytes from offset on are known to be
+ * backed by memory.
  */
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);
@@ -120,8 +123,8 @@ struct region_reader {
   /* The listening user; -1 if no process listens or the user is unknown. */
   uid_t listener;
   struct region_view view;
-  bool left;         /* the view's producer is gone */
-  bool ended;        /* the last producer that left called percore_destroy */
+  bool left;  /* the view's producer is gone */
+  bool ended; /* the last producer that left had called percore_destroy */
   uint64_t producer; /* number of the view's producer */
   pid_t pid;
   uid_t uid;

@@ -16,8 +16,8 @@ enum region_core_column {
   REGION_CORE_ITEMS,
 };
 
-/* When the thread of a slot was last seen polling. All zero before the first
- * call of region_worker_still_ns. */
+/* When the thread of a slot was last seen polling. All members must be 0 before
+ * the first call of region_worker_still_ns. */
 struct region_pulse {
   uint64_t owner; /* since_boottime_ns of the slot */
   uint64_t total;
@@ -31,7 +31,7 @@ bool region_worker_polls(const struct region_slot_view *slot,
 /* Returns how long a polling thread has neither polled nor slept, because one
  * round takes long, the thread hangs, or it waits for its core. Returns 0 for
  * threads that do not poll. `cells` is the slot's row of the table `core`;
- * now_ns is of CLOCK_MONOTONIC. */
+ * now_ns is the time on CLOCK_MONOTONIC. */
 uint64_t region_worker_still_ns(struct region_pulse *pulse,
                                 const struct region_slot_view *slot,
                                 const uint64_t *cells, uint64_t now_ns);

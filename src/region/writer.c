@@ -58,8 +58,9 @@ uint32_t region_attached_slots(const struct percore_region *region) {
 static uint64_t measured_tsc_hz;
 
 #if defined(__x86_64__)
-/* Reads the tick count between two readings of the clock, and keeps the attempt
- * in which these two were closest together. */
+/* Reads the clock and the tick count as simultaneously as possible: reads the
+ * tick count between two readings of the clock, and keeps the attempt in which
+ * these two were closest together. */
 static void read_both(uint64_t *ns, uint64_t *tsc) {
   uint64_t shortest = UINT64_MAX;
   for (int i = 0; i < 8; i++) {

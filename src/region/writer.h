@@ -21,7 +21,7 @@
 /* An element of a table's list of removed rows (grace.c). */
 struct removed_row {
   uint32_t older, newer; /* indices of the neighbours */
-  /* The grace period after which the row can be reused; 0: at once. */
+  /* The grace period after which the row can be reused; 0: immediately. */
   uint64_t grace;
 };
 
@@ -74,7 +74,8 @@ struct percore_region {
   /* Guarded by the mutex. */
   /* This process is a child of the producer, so the memory is a sink. */
   bool forked;
-  /* Already warned that a thread attached for another core. */
+  /* True if a thread attached for a core that its affinity excludes, and a
+   * warning has been printed. */
   bool warned_affinity;
   struct table_state *state;
   struct grace grace;
@@ -166,9 +167,9 @@ static inline bool region_row_is_live(const struct percore_region *region,
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Like region_lock, but also converts the number of a table from the
- * application's to the directory's, where `core` is 0. Returns false with
- * EINVAL if the table does not exist. */
+/* Like region_lock, but also converts the application's index of a table to the
+ * index in the directory, where `core` is 0. Returns false with EINVAL if the
+ * table does not exist. */
 bool region_lock_table(struct percore_region *region, uint32_t *table);
 
 /* True if a thread is attached to the slot and has not ended. */
@@ -184,9 +185,9 @@ uint64_t region_tsc_hz(void);
 /* handles.c: a region that is a sink. */
 extern struct percore_region region_sink;
 
-/* provide.c: allocate memory: of a range of the region, of the rows of one slot
- * that are reserved already, or of rows 0 to rows - 1 in every used slot and
- * outside the slots. Return 0, or -1 with ENOMEM. */
+/* provide.c: allocate memory for a range of the region, for the reserved rows
+ * of one slot, or for rows 0 to rows - 1 in every used slot and outside the
+ * slots. Return 0, or -1 with ENOMEM. */
 int region_provide(struct percore_region *region, uint64_t offset,
                    uint64_t length);
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot);
@@ -205,11 +206,13 @@ bool region_sum_row(const struct percore_region *region,
 
 int region_grace_init(struct percore_region *region);
 
-/* Maps the list of removed rows when a table first needs it. Returns 0 or -1.
+/* Maps the list of removed rows when a table first needs it. Returns 0, or -1
+ * with errno.
  */
 int region_removed_init(struct percore_region *region, uint32_t table);
 
-/* Adds a row to the list. safe_now: no update of the row can be in flight. */
+/* Adds a row to the list of removed rows. safe_now: the row can be reused
+ * immediately, because no thread still updates it. */
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);
 
@@ -224,13 +227,14 @@ int region_take_this_removed(struct percore_region *region, uint32_t table,
 /* row.c: makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
 
-/* reset.c. The table is a number in the directory. Returns 0, or -1 with errno.
+/* reset.c: like percore_reset, but the table is an index in the directory.
+ * Returns 0, or -1 with errno.
  */
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* serve.c */
 
-/* Returns 0, or -1 with errno. */
+/* Claims the name and serves the region. Returns 0, or -1 with errno. */
 int region_server_start(struct percore_region *region, const char *name,
                         const struct percore_options *options);
 void region_server_stop(struct percore_region *region);
@@ -270,8 +274,9 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct region_fault *fault);
 
 /* create.c: returns a new descriptor of this process's region with that name
- * and instance (NULL: none), which the caller closes. Returns -1 with ENOENT,
- * or with EALREADY if the region has the id known_id. */
+ * and instance (NULL: none), and stores the region's size. The caller must
+ * close the descriptor. Returns -1 with ENOENT, or with EALREADY if the region
+ * has the id known_id. */
 int region_own_memory(const char *name, const char *instance,
                       const unsigned char *known_id, uint64_t *size);
 

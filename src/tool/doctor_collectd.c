@@ -3,12 +3,15 @@
 #include "text.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define CONFIG "/etc/collectd/collectd.conf"
+#define CONFIG_LINES_MAX 100000
 
 static FILE *open_file(const char *proc, const char *pid, const char *name) {
   char path[FACT_SIZE + 64];
@@ -98,14 +101,30 @@ static void find_config(char path[FACT_SIZE], const char *proc,
                word[2] != '\0' ? word + 2 : word + strlen(word) + 1);
 }
 
+/* Opens a regular file for reading. Returns NULL for any other file: every user
+ * can start a process that is called collectd and name a FIFO or a device with
+ * -C, and reading that file might block percore doctor. */
+static FILE *open_regular(const char *path) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  FILE *file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)
+                   ? fdopen(fd, "r")
+                   : NULL;
+  if (file == NULL && fd >= 0)
+    close(fd);
+  return file;
+}
+
 /* Sets `directory` to the PluginDir in the configuration file, if there is one.
  * Ignores the files that the configuration file includes. */
 static void read_config(char directory[FACT_SIZE], const char *proc,
                         const char *pid) {
   char path[FACT_SIZE], line[1024], key[16], value[FACT_SIZE];
   find_config(path, proc, pid);
-  FILE *file = fopen(path, "re");
-  while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+  FILE *file = open_regular(path);
+  for (int i = 0; i < CONFIG_LINES_MAX && file != NULL &&
+                  fgets(line, sizeof(line), file) != NULL;
+       i++)
     if (sscanf(line, " %15s \"%255[^\"\n]", key, value) == 2 &&
         strcasecmp(key, "PluginDir") == 0)
       snprintf(directory, FACT_SIZE, "%s", value);

@@ -1,10 +1,10 @@
-"""The shipped threshold.conf and percore's own notifications: a core that stays
-full, a worker that stops polling, a region with all workers stuck, and a fast path
-that is killed. Each causes one notification when it begins and one when it ends.
+"""Tests the shipped threshold.conf and percore's own notifications: a core that stays
+full, a worker that stops polling, a region with all workers stuck, and a fast path that
+is killed. Each causes one notification when it begins and one when it ends.
 
-This test runs while stage_stores sends its known values, but has its own collectd and
-simulated host. Each event is caused after the notification of the previous event. The load
-average over 5 minutes is right from the start, so a few seconds suffice."""
+This test runs while stage_stores sends its known values, but uses its own collectd and
+simulated host. Each event is caused after the notification of the previous event. The
+load average over 5 minutes is right from the start, so a few seconds suffice."""
 import multiprocessing
 import re
 import signal
@@ -15,7 +15,7 @@ import outputs
 from fakehost import Core, FakeHost
 from report import proves, skip
 
-FULL = multiprocessing.Value('b', True, lock=False)  # until the notification about core 1 arrives
+FULL = multiprocessing.Value('b', True, lock=False)  # whether core 1 is still busy
 CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
 LOAD = ('1', 'load', '')
 STUCK = ('self', 'gauge', 'workers_stuck')
@@ -30,7 +30,7 @@ EXPECTED = {
         'threshold.conf warns of a core that stays full, and reports when it no longer is', ONCE),
     STUCK: (
         'threshold.conf warns of a worker that stops polling, and reports when it polls again',
-        ONCE * 2),  # a worker that stops polling, and a worker that is stopped
+        ONCE * 2),  # a worker stops polling; then a process is stopped
     STALE: (
         'threshold.conf warns of a region whose workers are all stuck, and reports when they '
         'poll again', ONCE),
@@ -58,8 +58,8 @@ class Alarms:
                 context.plugin_folder, context.collectd_folder, f'SysRoot "{fake.root}"'),
             host='alarms', name='collectd-alarms',
             env={'PERCORE_RUNTIME_DIR': self.folder}))
-        # For each event: the notification after which it is caused, and the function
-        # that causes it.
+        # For each event: the notification to wait for (identifier, severity), and the
+        # function that then causes the event.
         self.script = [
             (STUCK, 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
             (STUCK, 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
@@ -86,7 +86,7 @@ class Alarms:
             action()
 
     def finish(self, patience_s=60):
-        """Waits for the remaining notifications."""
+        """Causes the remaining events, and waits for the remaining notifications."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 self.told().get(name) != severities

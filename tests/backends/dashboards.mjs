@@ -26,8 +26,9 @@ const say = (sentence, faults) =>
 
 // -- the form of a dashboard -------------------------------------------------
 
-/* If no alternative of a schema matches, reports the errors of those that matched
- * most of the document. */
+/* Returns up to six errors that show why a dashboard is invalid, or an empty list. If
+ * no alternative of a schema matches, each alternative causes errors; those found
+ * deepest in the document come first, because their alternatives match most of it. */
 function faultsOfForm(dashboard) {
   if (isDashboard(dashboard)) return [];
   const faults = isDashboard.errors.map((e) => ({
@@ -41,14 +42,14 @@ function faultsOfForm(dashboard) {
 const allPanels = (dashboard) => dashboard.panels.flatMap((p) => [p, ...(p.panels ?? [])]);
 const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
-/* Finds mistakes in the layout that Grafana would accept. */
+/* Returns mistakes in the layout that Grafana would accept. */
 function faultsOfLayout(dashboard) {
   const faults = [];
   const panels = allPanels(dashboard);
   const ids = panels.map((p) => p.id);
   for (const id of new Set(ids))
     if (ids.filter((other) => other === id).length > 1) faults.push(`two panels have the id ${id}`);
-  // Panels of a collapsed row take no room.
+  // Panels of a collapsed row occupy no space, so compare only panels of the same row.
   const folds = [dashboard.panels, ...dashboard.panels.filter((p) => p.collapsed).map((p) => p.panels)];
   for (const fold of folds)
     fold.forEach((a, i) => {
@@ -64,8 +65,8 @@ function faultsOfLayout(dashboard) {
   return faults;
 }
 
-/* Finds links that lead to no sibling, or to a sibling that lacks a variable that the
- * link sets. */
+/* Returns mistakes in links: a link that leads to no sibling, or to a sibling that
+ * lacks a variable that the link sets. */
 function faultsOfLinks(dashboard) {
   const links = [...dashboard.links, ...allPanels(dashboard).flatMap((p) =>
     (p.fieldConfig?.overrides ?? []).flatMap((o) =>
@@ -130,7 +131,7 @@ async function choose(dashboard, type, faults) {
   return chosen;
 }
 
-/* Finds mistakes in the names of a legend. A number, or `core` and a number, is the
+/* Returns mistakes in the names of a legend. A number, or `core` and a number, is the
  * name of a core. */
 function faultsOfNames(panel, names) {
   const faults = [];

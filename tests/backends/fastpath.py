@@ -60,8 +60,8 @@ class FastPath:
 
 
 class Tally:
-    """A file that contains the number of packets that the producer has counted or was
-    about to count. The file survives if the producer is killed."""
+    """Creates and reads a file to which a producer writes the number of packets that it
+    has counted or is about to count. The file survives if the producer is killed."""
 
     def __init__(self, path):
         self.path = path

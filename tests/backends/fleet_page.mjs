@@ -4,7 +4,8 @@
  *
  * CONFIG is JSON: file, until (seconds), minutes, step, influx {url, database},
  * graphite {url}, prometheus {url}. Prints {hosts, queries, series, points, all,
- * slowest}, the last two in milliseconds.
+ * slowest}; all and slowest are the times, in milliseconds, of all queries together and
+ * of the slowest query.
  */
 import fs from 'node:fs';
 import { picked, sourcesOf, substitution } from './sources.mjs';

@@ -1,6 +1,6 @@
 """Known values: one for each identifier that percore dispatches (see METRICS in
 collectd-percore(5)), put into collectd through unixsock. They let a test compare every
-value in every store exactly, on any machine and whatever counters its processor has."""
+value in every store exactly, on any machine, regardless of its processor's counters."""
 HOST = 'known.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
@@ -8,8 +8,9 @@ CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
 
 
 class Metric:
-    """An identifier. `value` is a function of the second since the start, which
-    returns a float, three floats (type load), or an int for a counter."""
+    """An identifier with known values. `value` is a function that takes the seconds
+    since the start and returns a float, three floats (type load), or an int for a
+    counter."""
 
     def __init__(self, plugin, instance, type, type_instance, value, counter=False):
         self.plugin, self.instance = plugin, instance
@@ -116,7 +117,8 @@ def _self_metrics():
 
 
 def _region_metrics():
-    """A region gtpu with a table port of two rows: counters and a histogram."""
+    """Yields the metrics of a region "gtpu", whose table "port" contains counters for
+    two rows and a histogram for one row."""
     for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('tx_drops', 2),
                         ('rx_errors', 1)):
         for row, factor in (('eth0', 1), ('eth1', 2)):

@@ -38,7 +38,8 @@ def write_kafka(brokers):
 
 
 def rrdtool(folder):
-    """RRD files without a cache, with the resolution that the test writes."""
+    """Returns the shipped configuration for RRD files, with almost no cache and with
+    the resolution of one second that the test needs."""
     return sample('rrdtool.conf', {
         '/var/lib/collectd/rrd': folder,
         'CacheTimeout 120': 'CacheTimeout 1', 'RandomTimeout 60': 'RandomTimeout 0',
@@ -52,7 +53,7 @@ def csv(folder):
 
 def queue(values=None):
     """Returns the shipped limits of the write queue or, if `values` is given, limits
-    for bursts of that many values."""
+    for bursts of `values` values."""
     limit = values * 4 if values else 20000
     return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
                                  'LimitLow  20000': f'LimitLow {limit}'})

@@ -1,6 +1,6 @@
-"""A fast path that counts at a known rate is killed and started again, and collectd is
-restarted while the second process runs: no store may show more than was counted, and no
-counter may step back while collectd runs.
+"""Tests a fast path that counts at a known rate, is killed and is started again.
+collectd is restarted while the second process runs. No store may show more than was
+counted, and no counter may step back while collectd runs.
 
 This test runs while stage_stores sends its known values, with a collectd of its own
 that writes to the same stores."""
@@ -26,13 +26,13 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
                                     (f'percore_{REGION}_port_packets', '0'))]
 
 # The events, and the seconds at which they are due. A late event delays the events
-# after it. The first process counts more than collectd misses, so the counter of the
-# new collectd begins below that of the old one. When the new collectd starts, the
-# second process has already counted for a while. If the new counter included these
-# counts, it would begin at a large number, and stores would show a spike.
+# after it. The first process counts for so long that the counter of the new collectd
+# begins below that of the old collectd. When the new collectd starts, the second
+# process has already counted for a while. If the counter of the new collectd included
+# these counts, it would begin at a large number, and stores would show a spike.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
-LEAST_RATES = 2  # of the third process, per metric
+LEAST_RATES = 2  # of the third process, for each metric
 
 
 class Restarts:
@@ -86,7 +86,7 @@ class Restarts:
         self.begin_collectd()
 
     def finish(self, patience_s=60):
-        """Waits until the stores contain rates of the third process."""
+        """Waits until csv and Kafka contain rates of the third process."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
@@ -96,7 +96,7 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Waits until Kafka contains rates that are newer than `since`: when collectd
+        """Waits until Kafka contains rates that are newer than `since`. When collectd
         ends, it loses the messages that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
@@ -110,7 +110,7 @@ class Restarts:
                 time.sleep(0.2)
             kafka.values = None  # so that the next query reads the topic again
 
-    # These times are in seconds, like the times of values.
+    # The next three properties are times in whole seconds, like the times of values.
 
     @property
     def begun_again(self):
@@ -147,8 +147,8 @@ class Restarts:
         rates = {second - first: rate for second, rate in rates_of(store, metric).items()}
         shown = f'{metric}: {({s: round(r) for s, r in sorted(rates.items())})}'
         assert min(rates.values()) >= 0, f'{store.name} has a negative rate: {shown}'
-        # If a producer is found an interval late, the rate includes the counts of two
-        # intervals.
+        # If collectd finds a producer an interval late, the rate includes the counts of
+        # two intervals.
         in_order = [rate for second, rate in sorted(rates.items())]
         for before, rate in zip(in_order[:1] + in_order, in_order):
             assert min(rate, (before + rate) / 2) <= TOLERANCE * MOST, \
@@ -156,23 +156,24 @@ class Restarts:
         begun_again, second_collectd = self.begun_again - first, self.second_collectd - first
         spans = ((BEGUN, begun_again), (begun_again + 1, second_collectd),
                  (self.third_life - first, math.inf))
-        # Prometheus may have scraped the first process too rarely for a rate;
-        # check_counts checks its last count.
+        # Prometheus may have scraped the first process only once, which yields no rate;
+        # check_counts checks its last count instead.
         for since, until in spans[store.name == 'Prometheus':]:
             assert has_rate(rates, since, until), \
                 f'{store.name} has no rate between {since} and {until} s: {shown}'
         return max(in_order)
 
     def check_counts(self, store, metric, first):
-        """Checks counters that are not stored as rates: they never step back while
-        collectd runs, and contain all packets of the first process before the second
-        process begins, except for a packet that the first process was about to
+        """Checks counters that are not stored as rates. They must never step back while
+        collectd runs. Before the second process begins, they must contain all packets
+        of the first process, except for a packet that the first process was about to
         count."""
         series = sorted(store.series(HOST, metric).items())
         most = self.tallies[0].packets()
         shown = f'{metric}: {[(second - first, count) for second, count in series]}, ' \
             f'counted {[tally.packets() for tally in self.tallies]}'
-        # A value of the second before the restart may come from either collectd.
+        # During the last second before the restart, a value may come from either
+        # collectd.
         for since, until in (first, self.second_collectd - 1), (self.second_collectd, math.inf):
             counts = [count for second, count in series if since <= second < until]
             assert counts == sorted(counts), f'{store.name} steps back: {shown}'
@@ -189,8 +190,8 @@ def has_rate(rates, since, until=math.inf):
 
 
 def rates_of(store, metric):
-    """Returns rates per second, computed by the function that users of the store
-    use."""
+    """Returns rates per second as {second: rate}. If the store does not store rates,
+    computes them with the function that its users would use."""
     if store.rates:
         return store.series(HOST, metric)
     if isinstance(store, stores.Influx):

@@ -61,7 +61,8 @@ export function sourcesOf(config, panel = {}) {
   };
 
   const prometheus = {
-    /* Several values become a regular expression inside a string. */
+    /* Formats a value, or several values as a regular expression, for use in a
+     * string. */
     format: (value) =>
       Array.isArray(value) ? influx.format(value).replaceAll('\\', '\\\\') : value,
     async get(path, parameters) {
@@ -70,7 +71,7 @@ export function sourcesOf(config, panel = {}) {
       if (body.status !== 'success') throw new Error(body.error);
       return body.data;
     },
-    /* label_values(selector, label), as Grafana queries it. */
+    /* Queries label_values(selector, label) as Grafana does. */
     async values(variable, text) {
       const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(text);
       return this.get(`label/${label}/values`, { 'match[]': selector });

@@ -1,6 +1,6 @@
-"""Each rule of prometheus-rules.yml fires in its case and in no other case: in
-promtool's tests, which simulate time, with the shipped durations; and in a real
-Prometheus that scrapes a real collectd, with seconds instead of minutes."""
+"""Tests that each rule of prometheus-rules.yml fires in its case and in no other case.
+Two tests show this: promtool's tests, which simulate time, with the shipped durations;
+and a real Prometheus that scrapes a real collectd, with seconds instead of minutes."""
 import json
 import os
 import re
@@ -24,7 +24,7 @@ def grows(step):
     return lambda k: 1000 + step * k
 
 
-# A host with two cores and a region gtpu. Core 1 polls.
+# The values of a healthy host with two cores and a region "gtpu". Core 1 polls.
 HEALTHY = {
     'percore-0/load': (0.5, 0.5, 0.5),
     'percore-1/load': (1.0, 1.0, 1.0),
@@ -80,8 +80,9 @@ QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
 
 
 def labelled(host, identifier):
-    """Returns the series that prometheus.yml makes of this identifier. Does not cover
-    the type load, whose three values become three series."""
+    """Returns the name and the labels of the series to which prometheus.yml relabels
+    this identifier. Does not cover the type load, whose three values become three
+    series."""
     plugin, instance, type, type_instance = re.fullmatch(
         r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
     where = 'set' if plugin.startswith('percore_host') else 'core'
@@ -104,8 +105,8 @@ def labelled(host, identifier):
 
 
 def input_series(host, changes, brief_k=None):
-    """Returns the input series in promtool's format. If brief_k is given, values are
-    healthy again in interval brief_k and later."""
+    """Yields the input series in promtool's format. If brief_k is given, values are
+    healthy again from interval brief_k on."""
     for identifier, healthy in HEALTHY.items():
         name, labels = labelled(host, identifier)
         changed = changes.get(identifier, healthy)
@@ -151,8 +152,8 @@ def promtool_tests():
 
 
 def promtool(folder, rules):
-    """Returns the errors that promtool reports for the tests with these rules, or
-    ''."""
+    """Returns the errors that promtool reports when it runs the tests with these rules,
+    or '' if there are none."""
     with open(os.path.join(folder, RULES), 'w') as file:
         file.write(rules)
     path = os.path.join(folder, 'tests.yml')

@@ -36,8 +36,8 @@ def run(context):
     host = known.HOST.replace('.', '_')
     state = graphite_dashboard.of_host(host)
     graphs = len(state['graphs'])
-    # Show only the time since the values began: in a graph of half an hour they would
-    # be dots.
+    # Show only the time since the first value: in a graph of half an hour, the few
+    # values would look like dots.
     minutes = int(time.time() - context.first) // 60 + 2
     state['timeConfig']['relativeStartQuantity'] = str(minutes)
     state['defaultGraphParams']['from'] = f'-{minutes}minutes'

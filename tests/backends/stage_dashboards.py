@@ -1,4 +1,5 @@
-"""Every dashboard is valid for its program, and all data that it queries exist."""
+"""Tests that every dashboard is valid for its program, and that all data it queries
+exist."""
 import glob
 import hashlib
 import json

@@ -1,4 +1,5 @@
-"""Other outputs lose no values if Graphite is down, or is up but does not read."""
+"""Tests that other outputs lose no values if Graphite is down, or is up but does not
+read."""
 import os
 import socket
 import time
@@ -48,8 +49,8 @@ class Scenario:
 
 
 def wait_for_all(influx, scenarios, wanted, patience_s=30):
-    """Waits until InfluxDB has stored all values of the scenarios, or until no more
-    values can be expected."""
+    """Waits until all values have been sent, and then until InfluxDB has stored
+    `wanted` values of each scenario, but for at most `patience_s` seconds."""
     time.sleep(READS + 3)
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and any(
@@ -58,7 +59,8 @@ def wait_for_all(influx, scenarios, wanted, patience_s=30):
 
 
 def stalled_server():
-    """A server that never reads; the kernel accepts its connections."""
+    """Returns a socket that listens but never reads; the kernel accepts connections to
+    it."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     listener.bind(('127.0.0.1', 0))
@@ -67,8 +69,9 @@ def stalled_server():
 
 
 def flood_once(context, folder, fake):
-    """Returns, for each scenario, the number of values in InfluxDB and the seconds of
-    percore's values. Uses servers of its own, which end before it returns."""
+    """Returns, for each scenario, the number of values in InfluxDB, and the seconds for
+    which InfluxDB contains percore's values. Uses servers of its own, which end before
+    it returns."""
     flood.build(folder)
     with Stack(folder) as stack, stalled_server() as stalled:
         stalled_port = stalled.getsockname()[1]
@@ -98,7 +101,8 @@ def is_whole(found):
 
 
 def check_percore(name, seconds, lateness):
-    # A snapshot that is nearly an interval late also replaces the next snapshot.
+    # If percore takes a snapshot nearly an interval late, this snapshot also replaces
+    # the next one.
     late = [second for second in missed(seconds)
             if lateness.of_clock(second - 1, second + 1) > 0.85]
     assert len(seconds) + len(late) >= READS and missed(seconds) == late and \

@@ -1,5 +1,6 @@
-"""Rates of a region whose rows are reused for other objects, as InfluxDB and Prometheus
-compute them from two points, add up to the true counts."""
+"""Tests that rates are right even if the rows of a region are reused for other objects:
+the rates that InfluxDB and Prometheus compute, each from two points, must add up to the
+true counts."""
 import json
 import os
 import time
@@ -13,7 +14,7 @@ from producers import RuntimeDir
 from report import note, proves, skip
 from servers import Stack, free_port, missing_package
 
-INTERVAL = 2  # not shorter than Prometheus's scrape interval: it misses no value
+INTERVAL = 2  # at least Prometheus's scrape interval, so that it misses no value
 SECONDS = 64 if churn.LONG else 16
 TABLES = {'owned': {}, 'noreset': {'noreset': 1}}
 SENTENCE = 'rates of a table with Top whose rows change hands add up to the truth in {}'
@@ -30,7 +31,7 @@ OPTIONS = '''
 
 class Influx(stores.Influx):
     def arrived(self, region):
-        """Returns the points of all rows."""
+        """Returns the stored points of all rows of the region."""
         found = self.query(f'SELECT "value" FROM "percore_host_{region}_session_packets_value" '
                            "WHERE \"type\" = 'derive' GROUP BY \"type_instance\"")
         return churn.Arrived({each['tags']['type_instance']: each['values'] for each in found})
@@ -38,7 +39,7 @@ class Influx(stores.Influx):
 
 class Prometheus(stores.Prometheus):
     def arrived(self, region):
-        """Returns the points of all rows, as Influx.arrived does."""
+        """Returns the stored points of all rows of the region, like Influx.arrived."""
         name = f'collectd_percore_host_{region}_session_packets_derive_total'
         return churn.Arrived({
             json.dumps(each['metric']): [(when, int(value)) for when, value in each['values']]

@@ -1,5 +1,5 @@
-"""Known values, and percore's values of a simulated host, arrive in every store
-exactly and under the right names."""
+"""Tests that known values, and percore's values of a simulated host, arrive in every
+store exactly and under the right names."""
 import contextlib
 import os
 import re
@@ -40,7 +40,7 @@ PERCORE_OPTIONS = '''
 
 def start_servers(context, exporter_ports):
     """Starts every server that is installed, and reports the other servers as skipped.
-    Returns the stores, and collectd's configuration without Prometheus."""
+    Returns collectd's configuration without write_prometheus, and the stores."""
     stack, found, body = context.stack, [], outputs.queue()
     context.servers = {}
 
@@ -50,7 +50,7 @@ def start_servers(context, exporter_ports):
             skip(f'{programs[0]} stores all values', f'{missing[0]} is not installed')
         return not missing
 
-    if have('prometheus'):  # started first, because it scrapes nothing for 5 s
+    if have('prometheus'):  # start it first: it scrapes nothing for 5 s
         prometheus = context.servers['prometheus'] = stack.prometheus(*exporter_ports)
         found.append(stores.Prometheus(prometheus.url))
     if have('carbon', 'graphite-web', 'gunicorn'):
@@ -102,8 +102,9 @@ def check_known(store, first):
     for metric in known.METRICS:
         for index in range(len(stores.value_names(metric))):
             series = store.series(known.HOST, metric, index)
-            # Scrapes are not synchronised with collectd, and a round robin archive
-            # lacks its first and last steps.
+            # Accept fewer values from Prometheus, whose scrapes are not synchronised
+            # with collectd, and from a round robin archive, which lacks its first and
+            # last steps.
             least = SECONDS - 6 if sampled or isinstance(store, stores.Rrd) else SECONDS - 1
             assert len(series) >= least, \
                 f'{store.name} has {len(series)} values of {metric} [{index}] instead of {least}'
@@ -118,9 +119,9 @@ def check_known(store, first):
 
 def seconds_off(store, csv):
     """Returns the seconds for which this store may contain the value of another second.
-    A value that percore took late is stored with its true time, which collectd rounds.
-    The next second may then have two values, and rrdtool drops the later value and all
-    values that arrive with it."""
+    If percore takes a value late, it is stored with its true time, which collectd
+    rounds. The next second may then receive two values, and rrdtool drops the later one
+    and all values that arrive with it."""
     if not isinstance(store, (stores.Rrd, stores.VictoriaGraphite)):
         return set()
     lateness = csv.series(FAKE, known.Metric('percore_host', 'self', 'duration', 'lateness', None))
@@ -160,11 +161,11 @@ def check_loads(csv):
         for metric in known.METRICS:
             if metric.identifier != f'percore-{number}/percent-busy':
                 continue
-            # The first interval may be shorter.
+            # Skip the first values, because the first interval may be shorter.
             values = list(csv.series(FAKE, metric).values())[2:]
             assert len(values) >= 5, f'core {number} has too few values: {values}'
-            # The median, because a pause of the machine makes the value of one second
-            # wrong, and the next second does not correct it.
+            # Compare the median, because a pause of the machine makes the value of one
+            # second wrong, and the next second does not correct it.
             middle = statistics.median(values)
             assert abs(middle - 100 * core.busy()) < 1.5, \
                 f'core {number} shows {middle:.1f} % instead of ' \
@@ -201,13 +202,13 @@ def wait_for_scrapes(found, targets, patience_s=60):
 
 def feed(unixsock, beside):
     """Sends known values at whole seconds, for SECONDS seconds. In each second, calls
-    step() of each test in `beside`, and finally waits for these tests. Returns the
-    first second."""
+    step() of each test in `beside`; at the end, calls finish() of each test. Returns
+    the first second."""
     first = int(time.time()) + 1
     for k in range(SECONDS):
         time.sleep(max(0, first + k - time.time()))
         known.put_second(unixsock, k, first + k)
-        # 5000, 5100 ... and after a restart 0, 100 ...
+        # The counter has the values 5000, 5100 ... and, after a restart, 0, 100 ...
         count = 5000 + 100 * k if k < SECONDS // 2 else 100 * (k - SECONDS // 2)
         unixsock.put(known.HOST, 'percore_host-self/derive-reset_test', first + k, count)
         unixsock.flush()
@@ -215,7 +216,7 @@ def feed(unixsock, beside):
             other.step(k)
     for other in beside:
         other.finish()
-    # Time for FlushInterval, a scrape, and the batches of InfluxDB.
+    # Allow time for FlushInterval, for a scrape, and for InfluxDB to write its batches.
     time.sleep(2.5)
     unixsock.flush_outputs()
     time.sleep(0.5)
@@ -231,7 +232,7 @@ def run(context):
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
-    # The servers of these two tests end with the `with` block.
+    # The servers of these two tests end when the `with` block ends.
     with contextlib.ExitStack() as end:
         restarts = Restarts(context, found,
                             body + outputs.write_prometheus(exporter_ports[1]),

@@ -1,5 +1,5 @@
-"""Dispatches 200 counters of each of 128 cores every second for 20 s to carbon and
-InfluxDB: no value may be lost."""
+"""Sends 200 counters for each of 128 cores to carbon and InfluxDB, every second for 20
+s: no value may be lost."""
 import os
 import struct
 import time
@@ -15,7 +15,7 @@ CORES, COUNTERS, READS = 128, 200, 20
 SENTENCE = (f'{CORES * COUNTERS} values a second for {READS} s are all stored, '
             'by carbon and InfluxDB at once: ')
 CARBON, INFLUXDB = SENTENCE + 'carbon', SENTENCE + 'InfluxDB'
-# The archive is longer than the delay of a slow carbon, because carbon does not store
+# The archive is longer than a slow carbon may be late, because carbon does not store
 # values older than the archive.
 SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
           '[others]\npattern = .*\nretentions = 5s:1h\n'
@@ -31,7 +31,7 @@ def count_whisper(folder):
             with open(os.path.join(path, name), 'rb') as file:
                 data = file.read()
             if len(data) < 28:
-                continue  # carbon is creating it
+                continue  # carbon is still creating this file
             offset, _, points = struct.unpack_from('!LLL', data, 16)
             found += sum(1 for time_s, _ in struct.iter_unpack(
                 '!Ld', data[offset:offset + 12 * points]) if time_s)

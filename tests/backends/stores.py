@@ -1,5 +1,5 @@
-"""Queries each store for a metric as users of the store do. The function `series` of
-each class returns {second: value}."""
+"""Queries each store for a metric as users of the store do. The method `series` of each
+class returns {second: value}."""
 import glob
 import json
 import os
@@ -57,8 +57,8 @@ class Graphite:
 
 
 class Influx:
-    """The values that InfluxDB received by collectd's network protocol, with the option
-    "split"."""
+    """The values that InfluxDB received through collectd's network protocol, with the
+    option "split"."""
     name, rates = 'InfluxDB', False
 
     def __init__(self, url, database='collectd'):
@@ -90,7 +90,7 @@ class Influx:
 
 
 class InfluxLines(Influx):
-    """The values that InfluxDB received by its line protocol."""
+    """The values that InfluxDB received through its line protocol."""
     name, rates = 'InfluxDB by line protocol', True
 
     def select(self, host, metric, index):
@@ -110,7 +110,8 @@ class Prometheus:
             name += '_' + names[index]
         if metric.counter:
             name += '_total'
-        # The selector includes type="", because load and load-runqueue are one metric.
+        # The selector always contains the label `type`, which may be empty, because
+        # load and load-runqueue are one metric in Prometheus.
         labels = {'host': host,
                   'set' if metric.plugin.startswith('percore_host') else 'core': metric.instance}
         region = re.fullmatch('percore_(?:host_)?([a-z0-9]+)_([a-z0-9]+)_([a-z0-9_]+)',
@@ -128,7 +129,8 @@ class Prometheus:
         return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
 
     def range(self, text):
-        """Returns the value of a query for each second of the last five minutes."""
+        """Returns the values of a query as {second: value}, for each second of the last
+        five minutes."""
         now = int(time.time())
         answer = json.loads(get(self.url + '/api/v1/query_range', {
             'query': text, 'start': now - 300, 'end': now, 'step': 1}))['data']['result']
@@ -201,7 +203,8 @@ class Csv(Files):
 
     def series(self, host, metric, index=0):
         found = {}
-        # The date distinguishes percent-cstate_C1 from percent-cstate_C1_ACPI.
+        # Match the date in the file name, to distinguish percent-cstate_C1 from
+        # percent-cstate_C1_ACPI.
         for path in glob.glob(glob.escape(self.stem(host, metric)) + '-2[0-9][0-9][0-9]-*'):
             with open(path) as file:
                 for line in file.readlines()[1:]:
@@ -220,7 +223,7 @@ class Kafka:
         self.brokers, self.topic, self.values = brokers, topic, None
 
     def consume(self):
-        """Reads all values received so far."""
+        """Reads all values that Kafka has received so far."""
         text = subprocess.run(['kcat', '-C', '-q', '-b', self.brokers, '-t', self.topic,
                                '-o', 'beginning', '-e'], check=True, capture_output=True,
                               text=True, timeout=60).stdout

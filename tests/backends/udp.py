@@ -1,5 +1,5 @@
-"""The kernel may drop UDP packets before influxd reads them. A test with dropped
-packets proves nothing and is repeated."""
+"""The kernel may drop UDP packets before influxd reads them. A test during which
+packets were dropped says nothing and is repeated."""
 from report import note
 
 TRIES = 3
@@ -14,8 +14,9 @@ def drops():
 
 
 def tried(once, is_whole):
-    """Calls once(number) until its result is complete or no packet was dropped.
-    Returns the result and the number of packets dropped during the last call."""
+    """Calls once(number), with number = 1, 2 ..., until its result is complete or no
+    packet was dropped, but at most TRIES times. Returns the last result, and the number
+    of packets dropped during the last call."""
     for number in range(1, TRIES + 1):
         before = drops()
         found = once(number)

@@ -9,7 +9,8 @@
 
 #include "base/clock.h"
 
-/* CPU time of this thread, so that the time of other tasks does not count. */
+/* Returns the CPU time of this thread, which does not include the time of other
+ * tasks. */
 static inline uint64_t now_ns(void) {
   return clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -32,7 +33,8 @@ static inline void pin(int core) {
   sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-/* Nanoseconds of one dependent add, which takes one cycle on current cores. */
+/* Returns how many nanoseconds a dependent add takes, which is one cycle on
+ * current cores. */
 static inline double cycle_ns(void) {
   enum { ADDS = 1000000 };
   double best = 1e9;

@@ -1,6 +1,6 @@
-"""Compares the loads that collectd's cpu plugin and the sources idle and bpf show
-for a core that receives packets in softirq. Needs root and two cores. The last
-core receives, and another core sends."""
+"""Compares the loads that collectd's cpu plugin and percore's sources "idle" and "bpf"
+show for a core that receives packets in softirq. Needs root and two cores. The last
+core receives the packets, and another core sends them."""
 
 import json
 import os
@@ -25,7 +25,8 @@ CPU_PLUGIN = """<Plugin cpu>
 
 
 def load_process(source, core):
-    """Starts percore load, which prints the first table of a whole interval."""
+    """Starts `percore load`, which prints the loads of one whole interval and exits.
+    Returns the process."""
     return subprocess.Popen(
         [f"{BUILD}/percore", "load", "--source", source, "--cores", str(core),
          "--interval", str(SECONDS), "--count", "1", "--json"],

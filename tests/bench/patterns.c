@@ -1,8 +1,8 @@
-/* The cost of the usual patterns of fast-path statistics, with four counters
- * per packet. Each pattern is measured in three ways: with other work for each
- * packet; with packets only; and with packets only, in two workers that count
- * in the same rows. SHARED, PER_CORE and sections are percore's; the other
- * patterns are implemented below.
+/* Measures the cost of the usual patterns of fast-path statistics, with four
+ * counters per packet. Each pattern is measured in three ways: with other work
+ * for each packet; with packets only; and with packets only, in two workers
+ * that count in the same rows. SHARED, PER_CORE and sections are percore's; the
+ * other patterns are implemented below.
  *
  * A figure is a median over blocks of packets. From the time of each block, the
  * time of the preceding block without counters is subtracted. */
@@ -50,15 +50,16 @@ struct worker {
   uint64_t buffer[ROWS][COUNTERS];
   unsigned buffered;
   double packet_ns;     /* without counters */
-  double extra_ns[16];  /* nanoseconds for each counter, by pattern */
+  double extra_ns[16];  /* nanoseconds per counter, by pattern */
   uint64_t packets[16]; /* packets counted, by pattern */
 };
 
 /* ---------------------------------------------------------------------------
- * The work of a packet: about 1000 cycles at two to three instructions per
- * cycle. The time of work that fills every execution port of the core would
- * vary by 20 %. There is no loop, because the prediction of its end would also
- * vary. The function is not inline, so that every pattern runs the same code.
+ * The other work for a packet takes about 1000 cycles at two to three
+ * instructions per cycle. If it filled every execution port of the core, its
+ * time would vary by 20 %. There is no loop, because the prediction of its end
+ * would also vary. The function is not inline, so that every pattern runs the
+ * same code.
  */
 
 #define STEP                                                                   \
@@ -76,7 +77,7 @@ static __attribute__((noinline)) void other_work(uint64_t *work) {
 }
 
 /* ---------------------------------------------------------------------------
- * Patterns: each counts a packet of `bytes` in a row
+ * Patterns: each function counts a packet of `bytes` bytes in a row
  */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -242,7 +243,8 @@ static uint64_t length_of(const struct worker *worker) {
   return worker->way == TIGHT ? TIGHT_PACKETS : PACKETS;
 }
 
-/* Returns nanoseconds per packet. */
+/* Runs a block. Returns the nanoseconds per packet; *alike is true if all
+ * workers ran at the same time for most of the block. */
 static double time_block(struct worker *worker, int pattern, bool *alike) {
   meet(worker);
   uint64_t begin = wall_ns(), start = now_ns();
@@ -252,7 +254,7 @@ static double time_block(struct worker *worker, int pattern, bool *alike) {
   return ns;
 }
 
-/* Returns how many blocks with counters were run. */
+/* Measures a pattern. Returns how many blocks with counters were run. */
 static uint64_t measure_pattern(struct worker *worker, int pattern) {
   static _Thread_local double extra[BLOCKS], without[BLOCKS];
   size_t count = 0;
@@ -284,11 +286,11 @@ static void *run(void *argument) {
 
 struct result {
   double packet;       /* cycles without counters */
-  double extra[COUNT]; /* cycles for each counter */
+  double extra[COUNT]; /* cycles per counter */
   double lost;         /* percent of the counts that were lost */
 };
 
-/* Returns the means over the workers. */
+/* Runs the workers and returns the means of their results. */
 static struct result measure(int workers, int way, double cycle) {
   static struct worker all[WORKERS];
   struct result result = {0};

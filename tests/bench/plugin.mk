@@ -1,4 +1,4 @@
-# The plugin in the real collectd, compared with a plugin that only dispatches.
+# Compares the plugin in the real collectd with a plugin that only dispatches.
 EXTRA_DIST += tests/bench/packets.py tests/bench/region_dispatch.py
 if PLUGIN
 EXTRA_LTLIBRARIES += bare.la
@@ -11,7 +11,7 @@ bench-plugin: bare.la percore.la tests/integration/producer
 	@echo "== region_dispatch"
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/region_dispatch.py
-# The table of percore(1): not part of `make bench`, because it needs root.
+# Prints the table in percore(1). It is not part of `make bench`, because it needs root.
 bench-packets: percore$(EXEEXT) tests/integration/udp_flood
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/packets.py

@@ -1,9 +1,9 @@
-"""The cost of 100 000 values of a region in collectd, compared with a plugin that only
-dispatches the same values. Both run side by side, half an interval apart, so that a
-slow machine slows both. The measurement is repeated in several turns. Prints the CPU
-time of the daemons and the median of the ratios of all turns. Each turn is measured as
-a whole, because the values of a large table may be dispatched only in every second
-interval."""
+"""Compares the cost of 100 000 values of a region in collectd with that of a plugin
+that only dispatches the same values. Two daemons run side by side, half an interval
+apart, so that a slow machine slows both. The measurement is repeated in several turns.
+Prints the CPU times of the daemons and the median of the ratios of all turns. Each turn
+is measured as a whole, because the values of a large table may be dispatched only in
+every second interval."""
 
 import contextlib
 import os
@@ -21,14 +21,14 @@ from harness import BUILD, Collectd, Skip, need_collectd  # noqa: E402
 from producers import SESSION, Producer, RuntimeDir  # noqa: E402
 
 ROWS, FIELDS = 25000, 4
-SKIPPED, MEASURED = 2, 9  # intervals of a second
+SKIPPED, MEASURED = 2, 9  # intervals of one second
 TURNS = 5  # each with new daemons, because their speed varies
 COUNTED = re.compile(r"bare: (\d+) values")
 MOST = 1.1  # times the CPU time of the bare plugin
 
 
 class Daemon(Collectd):
-    """collectd with the plugin `bare` instead of csv as the output."""
+    """collectd with `bare` instead of csv as the output plugin."""
 
     def copy_plugin(self, name):
         if name == "csv":
@@ -49,7 +49,7 @@ class Daemon(Collectd):
             file.write(text)
 
     def cpu_s(self):
-        """The CPU time of the process; see clock_getcpuclockid(3)."""
+        """Returns the CPU time of the daemon so far; see clock_getcpuclockid(3)."""
         return time.clock_gettime(~self.process.pid << 3 | 2)
 
     def count_values(self):
@@ -62,7 +62,7 @@ class Daemon(Collectd):
 
 
 def sleep_to(phase):
-    """Sleeps until the clock reaches this fraction of a second."""
+    """Sleeps until the clock is `phase` seconds past a full second."""
     time.sleep((phase - time.time()) % 1)
 
 

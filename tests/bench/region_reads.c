@@ -1,4 +1,4 @@
-/* The cost of reading a region, for the reader and for the writer.
+/* Measures the cost of reading a region, for the reader and for the writer.
  *
  * 1e7 cells are read in tiles as the plugin does (totals only, as for sums and
  * rates): OWNED rows with four and with sixteen counters, and PER_CORE rows
@@ -55,7 +55,8 @@ struct writing {
   bool done;
 };
 
-/* Adds to random rows in blocks of about 20 ms. */
+/* Adds to random rows and measures the time per add, in blocks of about 20 ms.
+ */
 static void *write_rows(void *argument) {
   enum { ADDS = 1000000 };
   struct writing *writing = argument;
@@ -95,7 +96,7 @@ static double time_writes(struct region_reader *reader,
 }
 
 /* Loads and sums every cell in order, as a lower bound for a reader. Returns
- * nanoseconds. */
+ * the nanoseconds that this took. */
 static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride,
                        bool prefetch) {
   uint64_t start = now_ns(), sum = 0;
@@ -155,7 +156,8 @@ struct bench {
   percore_slot_t slots[SLOTS]; /* PER_CORE rows only */
 };
 
-/* Called before memory is reserved, so that the rows can be in huge pages. */
+/* Call this before memory is reserved, so that the rows can be in huge pages.
+ */
 static int attach_slots(struct bench *bench) {
   for (uint32_t s = 0; bench->copies > 1 && s < bench->copies; s++)
     if (percore_attach(bench->region, NULL, (int)s, &bench->slots[s]) != 0)

@@ -1,4 +1,5 @@
-/* The cost of updates of a region, compared with hand-written code in one run.
+/* Measures the cost of updates of a region and, in the same run, the cost of
+ * hand-written code:
  *
  *   percore_add          a hand-written relaxed load, add and store
  *   begin, 4 adds, end   four adds
@@ -7,8 +8,8 @@
  *   1e6 OWNED rows       the same work without counters; also with a prefetch
  *                        some packets ahead, in huge pages and in small pages
  *
- * Times are the medians of interleaved blocks, in nanoseconds and in core
- * cycles, which a chain of dependent adds measures. */
+ * The results are medians of interleaved blocks, in nanoseconds and in core
+ * cycles. A chain of dependent adds measures the length of a cycle. */
 #include "percore_config.h"
 
 #include <pthread.h>
@@ -196,13 +197,15 @@ static void with_prefetch(struct bench *bench) {
 
 typedef void (*variant)(struct bench *bench);
 
-/* Runs the variants alternately. Writes the median of each in ns per step. */
+/* Runs the variants alternately. Stores the median of each variant, in
+ * nanoseconds per step. */
 static void measure(struct bench *bench, const variant *variants, int count,
                     double steps, double *medians) {
   static double times[4][BLOCKS];
   for (int block = 0; block < BLOCKS; block++)
     for (int v = 0; v < count; v++) {
-      /* Uses other rows each time, so that the rows are not in the cache. */
+      /* Uses different rows each time, so that the rows are not in the cache.
+       */
       if (bench->order != NULL)
         for (uint32_t p = 0; p < PACKETS + AHEAD; p++)
           bench->order[p] = (bench->order[p] * 1103515245u + 12345u) % FLOWS;

@@ -1,6 +1,6 @@
 /* Fuzz target: BTF. Whatever the file claims about its sections, only bytes of
- * the file are read, and a name is reported as found only if the file contains
- * it. */
+ * the file may be read, and a name may be reported as found only if the file
+ * contains it. */
 #include "cycles/btf.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
-/* Fuzz target: the files of an idle driver. Pieces: the name, time and usage of
- * the first state, then those of the next state, and so on. */
+/* Fuzz target: the files of an idle driver. The pieces of the input (pieces.h)
+ * are the name, time and usage of the first state, then those of the next
+ * state, and so on.
+ */
 #include "cycles/cpuidle.h"
 
 #include "pieces.h"

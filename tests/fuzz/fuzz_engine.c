@@ -1,7 +1,7 @@
 /* Fuzz target: a series of /proc/stat texts, one per second, which the engine
- * samples and computes figures from. Whatever the texts contain, no load may
- * leave the range 0 to 1 and no total may decrease. A piece that begins with
- * '=' is the list of online cores instead. */
+ * samples and from which it computes figures. Whatever the texts contain, no
+ * load may leave the range 0 to 1 and no total may decrease. A piece that
+ * begins with '=' is the list of online cores instead. */
 #include "cycles/core.h"
 #include "cycles/engine.h"
 #include "cycles/figures.h"

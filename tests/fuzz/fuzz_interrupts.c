@@ -1,6 +1,6 @@
 /* Fuzz target: /proc/softirqs and /proc/interrupts. If a core has a column,
- * every core before it also has a column. The list of interrupts fits into its
- * buffer and contains only known names. */
+ * every core before it must also have one. The list of interrupts must fit into
+ * its buffer and contain only known names. */
 #include "cycles/interrupts.h"
 
 #include <stdlib.h>

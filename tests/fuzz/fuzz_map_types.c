@@ -2,8 +2,8 @@
  *
  * The input is a struct head, types and strings. The target adds the header of
  * a BTF file, so that libbpf accepts it. Whatever the types say, only bytes of
- * the key and of the value are read, names of fields and rows are valid, and a
- * refusal has a reason. */
+ * the key and of the value may be read, names of fields and rows must be valid,
+ * and a refused map must have a reason. */
 #include <linux/btf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void read_fields(const struct btf_types *types,
                         const struct map_info *map) {
   char why[MAP_WHY_SIZE];
   struct map_fields fields;
-  char *value = calloc(1, map->value_size); /* ASan watches its end */
+  char *value = calloc(1, map->value_size); /* ASan checks bounds */
   if (map_fields_read(&fields, types, map, why) != 0 && why[0] == '\0')
     abort();
   for (size_t f = 0; f < fields.len; f++)

@@ -1,6 +1,6 @@
-/* Fuzz target: names of perf events, and the files of sysfs that explain them.
- * Pieces: the event, the PMU's type, the content of every events file, and the
- * content of every format file. */
+/* Fuzz target: names of perf events, and the files in sysfs that explain them.
+ * The pieces (pieces.h) are the event, the PMU's type, the content of every
+ * events file, and the content of every format file. */
 #include "cycles/perf_event.h"
 
 #include "pieces.h"

@@ -1,5 +1,5 @@
 /* Fuzz target: /proc/stat. Every core of the set must have a row, and no row
- * may contain numbers of a text that was parsed before. */
+ * may contain numbers from a text that was parsed before. */
 #include "cycles/procstat.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Fuzz target: regions that a producer hands over.
  *
- * The input is the start of a region. The rest is zeros or, if the first byte
- * is odd, repetitions of the input. The size of the region is taken from its
- * header, up to 1 MiB, so that most inputs pass the check of the size. An
+ * The input is the start of a region. The rest is zeros or, if the last byte of
+ * the input is odd, repetitions of the input. The size of the region is taken
+ * from its header, up to 1 MiB, so that most inputs pass the size check. An
  * accepted region is read in every way that a reader offers, and audited; a
  * refused region must have a reason. */
 #include <stdint.h>
@@ -84,7 +84,8 @@ static void read_region(const uint8_t *data, size_t size,
   const struct region_audit audit = {.report = take_report};
   region_audit(&reader, &audit);
   uint32_t tables = region_reader_directory(&reader)->table_count;
-  /* A region may claim 16384 cores: bound the work of one input. */
+  /* A region may claim 16384 cores. Read tables only if there are few cores, so
+   * that no input takes long. */
   if (region_reader_directory(&reader)->header.core_count <= 64)
     for (uint32_t t = 0; t < tables; t++)
       read_table(&reader, t);

@@ -1,5 +1,5 @@
-/* Fuzz target: /proc/schedstat. A text is accepted if and only if it has a row
- * for a core. */
+/* Fuzz target: /proc/schedstat. A text of a supported version must be accepted
+ * if and only if it contains a row for a core. */
 #include "cycles/schedstat.h"
 
 #include <errno.h>

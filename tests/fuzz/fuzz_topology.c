@@ -1,6 +1,6 @@
-/* Fuzz target: the files that list the cores. Pieces, in the order of `files`
- * below: the first set of files is read when the topology is opened, the next
- * set by a refresh. */
+/* Fuzz target: the files that list the cores. The pieces (pieces.h) are in the
+ * order of `files` below: the first set of files is read when the topology is
+ * opened, and the next set by a refresh. */
 #include "cycles/topology.h"
 
 #include "pieces.h"

@@ -1,5 +1,5 @@
-/* pieces: an input as several texts, separated by lines of "--". Shared by the
- * fuzz targets whose parsers read several files. */
+/* pieces.h: divides an input into several texts (pieces), which are separated
+ * by lines of "--". For fuzz targets whose parsers read several files. */
 #ifndef PERCORE_FUZZ_PIECES_H
 #define PERCORE_FUZZ_PIECES_H
 
@@ -35,13 +35,14 @@ static inline void pieces_cut(struct pieces *pieces, const uint8_t *data,
   }
 }
 
-/* Returns NULL if the input has no such piece; the file is then missing. */
+/* Returns the piece with this number, or NULL if the input has fewer pieces;
+ * the file is then missing. */
 static inline const char *pieces_get(const struct pieces *pieces, int number) {
   return number < pieces->len ? pieces->piece[number] : NULL;
 }
 
 /* Copies a piece into the buffer, with the parameters and results of
- * machine.read_file. A missing piece is -ENOENT. */
+ * machine.read_file. Returns -ENOENT if the piece is missing. */
 static inline ssize_t pieces_read(const struct pieces *pieces, int number,
                                   char *buffer, size_t size) {
   const char *text = pieces_get(pieces, number);

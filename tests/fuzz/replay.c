@@ -10,8 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Runs on a copy of exactly this length, so that a sanitizer detects reads
- * beyond it. */
+/* Runs the target on a copy in memory of exactly this size, so that a sanitizer
+ * detects reads beyond the copy. */
 static void try_input(const uint8_t *data, size_t size) {
   uint8_t *exact = malloc(size > 0 ? size : 1);
   if (exact == NULL)

@@ -41,8 +41,8 @@ static int cores_for_us(void) {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* Returns the highest core that this process may use, because other work is
- * least likely to disturb it. */
+/* Returns the number of the highest core that this process may use. Other work
+ * is least likely to disturb that core. */
 static int last_core(void) {
   cpu_set_t set;
   int core = 0;
@@ -53,8 +53,8 @@ static int last_core(void) {
   return core;
 }
 
-/* Measures the core with one source and denominator. Returns false if the core
- * cannot use that source. */
+/* Measures the load of the core with one source and denominator, for busy
+ * shares that are known. Returns false if the core cannot use that source. */
 static bool measure(size_t way, int core) {
   struct watch watch;
   int status = watch_open(&watch, (struct engine_options){
@@ -89,7 +89,8 @@ int main(void) {
     printf("1..%d\n", results());
     return 77;
   }
-  /* By default, the kernel may delay the timers of this thread by 50 us. */
+  /* Without this call, the kernel may delay the timers of this thread by 50
+   * us. */
   prctl(PR_SET_TIMERSLACK, 1);
   for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
     any |= measure(way, last_core());

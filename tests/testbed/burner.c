@@ -39,9 +39,10 @@ uint64_t tick_ns(void) {
   return (uint64_t)resolution.tv_nsec;
 }
 
-/* With high-resolution timers, the tick of a core is an hrtimer. Without them,
- * or while the tick is stopped, the kernel records the time of the last tick.
- * The ticks of all cores coincide unless skew_tick is set. */
+/* With high-resolution timers, the tick of a core is an hrtimer, and
+ * /proc/timer_list shows when it expires next. Without them, or while the tick
+ * is stopped, the file shows the time of the last tick. The ticks of all cores
+ * coincide unless skew_tick is set. */
 uint64_t find_tick(int core) {
   FILE *file = fopen("/proc/timer_list", "r");
   if (file == NULL)
@@ -86,7 +87,7 @@ static void end_round(struct burner *burner, uint64_t now) {
   pthread_mutex_unlock(&burner->mutex);
 }
 
-/* Returns when the next round after `now` begins. */
+/* Returns the time at which the next round after `now` begins. */
 static uint64_t next_round(const struct burner *burner, uint64_t now) {
   uint64_t period = burner->pattern.period_ns;
   uint64_t phase = (uint64_t)(burner->pattern.phase_ns + (int64_t)period);
@@ -94,9 +95,9 @@ static uint64_t next_round(const struct burner *burner, uint64_t now) {
   return now - (now + period - origin) % period + period;
 }
 
-/* True if the burner runs on its own core, to which it returns if possible.
- * When a core goes offline, its threads move to other cores and stay there; the
- * burner then sleeps until it can return. */
+/* Returns whether the burner runs on its own core. If not, first tries to move
+ * it back. When a core goes offline, its threads move to other cores and stay
+ * there; the burner then does no work until it can return. */
 static bool is_at_home(const struct burner *burner) {
   return sched_getcpu() == burner->core || run_on(burner->core);
 }

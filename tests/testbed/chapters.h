@@ -1,23 +1,26 @@
-/* chapters: groups of tests. The command line of a guest names those to run. */
+/* chapters: groups of tests. The kernel's command line names the chapters that
+ * a guest runs. */
 #ifndef TESTBED_CHAPTERS_H
 #define TESTBED_CHAPTERS_H
 
 /* Chapters for arm64, where INSTRUCTIONS is an exact clock of unhalted time. */
 void chapter_duty(void);
-void chapter_tsc(void); /* at one instruction per nanosecond */
+void chapter_tsc(void); /* needs one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
-/* With one core, because all cores would share the clock INSTRUCTIONS. Without
- * a cpuidle driver, interrupts are on in the only idle state; in the idle
- * states of idle.dts they are off. */
+/* These three chapters need a guest with one core, because several cores would
+ * share the clock INSTRUCTIONS. Without a cpuidle driver (wake_on), interrupts
+ * are on in the only idle state; in the idle states of idle.dts (wake_off),
+ * they are off. */
 void chapter_clock(void);
 void chapter_wake_on(void);
 void chapter_wake_off(void);
-/* Booted with isolcpus=1 and nohz_full=1. */
+/* These two chapters need a guest that was booted with isolcpus=1
+ * nohz_full=1. */
 void chapter_isolated(void);
 void chapter_wake_taken(void);
-void chapter_hotplug_clock(void); /* with source bpf */
+void chapter_hotplug_clock(void); /* with the source "bpf" */
 
 /* Chapters for arm64 and amd64. */
 void chapter_hotplug(void);

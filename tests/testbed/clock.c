@@ -1,5 +1,5 @@
-/* Compares the source bpf and the softirq clock with an exact clock, on one
- * core, with softirqs of known length and with tasks. */
+/* Compares the source "bpf" and the softirq clock with an exact clock, on one
+ * core, first with softirqs of known length and then with tasks. */
 #include "burner.h"
 #include "chapters.h"
 #include "cycles/programs.h"
@@ -18,13 +18,13 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define LENGTH_NS (3000 * MS)
-/* The clock may count this much of the time to enter and leave a halt as
- * halted: 1000 instructions at 125 MHz. */
+/* For each halt, the clock may count this part of the time to enter and leave
+ * the halt as halted time: 1000 instructions at 125 MHz. */
 #define MISSED_PER_HALT_S 8e-6
 #define INSTRUCTIONS_PER_S 125e6
 #define COST_PER_HALT 900
-/* In addition to the cost at which the kernel calls programs that do
- * nothing. */
+/* The number of instructions that the clock may cost at each halt, in addition
+ * to the cost of calling programs that do nothing. */
 #define OWN_COST_PER_HALT 400
 #define COST_PER_SOFTIRQ 1100
 /* The softirq clock must show at least this share of the softirq time in the
@@ -38,7 +38,7 @@
 
 struct loads {
   double truth, clock, log, fires_per_s;
-  double soaked; /* lower bound according to the soaker */
+  double soaked; /* lower bound of the load, from the soaker */
 };
 
 static void *soak(void *context) {
@@ -61,8 +61,8 @@ static double soak_share(void) {
 }
 
 /* Samples, waits, samples again, and returns the loads between the samples. If
- * clock is NULL, no idle clock is loaded; if timer is NULL, there are no
- * softirqs of known length. */
+ * clock is NULL, no idle clock is loaded. If timer is NULL, no softirqs of
+ * known length are logged. */
 static struct loads measure(struct watch *truth, struct watch *clock,
                             const struct softirq_timer_bpf *timer) {
   struct softirq_log from = {0}, to = {0};
@@ -87,7 +87,8 @@ static struct loads measure(struct watch *truth, struct watch *clock,
   };
 }
 
-/* `base` is the load that the soaker measures on an idle core. */
+/* Checks that the clock's load is consistent with the log, the soaker and the
+ * truth. `base` is the load that the soaker measures on an idle core. */
 static void judge(const char *name, struct loads loads, double halts_per_s,
                   double base) {
   note("%s: log %.2f soaker %.2f (base %.2f) clock %.2f truth %.2f, %.0f a "
@@ -116,7 +117,7 @@ static const struct {
 #define SOFTIRQS (sizeof(softirqs) / sizeof(softirqs[0]))
 
 /* Attaches a program that does nothing to each tracepoint at which the idle
- * clock runs a program when a core halts and a timer wakes it. */
+ * clock would run a program when a core halts and a timer wakes the core. */
 static void attach_nothing(struct programs *programs,
                            const struct softirq_timer_bpf *timer) {
   static const char *const tracepoints[] = {"cpu_idle", "irq_handler_entry",
@@ -128,9 +129,10 @@ static void attach_nothing(struct programs *programs,
       note("%s", why);
 }
 
-/* Measures while a timer causes softirqs. If clock is NULL, no idle clock is
- * loaded; if `calls` is then true, programs that do nothing run in its place.
- * If the timer cannot be used, all loads are 0. */
+/* Returns the loads while a timer causes the softirqs of entry i. If clock is
+ * NULL, no idle clock is loaded; if `calls` is also true, programs that do
+ * nothing run in its place. If the timer cannot be used, skips the test and
+ * returns loads of 0. */
 static struct loads measure_softirq(size_t i, struct watch *truth,
                                     struct watch *clock, bool calls) {
   struct loads loads = {0};
@@ -241,7 +243,8 @@ void chapter_clock(void) {
   loads.log = (double)(burner_busy_ns(&burner) - busy_ns) / LENGTH_NS;
   loads.soaked = soak_share();
   burner_stop(&burner);
-  /* The core wakes for the burner and for the tick. */
+  /* Each second, the core halts 100 times for the burner and 250 times for the
+   * tick. */
   judge("tasks 3/10 ms", loads, 100 + 250, base);
   watch_close(&clock);
   watch_close(&truth);

@@ -40,8 +40,8 @@ void core_set_online(int core, bool online) {
   }
 }
 
-/* A row of /proc/interrupts has a label and a column for each online core, in
- * the order of the heading. */
+/* A row of /proc/interrupts consists of a label and a column for each online
+ * core, in the order of the heading. */
 uint64_t core_interrupts(int core) {
   FILE *file = fopen("/proc/interrupts", "r");
   char line[4096];

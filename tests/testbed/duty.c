@@ -34,8 +34,9 @@ void chapter_duty(void) {
   watch_close(&watch);
 }
 
-/* In this guest CPU_CYCLES always counts at 1 GHz, and INSTRUCTIONS at 125 MHz
- * while the core runs, so a busy core executes one instruction in eight cycles.
+/* In this guest, CPU_CYCLES always counts at 1 GHz, and INSTRUCTIONS counts at
+ * 125 MHz while the core runs, so a busy core executes one instruction every
+ * eight cycles.
  */
 void chapter_ipc(void) {
   static const struct pattern half = {"50 %", 30000000, 60000000,
@@ -65,7 +66,8 @@ void chapter_ipc(void) {
 
 /* With one instruction per nanosecond, INSTRUCTIONS and CPU_CYCLES count at the
  * same rate, as MPERF and the TSC do, and only INSTRUCTIONS stops in WFI. Under
- * the names MPERF and TSC, these events of a real PMU test the code for both.
+ * the names MPERF and TSC, these two events of a real PMU test the code that
+ * reads MPERF and the TSC.
  */
 void chapter_tsc(void) {
 #define MSR "/sys/bus/event_source/devices/msr/"

@@ -11,7 +11,7 @@
 #define REST_MAX 0.3
 
 /* Each busy share is tested twice: with rounds that drift relative to the tick,
- * and with rounds locked to it. */
+ * and with rounds that are locked to the tick. */
 static const struct pattern patterns[] = {
     {"10 %", 61 * MS / 10, 61 * MS, false, 0, false},
     {"25 %", 61 * MS / 4, 61 * MS, false, 0, false},

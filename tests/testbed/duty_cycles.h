@@ -1,8 +1,10 @@
-/* duty_cycles: compares loads of one core with burners of known shares.
+/* duty_cycles: compares the loads of one core with the known busy shares of
+ * burners.
  *
  * A burner's record does not include the kernel's work to wake the burner and
- * put it to sleep, which is also load. The same number of rounds without work
- * shows this cost for every figure; it is printed as `empty`.
+ * put it to sleep, which is also load. To measure this cost, each burner is
+ * also run without work, with the same number of rounds; the resulting load is
+ * printed as `empty`.
  */
 #ifndef TESTBED_DUTY_CYCLES_H
 #define TESTBED_DUTY_CYCLES_H
@@ -11,11 +13,12 @@
 
 struct duty_terms {
   int core;
-  const char *how; /* source and denominator, for the sentences */
-  /* The machine is so slow that a wake-up per tick costs more than the
-   * tolerance, so this cost is added to the tolerance. */
+  const char *how; /* names the source and the denominator */
+  /* True if the machine is so slow that a wake-up per tick costs more than the
+   * tolerance. This cost is then added to the tolerance. */
   bool slow;
-  bool exact; /* no other task can run: any other load is the cost of rounds */
+  bool exact; /* true if no other task can run, so only rounds cause other
+               * load */
 };
 
 void duty_cycles_measure(struct watch *watch, const struct duty_terms *terms);

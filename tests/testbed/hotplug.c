@@ -19,9 +19,10 @@ static const struct pattern patterns[] = {
     {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
-/* How loads are measured: with an event if the guest has a PMU (time is then
- * virtual), otherwise with any source. A load of the source idle has the
- * resolution of two columns truncated to 10 ms. */
+/* How loads are measured: with an event if the guest has a PMU (the guest then
+ * runs in virtual time), otherwise with any source. The source "idle" computes
+ * loads from two columns that are truncated to 10 ms, so its tolerance is
+ * larger. */
 struct means {
   struct engine_options options;
   uint64_t window_ns;
@@ -30,7 +31,8 @@ struct means {
 };
 
 /* Returns the uncertainty of the true load. In virtual time, a guest is never
- * halted during a sample, so the lengths of the samples do not add to it. */
+ * halted during a sample, so the lengths of the samples do not add to the
+ * uncertainty. */
 static double not_known(const struct means *means,
                         const struct window *window) {
   return window->late - (means->exact ? window->edges : 0);
@@ -64,7 +66,8 @@ static uint64_t errors_of(const struct watch *watch) {
   return engine_counts(watch->engine)->errors;
 }
 
-/* Returns how many errors since `before` were caused by halts of the guest. */
+/* Returns how many errors halts of the guest have caused since the number of
+ * errors was `before`. */
 static uint64_t errors_of_halts(const struct watch *watch,
                                 const struct means *means, uint64_t before) {
   return !means->exact && watch->slowest_ns > HALT_NS
@@ -72,8 +75,9 @@ static uint64_t errors_of_halts(const struct watch *watch,
              : 0;
 }
 
-/* Takes a window. Takes it again while its load is unknown because the guest
- * was halted. */
+/* Measures a window. While halts of the guest cause errors, adds their number
+ * to *halted and measures again, up to TRIES times in all. Returns the last
+ * window. */
 static struct window take_window(struct watch *watch, const struct means *means,
                                  int core, struct burner *burner,
                                  uint64_t *halted) {
@@ -93,14 +97,14 @@ static struct window take_window(struct watch *watch, const struct means *means,
 }
 
 struct cycles {
-  int valueless; /* load unknown two samples after the core's return */
+  int valueless; /* load still unknown two samples after the return */
   int wrong, spanning;
   uint64_t halted; /* errors caused by halts of the guest */
   double worst, latest, widest;
 };
 
-/* Takes the core offline and brings it back online. With `look`, takes a sample
- * while the core is offline. */
+/* Takes the core offline and brings it back online, and then measures its load.
+ * If `look` is true, also takes a sample while the core is offline. */
 static void cycle(struct watch *watch, const struct means *means, bool look,
                   const struct pattern *pattern, struct cycles *cycles) {
   struct burner burner;
@@ -114,7 +118,7 @@ static void cycle(struct watch *watch, const struct means *means, bool look,
     cycles->spanning += !isnan(engine_load(&before, &away));
   }
   core_set_online(CORE, true);
-  sleep_ns(20 * MS); /* the burner returns to its core */
+  sleep_ns(20 * MS); /* let the burner return to its core */
   cycles->halted += errors_of_halts(watch, means, errors);
   struct window window =
       take_window(watch, means, CORE, &burner, &cycles->halted);
@@ -230,7 +234,8 @@ static int with_value(struct watch *watch, const struct means *means) {
   return values;
 }
 
-/* Takes all cores offline except `stays`, including the core of this thread. */
+/* Takes all cores except `stays` offline, even the core on which this thread
+ * runs, and tests the load of `stays`. */
 static void leave_one(const struct means *means, int stays) {
   struct watch watch;
   struct burner burner;

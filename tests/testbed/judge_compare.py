@@ -1,6 +1,6 @@
-"""Checks percore load --compare in a guest that has /proc/schedstat, the msr
-module, and a hog (a load that sleeps while each tick fires) on its core. Each document
-is one line of the console."""
+"""Checks the output of percore load --compare from a guest with /proc/schedstat, the
+msr module, and a hog (a load that sleeps while each tick fires) on its core. Each JSON
+document is one line of the console."""
 
 import json
 import os
@@ -34,13 +34,14 @@ def two_tables():
 
 
 def schedstat():
-    """If the kernel has /proc/schedstat, its run time is one of the methods"""
+    """If the kernel provides /proc/schedstat, the run time in it is one of the
+    methods"""
     check(0.7 < load("schedstat") < 1, load("schedstat"))
 
 
 def the_tick_is_blind():
-    """Busy columns miss a hog that the idle columns, schedstat and percore
-    show"""
+    """The busy columns of /proc/stat miss a hog that the idle columns, schedstat and
+    percore show"""
     check(load("stat_busy") < 0.2, load("stat_busy"))
     for method in ("stat_not_idle", "percore"):
         check(abs(load(method) - load("schedstat")) < 0.1, method)

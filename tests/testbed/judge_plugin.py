@@ -11,12 +11,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../integration"))
 from harness import Results, Skip, check, say  # noqa: E402
 
 VALUE = re.compile(r"PUTVAL guest/(\S+) interval=\S+ ([0-9.]+):(\S+)")
-TOLERANCE = 10  # points: wake-ups are expensive in a guest that runs in real time
+# In percentage points. Wake-ups are expensive in a guest that runs in real time.
+TOLERANCE = 10
 
 values = collections.defaultdict(list)  # identifier: (time, value)...
-# Keyed by second: percent of the second in which the burner was busy, percent by which
-# its rounds were late (whether or not that time was load), and how late the second
-# ended.
+# For each second: the percentage of the second for which the burner was busy; the
+# percentage by which its rounds were late (whether or not the core was busy then); and
+# how late the second ended, as a percentage of a second.
 truths = {}
 marks, notifications, texts = [], [], []
 for line in open(sys.argv[1], errors="replace"):
@@ -41,7 +42,7 @@ def numbers(identifier):
 
 
 def away():
-    """Returns pairs of times between which core 1 was offline."""
+    """Returns a pair (gone, back) for each period in which core 1 was offline."""
     gone = [time for time, text in marks if text.startswith("gone")]
     back = [time for time, text in marks if text.startswith("back")]
     check(len(gone) == 3 and len(back) == 3, "the guest did not set core 1 offline")
@@ -53,12 +54,14 @@ def at(text):
 
 
 def lateness():
-    """Returns the lateness of each interval, keyed by the time of its values."""
+    """Returns the lateness of each interval in seconds, keyed by the time of its
+    values."""
     return dict(numbers("percore_host-self/duration-lateness"))
 
 
 def intervals_after(time, count):
-    """Returns the ends of the next intervals, including their lateness."""
+    """Returns the times, including lateness, at which the next `count` intervals after
+    `time` ended."""
     return sorted(each for each in lateness() if each > time)[:count]
 
 
@@ -69,7 +72,7 @@ def busy():
 
 
 def values_stop():
-    """While a core is offline, no values of it are dispatched"""
+    """While a core is offline, none of its values are dispatched"""
     for name, seen in values.items():
         if name.startswith("percore-1/"):
             for gone, back in away():
@@ -113,7 +116,8 @@ def is_known(late):
 
 
 def is_right(load, truth, late):
-    # The burner's seconds and the plugin's intervals end at different times.
+    # Allow for `late`, because the burner's seconds and the plugin's intervals end at
+    # different times.
     return -TOLERANCE - late < load - truth < TOLERANCE + late
 
 
@@ -204,8 +208,8 @@ def no_notification_of_hotplug():
 
 
 def one_notification_each():
-    """There is one notification when all cores lose their source, and one when
-    they get it back"""
+    """There is one notification when all cores lose their source, and one when the
+    source is available again"""
     for line in notifications + texts:
         say(line)
     lost = [text for text in notifications if "idle to none" in text]
@@ -215,8 +219,8 @@ def one_notification_each():
 
 
 def nothing_without_source():
-    """Without a source no load is dispatched, and when the source is back loads are
-    correct"""
+    """Without a source, no load is dispatched; a load is dispatched within three
+    intervals after the source is available again"""
     lost, comes = at("stat lost"), at("stat comes")
     seen = [time for time, _ in busy() if lost + 1 < time < comes]
     check(not seen, f"{seen}")
@@ -226,15 +230,15 @@ def nothing_without_source():
 
 
 def wake_latency_is_unchecked():
-    """Where cpuidle has no driver, wake latency is not measured, and the log says
-    so once"""
+    """If cpuidle has no driver, wake latency is not measured, and the log says so
+    once"""
     said = [text for text in texts if "wake latency" in text]
     check(len(said) == 1 and "cpuidle has no driver" in said[0], f"{said}")
     check(not [name for name in values if "latency" in name], f"{list(values)}")
 
 
 def ends_well():
-    """collectd ends with status 0 on SIGTERM"""
+    """After SIGTERM, collectd ends with status 0 within 10 seconds"""
     check(at("end 0") - at("stop") < 10, f'{at("end 0") - at("stop")}')
 
 

@@ -2,8 +2,8 @@
  *
  *   guest CHAPTER...         results on stdout
  *   guest burn CORE PATTERN  keeps a core busy until killed; prints every
- *                            second how busy it was and how late its rounds
- *                            were
+ *                            second how busy the core was and how late the
+ *                            burner's rounds were
  *   guest mark TEXT...       prints the time and a text
  */
 #include "burner.h"

@@ -1,7 +1,7 @@
 /* overlay: this machine with some of its files replaced.
  *
  * In a guest without an msr PMU, the overlay presents another event as the TSC,
- * so that the engine really counts it.
+ * so that the engine counts a real event under that name.
  */
 #ifndef TESTBED_OVERLAY_H
 #define TESTBED_OVERLAY_H

@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Writes the name of the PMU. If the guest has no PMU, writes the usual name
- * and returns false. */
+/* Writes the name of the core PMU. If the guest has no core PMU, writes the
+ * usual name and returns false. */
 static bool find_core_pmu(char pmu[64]) {
   bool found = false;
   strcpy(pmu, "armv8_pmuv3");

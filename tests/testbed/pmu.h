@@ -7,12 +7,13 @@
 
 bool core_pmu_present(void);
 
-/* Returns an event such as "armv8_pmuv3/inst_retired/" as a static string. If
- * sysfs has no such PMU, uses the usual name. */
+/* Returns the text for `event` of the core PMU, such as
+ * "armv8_pmuv3/inst_retired/". If sysfs shows no core PMU, uses the usual name.
+ * The string is static: the next call overwrites it. */
 const char *core_pmu_event(const char *event);
 
-/* Opens a raw event that competes for the counters of a core. Returns -1 on
- * error. */
+/* Opens a raw event that competes for the counters of a core. Returns its
+ * descriptor, or -1 on error. */
 int competitor_open(int core, uint64_t config, bool pinned);
 void competitors_close(const int *fds, int fds_len);
 /* Returns false if the event is pinned and received no counter. */

@@ -25,8 +25,8 @@ static void successor_is_right(struct watch *watch, const char *event) {
          "idle instead of %s is within 3 points", event);
 }
 
-/* Checks that an engine with this event reports a line that contains all of
- * `words`. */
+/* Checks that an engine that is given this event reports a line that contains
+ * all of `words`, and uses the source "idle" instead. */
 static void refuse(const char *event, double base_frequency_hz,
                    const char *sentence, const char *const words[]) {
   struct watch watch;
@@ -93,8 +93,8 @@ void chapter_refusal(void) {
          "a counter that counts while the core halts is refused by the idle "
          "half of the proof",
          idle_half);
-  /* MEM_ACCESS_RD of a later PMU: the driver accepts any number, but the CPU
-   * does not count this event. */
+  /* r120 is an event that this CPU does not count. The driver accepts any event
+   * number. */
   refuse("r120", 1e9,
          "an event that never counts is refused by the spin half "
          "of the proof",

@@ -26,8 +26,8 @@ static struct engine_options by_event(void) {
   };
 }
 
-/* Occupies every counter of the core with pinned events. Returns their
- * number. */
+/* Occupies every counter of the core with pinned events. Returns the number of
+ * events. */
 static int take_all(int fds[COMPETITORS_MAX]) {
   int len = 0;
   while (len < COMPETITORS_MAX) {
@@ -95,7 +95,7 @@ static void share(void) {
   result(fabs(window.load - window.truth) <= 0.10,
          "a load that is scaled up four times is within 10 points");
 
-  /* Now four events share three counters. */
+  /* Two more counters are released, so four events share three counters. */
   competitors_close(&fds[taken - 2], 2);
   taken -= 2;
   engine_sample(watch.engine, false);
@@ -116,8 +116,8 @@ static void share(void) {
   watch_close(&watch);
 }
 
-/* Tests that events of other users do not take the counter of a pinned event if
- * they are not pinned themselves. */
+/* Tests that a pinned event keeps its counter while other events, which are not
+ * pinned, compete for counters. */
 static void hold(void) {
   int flexible[COMPETITORS_MAX];
   struct watch watch;

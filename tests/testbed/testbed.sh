@@ -95,7 +95,7 @@ EOF
   export APT_CONFIG="$1/apt.conf"
 }
 
-# Fetches the kernel package on which the meta package depends, and busybox.
+# Fetches busybox, and the kernel package that the meta package $guest_kernel requires.
 fetch_packages() { # folder
   apt_state "$1/apt"
   apt-get -qq update || return 1

@@ -1,4 +1,5 @@
-/* Tests that with any kind of tick, the source idle is correct or flagged. */
+/* Tests that, with every kind of tick, the source "idle" is correct or is
+ * flagged as tick-sampled. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -34,9 +35,10 @@ static struct window take_window(struct watch *watch, int core,
   return window;
 }
 
-/* Returns the largest error of all patterns. The same number of empty rounds
- * shows the cost of wake-ups, which is load. The uncertainty from late rounds
- * and long samples is subtracted. */
+/* Returns the largest error of all patterns, after subtracting what can explain
+ * it. If the load is too high, this is the load of the same number of empty
+ * rounds (the cost of wake-ups) or the uncertainty from late rounds, whichever
+ * is larger. If the load is too low, this is the time that the samples took. */
 static double worst_error(struct watch *watch, int core) {
   double worst = 0;
   for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {

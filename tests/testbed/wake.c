@@ -33,7 +33,7 @@ static const struct run {
   const char *name;
   enum wake_method method;
   enum wake_source source;
-  double later_us; /* the median may exceed the first run's by this much */
+  double later_us; /* by how much the median may exceed that of the first run */
 } runs[] = {
     {"BPF timer", WAKE_BPF_TIMER, WAKE_BPF, 0},
     {"thread", WAKE_THREAD, WAKE_BPF, 0},
@@ -41,8 +41,8 @@ static const struct run {
 };
 #define RUNS (sizeof(runs) / sizeof(runs[0]))
 
-/* Checks the number of idle states, and that interrupts were off in all of them
- * if there is a cpuidle driver, and otherwise on. */
+/* Checks the number of idle states. Also checks that interrupts were off at all
+ * datapoints if there is a cpuidle driver, and on at all of them otherwise. */
 static void judge_counts(const char *name, struct wake_collect *collect,
                          bool has_cpuidle) {
   const struct wake_points *points = wake_collect_points(collect);
@@ -133,7 +133,7 @@ void chapter_wake_on(void) { measure_all(false); }
  */
 
 /* While one emulated core never halts, QEMU switches between the cores only
- * every 0.1 s, so that ending a measurement takes long. */
+ * every 0.1 s, so it takes long to end a measurement. */
 #define ENDED_S 10
 
 static atomic_bool hog_stops;
@@ -145,7 +145,8 @@ static void *hog(void *unused) {
   return NULL;
 }
 
-/* Nothing else runs on the core until hog_stops. */
+/* Starts a real-time thread that keeps the core busy, so that nothing else runs
+ * on it until give_core_back. Returns the thread. */
 static pthread_t take_core(int core) {
   pthread_t thread;
   pthread_attr_t attributes;

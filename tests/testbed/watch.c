@@ -87,10 +87,10 @@ struct core_totals watch_total(struct watch *watch, int core) {
   return found != NULL ? found->total : (struct core_totals){0};
 }
 
-/* One end of a window. The burner's record is read before and after the sample,
- * and the mean of both is used. Exactly when the sample read the counter is
- * unknown. width_ns is the time between the two reads of the record, which is
- * long if the guest was halted during the sample. */
+/* One end of a window. It is unknown when exactly the sample read the counter,
+ * so the burner's record is read before and after the sample, and the mean of
+ * both is used. width_ns is the time between these two reads of the record,
+ * which is long if the guest was halted during the sample. */
 struct edge {
   struct core_totals total;
   double time_ns, width_ns, busy_ns, late_ns;

@@ -1,4 +1,4 @@
-# Unit tests of src/cycles: a fake machine replaces Linux.
+# Unit tests of src/cycles, in which a fake machine replaces Linux.
 if TESTS_ENABLED
 CYCLES_TESTS = \
 	tests/unit/test_core_set \

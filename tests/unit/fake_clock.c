@@ -32,8 +32,8 @@ static void list_missing(void *context, char *list, size_t list_size) {
   snprintf(list, list_size, "thermal_apic");
 }
 
-/* Returns the word of a core. A core whose load is less than 1 counts as halted
- * now. */
+/* Returns the word that the idle clock stores for a core. A core whose load is
+ * less than 1 is treated as halted at the moment. */
 static int64_t word_of(const struct fake_machine *fake, int core) {
   const struct fake_core *it = &fake->cores[core];
   if (!it->clock_ran)

@@ -18,7 +18,8 @@ void fake_reset(void) {
   fake.values_len = fake.lines_len = fake.notifications_len = 0;
 }
 
-/* Makes room for one more entry, or ends the test. */
+/* Returns the array with room for one more entry. Aborts if memory is
+ * exhausted. */
 static void *grow(void *array, size_t len, size_t size) {
   if (len != 0 && (len & (len - 1)) != 0)
     return array;
@@ -193,8 +194,8 @@ static void add_value(oconfig_item_t *item, oconfig_value_t value) {
   item->values[item->values_num++] = value;
 }
 
-/* Parses a value: "text", a number, true or false. Returns the rest of the
- * line. */
+/* Parses one value ("text", a number, true or false) and adds it to the item.
+ * Returns the rest of the line. */
 static const char *read_value(oconfig_item_t *item, const char *p) {
   if (*p == '"') {
     size_t length = strcspn(p + 1, "\"");
@@ -224,7 +225,8 @@ static const char *read_values(oconfig_item_t *item, const char *p) {
   }
 }
 
-/* Reads lines up to the end of the block. Returns the rest of the text. */
+/* Parses lines into `block` until the block ends. Returns the rest of the text.
+ */
 static const char *read_lines(oconfig_item_t *block, const char *p) {
   while (*(p += strspn(p, " \n")) != '\0') {
     if (strncmp(p, "</", 2) == 0)

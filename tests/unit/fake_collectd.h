@@ -1,5 +1,5 @@
-/* fake_collectd: the functions of collectd that the plugin calls. They record
- * their arguments for the tests. */
+/* fake_collectd: replaces the collectd functions that the plugin calls. Each
+ * replacement records its arguments for the tests. */
 #ifndef PERCORE_FAKE_COLLECTD_H
 #define PERCORE_FAKE_COLLECTD_H
 
@@ -8,7 +8,7 @@
 #include "plugin.h"
 
 struct fake_value {
-  value_list_t list; /* list.values points to this array */
+  value_list_t list; /* list.values points to the array `values` */
   value_t values[4];
 };
 
@@ -35,20 +35,21 @@ struct fake_collectd {
 
 extern struct fake_collectd fake;
 
-/* Forgets everything except the callbacks. */
+/* Forgets everything recorded so far, except the registered callbacks. */
 void fake_reset(void);
 
-/* Returns the last value dispatched with this identifier
- * ("percore-0/percent-busy", without the host), or NULL. */
+/* Returns the value that was dispatched last with this identifier (such as
+ * "percore-0/percent-busy", without the host), or NULL if there is none. */
 const struct fake_value *fake_find(const char *identifier);
 void fake_identifier(const struct fake_value *value, char *text, size_t size);
 
-/* Returns a line logged at that level that contains the text, or NULL. */
+/* Returns a line that was logged at `level` and contains `text`, or NULL if
+ * there is none. */
 const char *fake_logged(int level, const char *text);
 size_t fake_count_logged(int level);
 
-/* Makes a <Plugin percore> block from these lines. Understands as much of the
- * syntax of collectd.conf(5) as percore needs. Free the block with
+/* Parses these lines of a <Plugin percore> block. Supports only the part of the
+ * syntax in collectd.conf(5) that percore needs. Free the block with
  * fake_config_free. */
 oconfig_item_t *fake_config(const char *lines);
 void fake_config_free(oconfig_item_t *item);

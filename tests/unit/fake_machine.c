@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS 10000000.0 /* USER_HZ of /proc/stat is always 100 */
+#define TICK_NS 10000000.0 /* /proc/stat: USER_HZ is always 100 */
 #define CPU_FOLDER "/sys/devices/system/cpu"
 
 struct fake_file {
@@ -25,7 +25,7 @@ struct fake_descriptor {
   bool pinned;
   bool stale; /* its core went offline, or the machine was suspended */
   int core;
-  int leader; /* its own number if it is the leader */
+  int leader; /* descriptor of the group leader (its own if it leads) */
   uint64_t read_format;
   size_t counter;
   double enabled_ns, running_ns, value;
@@ -252,8 +252,8 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
 
 static const char *const cstate_name[] = {"POLL", "C1", "C6"};
 
-/* Reads cpuN/cpuidle/stateM/{name,usage,time}. All halted time is in the last
- * state. */
+/* Reads the file cpuN/cpuidle/stateM/{name,usage,time}. Reports all halted time
+ * in the last state. */
 static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
                             char *buffer, size_t size) {
   int core, state;
@@ -313,8 +313,8 @@ static bool fake_is_fuse(void *context, const char *path) {
                          strcmp(path, CPU_FOLDER "/online") == 0);
 }
 
-/* Copies the part of `path` directly below `folder` to name. Returns NULL if
- * the path is elsewhere. */
+/* Copies the path component that follows `folder` in `path` to `name`. Returns
+ * `name`, or NULL if `path` is not below `folder`. */
 static const char *name_below(const char *path, const char *folder,
                               char name[256]) {
   size_t length = strlen(folder);
@@ -391,9 +391,9 @@ static long fake_perf_room(void *context, long wanted, bool raise_limit) {
   return fake->limit - fake_machine_used(fake) - reserve;
 }
 
-/* Enforces rules of the kernel that the code under test could break: no event
- * on an offline core, no exclude bits for msr, members on the core of their
- * leader. */
+/* Enforces kernel rules that the code under test could break: events cannot be
+ * opened on an offline core, msr events cannot have exclude bits, and the
+ * members of a group must be on their leader's core. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
                           int group) {
   struct fake_machine *fake = context;
@@ -463,7 +463,7 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
     if (!member->open || member->leader != fd)
       continue;
     if (leader->stale && i != (size_t)fd)
-      continue; /* the group is dissolved: only the leader is read */
+      continue; /* the group is dissolved, so only the leader is read */
     words[3 + values++] =
         fake->counters[member->counter].start + (uint64_t)member->value;
   }

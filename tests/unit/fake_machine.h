@@ -1,9 +1,8 @@
 /* fake_machine: a computer simulated in memory, for the tests of cycles/.
  *
- * The true loads of its cores show in perf counters, /proc/stat and cpuidle. A
- * test can make each of these wrong, fail or vanish separately. Time passes
- * only when a test advances it.
- */
+ * Perf counters, /proc/stat and cpuidle reflect the true loads of its cores. A
+ * test can make each of these sources wrong, fail or vanish separately. Time
+ * passes only when a test advances it. */
 #ifndef PERCORE_FAKE_MACHINE_H
 #define PERCORE_FAKE_MACHINE_H
 
@@ -18,7 +17,7 @@
 #define FAKE_MS UINT64_C(1000000)
 #define FAKE_SECOND UINT64_C(1000000000)
 
-/* Types of the PMUs that functions such as fake_machine_msr set up. */
+/* Types and events of the PMUs that functions such as fake_machine_msr add. */
 enum {
   FAKE_MSR_TYPE = 14,
   FAKE_MSR_TSC = 0x00,
@@ -26,25 +25,26 @@ enum {
   FAKE_MSR_MPERF = 0x02,
 };
 
-/* What a core does while time passes, as shares of wall time, 0 to 1. NAN: the
- * share follows from load. */
+/* What a core does while time passes. Shares are parts of wall time, from 0 to
+ * 1; NAN means that a share follows from `load`. */
 struct fake_core {
   bool online;
-  double load;   /* the true load: time not halted */
+  double load;   /* the true load: share of time not halted */
   double seen;   /* the share in the busy columns of /proc/stat; NAN: load */
-  double iowait; /* the part of idle time that is in iowait */
-  double steal;  /* time taken by the hypervisor while the core ran */
-  /* Time taken while the core woke up: halted time that is in the column steal
-   * and, unless steal_apart, also in idle. */
+  double iowait; /* the part of idle time that is counted as iowait */
+  double steal;  /* time that the hypervisor takes while the core runs */
+  /* Time that the hypervisor takes while the core wakes up. It counts as halted
+   * time. It appears in the column steal and, unless steal_apart is set, also
+   * in the column idle. */
   double woken;
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
   double guest;     /* the part of `seen` spent in guests of this host */
-  double running;   /* share of time in which perf groups hold their counters */
+  double running;   /* share of time in which perf groups are on the PMU */
   bool pinned_lost; /* reads of pinned groups return end of file */
   int read_error;   /* errno with which perf_read fails; 0: none */
   bool frozen;      /* perf groups can be read but do not count */
   double irq;       /* share in the column irq, not included in `seen` */
-  double softirq;   /* share in the column softirq, not in `seen` */
+  double softirq;   /* share in the column softirq, not included in `seen` */
   bool clock_ran;   /* the idle clock has run on this core */
   int64_t clock_word;
   double column_ns[10];
@@ -54,25 +54,25 @@ struct fake_core {
 
 enum fake_per { FAKE_PER_WALL, FAKE_PER_UNHALTED, FAKE_PER_HALTED };
 
-/* A perf event that can be opened. If several match, the last one added is
- * used. */
+/* A perf event that can be opened. If several events match, the event that was
+ * added last is used. */
 struct fake_counter {
   uint32_t type;
   uint64_t config;
   int core; /* -1: all cores */
   enum fake_per per;
   double hz;
-  uint64_t start; /* value when opened: near 2^64 to make it wrap */
+  uint64_t start; /* value when opened; a value near 2^64 makes it wrap */
   int open_error; /* errno with which opening fails; 0: it succeeds */
   int opens;      /* how often the event was opened */
 };
 
-/* The idle clock. Its words follow from halted_ns of the cores. */
+/* The idle clock. Its words are computed from the halted_ns of the cores. */
 struct fake_idle_clock {
   bool open;
   bool pinned;      /* root has pinned the clock; otherwise it can be loaded */
   int load_error;   /* errno with which loading fails; 0: it succeeds */
-  int loads, reads; /* how often it was loaded and read */
+  int loads, reads; /* how often the clock was loaded, and read */
   bool detached;    /* the words no longer change */
   int read_error;   /* errno with which every read fails; 0: none */
   uint64_t read_ns; /* how long a read takes */
@@ -95,18 +95,19 @@ struct fake_machine {
 
   int cores_len; /* possible cores; the length of cores[] */
   struct fake_core *cores;
-  bool procstat; /* make /proc/stat from the cores' columns */
+  bool procstat; /* generate /proc/stat from the cores' columns */
   bool lxcfs;    /* LXCFS provides /proc/stat and the list of cores */
-  /* Idle columns exclude steal. Also set idle_stealtime in the BTF. */
+  /* The idle columns exclude stolen time. If you set this, also add the member
+   * idle_stealtime to the BTF. */
   bool steal_apart;
-  struct core_set stat_hidden; /* cores without a row, online or not */
+  struct core_set stat_hidden; /* cores without a row in /proc/stat */
   int procs_running, procs_blocked;
-  int cpuidle_states; /* 0: no cpuidle folder. State 0 is POLL */
+  int cpuidle_states; /* 0: no cpuidle folder; otherwise state 0 is POLL */
 
   /* If true, changed_cores() reports calls of fake_machine_online. */
   bool hotplug_events;
   bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
-  struct core_set changed; /* not yet reported by changed_cores() */
+  struct core_set changed; /* cores not yet reported by changed_cores() */
 
   struct fake_counter *counters;
   size_t counters_len;
@@ -115,8 +116,8 @@ struct fake_machine {
   struct fake_idle_clock clock;
   int perf_opens;
   int perf_reads;
-  /* Limits on open files (0: none), and the number of files that the rest of
-   * the process has open. */
+  /* Limits on open files (0: no limit), and the number of files that the rest
+   * of the process has open. */
   long limit, hard_limit, others;
   /* The attributes that were passed to the last successful perf_open. */
   struct perf_event_attr last_attr;
@@ -131,36 +132,39 @@ struct fake_machine {
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
-/* Rewrites the sysfs files for all cores, as fake_machine_new wrote them. */
+/* Writes the sysfs files of all cores again, as fake_machine_new wrote them. */
 void fake_machine_plain_server(struct fake_machine *fake);
 
-/* Set files by absolute path, replacing old files. Reading a failing file
- * returns -error. A directory exists while it contains a file. */
+/* Add, make unreadable or remove a file, given its absolute path. Adding a file
+ * replaces an old file. After fake_machine_fail, reading the file returns
+ * -error. A directory exists while it contains a file. */
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text);
 void fake_machine_filef(struct fake_machine *fake, const char *text,
                         const char *path, ...)
     __attribute__((format(printf, 3, 4)));
-/* Sets a file to bytes that may include NUL. */
+/* Adds a file with bytes that may include NUL. */
 void fake_machine_bytes(struct fake_machine *fake, const char *path,
                         const char *bytes, size_t len);
 void fake_machine_fail(struct fake_machine *fake, const char *path, int error);
 void fake_machine_remove(struct fake_machine *fake, const char *path);
 
-/* Adds an event. The pointer is valid until the next event is added. */
+/* Adds a perf event. The pointer is valid until the next event is added. */
 struct fake_counter *fake_machine_counter(struct fake_machine *fake,
                                           uint32_t type, uint64_t config,
                                           enum fake_per per, double hz);
-/* Returns the counter used on this core (-1: on any core), or NULL. */
+/* Returns the event that is used on this core (-1: on any core), or NULL if
+ * there is none. */
 struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
                                                uint32_t type, uint64_t config,
                                                int core);
-/* Adds the msr PMU with tsc and, if `mperf` is true, aperf and mperf. */
+/* Adds the msr PMU with the event tsc and, if `mperf` is true, also with the
+ * events aperf and mperf. */
 void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
 /* Adds PERF_COUNT_HW_REF_CPU_CYCLES, which counts at hz while a core is not
  * halted. */
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
-/* Adds the BTF of a kernel. `members` lists the members of its structures,
+/* Adds a kernel BTF file. `members` lists the names of structure members in it,
  * separated by blanks. */
 void fake_machine_btf(struct fake_machine *fake, const char *members);
 /* Add an idle clock that can be loaded, or one that root has pinned and
@@ -172,25 +176,27 @@ void fake_machine_hypervisor(struct fake_machine *fake);
 
 /* Lets `ns` nanoseconds pass. */
 void fake_machine_run(struct fake_machine *fake, uint64_t ns);
-/* Pauses the VM: only CLOCK_MONOTONIC advances. */
+/* Pauses the VM for `ns`: all clocks advance, but no column or counter does. */
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
-/* Suspends to RAM: BOOTTIME, REALTIME and the TSC advance, counters freeze. */
+/* Suspends the machine to RAM for `ns`: BOOTTIME, REALTIME and the TSC advance,
+ * and counters freeze. */
 void fake_machine_suspend(struct fake_machine *fake, uint64_t ns);
-/* Brings a core online or offline. Counters that are open on an offline core
- * freeze permanently, and groups dissolve. */
+/* Brings a core online or offline. If a core goes offline, the counters that
+ * are open on it freeze permanently, and its groups dissolve. */
 void fake_machine_online(struct fake_machine *fake, int core, bool online);
 /* Sets the load of all cores. */
 void fake_machine_load(struct fake_machine *fake, double load);
 
-/* Returns how many descriptors are open on one core, or on all (-1). */
+/* Returns how many descriptors are open on a core (-1: on all cores together).
+ */
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
-/* Returns the core of the n-th descriptor ever opened. */
+/* Returns the core of the descriptor that was opened n-th. */
 int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
-/* Returns how many descriptors are open on all cores, including those of other
- * users. */
+/* Returns how many descriptors the process has open: those of all cores and
+ * `others`. */
 long fake_machine_used(const struct fake_machine *fake);
 
-/* A journal that keeps its lines. */
+/* A journal that keeps its lines for the test. */
 struct fake_journal {
   struct journal journal;
   struct {
@@ -200,7 +206,7 @@ struct fake_journal {
   size_t lines_len;
 };
 void fake_journal_open(struct fake_journal *journal);
-/* Counts the lines that contain all of the given words; NULL ends the list. */
+/* Returns how many lines contain all of the given words. NULL ends the list. */
 int fake_journal_count(const struct fake_journal *journal, ...)
     __attribute__((sentinel));
 

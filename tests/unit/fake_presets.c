@@ -40,7 +40,7 @@ void fake_machine_btf(struct fake_machine *fake, const char *members) {
   /* Magic, version, flags, header_len, types (offset 0, 0 bytes), strings. */
   uint32_t header[6] = {0x0001eb9f, sizeof header, 0, 0, 0, 0};
   char btf[1024] = {0};
-  size_t length = strlen(members) + 2; /* the empty string comes first */
+  size_t length = strlen(members) + 2; /* strings begin with the empty string */
   header[5] = (uint32_t)length;
   memcpy(btf, header, sizeof header);
   char *strings = btf + sizeof header;

@@ -1,4 +1,5 @@
-/* figures_play: figures that are computed from an engine on a fake machine. */
+/* figures_play: an engine on a fake machine, and the figures computed from it.
+ */
 #ifndef PERCORE_FIGURES_PLAY_H
 #define PERCORE_FIGURES_PLAY_H
 
@@ -37,13 +38,14 @@ static inline void figures_play_end(struct figures_play *it) {
   play_end(&it->play);
 }
 
-/* Plays one sample window of length `ns`. */
+/* Advances time by `ns` and takes one sample. */
 static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
   play_sample(&it->play, ns);
   figures_sample(it->figures);
 }
 
-/* Plays `count` whole windows of the load averages, each with one sample. */
+/* Plays `count` whole windows of the load averages, with one sample at the end
+ * of each window. */
 static inline void figures_play_windows(struct figures_play *it, int count) {
   for (int i = 0; i < count; i++) {
     figures_play_sample(it, LOADAVG_INTERVAL_NS);

@@ -96,7 +96,8 @@ const struct engine_counts *play_counts(const struct play *play) {
   return engine_counts(play->engine);
 }
 
-/* Sets the proof of a source on the PMU of one core (-1: on all PMUs). */
+/* Sets the result of a source's proof for the PMU of one core (-1: for all
+ * PMUs). */
 static void set_proof(struct play *play, enum source source, int core,
                       enum proof proof) {
   int found = 0;

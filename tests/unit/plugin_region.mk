@@ -1,6 +1,6 @@
-# Unit tests of the regions in src/plugin. Producers run in the process of the test. The
-# test calls producers and plugin alternately, so that no test depends on threads or the
-# clock.
+# Unit tests of the regions in src/plugin. Producers run in the test's own process. A
+# test calls its producers and the plugin alternately, so that no result depends on
+# threads or on the clock.
 if TESTS_ENABLED
 if PLUGIN
 region_host = tests/unit/region_host.c tests/unit/region_host.h

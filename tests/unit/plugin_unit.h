@@ -1,4 +1,4 @@
-/* plugin_unit: reads options for tests of src/plugin. */
+/* plugin_unit: helps tests of src/plugin to read options. */
 #ifndef PERCORE_PLUGIN_UNIT_H
 #define PERCORE_PLUGIN_UNIT_H
 
@@ -12,16 +12,18 @@
 
 extern struct config config;
 
-/* Sets up each test: default options and an empty fake collectd. */
+/* Set-up and tear-down of each test. The set-up restores the default options
+ * and an empty fake collectd. */
 int plugin_unit_set_up(void **state);
 int plugin_unit_tear_down(void **state);
 
-/* Reads these lines of a <Plugin percore> block into `config`. */
+/* Reads these lines of a <Plugin percore> block into `config`. Returns the
+ * status of config_read. */
 int read_lines(const char *lines);
 void assert_accepted(const char *lines);
 
-/* Asserts that the lines are refused, and that the error names the option, its
- * value as written, and what is allowed. */
+/* Asserts that the lines are refused, and that the error names the option, the
+ * value as written, and the allowed values. */
 void assert_refused(const char *lines, const char *option, const char *value,
                     const char *allowed);
 

@@ -158,8 +158,8 @@ uint32_t row_of(struct percore_region *region, unsigned table,
   return row;
 }
 
-/* Adds to a row of `port`, and detaches again so that the region can be
- * destroyed. */
+/* Adds to a row of `port` on a core, and detaches again so that the region can
+ * be destroyed. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n) {
   percore_core_table_t port;

@@ -1,5 +1,5 @@
 /* region_host.h: a host with regions, for tests of the plugin. The producers
- * run in this process and are served between two rounds of the watch
+ * run in the test's process and are served between two rounds of the watch
  * (plugin/region_watch.h), which reads them. The test controls the clock. */
 #ifndef PERCORE_REGION_HOST_H
 #define PERCORE_REGION_HOST_H
@@ -14,15 +14,15 @@
 #define SECOND UINT64_C(1000000000)
 #define HOST "percore_host_unit_"
 
-extern struct region_snapshot *snapshot; /* of the last round */
+extern struct region_snapshot *snapshot; /* made by the last round */
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern size_t host_room; /* limit on values of regions; 0: MaxValues */
 extern bool host_memory_may_be_short; /* false: a shortage fails the test */
-/* Number of the last snapshot that was dispatched; initially all are
- * dispatched. */
+/* Number of the last snapshot that was dispatched. Initially, all snapshots
+ * count as dispatched. */
 extern uint64_t host_dispatched;
 extern uint64_t host_before_it; /* see struct region_outlet */
 extern uint64_t began_ns;       /* start of the watch, CLOCK_BOOTTIME */
@@ -32,16 +32,17 @@ int tear_down(void **state);
 
 uint64_t boottime_ns(void);
 
-/* Starts the watch with lines of <Plugin percore>. Everything that the test has
- * already created counts as newer than the watch, unless the test sets
- * began_ns. */
+/* Starts the watch with these lines of a <Plugin percore> block. Everything
+ * that the test has already created counts as newer than the watch, unless the
+ * test sets began_ns. */
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-/* Starts the watch and runs a round that lasts one second. */
+/* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
 
-/* Runs a round that begins at the same CLOCK_BOOTTIME as the previous round. */
+/* Plays a round that begins at the same CLOCK_BOOTTIME as the previous round.
+ */
 void play_round_begun_before(uint64_t after_ns);
 
 struct percore_region *create(unsigned place, const char *instance,
@@ -49,14 +50,15 @@ struct percore_region *create(unsigned place, const char *instance,
 struct percore_region *create_usual(unsigned place, const char *instance);
 void end_producer(unsigned place);
 
-/* Ends the connections as if the producer had died, but leaves its files. */
+/* Ends the connections of a producer as if it had died, but leaves its files.
+ */
 void abandon_producer(unsigned place);
 
-/* Returns the row with this name, and adds the row if necessary. */
+/* Returns the number of the row with this name. Adds the row if necessary. */
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name);
 
-/* Add to a row of `port` or of `slow`. */
+/* Add `n` to a column of a row in the table `port` or `slow`. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n);
 void add_slow(struct percore_region *region, const char *name, unsigned column,

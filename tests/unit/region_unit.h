@@ -1,5 +1,5 @@
-/* region_unit.h: regions for tests: a temporary runtime directory, and tables
- * of every storage. */
+/* region_unit.h: regions for tests, with a temporary runtime directory and with
+ * tables of every storage. */
 #ifndef PERCORE_REGION_UNIT_H
 #define PERCORE_REGION_UNIT_H
 
@@ -15,7 +15,7 @@
 #include "region/connection.h"
 #include "region/reader.h"
 
-/* Asserts that a call returns -1 with this errno. */
+/* Asserts that a call returns -1 and sets errno to `error`. */
 #define assert_fails(call, error)                                              \
   do {                                                                         \
     errno = 0;                                                                 \
@@ -29,9 +29,10 @@ enum unit_tables { GLOBALS, PORT, SESSION, SLOW, FLOW, TABLES };
 enum { PACKETS, BYTES, DEPTH, LATENCY }; /* fields of `port` */
 enum { LATENCY_COLUMN = 3 };
 
-/* globals: PER_CORE, single row, with a level (max); port: PER_CORE, names,
- * packets, bytes, a gauge, a histogram; session: OWNED, keys, consistent;
- * slow: SHARED; flow: OWNED without resets. */
+/* The tables of the test regions. globals: PER_CORE, a single row, with a level
+ * (its aggregation is the maximum); port: PER_CORE, with row names, packets,
+ * bytes, a gauge and a histogram; session: OWNED, with row keys, consistent;
+ * slow: SHARED; flow: OWNED, with PERCORE_NO_RESET. */
 extern const struct percore_table unit_tables[TABLES];
 
 enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
@@ -41,19 +42,19 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* Returns false if receivers (region/receiver.h) cannot be started: under
- * qemu-user, a clone(2) without an exit signal fails with EINVAL. */
+/* Returns false if receivers (region/receiver.h) cannot be started. Under
+ * qemu-user, they cannot: clone(2) without an exit signal fails with EINVAL. */
 bool unit_has_receivers(void);
 
-/* Skips the test if receivers cannot be started. Is used as a test, or as the
- * first call of a test. */
+/* Skips the test if receivers cannot be started. Use it as a test, or call it
+ * first in a test. */
 void unit_need_receivers(void **state);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
  */
 struct percore_region *unit_create(enum percore_serving serving);
 
-/* Detaches the slots of this thread and destroys the region. */
+/* Detaches all slots of the calling thread and destroys the region. */
 void unit_end(struct percore_region *region);
 
 /* Create and end a region like that of unit_create, served by a thread, as
@@ -63,7 +64,8 @@ int unit_tear_down(void **state);
 #define REGION_TEST(test)                                                      \
   cmocka_unit_test_setup_teardown(test, unit_set_up, unit_tear_down)
 
-/* Make a slot, handles and rows, and assert success. */
+/* Return a slot, the handle of a table, or the number of a row, and assert
+ * success. */
 percore_slot_t unit_attach(struct percore_region *region, int core);
 percore_core_table_t unit_core_table(struct percore_region *region,
                                      uint32_t table);
@@ -77,19 +79,19 @@ uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
 /* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);
 
-/* Waits until a connection has ended. This process is also the producer, so a
- * process that receives may inherit the producer's end of the connection and
- * close it a little later. */
+/* Waits until a connection has ended. The test process is also the producer, so
+ * its receiver process may have inherited the producer's end of the connection,
+ * and may close that end a little later. */
 void unit_await_end(const struct region_connection *connection);
 
 /* Reads the raw totals of a row, and asserts that the row is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
 
-/* Returns the raw total of one column, through a reader of its own. */
+/* Connects a new reader and returns the raw total of one column. */
 uint64_t unit_read(uint32_t table, uint32_t row, uint32_t column);
 
-/* Returns the value that tools show for a column. */
+/* Returns the value of a column as tools show it. */
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
                     uint32_t column);
 

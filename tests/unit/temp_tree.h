@@ -7,7 +7,8 @@ struct temp_tree {
 };
 
 void temp_tree_make(struct temp_tree *tree);
-/* Writes a file and creates its parent folders; path begins with '/'. */
+/* Writes a file below the root of the tree and creates its parent folders.
+ * `path` begins with '/'. */
 void temp_tree_write(const struct temp_tree *tree, const char *path,
                      const char *text);
 void temp_tree_remove(struct temp_tree *tree);

@@ -9,7 +9,7 @@
 #define NODE "/sys/devices/system/node"
 #define CPU "/sys/devices/system/cpu"
 
-/* Makes a snapshot of online cores with the loads in busy[]. */
+/* Makes a snapshot of `len` online cores, with their loads in busy[]. */
 static struct snapshot *make(const double *busy, size_t len) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   snapshot->cores_len = len;

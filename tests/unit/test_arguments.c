@@ -45,7 +45,8 @@ static const struct command command = {.name = "test",
                                        .arguments = ARGUMENTS(arguments),
                                        .words_max = 1};
 
-/* Parses a command line of at most two words. Returns its status. */
+/* Parses a command line of at most two words. Returns the status of the parser.
+ */
 static int status_of(const char *first, const char *second,
                      struct options *options) {
   char *argv[] = {"test", (char *)first, (char *)second, NULL};

@@ -8,7 +8,8 @@
 
 #define CORES 256
 
-/* Makes three methods; the second has measured nothing and gives a reason. */
+/* Returns a comparison of three methods. The second method has measured no load
+ * and gives a reason. */
 static struct comparison *comparison_of(size_t cores) {
   static int numbers[CORES];
   static double load[3][CORES];
@@ -96,7 +97,8 @@ the_comparison_fits_any_window_and_counts_what_is_left_out(void **state) {
   free(comparison);
 }
 
-/* Makes 13 methods, some without a value, as on most machines. */
+/* Returns a comparison of 13 methods. As on most machines, some methods report
+ * no load. */
 static struct comparison *many_methods(size_t cores) {
   static double load[METHODS_MAX][CORES];
   struct comparison *comparison = comparison_of(cores);

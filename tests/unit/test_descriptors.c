@@ -32,8 +32,8 @@ static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   assert_int_equal(status, 0);
 }
 
-/* Use this in place of cmocka's assertions in a child: after a failed
- * assertion, the child would run the other tests. */
+/* Use CHECK instead of cmocka's assertions in a child: after a failed assertion
+ * of cmocka, the child would run the other tests. */
 #define CHECK(condition)                                                       \
   do                                                                           \
     if (!(condition))                                                          \

@@ -31,8 +31,8 @@ static void add_event(struct fake_machine *fake, const char *pmu, int type,
                        hz);
 }
 
-/* Sets up two packages of two cores each: 40 % in C6, 30 % in package C2, and
- * 100 W, of which memory uses 20 W. */
+/* Sets up two packages of two cores each. Each core spends 40 % of the time in
+ * C6. Each package spends 30 % in C2 and uses 100 W; its memory uses 20 W. */
 static void start(struct play *play) {
   play_start(play, 4);
   struct fake_machine *fake = play->fake;
@@ -58,7 +58,7 @@ static void start(struct play *play) {
                        core);
 }
 
-/* Returns the value over an interval of 10 s, or NAN. */
+/* Returns a figure of an interval of 10 s, or NAN if it is unknown. */
 static double value_of(struct domains *domains, struct fake_machine *fake,
                        enum domain_kind kind, const char *name, int where) {
   size_t len;
@@ -73,7 +73,7 @@ static double value_of(struct domains *domains, struct fake_machine *fake,
         (kind == DOMAIN_CORE_RESIDENCY ? figures[i].core
                                        : figures[i].package) == where &&
         !isnan(figures[i].value)) {
-      assert_nan(value); /* one figure per package */
+      assert_nan(value); /* there is only one figure per package */
       value = figures[i].value;
     }
   free(figures);

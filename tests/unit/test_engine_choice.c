@@ -43,8 +43,8 @@ static void without_mperf_ref_cycles_are_used(void **state) {
   play_end(&play);
 }
 
-/* MPERF may belong to the physical core, which does not halt when the virtual
- * core does. */
+/* In a virtual machine, MPERF may belong to the physical core, which does not
+ * halt when the virtual core does. */
 static void under_a_hypervisor_auto_does_not_choose_mperf(void **state) {
   (void)state;
   struct play play;
@@ -135,7 +135,8 @@ static void on_a_host_with_guests_ref_cycles_must_be_named(void **state) {
     }
 }
 
-/* Events of msr cannot keep a guest from starting. */
+/* Events of the msr PMU cannot keep a guest from starting, so the engine keeps
+ * using them. */
 static void on_a_host_with_guests_mperf_is_still_used(void **state) {
   (void)state;
   struct play play;
@@ -286,8 +287,8 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
   play_end(&play);
 }
 
-/* An event of one kind of core can be opened on the other kind, but counts
- * something else there. */
+/* On a machine with cores of several kinds, an event of one kind can also be
+ * opened on the other kind, but counts something else there. */
 static void
 no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   (void)state;

@@ -1,4 +1,4 @@
-/* Tests the source bpf: the idle clock in the engine. */
+/* Tests the source "bpf": an engine that uses the idle clock. */
 #include "unit.h"
 
 #include "play.h"
@@ -64,7 +64,8 @@ static void softirqs_that_the_kernel_counts_as_idle_are_load(void **state) {
   play_end(&play);
 }
 
-/* The fake core's load does not include steal; the clock's load does. */
+/* The load that the test sets does not include stolen time. The load that the
+ * clock measures does. */
 static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
     void **state) {
   (void)state;
@@ -266,7 +267,8 @@ static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
   play_end(&play);
 }
 
-/* Loading the clock would interrupt isolated cores. */
+/* Loading the clock would interrupt the isolated cores, so the engine does not
+ * load it. */
 static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
   (void)state;
   for (int named = 0; named < 2; named++) {

@@ -1,5 +1,5 @@
-/* Tests when a hardware source is condemned for missing work, and when it must
- * not be. */
+/* Tests when a hardware source is condemned (no longer used, because it misses
+ * work), and when it must not be. */
 #include "unit.h"
 
 #include "cycles/engine_private.h"
@@ -13,7 +13,8 @@
  * engine_condemns
  */
 
-/* Returns how many equal windows condemn a source; 0 if 100 do not. */
+/* Returns after how many equal windows a source is condemned, or 0 if it is not
+ * condemned after 100 windows. */
 static int windows_to_condemn(double hardware, double kernel, double steal,
                               uint64_t bracket_ns, bool tick_sampled) {
   int low_windows = 0;
@@ -96,7 +97,8 @@ static void after_a_verdict_the_count_starts_again(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * In the engine: core 1 of 2 has an mperf that sees only some of the work
+ * Condemnation by an engine, for a core whose mperf counts only some of the
+ * work
  */
 
 static void start(struct play *play, double load, double seen_by_mperf) {
@@ -194,7 +196,8 @@ static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
   play_end(&play);
 }
 
-/* The journal receives two lines per quarter of an hour, not one per sample. */
+/* The journal receives only two lines in a quarter of an hour, not a line for
+ * every sample. */
 static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
   (void)state;
   struct play play;
@@ -205,7 +208,8 @@ static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
   play_end(&play);
 }
 
-/* XDP and softirqs can run while the kernel considers the core idle. */
+/* XDP and softirqs can run while the kernel considers the core idle, so a
+ * source may rightly count more work than the kernel. */
 static void
 work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
   (void)state;
@@ -277,8 +281,8 @@ static void guests_that_halt_their_core_condemn_no_source(void **state) {
   play_end(&play);
 }
 
-/* A counter that misses work of the host is condemned even if a guest runs on
- * the core. */
+/* A counter that misses work of the host itself is condemned even if a guest
+ * runs on the core. */
 static void a_guest_does_not_excuse_work_of_the_host(void **state) {
   (void)state;
   struct play play;
@@ -289,8 +293,8 @@ static void a_guest_does_not_excuse_work_of_the_host(void **state) {
   play_end(&play);
 }
 
-/* The core ran for 60 % of the time, and its hypervisor took 30 % without
- * reporting it. */
+/* Sets up a virtual machine whose core 1 runs for 60 % of the time. The
+ * hypervisor takes 30 % without reporting it as steal. */
 static void start_without_steal(struct play *play) {
   play_start_ref_cycles(play, 2, 0.6);
   play->fake->cores[1].idle = 0.1;
@@ -328,7 +332,8 @@ static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
   play_end(&play);
 }
 
-/* Discarded windows prove nothing about a source. */
+/* Windows with hotplug or a suspend are discarded, so they cannot condemn a
+ * source. */
 static void hotplug_and_suspend_condemn_no_source(void **state) {
   (void)state;
   struct play play;

@@ -1,5 +1,5 @@
-/* Counters need descriptors, and a process may have only a limited number of
- * them. */
+/* Tests an engine whose counters need more descriptors than the process may
+ * open. */
 #include "unit.h"
 
 #include "play.h"
@@ -8,8 +8,8 @@
 
 #define CORES 256
 
-/* Sets up a process like collectd: with the usual limit, and with 500
- * descriptors that other plugins have opened. */
+/* Sets up a process like collectd: its soft limit is 1024 descriptors, and
+ * other plugins have opened 500. */
 static void start(struct play *play, long hard_limit) {
   play_start_mperf(play, CORES, 0.25);
   play->fake->limit = 1024;

@@ -28,8 +28,8 @@ static void counters_may_wrap(void **state) {
   play_end(&play);
 }
 
-/* The TSC in the group stops whenever the counter stops, so their ratio needs
- * no scaling. */
+/* The TSC in the group stops whenever the counter stops, so the ratio of their
+ * counts need not be scaled. */
 static void
 shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
   (void)state;
@@ -161,7 +161,7 @@ static void a_load_far_over_1_is_counted_as_an_error(void **state) {
       PLAY_TSC_HZ * 2;
   play_seconds(&play, 1);
   assert_near(engine_load(&begin, &middle), 1, 0);
-  /* The part of a window after a bad sample still counts. */
+  /* The rest of the window, after the bad sample, still counts. */
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1, 0);
   assert_near(play_core(&play, 1)->total.wall, middle.wall, 0);
   play_end(&play);
@@ -258,8 +258,8 @@ static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
-  /* Attempts are made at 0, 1, 3, 7, 15, 31 and 63 s, then every 60 s: 120 more
-   * in two hours. */
+  /* The engine tries to open the counter at 0, 1, 3, 7, 15, 31 and 63 s, and
+   * then every 60 s, which is 120 times in two hours. */
   int before = play.fake->perf_opens;
   play_seconds(&play, 63);
   int first = play.fake->perf_opens - before;
@@ -281,7 +281,7 @@ static void a_success_resets_the_wait_between_tries(void **state) {
   play_start_mperf(&play, 2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
-  play_seconds(&play, 600); /* by now there is one attempt per minute */
+  play_seconds(&play, 600); /* now the engine tries once per minute */
   play.fake->cores[1].read_error = 0;
   play_seconds(&play, 62);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
@@ -394,7 +394,8 @@ static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
   }
 }
 
-/* The sampling thread loses its core for 20 ms right after a read. */
+/* The sampling thread loses its core for 20 ms right after a read. This must
+ * not look like a change of the TSC frequency. */
 static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
   (void)state;
   struct play play;

@@ -1,4 +1,5 @@
-/* Tests cores that go offline and come back online, even within a window. */
+/* Tests cores that go offline and come back online, including those that do
+ * both between two samples. */
 #include "unit.h"
 
 #include "play.h"
@@ -60,7 +61,8 @@ a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
   play_end(&play);
 }
 
-/* Both samples read the same list of online cores. */
+/* The core is online at both samples, so the list of online cores does not show
+ * that it was away. */
 static void
 a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
   (void)state;
@@ -101,8 +103,8 @@ static void a_core_that_was_away_between_two_samples_loses_its_idle_window_too(
   play_end(&play);
 }
 
-/* There was no uevent (a container may have no netlink socket), but the group
- * has dissolved. */
+/* The engine receives no uevent (a container may have no netlink socket), but
+ * finds that the group has dissolved. */
 static void a_dissolved_group_reveals_that_a_core_was_away(void **state) {
   (void)state;
   struct play play;
@@ -139,7 +141,7 @@ static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
 }
 
 /* After its core was offline, a group of one event can still be read, because
- * it cannot dissolve, but it no longer counts. */
+ * it cannot dissolve. However, it no longer counts. */
 static void a_frozen_single_event_is_reopened(void **state) {
   (void)state;
   struct play play;
@@ -244,7 +246,7 @@ static void totals_never_decrease_while_cores_come_and_go(void **state) {
   play_end(&play);
 }
 
-/* The core goes offline after sysfs is read and before /proc/stat is read. */
+/* Core 2 goes offline after sysfs is read and before /proc/stat is read. */
 static bool goes_now;
 static ssize_t (*plain_read_file)(void *context, const char *path, char *buffer,
                                   size_t size);

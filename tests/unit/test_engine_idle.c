@@ -1,4 +1,4 @@
-/* Tests the source idle: wall time minus the idle columns. */
+/* Tests the source "idle": wall time minus the idle columns. */
 #include "unit.h"
 
 #include "play.h"
@@ -24,7 +24,7 @@ static void load_is_wall_time_less_idle_time(void **state) {
   play_end(&play);
 }
 
-/* The work runs for most of each tick period, and sleeps when the tick
+/* The work runs for most of each tick period, but always sleeps when the tick
  * fires. */
 static void work_that_evades_the_tick_is_seen(void **state) {
   (void)state;
@@ -118,7 +118,7 @@ static void two_samples_at_the_same_time_give_no_load(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Wrong columns: the test supplies rows, one second apart
+ * Wrong columns: the test supplies rows of /proc/stat, one second apart
  */
 
 static void give_rows(struct play *play, const char *rows) {
@@ -144,7 +144,8 @@ static void idle_time_that_steps_back_a_little_is_held(void **state) {
   play_end(&play);
 }
 
-/* iowait may decrease while idle increases: only their sum counts. */
+/* Only the sum of idle and iowait counts, because iowait may decrease while
+ * idle increases. */
 static void time_that_moves_from_iowait_to_idle_is_not_load(void **state) {
   (void)state;
   struct play play;
@@ -183,8 +184,8 @@ static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
   assert_nan(play_load(&play, 0));
   assert_near(play_load(&play, 1), 0.5, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 1);
-  /* The window begins before the refused sample: two seconds, 184 idle ticks.
-   */
+  /* The window begins before the refused sample, so it covers two seconds, with
+   * 184 idle ticks. */
   give_rows(&play, "cpu0 0 0 0 1184 0 0 0 0\ncpu1 0 0 0 1100 0 0 0 0\n");
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.08, 1e-9);
@@ -193,8 +194,8 @@ static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
   play_end(&play);
 }
 
-/* Plays rows of one core, one second apart, with the ticks in idle[]. loads[]
- * contains the expected loads; -1: unknown. */
+/* Plays rows of one core, one second apart, whose idle column is idle[].
+ * Asserts that the loads are loads[]; -1: unknown. */
 static void assert_windows(const int *idle, const double *loads, int len) {
   struct play play;
   char row[64];
@@ -225,8 +226,8 @@ a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
   assert_windows(refused, refused_loads, 3);
 }
 
-/* A task that waits for a disk wakes up, or starts to wait, between the
- * kernel's reads of idle and iowait. */
+/* The idle time is misread if a task starts or stops waiting for a disk after
+ * the kernel has read idle and before it reads iowait. */
 static void
 a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
     void **state) {
@@ -257,7 +258,7 @@ there_is_no_value_until_idle_time_exceeds_its_old_base(void **state) {
   assert_windows(idle, loads, 5);
 }
 
-/* All columns start again at 0, as after a restart of LXCFS. */
+/* All columns begin at 0 again, as after a restart of LXCFS. */
 static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
   (void)state;
   static const int back[] = {1100, 7, 57, 107, 182, 207};
@@ -292,7 +293,7 @@ static void windows_under_two_ticks_become_part_of_the_next(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * /proc/stat describes other cores, or is missing
+ * /proc/stat that describes other cores, or is missing
  */
 
 static void
@@ -336,8 +337,8 @@ static void a_malformed_row_affects_only_its_core(void **state) {
   play_end(&play);
 }
 
-/* If LXCFS provides both /proc/stat and the list of online cores, they agree,
- * but both describe the container. */
+/* If LXCFS provides both /proc/stat and the list of online cores, the two
+ * agree, but both describe the container instead of the host. */
 static void
 lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   (void)state;
@@ -481,7 +482,7 @@ static void only_selected_cores_are_measured(void **state) {
   core_set_parse(&set, "2,5-6");
   play.options.cores = &set;
   play_open(&play);
-  core_set_clear(&set); /* the engine has its own copy */
+  core_set_clear(&set); /* the engine has copied the set */
   play_seconds(&play, 2);
   size_t len;
   engine_cores(play.engine, &len);

@@ -11,8 +11,8 @@
 
 #define DEVICES "/sys/bus/event_source/devices/"
 
-/* Proofs are cancelled, so they open their counter and end at once: on a fake
- * machine they have nothing to measure. */
+/* Proofs are run with this flag, so they open their counter and end
+ * immediately. On a fake machine they have nothing to measure. */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,
@@ -85,7 +85,8 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
   play_end(&play);
 }
 
-/* If the core had not been offline, the next attempt would be at 303 s. */
+/* If the core had not been offline, the engine would next try to open the
+ * counters at 303 s. */
 static void
 a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
   (void)state;
@@ -109,15 +110,15 @@ a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
  * A TSC that cannot be measured
  */
 
-/* Without a steady TSC, counters are divided by time-enabled times the rate
- * that the TSC had when it was measured. */
+/* Sets up a machine without a steady TSC. The engine divides its counters by
+ * time-enabled multiplied by the TSC frequency that it measured. */
 static void start_unsteady(struct play *play) {
   play_start_mperf(play, 2, 0.5);
   fake_machine_file(
       play->fake,
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
       "hpet\n");
-  play->fake->perf_read_ns = FAKE_MS; /* the TSC advances between reads */
+  play->fake->perf_read_ns = FAKE_MS; /* the TSC advances between two reads */
 }
 
 static void
@@ -271,7 +272,7 @@ static void start_hybrid(struct play *play, const char *atoms) {
   }
 }
 
-/* Only core 0 is measured, so that on core 1 only a proof opens counters. */
+/* The engine measures only core 0, so on core 1 only a proof opens counters. */
 static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
   (void)state;
   if (!may_use_two_cores()) {

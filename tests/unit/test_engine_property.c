@@ -1,6 +1,6 @@
 /* Simulates machines with random faults for a million seconds. No load may
  * leave the bounds that follow from the model of the machine. The test prints
- * its seed; PERCORE_TEST_SEED repeats a run. */
+ * its seed. To repeat a run, set PERCORE_TEST_SEED to the printed seed. */
 #include "unit.h"
 
 #include "play.h"
@@ -14,15 +14,15 @@
 #define LIFE_SECONDS 5000.0
 #define CORES_MAX_PLAYED 4
 
-/* The errors of two and of three columns together, each of which is truncated
- * to 10 ms. */
+/* The largest errors of a sum of two and of three columns. Each column is
+ * truncated to 10 ms. */
 #define TWO_COLUMNS_NS 20e6
 #define STEP_BACK_NS 50e6
 #define THREE_COLUMNS_NS 30e6
 #define COUNTER_RESOLUTION 0.005
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* How many samples after a fault may produce no load. */
+/* The largest number of samples after a fault that may produce no load. */
 #define RECOVERY_SAMPLES 5
 
 static uint64_t random_state;
@@ -41,7 +41,7 @@ static double uniform(double from, double to) {
 static bool once_in(double times) { return uniform(0, times) < 1; }
 
 /* ---------------------------------------------------------------------------
- * The model: the true times of each core up to each of the last samples
+ * The model: the true times of each core, at each of the last samples
  */
 
 struct moment {
@@ -55,12 +55,12 @@ struct moment {
 struct model {
   struct moment moment[MOMENTS]; /* a ring buffer */
   int last;
-  uint64_t base_ns; /* when the last window of the columns ended */
+  uint64_t base_ns; /* end of the last window of the columns */
   /* Error of the engine's idle value at base_ns: a misread that the engine
    * accepted, or the rest of a decrease that it ignored. */
   double offset_ns;
-  double begin_offset_ns; /* the error at the start of that window */
-  int calm;               /* samples since the last fault */
+  double begin_offset_ns; /* the error at the start of that last window */
+  int calm;               /* number of samples since the last fault */
 };
 
 static const struct moment *moment_at(const struct model *model,
@@ -130,8 +130,8 @@ static void fault_all(struct life *life) {
     fault(life, i);
 }
 
-/* Idle and iowait change between their reads: the sum is wrong in one sample.
- */
+/* Makes the sum of idle and iowait wrong in one sample, as if both columns had
+ * changed between the kernel's reads. */
 static void misread(struct life *life, int core) {
   static const double most_ns[] = {50e6, 1e9, 100e9};
   double ns = uniform(0, most_ns[random_next() % 3]);
@@ -219,7 +219,8 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* While counters do not count or columns are missing, loads are unknown. */
+/* Notes a fault if counters do not count or columns are missing, because
+ * loads are then unknown. */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
     fault_all(life);
@@ -252,7 +253,7 @@ static bool go_wrong(struct life *life) {
  * The property
  */
 
-/* Returns the true increase of the idle columns. */
+/* Returns the true increase of the idle columns between two moments. */
 static double idle_ns(const struct life *life, const struct moment *from,
                       const struct moment *to) {
   double woken_ns =
@@ -261,9 +262,9 @@ static double idle_ns(const struct life *life, const struct moment *from,
          (to->stolen_ns - from->stolen_ns) - woken_ns;
 }
 
-/* Records, for a window of columns that the engine accepted, when it began and
- * the error of the idle column at both ends. A misread larger than the window
- * must have been refused, so it does not excuse an error. */
+/* Records when the columns' last window ended, and the error of the idle column
+ * at its start and at its end. If a misread is larger than the window, the
+ * engine must have refused it, so it does not excuse an error. */
 static void take_columns(struct life *life, int core) {
   struct model *model = &life->model[core];
   const struct core_totals *from = &life->play.before[core];
@@ -416,8 +417,9 @@ static void start(struct life *life) {
   play_open(play);
 }
 
-/* Runs with short windows last less time, so that all runs have the same number
- * of windows. */
+/* Plays one random machine for LIFE_SECONDS or for 5000 intervals, whichever is
+ * shorter. Adds the number of its windows to *windows, and returns the
+ * simulated time in seconds. */
 static double live(uint64_t *windows) {
   static struct life life;
   start(&life);

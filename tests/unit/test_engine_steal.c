@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Sets up two cores that run for 19 % of the time. The hypervisor takes 6 %
- * from core 1 while it runs, and 20 % while it wakes. */
+/* Sets up two cores that run for 19 % of the time. On core 1, the hypervisor
+ * takes 6 % of the time while the core runs, and 20 % while it wakes up. */
 static void start(struct play *play, bool steal_apart) {
   play_start(play, 2);
   fake_machine_hypervisor(play->fake);
@@ -143,7 +143,7 @@ static double hidden(double steal, double woken, double seen) {
 
 static void work_between_the_bounds_is_not_hidden(void **state) {
   (void)state;
-  /* The load is 0.25, and its lower bound is 0.15. */
+  /* The load is 0.25, and the lower bound of the load is 0.15. */
   assert_near(hidden(0.06, 0.04, 0.20), 0, 0);
   assert_near(hidden(0.06, 0.04, 0.16), 0, 0);
   assert_near(hidden(0.06, 0.04, 0.05), 0.10, 5e-3);

@@ -1,5 +1,5 @@
-/* Tests times in which the machine did not run (suspend, a paused VM), and
- * times in which only the sample was late. */
+/* Tests periods in which the machine did not run (suspend, a paused VM), and
+ * samples that were merely late. */
 #include "unit.h"
 
 #include "play.h"
@@ -75,8 +75,8 @@ static void each_suspend_is_noticed_once(void **state) {
   play_end(&play);
 }
 
-/* Three clocks cannot be read at the same time, so the difference between
- * BOOTTIME and MONOTONIC varies. */
+/* The clocks cannot all be read at the same time, so the measured difference
+ * between BOOTTIME and MONOTONIC varies. */
 static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
   (void)state;
   struct play play;
@@ -93,8 +93,8 @@ static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
   play_end(&play);
 }
 
-/* The sampling thread loses its core right before or after it reads BOOTTIME.
- */
+/* The sampling thread loses its core for these times right before and right
+ * after it reads BOOTTIME. */
 static uint64_t before_boottime_ns, after_boottime_ns;
 static uint64_t (*even_clock)(void *context, clockid_t clock);
 
@@ -187,7 +187,7 @@ static void a_pause_also_discards_windows_of_the_source_idle(void **state) {
   play_end(&play);
 }
 
-/* Tests kernels that count time stolen during a wake-up both as idle and as
+/* This kernel counts time that is stolen during a wake-up both as idle and as
  * steal. */
 static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   (void)state;
@@ -220,7 +220,7 @@ static void a_late_sample_with_steal_is_not_a_pause(void **state) {
   play_end(&play);
 }
 
-/* The cores ran although the sample was late, so the window is kept. */
+/* The sample was late, but the cores ran, so the window is kept. */
 static void a_late_sample_integrates_what_the_cores_did(void **state) {
   (void)state;
   struct play play;
@@ -233,7 +233,7 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
   play_end(&play);
 }
 
-/* The group of one core did not count while the other groups did. */
+/* The group of one core did not count, but the other groups did. */
 static void
 one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
   (void)state;

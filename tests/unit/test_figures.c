@@ -30,7 +30,7 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it); /* earlier intervals have no effect */
+  snapshot = figures_play_interval(&it); /* earlier loads have no effect */
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
@@ -147,8 +147,8 @@ static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   figures_play_end(&it);
 }
 
-/* Returns the exact average after a load of 0 for zero_s seconds and a load of
- * 1 for one_s seconds. */
+/* Returns the exact load average over period_s, after a load of 0 for zero_s
+ * seconds and then a load of 1 for one_s seconds. */
 static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }

@@ -1,4 +1,5 @@
-/* Tests figures other than loads: columns of /proc/stat, counters, C-states. */
+/* Tests figures that are not loads: columns of /proc/stat, counters, C-states.
+ */
 #include "figures_play.h"
 
 #include <errno.h>
@@ -28,9 +29,9 @@ static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 3, 0.5);
-  it.play.fake->cores[1].load = 0.868; /* runs between the ticks */
+  it.play.fake->cores[1].load = 0.868; /* the work runs between the ticks */
   it.play.fake->cores[1].seen = 0.004;
-  it.play.fake->cores[2].load = 0.0665; /* runs at the ticks */
+  it.play.fake->cores[2].load = 0.0665; /* the work runs at the ticks */
   it.play.fake->cores[2].seen = 0.999;
   figures_play_start(&it);
   figures_play_sample(&it, 100 * FAKE_SECOND);
@@ -65,7 +66,7 @@ static void steal_is_a_share_of_wall_time(void **state) {
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0,
-              1e-3); /* steal is also a column */
+              1e-3); /* steal is one of the columns */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -178,7 +179,7 @@ instructions_per_cycle_come_with_the_time_they_were_counted(void **state) {
   figures_play_end(&it);
 }
 
-/* Either the core never ran, or its counters never ran. */
+/* The core never runs, or its cycle counter never runs. */
 static void without_cycles_instructions_per_cycle_are_unknown(void **state) {
   (void)state;
   struct figures_play it;
@@ -232,7 +233,7 @@ static void c_states_are_not_read_unless_wanted(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Figures of the sampler
+ * Figures of a snapshot about the sampler itself
  */
 
 static void a_snapshot_counts_the_cores_of_each_source(void **state) {
@@ -416,13 +417,14 @@ management_interrupts_are_counted_in_the_group_of_the_load(void **state) {
       assert_near(snapshot->cores[0].smi, 20, 0.5);
     else
       assert_nan(snapshot->cores[0].smi);
-    assert_nan(snapshot->cores[1].smi); /* the core uses the source idle */
+    assert_nan(snapshot->cores[1].smi); /* the source of the core is "idle" */
     snapshot_free(snapshot);
     figures_play_end(&it);
   }
 }
 
-/* On arm64, /proc/cpuinfo does not show whether there is a hypervisor. */
+/* On arm64, /proc/cpuinfo does not show whether the machine has a hypervisor.
+ */
 static void stolen_time_reveals_a_hypervisor(void **state) {
   (void)state;
   struct figures_play it;

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-/* Returns the facts of a machine that lacks nothing. */
+/* Returns facts about a machine on which nothing is missing. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -170,7 +172,7 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   assert_non_null(strstr(finding->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "CAP_PERFMON")->verdict, VERDICT_MISSING);
   assert_non_null(strstr(find(&findings, "mperf")->advice, "CAP_PERFMON"));
-  /* No event is configured. */
+  /* The configuration does not name an event. */
   assert_null(strstr(find(&findings, "event")->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "event")->verdict, VERDICT_NOTE);
   facts.core_pmu = facts.has_mperf = false;
@@ -366,7 +368,8 @@ static void every_running_collectd_is_reported(void **state) {
   free(out);
 }
 
-/* /proc contains a shell and two collectds, of which 98 is a child of 99. */
+/* /proc contains a shell and two collectd processes. Process 98 is a child of
+ * process 99. */
 static void running_collectds_are_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;
@@ -405,18 +408,25 @@ static void running_collectds_are_found_in_proc(void **state) {
   assert_int_equal(collectd_find(list, tree.root, 4), 0);
 }
 
+/* Simulates a collectd that was started with -C and the tree's collectd.conf.
+ */
+static void simulate_collectd(struct temp_tree *tree) {
+  char path[256];
+  temp_tree_make(tree);
+  temp_tree_write(tree, "/99/comm", "collectd\n");
+  snprintf(path, sizeof(path), "%s/99/cmdline", tree->root);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "collectd%c-f%c-C%c%s/collectd.conf%c", 0, 0, 0, tree->root, 0);
+  fclose(file);
+}
+
 static void the_plugin_is_looked_for_where_collectd_looks(void **state) {
   (void)state;
   struct temp_tree tree;
   struct collectd_facts list[COLLECTDS_MAX];
   char text[256];
-  temp_tree_make(&tree);
-  temp_tree_write(&tree, "/99/comm", "collectd\n");
-  snprintf(text, sizeof(text), "%s/99/cmdline", tree.root);
-  FILE *file = fopen(text, "w");
-  assert_non_null(file);
-  fprintf(file, "collectd%c-f%c-C%c%s/collectd.conf%c", 0, 0, 0, tree.root, 0);
-  fclose(file);
+  simulate_collectd(&tree);
   snprintf(text, sizeof(text), "# PluginDir \"/no\"\n  plugindir \"%s\"\n",
            tree.root);
   temp_tree_write(&tree, "/collectd.conf", text);
@@ -426,6 +436,21 @@ static void the_plugin_is_looked_for_where_collectd_looks(void **state) {
   temp_tree_write(&tree, "/percore.so", "");
   collectd_find(list, tree.root, -1);
   assert_true(list[0].plugin.is_installed);
+  temp_tree_remove(&tree);
+}
+
+static void a_configuration_that_is_a_fifo_is_not_waited_for(void **state) {
+  (void)state;
+  struct temp_tree tree;
+  struct collectd_facts list[COLLECTDS_MAX];
+  char path[256];
+  simulate_collectd(&tree);
+  snprintf(path, sizeof(path), "%s/collectd.conf", tree.root);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  alarm(10);
+  assert_int_equal(collectd_find(list, tree.root, -1), 1);
+  alarm(0);
+  assert_string_not_equal(list[0].plugin.directory, tree.root);
   temp_tree_remove(&tree);
 }
 
@@ -447,6 +472,7 @@ int main(void) {
       cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
       cmocka_unit_test(running_collectds_are_found_in_proc),
       cmocka_unit_test(the_plugin_is_looked_for_where_collectd_looks),
+      cmocka_unit_test(a_configuration_that_is_a_fifo_is_not_waited_for),
       cmocka_unit_test(every_running_collectd_is_reported),
       cmocka_unit_test(
           an_unproven_source_is_noted_only_if_a_core_depends_on_it),

@@ -18,13 +18,13 @@ struct play {
   int64_t words[8];
   int words_len;
   int64_t read_takes_ns;
-  /* After slow_reads_after reads, each read takes read_takes_ns, until
-   * fast_reads_after reads have been made. */
+  /* Each read takes read_takes_ns after slow_reads_after reads have been made,
+   * and takes no time again after fast_reads_after reads. */
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
-  int moves_at_read; /* the read before which the word of core 0 grows by 1 s */
+  int moves_at_read; /* the word of core 0 grows by 1 s before this read */
   int open_status, load_status;
-  int started; /* the core that was started; -1: none */
+  int started; /* number of the core that was started; -1: none */
   struct idle_clock_traits loaded_with;
   bool closed;
   const char *missing;
@@ -126,7 +126,7 @@ static int open_clock(struct play *play, bool may_load) {
                          why);
 }
 
-/* Reads all cores, and returns the status of one core with its reading. */
+/* Reads all cores. Stores the reading of one core and returns its status. */
 static int read_core(struct play *play, int core,
                      struct idle_clock_reading *reading) {
   assert_int_equal(idle_clock_read(play->clock), 0);
@@ -156,8 +156,8 @@ static void halted_time_never_steps_back(void **state) {
   struct play *play = *state;
   struct idle_clock_reading before, after;
   open_clock(play, true);
-  /* The core was halted when its word was read, and awake before the clock was
-   * read. */
+  /* The core was halted when its word was read, but had woken when the clock
+   * was read. */
   play->words[0] = -990 * SECOND;
   assert_int_equal(read_core(play, 0, &before), 0);
   play->words[0] = (int64_t)before.halted_ns - 900;
@@ -222,7 +222,7 @@ static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
                     "monotonic       -86400 500000000\n"
                     "boottime         -7200         0\n");
   open_clock(play, true);
-  /* The kernel's clock is 86399.5 s ahead of this process's. */
+  /* The kernel's clock is 86399.5 s ahead of the clock of this process. */
   play->words[0] = -(1000 * SECOND + 86400 * SECOND - SECOND / 2);
   play->now_ns += 3 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
@@ -282,7 +282,7 @@ static void play_halts(struct play *play, int core, const char *poll,
   }
 }
 
-/* Opens the clock and reads it. The word of core 0 is `word`, and its idle
+/* Opens and reads the clock while the word of core 0 is `word` and its idle
  * driver has counted ten polls and ten halts. */
 static void open_and_read(struct play *play, int64_t word) {
   struct idle_clock_reading reading;
@@ -292,8 +292,8 @@ static void open_and_read(struct play *play, int64_t word) {
   assert_int_equal(read_core(play, 0, &reading), 0);
 }
 
-/* Reads core 0 again six seconds later, when its idle driver shows the counts
- * `polls` and `halts`. */
+/* Lets six seconds pass and reads core 0 again, while its idle driver shows the
+ * counts `polls` and `halts`. Returns the status of the core. */
 static int read_later(struct play *play, const char *polls, const char *halts) {
   struct idle_clock_reading reading;
   play_halts(play, 0, polls, halts);
@@ -322,9 +322,9 @@ a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   struct play *play = *state;
   open_and_read(play, 5 * SECOND);
   assert_int_equal(read_later(play, "10", "10"), 0);
-  /* The driver has now counted the halt that began before the first reading. */
+  /* The driver now also counts the halt that began before the first reading. */
   assert_int_equal(read_later(play, "900", "11"), 0);
-  /* The core halted once more, and its word moved. */
+  /* The core has halted once more, and its word has changed. */
   play->words[0] += SECOND;
   assert_int_equal(read_later(play, "900", "12"), 0);
   assert_int_equal(read_later(play, "900", "19"), 0);
@@ -408,7 +408,7 @@ without_an_idle_driver_a_core_that_works_keeps_its_value(void **state) {
   play_softirqs(play, "9000");
   play->now_ns += 6 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
-  /* The core halts, after softirqs that its word does not show. */
+  /* The core halts after softirqs that its word does not show. */
   play->words[0] = -990 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
   play->now_ns += 6 * SECOND;

@@ -10,10 +10,11 @@
 #define __type(name, type) typeof(type) *name
 
 static int64_t word, time_ns;
-static int steps; /* accesses since the program under test began */
-/* Number of the access before which an interrupt fires; 0: no interrupt. */
+static int steps; /* number of accesses since the program under test began */
+/* An interrupt fires before the access with this number; 0: no interrupt. */
 static int interrupt_at;
-/* The kernel skips programs that interrupt themselves. */
+/* True while a program runs for an interrupt: the kernel skips a program that
+ * interrupts itself. */
 static bool in_interrupt;
 static void step(void);
 
@@ -35,7 +36,7 @@ static uint64_t bpf_ktime_get_ns(void) {
 #define POLL 0
 #define HALT 1
 #define HANDLER_NS 1000
-#define PROGRAM_NS 50 /* more than all the accesses of a program */
+#define PROGRAM_NS 50 /* longer than all accesses of a program together */
 
 static void interrupt(void) {
   if (!in_interrupt) {
@@ -71,7 +72,7 @@ static int begin_again(void **state) {
   return 0;
 }
 
-/* Halts the core for `ns`, and then counts accesses from 0. */
+/* Halts the core for `ns`. Then starts to count accesses from 0. */
 static void halt(int64_t ns) {
   idle(HALT);
   time_ns += ns;
@@ -124,7 +125,8 @@ an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
     interrupt_at = at;
     interrupt();
     interrupt_at = 0;
-    /* At most the time of the nested handler may also count as halted. */
+    /* The word exceeds the halted time by at most the nested handler's time.
+     */
     assert_in_range(word, 5000, 5000 + PROGRAM_NS + HANDLER_NS);
     int64_t halted = word;
     halt(2000);

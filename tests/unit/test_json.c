@@ -12,7 +12,8 @@
 #define HEAD                                                                   \
   "{\"command\":\"test\",\"version\":\"" PACKAGE_VERSION "\",\"hostname\":\""
 
-/* Returns the document without the members with which every document begins. */
+/* Returns the document that `write` makes, without the members with which every
+ * document begins. */
 static char *written(void (*write)(struct json *json)) {
   char *out = NULL;
   size_t size;

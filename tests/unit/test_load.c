@@ -1,6 +1,6 @@
-/* Tests the public calls for schedulers, first on this machine, where other
- * work determines the loads, so that they are not checked, and then on a fake
- * machine. */
+/* Tests the public calls for schedulers, first on this machine and then on a
+ * fake machine. On this machine, other work determines the loads, so the tests
+ * do not check them. */
 #include "unit.h"
 
 #include "cycles/load.h"
@@ -30,7 +30,8 @@ static bool is_load(double load) {
   return load == -1 || (load >= 0 && load <= 1);
 }
 
-/* All tests share one handle, because opening it proves the sources. */
+/* All tests share one handle, because opening one runs a proof of each
+ * source. */
 static struct percore_load *shared;
 static cpu_set_t affinity_before;
 
@@ -254,7 +255,7 @@ static void the_frequency_is_that_of_unhalted_time(void **state) {
   }
 }
 
-/* The clock of the fake machine does not advance, so no proof can run. */
+/* The clock of the fake machine does not advance, so a proof cannot be run. */
 static void a_proof_that_could_not_be_run_is_repeated_by_updates(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(1);

@@ -31,7 +31,7 @@ static struct core_figures busy_core(int number, double load) {
                                .counter_running = NAN};
 }
 
-/* Makes a machine whose core n has a load of n / 1000. */
+/* Returns a machine whose core n has a load of n / 1000. */
 static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)
@@ -257,7 +257,7 @@ static void cores_are_ordered_by_the_chosen_column(void **state) {
   assert_int_equal(strncmp(line_of(out, 3), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
   free(out);
-  window.reverse = true; /* unknown values stay last */
+  window.reverse = true; /* rows with unknown values stay last */
   out = table_of(fixture, window);
   assert_int_equal(strncmp(line_of(out, 2), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 3), "    1 ", 6), 0);
@@ -306,7 +306,7 @@ static void busy_cores_are_those_that_are_shown(void **state) {
 static void a_run_too_short_to_measure_is_explained(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
-  fixture->snapshot.interval_ns = 0; /* the run of a command */
+  fixture->snapshot.interval_ns = 0; /* as after `percore load COMMAND` */
   fixture->snapshot.covered_ns = 3000000;
   fixture->snapshot.self.cores_without_value = 2;
   char *out = table_of(fixture, (struct window){0});
@@ -331,7 +331,8 @@ static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
   free(fixture);
 }
 
-/* Removes escape sequences. Returns false if there were none. */
+/* Removes escape sequences from the text. Returns false if it contained none.
+ */
 static bool drop_colour(char *text) {
   char *to = text;
   bool dropped = false;

@@ -5,7 +5,8 @@
 #include "cycles/load.h"
 #include "play.h"
 
-/* Core 1 is isolated, so it uses the source idle whatever core 0 uses. */
+/* Opens a load on two cores. Core 1 is isolated, so its source is "idle",
+ * whatever the source of core 0 is. */
 static struct percore_load *start(struct play *play, bool mperf,
                                   uint64_t shortest_ns) {
   struct percore_load *load = NULL;
@@ -16,9 +17,9 @@ static struct percore_load *start(struct play *play, bool mperf,
   fake_machine_load(play->fake, 0.02);
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
   play_open(play);
-  engine_prove(play->engine); /* so that no proof reads counters later */
+  engine_prove(play->engine); /* so that proofs do not read counters later */
   assert_int_equal(load_open(&load, play->engine, shortest_ns), 0);
-  play->engine = NULL; /* the load owns it now */
+  play->engine = NULL; /* the load owns the engine now */
   return load;
 }
 
@@ -48,7 +49,7 @@ static void a_call_right_after_another_does_not_change_the_loads(void **state) {
   end(&play, load);
 }
 
-/* Two schedulers share one handle, and each updates every 200 ms. */
+/* Two schedulers share one handle, and each of them updates it every 200 ms. */
 static void two_callers_never_shorten_each_others_windows(void **state) {
   (void)state;
   struct play play;

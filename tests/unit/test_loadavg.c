@@ -2,11 +2,11 @@
 
 #include "cycles/loadavg.h"
 
-/* The window of the load averages, 60/13 s. */
+/* The length of the load averages' window: 60/13 s. */
 static const double window_s = 60.0 / 13;
 
-/* Returns the average over period_s after `windows` equal windows with the same
- * load. */
+/* Returns the load average over period_s after `windows` windows with the same
+ * length and the same load. */
 static double after(int windows, double load, double period_s) {
   struct loadavg average = {0, 0};
   for (int i = 0; i < windows; i++)
@@ -34,9 +34,9 @@ a_steady_load_is_the_average_from_the_first_window_on(void **state) {
       assert_near(after(windows, 0.8, period_s[i]), 0.8, 1e-12);
 }
 
-/* One window moves an average by 1 - exp(-dt/period) of the difference. In
- * fixed point with 11 bits, the remaining share equals one of the kernel's
- * known factors. */
+/* A window of length dt moves an average by 1 - exp(-dt/period) of its
+ * difference to the load, so the average keeps a share of exp(-dt/period). In
+ * fixed point with 11 bits, this share is a factor known from the kernel. */
 static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
   (void)state;
   static const struct {
@@ -155,8 +155,8 @@ between_60_and_900_s_averages_are_interpolated_over_log_time(void **state) {
   assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
 }
 
-/* If the line through 0.5 and 10 were extended, it would reach -10.07 at 10
- * s. */
+/* At 10 s, a line through the averages 0.5 and 10 would reach -10.07, so it
+ * must not be extended. */
 static void outside_60_to_900_s_the_nearest_average_is_returned(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};

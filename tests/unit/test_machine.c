@@ -95,7 +95,7 @@ static void a_missing_file_is_enoent(void **state) {
   assert_int_equal(read_file(fixture, "/no/folder", buffer, 8), -ENOENT);
 }
 
-/* Reading a FIFO would wait for a writer forever. */
+/* Reading a FIFO could wait forever for a writer. */
 static void
 a_file_that_is_not_regular_is_refused_without_waiting(void **state) {
   const struct fixture *fixture = *state;

@@ -22,14 +22,14 @@ static struct {
   size_t types_len; /* in words */
   char strings[4096];
   size_t strings_len;
-  uint32_t last; /* number of the last type */
+  uint32_t last; /* ID of the last type */
 } file;
 
 static struct btf_types types;
 static struct map_info info;
 static struct map_fields fields;
 static char why[MAP_WHY_SIZE];
-static uint32_t u8, u16, u32, u64; /* types that every file contains */
+static uint32_t u8, u16, u32, u64; /* IDs of types that every file contains */
 
 static uint32_t text(const char *string) {
   if (string[0] == '\0')
@@ -68,7 +68,7 @@ static uint32_t array(uint32_t of, uint32_t index, uint32_t elements) {
   return id;
 }
 
-/* Call this after type(BTF_KIND_STRUCT). */
+/* Adds a member to the structure that type(BTF_KIND_STRUCT) has just begun. */
 static void member(const char *name, uint32_t id, uint32_t offset) {
   word(text(name));
   word(id);
@@ -80,7 +80,7 @@ static void tag(const char *name, uint32_t id, int component) {
   word((uint32_t)component);
 }
 
-/* Ends the file with the declaration of the map "test". */
+/* Declares the map "test", which must be the last type of the file. */
 static void declare_map(uint32_t key, uint32_t key_size, uint32_t value,
                         uint32_t value_size) {
   uint32_t key_pointer = type(BTF_KIND_PTR, "", 0, key);
@@ -133,7 +133,7 @@ static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
   return status;
 }
 
-/* Reads the fields of a map whose keys are integers. */
+/* Reads the fields of a map with integer keys. Returns the status. */
 static int read_fields(uint32_t value, uint32_t size) {
   assert_int_equal(open_types(u32, 4, value, size), 0);
   return map_fields_read(&fields, &types, &info, why);
@@ -302,7 +302,7 @@ static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
  * Which fields are read
  */
 
-/* Learns the fields of a map from the file, as a publisher does. */
+/* Reads the fields of a map from the file, as a publisher does. */
 static int learn(struct map_source *source, struct map_names wanted,
                  struct map_names gauges) {
   write_file();
@@ -335,8 +335,8 @@ static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   assert_field(1, "queued", 16, 8, true);
 }
 
-/* Writes the global variables hits, seed and tagged in the section .bss, whose
- * map is named after the section. */
+/* Writes the global variables hits, seed and tagged, which lie in the section
+ * .bss. Their map is named after the section. */
 static void write_variables(void) {
   static const char *const names[] = {"hits", "seed", "tagged"};
   uint32_t u64 = integer("u64", 8, 0), variables[3];
@@ -486,8 +486,8 @@ a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
   member("inside", u32, 0);
   member("beyond", u32, 4);
   assert_int_equal(open_types(key, 4, u64, 8), 0);
-  /* The key is on the heap, so that Valgrind and the sanitizer detect reads
-   * beyond its end. */
+  /* The key is allocated with malloc, so that Valgrind and the sanitizer detect
+   * reads beyond its end. */
   uint32_t *bytes = malloc(4);
   *bytes = 7;
   char name[MAP_ROW_NAME_SIZE];
@@ -504,8 +504,8 @@ static uint32_t random_word(uint32_t *state) {
   return *state >> 8;
 }
 
-/* Writes types of every kind that percore reads. The test later replaces some
- * of their words. */
+/* Writes types of every kind that percore reads. The test later overwrites some
+ * words of these types. */
 static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
   uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
   uint32_t mac = array(u8, u32, 6), many = array(u64, u32, 4);

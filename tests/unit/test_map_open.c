@@ -1,5 +1,5 @@
-/* Tests the errors for pins that cannot be read as a map. bpf(2) is simulated.
- */
+/* Tests the errors for pins that cannot be read as a map. This file simulates
+ * bpf(2). */
 #include "base/bpf.h"
 #include "map/map.h"
 
@@ -13,7 +13,7 @@
 static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
 static char why[MAP_WHY_SIZE];
 
-/* Replaces the C library's function. */
+/* Replaces the function of the C library. */
 long syscall(long number, ...) {
   (void)number;
   errno = error;
@@ -34,8 +34,8 @@ static void a_program_is_not_taken_for_a_map(void **state) {
   assert_non_null(strstr(why, "not a map"));
 }
 
-/* The kernel cannot open links read-only, and some kernels cannot open programs
- * read-only either. */
+/* The kernel cannot open a link read-only. Some kernels also cannot open a
+ * program read-only. */
 static void a_pin_that_cannot_be_opened_read_only_is_not_a_map(void **state) {
   (void)state;
   error = EINVAL;

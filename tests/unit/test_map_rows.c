@@ -1,4 +1,4 @@
-/* Tests reading all entries of a map, with a simulated bpf(2). */
+/* Tests reading all entries of a map. This file simulates bpf(2). */
 #include "base/bpf.h"
 #include "map/map.h"
 
@@ -10,9 +10,9 @@ enum { NO_BATCH = 524, ENTRIES_MAX = 20000 };
 
 static struct {
   uint32_t entries;
-  uint32_t bucket;  /* how many entries a batch must have room for */
+  uint32_t bucket;  /* a batch fails if it has room for fewer entries */
   uint32_t removed; /* this entry is deleted before it is looked up; 0: none */
-  uint32_t claimed; /* entries that a batch claims to hold; 0: its own */
+  uint32_t claimed; /* entries that a batch claims; 0: the true number */
   int batch_error;
   int batches, refused;
 } kernel;
@@ -32,8 +32,8 @@ static uint32_t take(uint64_t address) {
   return number;
 }
 
-/* Simulates BPF_MAP_LOOKUP_BATCH. The cursor is the number of entries read so
- * far. */
+/* Simulates BPF_MAP_LOOKUP_BATCH. The cursor is the number of entries that have
+ * been read. */
 static int look_up_batch(union bpf_attr *attr) {
   uint32_t room = attr->batch.count;
   uint32_t from = attr->batch.in_batch != 0 ? take(attr->batch.in_batch) : 0;
@@ -71,7 +71,7 @@ static int look_up(const union bpf_attr *attr) {
   return 0;
 }
 
-/* Replaces the C library's function. */
+/* Replaces the function of the C library. */
 long syscall(long number, ...) {
   va_list list;
   va_start(list, number);

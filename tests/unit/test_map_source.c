@@ -31,9 +31,9 @@ struct entry {
 static struct {
   struct map_info info;
   struct entry entries[KEYS];
-  int missing;    /* errno of opening the map, or 0 */
-  int lost_after; /* after how many entries a reading fails */
-  uint32_t names; /* key K has the name K modulo this number */
+  int missing;    /* errno with which opening the map fails; 0: it succeeds */
+  int lost_after; /* a reading fails after this number of entries */
+  uint32_t names; /* key K is named K modulo `names` */
 } kernel;
 
 static struct map_publisher *publisher;
@@ -79,8 +79,8 @@ bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
   return true;
 }
 
-/* A xorshift generator with a fixed seed, so that every run plays the same
- * events. */
+/* Returns a random number less than `below`. The generator (xorshift) has a
+ * fixed seed, so that every run plays the same events. */
 static uint32_t random_number(uint32_t below) {
   static uint32_t state = 2463534242u;
   state ^= state << 13;
@@ -89,8 +89,8 @@ static uint32_t random_number(uint32_t below) {
   return state % below;
 }
 
-/* Simulates reading the map. Starts at a random key, because a hash map has no
- * order. */
+/* Simulates reading the map. Reading starts at a random key, because the
+ * entries of a hash map have no order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]) {
   (void)map;
@@ -135,7 +135,7 @@ static void say(void *context, const char *line) {
     snprintf(said[said_len++], MAP_SAID_SIZE, "%s", line);
 }
 
-/* The row of each key, and what it has counted since the last call of look().
+/* The row of each key, and how much it has grown since the last call of look().
  */
 static struct {
   bool exists;
@@ -186,7 +186,8 @@ static size_t see_rows(void) {
   return len;
 }
 
-/* Reads the map, then the region. Returns the number of rows. */
+/* Makes the publisher read the map, and then reads the region. Returns the
+ * number of rows. */
 static size_t look(void) {
   publisher->sources[0].next_ns = 0;
   map_publisher_update(publisher);
@@ -278,7 +279,7 @@ entries_without_a_row_are_reported_and_never_make_others_wrong(void **state) {
       add(key, 1, 1);
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
-    if (rows[key].exists) /* the entry may be old, so no counts are reported */
+    if (rows[key].exists) /* counts of old entries are not reported */
       assert_int_equal(rows[key].grew[0], 0);
 }
 
@@ -339,7 +340,7 @@ a_row_ends_when_another_key_of_its_name_comes_whichever_goes(void **state) {
   add(4, 5, 500);
   assert_int_equal(look(), 0);
   remove_entry(0);
-  add(8, 7, 700); /* a third key of that name */
+  add(8, 7, 700); /* a third key with the same name */
   assert_int_equal(look(), 0);
   remove_entry(8);
   assert_int_equal(look(), 0);
@@ -379,7 +380,7 @@ keys_of_the_same_name_have_no_row_after_the_region_is_made_anew(void **state) {
   kernel.missing = 0;
   assert_int_equal(look(), 1);
   assert_true(rows[1].exists);
-  /* One line reports the keys, and one the missing pin. */
+  /* One line reports the keys with the same name, and one the missing pin. */
   assert_int_equal(said_len, 2);
 }
 
@@ -449,7 +450,8 @@ static size_t living(void) {
   return len;
 }
 
-/* Checks what the row of an entry counted in a reading that found the entry. */
+/* Asserts how much the row of an entry grew in a reading that found the entry.
+ */
 static void follow(uint32_t key) {
   uint64_t growth[FIELDS] = {0};
   static const struct value none;
@@ -498,8 +500,7 @@ static void happen(void) {
   case 0:
     remove_entry(key);
     break;
-  case 1: /* deletes the entry and creates it again, perhaps with larger values
-           */
+  case 1: /* deletes the entry and creates it again, with any values */
     remove_entry(key);
     add(key, 1 + random_number(40), 1 + random_number(4000));
     break;
@@ -551,7 +552,8 @@ static void rows_of_maps_per_core_count_what_each_entry_grew_by(void **state) {
   play(2);
 }
 
-/* Returns how many existing keys have the same name as this key. */
+/* Returns how many existing keys are named like this key, including this key.
+ */
 static size_t namesakes(uint32_t key) {
   size_t len = 0;
   for (uint32_t other = key % kernel.names; other < KEYS; other += kernel.names)

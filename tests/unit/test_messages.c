@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns what the page shows of these messages. */
+/* Returns the part of the page that shows the messages. */
 static char *shown(struct messages *messages, int width) {
   char *out = NULL;
   size_t size;

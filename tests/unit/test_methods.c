@@ -16,7 +16,8 @@ static void nothing_is_opened_on_isolated_cores(void **state) {
   fake_machine_counter(fake, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK,
                        FAKE_PER_WALL, 1e9);
   fake_machine_file(fake, "/sys/devices/system/cpu/isolated", "1\n");
-  /* Without hardware counters, no proof waits for the real clock. */
+  /* The machine has no hardware counters, so no proof waits for the real clock.
+   */
   struct engine_options options = {.machine = &fake->machine};
   struct methods *methods;
   assert_int_equal(methods_open(&methods, &options), 0);

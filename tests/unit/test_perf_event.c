@@ -44,8 +44,8 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
   assert_int_equal(event.config2, config2);
 }
 
-/* Asserts that `text` is refused with -error and with a reason that contains
- * `word`. */
+/* Asserts that parsing `text` returns -error and a reason that contains `word`.
+ */
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
@@ -193,7 +193,8 @@ static void an_unknown_format_is_refused(void **state) {
   }
 }
 
-/* An events file that names another event, or itself, must not cause a loop. */
+/* An event file that names another event, or its own event, must not cause an
+ * endless loop. */
 static void an_event_that_refers_to_events_is_refused(void **state) {
   struct fake_machine *fake = *state;
   fake_machine_file(fake, DEVICES "cpu/events/self", "self\n");
@@ -255,7 +256,7 @@ static void one_read_returns_the_whole_group(void **state) {
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
 }
 
-/* The msr PMU refuses exclude bits. */
+/* The msr PMU refuses events that have exclude bits. */
 static void events_are_opened_without_exclude_bits(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;

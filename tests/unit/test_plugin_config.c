@@ -136,7 +136,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(options.figures.throttles);
   assert_true(options.figures.schedstat);
   assert_true(config.load.report_softirq);
-  assert_false(options.figures.softirq); /* only single cores report it */
+  assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
   assert_true(options.figures.residency);
   assert_true(options.figures.power);

@@ -1,4 +1,4 @@
-/* Tests how snapshots become value lists. */
+/* Tests how snapshots are dispatched as value lists. */
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
@@ -69,7 +69,7 @@ static void fill_aggregate(struct aggregate_figures *aggregate,
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
 }
 
-/* Makes the nth snapshot of a host with cores_len cores on two NUMA nodes. */
+/* Makes snapshot number n of a host with cores_len cores on two NUMA nodes. */
 static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   static const char *const names[] = {"all", "node0", "node1"};
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
@@ -110,7 +110,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   return snapshot;
 }
 
-/* Makes the figures of a burst on the first cores_len cores, with latencies of
+/* Makes the figures of a burst on the first cores_len cores. The latencies are
  * 1 us, 2 us ... */
 static struct wake_figures *make_wake(size_t cores_len) {
   struct wake_figures *wake =
@@ -223,7 +223,7 @@ static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
 static void
 the_host_has_unaccounted_only_if_it_may_differ_from_hidden(void **state) {
   (void)state;
-  dispatch_host(2, 0); /* all cores are measured with the source idle */
+  dispatch_host(2, 0); /* the source of all cores is "idle" */
   assert_value("percore_host-all/gauge-hidden", 10);
   assert_absent("percore_host-all/gauge-unaccounted");
   struct snapshot *snapshot = make_snapshot(2, 1);
@@ -348,8 +348,8 @@ static void with_every_option_on_identifiers_are_still_distinct(void **state) {
   struct snapshot *snapshot = make_snapshot(256, 0);
   snapshot->periods_len = 5;
   strcpy(snapshot->cores[3].cstate[2].name,
-         "C1E");                            /* two states share a name */
-  snapshot->cores[4].cstate[1].poll = true; /* the core spins in two states */
+         "C1E");                            /* two states have the same name */
+  snapshot->cores[4].cstate[1].poll = true; /* two states are polling */
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
   assert_identifiers_distinct();
@@ -402,14 +402,15 @@ a_source_is_counted_from_the_first_time_it_serves_a_core(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * The number of values of a host
+ * The number of values that a host produces
  */
 
 struct cost {
   size_t values, series; /* in one interval */
 };
 
-/* If `wake` is true, includes wake latencies of all cores. */
+/* Counts the values of one interval. Includes the wake latencies of all cores
+ * if `wake` is true. */
 static struct cost measure_with(size_t cores, size_t nodes, bool wake) {
   struct cost cost = {0};
   fake_reset();
@@ -431,8 +432,8 @@ static struct cost measure(size_t cores, size_t nodes) {
   return measure_with(cores, nodes, false);
 }
 
-/* Replaces each run of white space and `#` by one blank, so that sentences are
- * found even if they are wrapped. */
+/* Returns the text of a document. Replaces each run of white space and `#` by
+ * one blank, so that sentences are found even if they are wrapped. */
 static char *read_document(const char *name) {
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/%s", TEST_SOURCE, name);
@@ -654,7 +655,7 @@ static void values_that_are_switched_off_are_left_out(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Times, and the limit on the number of values
+ * Timestamps, and the limit on the number of values
  */
 
 static void the_time_of_values_always_increases(void **state) {

@@ -12,7 +12,7 @@
 #define SECOND UINT64_C(1000000000)
 
 /* ---------------------------------------------------------------------------
- * A sampler without a thread
+ * A fake sampler without a thread
  */
 
 static struct {
@@ -55,7 +55,7 @@ struct snapshot *sampler_take(struct sampler *sampler) {
 
 void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 
-/* The stub of the region sampler. */
+/* Records the calls of the fake region sampler. */
 static struct {
   int start_status;
   unsigned starts, stops;
@@ -260,8 +260,8 @@ static void regions_get_the_values_that_loads_leave(void **state) {
   queue_region_values(1000, 50);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 30);
-  /* Until the next loads are dispatched, regions may use the part of MaxValues
-   * that the last loads left. */
+  /* Until the next loads are dispatched, regions may use as many values as the
+   * last loads left of MaxValues. */
   fake_reset();
   queue_region_values(1010, 50);
   assert_int_equal(read_once(), 0);

@@ -1,5 +1,5 @@
-/* Tests the thread of <Map>. This file defines the functions of map/publish.c,
- * so that no map is read. */
+/* Tests the thread that publishes the maps of <Map> blocks. This file replaces
+ * the functions of map/publish.c, so the tests do not read any map. */
 #include "plugin_unit.h"
 
 #include "plugin/map_sampler.h"
@@ -13,8 +13,8 @@
  */
 
 struct map_publisher {
-  pthread_t thread; /* the thread that opened it */
-  bool is_same;     /* every later call came from that thread */
+  pthread_t thread; /* the thread that opened the publisher */
+  bool is_same;     /* the same thread made every later call */
 };
 
 static struct map_publisher publisher;
@@ -58,8 +58,8 @@ void map_publisher_close(struct map_publisher *map_publisher) {
  * Tests
  */
 
-/* Only the thread that attached to a region can detach, and a region to which a
- * thread is attached cannot be destroyed. */
+/* Only the thread that has attached to a region can detach from it, and a
+ * region cannot be destroyed while a thread is attached. */
 static void the_thread_that_opens_a_publisher_closes_it(void **state) {
   (void)state;
   struct map_sampler *sampler;

@@ -27,7 +27,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* Makes the nth snapshot. Its cores are measured with these sources. */
+/* Makes snapshot number n. The source of core i is sources[i]. */
 static struct snapshot *make_snapshot(const enum source *sources, size_t len,
                                       unsigned n) {
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));

@@ -1,4 +1,4 @@
-/* Tests the options of <Region> and <Table>. */
+/* Tests the options of <Region> and <Table> blocks. */
 #include "plugin_unit.h"
 
 static const struct region_config *of(const char *region) {

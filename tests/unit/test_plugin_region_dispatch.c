@@ -98,7 +98,7 @@ static void a_counter_that_was_dispatched_before_needs_no_zero(void **state) {
   snapshot = snapshot_at(1010);
   put_counter(snapshot, "eth0", 6, 1000);
   put_counter(snapshot, "eth1", 1,
-              1005); /* its first point was in a dropped snapshot */
+              1005); /* the first point of eth1 was in a dropped snapshot */
   dispatch_and_free(snapshot, 100);
   assert_int_equal(fake.values_len, 2 + 3);
   assert_int_equal(fake.values[2].values[0].derive, 0);

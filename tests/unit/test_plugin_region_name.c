@@ -1,4 +1,4 @@
-/* Tests the names of rows, which are untrusted bytes. */
+/* Tests how the names of rows are cleaned: they are untrusted bytes. */
 #include "plugin/region_sum.h"
 
 #include "unit.h"
@@ -45,7 +45,7 @@ static void marks_that_reverse_or_hide_text_become_an_underscore(void **state) {
   assert_clean("\xe2\x81\xa6x", "_x");     /* U+2066 */
   assert_clean("a\xe2\x80\xa8", "a_");     /* U+2028 */
   assert_clean("\xef\xbb\xbfx", "_x");     /* U+FEFF */
-  assert_clean("a\xf3\xa0\x80\xa1", "a_"); /* U+E0021, a tag */
+  assert_clean("a\xf3\xa0\x80\xa1", "a_"); /* U+E0021, a tag character */
   assert_clean("\xc2\x85x", "_x");         /* U+0085, a control character */
 }
 

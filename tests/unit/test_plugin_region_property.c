@@ -1,10 +1,10 @@
 /* Tests that the values in the data stores add up to the true counts, whatever
- * happens to rows, producers and snapshots. Compares the results of random
- * events with a model that only adds the counts.
+ * happens to rows, producers and snapshots. Plays random events, and compares
+ * the stored values with a model that only adds the counts.
  *
- * The environment variable PERCORE_PROPERTY_SEED is the first seed (default
- * 1), and PERCORE_PROPERTY_SEEDS is the number of seeds. A failure names its
- * seed. */
+ * The environment variable PERCORE_PROPERTY_SEED is the first seed (default 1),
+ * and PERCORE_PROPERTY_SEEDS is the number of seeds. A failure names its seed.
+ */
 #include "region_host.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static const struct percore_field fields_one[] = {COUNTERS, OPEN_GAUGE, SIZES};
 static const struct percore_field fields_two[] = {
     {.name = "drops", .unit = "packets"}, OPEN_GAUGE, COUNTERS, SIZES};
 
-/* Two schemas, with the column of each field except the histogram. */
+/* Two schemas. columns[] is the column of each counted field and of `open`. */
 static const struct {
   const struct percore_field *fields;
   uint32_t field_count;
@@ -60,9 +60,9 @@ static const struct {
 
 struct row {
   bool live;
-  size_t name; /* the name of its last object */
+  size_t name; /* index of the name of the row's last object */
   int64_t open;
-  unsigned changes; /* how many objects the row has held since the last round */
+  unsigned changes; /* objects that the row held since the last round */
 };
 
 struct producer {
@@ -73,9 +73,9 @@ struct producer {
 
 struct series {
   char name[3 * DATA_MAX_NAME_LEN];
-  uint64_t zero_ns; /* timestamp of the 0 before its first point */
+  uint64_t zero_ns; /* timestamp of the 0 before the series' first point */
   int64_t last,
-      base; /* base: its counts before its row was freed for lack of memory */
+      base; /* base: counts before the row was freed for lack of memory */
 };
 
 static struct {
@@ -88,13 +88,13 @@ static struct {
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
   int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
-  /* Numbers of snapshots: see struct region_outlet. */
+  /* Numbers of dispatched snapshots: see struct region_outlet. */
   uint64_t dispatched, before_it;
   struct series series[2000];
   size_t series_len;
-  bool inexact;       /* some counts can no longer be known exactly */
-  bool gauges_differ; /* a row or producer began or ended in this round */
-  /* Number of rounds since the schema changed; only rounds whose snapshots are
+  bool inexact;       /* some counts are no longer known exactly */
+  bool gauges_differ; /* gauges may differ: a row or producer began or ended */
+  /* Number of rounds since the schema changed. Only rounds whose snapshots are
    * known to have been dispatched are counted. */
   unsigned schema_age;
 } play;
@@ -134,8 +134,8 @@ static struct producer *some_producer(void) {
   return producer->region != NULL ? producer : NULL;
 }
 
-/* Fills the table with rows that count nothing, so that reading the table takes
- * two pieces. */
+/* Fills the table with rows that are never counted, so that reading the table
+ * takes two pieces. */
 static void fill_wide_table(struct percore_region *region) {
   char name[16];
   uint32_t row;
@@ -176,7 +176,7 @@ static void begin_producer(unsigned place) {
 static void end_some_producer(void) {
   unsigned place = random_below(play.instances);
   struct producer *producer = &play.producers[place];
-  /* The counts of a producer that has never been read would be lost. */
+  /* If the producer had never been read, its counts would be lost. */
   if (producer->region == NULL || producer->age < (play.pieces ? 12u : 3u))
     return;
   if (chance(2))
@@ -200,7 +200,7 @@ static void add_some_row(struct producer *producer, unsigned t) {
   uint32_t row;
   size_t name = random_below(NAMES);
   if (percore_row_add(producer->region, t, row_names[name], &row) != 0)
-    return; /* the row already exists, or there is no room */
+    return; /* the row already exists, or the table is full */
   struct row *into = &producer->rows[t][row];
   *into =
       (struct row){.live = true, .name = name, .changes = into->changes + 1};
@@ -219,8 +219,8 @@ static void remove_some_row(struct producer *producer, unsigned t) {
   play.gauges_differ = true;
 }
 
-/* Adds to a cell. In a PER_CORE table, adds to the cell in the slot of `core`,
- * or to the cell in the shared block if `core` is -1. */
+/* Adds `n` to a cell of a row. In a PER_CORE table, uses the slot of `core`, or
+ * the shared block if `core` is -1. */
 static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
                         unsigned field, int core, int64_t n) {
   unsigned column = schemas[producer->schema].columns[field];
@@ -253,7 +253,7 @@ static void count_somewhere(struct producer *producer, unsigned t) {
   count_in_model(t, producer->rows[t][row].name, field, core, n);
 }
 
-/* Updates a row after it was removed. Such updates still count for the table.
+/* Updates a row after its removal. The table's sum still includes such updates.
  */
 static void count_late(struct producer *producer, unsigned t) {
   uint32_t row = random_below(storages[t].rows);
@@ -304,7 +304,7 @@ static void play_events(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * The values in the stores
+ * The values in the data stores
  */
 
 static struct series *series_of(const struct region_value *value) {
@@ -368,8 +368,8 @@ static void check_counters(bool exact) {
       for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
         snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
                  field_names[f], core);
-        /* The counts of an object on a core from before the object was first
-         * read are unknown. */
+        /* For an object, the counts of a core from before the first reading are
+         * unknown. */
         check_sum(prefix, play.by_core[core][f],
                   exact && !play.few_values && !play.row_option);
       }
@@ -441,8 +441,8 @@ static void look(bool quiet) {
     host_dispatched = play.dispatched;
     host_before_it = play.before_it;
   }
-  /* A table or region that does not fit into MaxMemory is logged. With the
-   * option Row, single rows may also be left out. */
+  /* If a table or region does not fit into MaxMemory, a warning is logged. With
+   * the option Row, single rows may be left out without a warning. */
   bool is_left_out =
       (play.row_option && play.short_of_memory) ||
       fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
@@ -456,7 +456,7 @@ static void look(bool quiet) {
   play.schema_age += host_dispatched == snapshot->number;
 }
 
-/* Writes the configuration, in which all tables have the same options. */
+/* Writes a configuration in which all tables have the same options. */
 static void configure(char *lines, size_t size) {
   size_t used =
       (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n",

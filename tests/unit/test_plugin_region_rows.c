@@ -74,14 +74,14 @@ static int64_t own(const char *name) {
   return value->type == REGION_DERIVE ? value->derive : (int64_t)value->gauge;
 }
 
-/* Starts the watch long after everything was created. */
+/* Starts the watch as if everything had been created long before. */
 static void start_long_after(const char *lines) {
   began_ns = boottime_ns();
   start_watch(lines);
 }
 
-/* Starts the watch long after everything was created, and plays the first
- * round. */
+/* Starts the watch as if everything had been created long before, and plays the
+ * first round. */
 static void begin_long_after(const char *lines) {
   start_long_after(lines);
   play_round(SECOND);
@@ -125,7 +125,7 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
 }
 
 /* The counts of all rows are similar, and in each round a different row has the
- * highest count. The shown rows must stay the same. */
+ * highest count. Even so, the same rows must be shown in every round. */
 static void rows_with_equal_counts_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -187,8 +187,7 @@ static void a_row_called_other_takes_no_place_under_top(void **state) {
     count(region, "other", 100);
     play_round(SECOND);
     if (round < 6)
-      continue; /* only when the row "other" first wins a place is it known to
-                   clash */
+      continue; /* the clash is unknown until the row "other" wins a place */
     assert_non_null(find(SUM, "all", "a"));
     assert_non_null(find(SUM, "all", "b"));
   }
@@ -231,8 +230,8 @@ static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
   assert_int_equal(own("cells_back"), 0);
 }
 
-/* Makes a table that has the rows a, b and c and no room for more. Row c is
- * shown. */
+/* Creates a table that has the rows a, b and c, and in which more rows do not
+ * fit. Row c is shown. */
 static struct percore_region *begin_full_table(const char *row_options) {
   char lines[256];
   struct percore_region *region = create(0, NULL, few_tables, 1);
@@ -256,14 +255,14 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_count(SUM, "all", "c", 205);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
-  count(region, "c", 103); /* the row is reused before it is read */
+  count(region, "c", 103); /* before c is read, its row is reused */
   remove_row(region, "c");
   count(region, "new", 4);
-  play_round(SECOND); /* the last counts of c are added to the shown row c */
+  play_round(SECOND); /* adds the last counts of c to the shown row c */
   assert_count(SUM, "all", "c", 308);
   assert_count(SUM, "all", "other", 204);
   count(region, "new", 500);
-  play_round(SECOND); /* the place of c is free */
+  play_round(SECOND); /* row c has lost its place */
   assert_none(SUM, "all", "c");
   assert_count(SUM, "all", "new", 0);
   assert_count(SUM, "all", "other", 704);
@@ -283,7 +282,7 @@ a_wanted_row_used_again_leaves_its_last_counts_in_its_name(void **state) {
   struct percore_region *region =
       begin_full_table("Row \"a\"\nRow \"c\"\nRow \"new\"\n");
   count(region, "a", 100);
-  count(region, "b", 1000); /* does not match Row */
+  count(region, "b", 1000); /* row b does not match an option Row */
   play_round(SECOND);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
@@ -407,7 +406,7 @@ static void other_continues_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "b", 100);
   assert_count(SUM, "all", "other", 53);
   count(region, "x", 1);
-  play_round(SECOND); /* b was removed, so x takes its place */
+  play_round(SECOND); /* b has been removed, so x takes its place */
   assert_none(SUM, "all", "b");
   count(region, "x", 1);
   play_round(SECOND);
@@ -425,7 +424,8 @@ static void instances_share_a_row_of_one_name(void **state) {
   for (int i = 0; i < 4; i++)
     row_of(west, 0, (const char *[]){"a", "b", "d", "c"}[i]);
   play_round(SECOND);
-  /* Each instance looks up the names that the other instance shows. */
+  /* In this round, each instance looks up the names of the rows that the other
+   * instance shows. */
   play_round(SECOND);
   count(east, "a", 100);
   count(east, "b", 90);
@@ -439,7 +439,7 @@ static void instances_share_a_row_of_one_name(void **state) {
   count(east, "c", 60);
   count(west, "c", 60);
   count(east, "d", 100);
-  play_round(SECOND); /* c and d are candidates for the second time */
+  play_round(SECOND); /* c and d become candidates for the second time */
   assert_count(SUM, "all", "c", 0);
   assert_count(SUM, "all", "d", 0);
   assert_count(SUM, "all", "other", 370);
@@ -466,7 +466,7 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   count(region, "b", 10);
   count(region, "d", 100);
   play_round(SECOND);
-  /* b has replaced c, and its series begins in the next round. */
+  /* b has replaced c. The series of b begins in the next round. */
   assert_none(SUM, "all", "c");
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 17);
   play_round(SECOND);
@@ -513,8 +513,8 @@ gauges_of_other_are_exact_if_one_of_several_instances_restarts(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-/* Returns the last value of a core's counter, or `before` if the counter is not
- * shown. */
+/* Returns the last value of the counter of a row on core 1, or `before` if this
+ * counter is not shown. */
 static int64_t last_on_core_1(const char *row, int64_t before) {
   const struct region_value *value =
       find("percore_unit_flow_packets", "1", row);
@@ -587,7 +587,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  count(region, "f59999", 7777); /* before the watch begins */
+  count(region, "f59999", 7777); /* counted before the watch began */
   host_memory_max = 1 << 20; /* 1 MiB for the region, 896 KiB for its rows */
   begin_long_after(TOP);
   assert_count(SUM, "all", "other", 0);
@@ -615,7 +615,7 @@ static void enough_memory_ranks_every_row(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  host_memory_max = 5 << 20; /* as the warning in the previous test advises */
+  host_memory_max = 5 << 20; /* as the previous test's warning advises */
   begin_long_after(TOP);
   for (int round = 1; round <= 3; round++) {
     count(region, "f59999", 1000);
@@ -632,7 +632,7 @@ static void without_top_no_more_rows_are_kept_than_max_values(void **state) {
   name_rows(region, ROWS);
   begin_long_after("");
   play_round(SECOND);
-  /* MaxValues is 10000 here, and each row has 3 values. */
+  /* MaxValues is 10000 here, and each row produces 3 values. */
   size_t shown = snapshot->values[REGION_RANK_HOST].len;
   assert_in_range(shown, 9300, 10000 - 9);
   assert_int_equal(snapshot->values[REGION_RANK_HOST].cut,
@@ -659,8 +659,8 @@ static void rows_beyond_max_values_are_counted_in_other(void **state) {
   }
 }
 
-/* Adds up the last values of the rows f0 to f2999 and `other`, from any round.
- */
+/* Returns the sum of the values of the rows f0 to f2999 and `other`. Stores
+ * them in last[]; a row that is not shown keeps its last value. */
 static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
   int64_t sum = 0;
   for (int i = 0; i <= 3000; i++) {
@@ -730,7 +730,7 @@ static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
                    0);
   name_rows(served[1], 20);
   play_round(SECOND);
-  /* Free room for rows that lose their places in this round. */
+  /* Make room for the rows that lose their places in this round. */
   remove_rows(region, 0, 4);
   play_round(SECOND);
   for (int i = 0; i < 20; i++) {
@@ -774,7 +774,7 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   host_values_max = 40;
   begin_watch(REGION(TABLE("Row \"/^f/\"\n")));
   assert_int_equal(sum_of_rows(SUM), 200);
-  /* Now the table also uses the share that other tables leave. */
+  /* From now on, the table also uses the share that the other tables leave. */
   play_round(SECOND);
   int64_t other = find(SUM, "all", "other")->derive;
   count(region, "f19", 5);
@@ -783,7 +783,7 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   assert_count(SUM, "all", "f0", 10);
   assert_none(SUM, "all", "f19");
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 16);
-  remove_rows(region, 0, 18); /* their places are free */
+  remove_rows(region, 0, 18); /* frees the places of these rows */
   play_round(SECOND);
   play_round(SECOND);
   count(region, "f19", 3);
@@ -869,7 +869,7 @@ static void room_that_one_table_cannot_use_goes_to_another(void **state) {
     row_of(region, 0, name);
     row_of(region, 1, name);
   }
-  host_values_max = 16 + 5; /* enough for one `other` with its 3 values */
+  host_values_max = 16 + 5; /* enough for one row `other` with its 3 values */
   start_long_after("");
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
@@ -883,7 +883,7 @@ static void rows_that_were_left_out_begin_when_there_is_room(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  count(region, "f40000", 777); /* before the watch begins */
+  count(region, "f40000", 777); /* counted before the watch began */
   begin_long_after("");
   assert_none(SUM, "all", "f40000");
   remove_rows(region, 0, 40000);
@@ -902,7 +902,7 @@ static void cores_that_were_left_out_begin_when_there_is_room(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, many_core_tables, 1);
   name_rows(region, 50000);
-  count_on(region, "f40000", 1, 777); /* before the watch begins */
+  count_on(region, "f40000", 1, 777); /* counted before the watch began */
   begin_long_after("<Region \"unit\">\nReportPerCore true\n</Region>\n");
   remove_rows(region, 0, 40000);
   for (int round = 0; round < 3; round++)
@@ -917,7 +917,7 @@ static void rows_that_clash_take_no_more_than_others(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   char name[24];
-  for (int i = 0; i < ROWS; i++) { /* cleaned names are 20 times `_` */
+  for (int i = 0; i < ROWS; i++) { /* a name is cleaned to 20 times `_` */
     for (int bit = 0; bit < 20; bit++)
       name[bit] = i >> bit & 1 ? '/' : ' ';
     name[20] = '\0';
@@ -939,7 +939,7 @@ static void counts_of_rows_that_clash_are_in_other(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a b", 100);
   open_more(region, "a b", 3);
-  count(region, "a;b", 50); /* read in a later round */
+  count(region, "a;b", 50); /* a later round reads this row */
   begin_watch("");
   assert_none(SUM, "all", "a_b");
   assert_count(SUM, "all", "other", 150);
@@ -981,7 +981,7 @@ static void a_region_is_read_however_much_memory_another_takes(void **state) {
   count(served[1], "a", 4);
   play_round(SECOND);
   assert_count("percore_host_zone_flow_packets", "all", "a", 5);
-  /* The values of the first region leave room for this region. */
+  /* The values of the first region leave room for the values of this region. */
   assert_non_null(find("percore_host_zone_flow_open", "all", "a"));
   assert_true(snapshot->values[REGION_RANK_HOST].cut > 0);
 }
@@ -1021,8 +1021,8 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
  * Tables that are read over several rounds
  */
 
-/* A clock that advances by an hour between two calls, so that a round reads
- * only one piece of a table. */
+/* A clock that advances by an hour from each call to the next, so that a round
+ * reads only one piece of a table. */
 static uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
   (void)argument;
@@ -1032,7 +1032,7 @@ static uint64_t hours_pass(void *argument) {
 static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
-  name_rows(region, ROWS); /* read in two pieces */
+  name_rows(region, ROWS); /* the table is read in two pieces */
   struct percore_options small = {
       .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
   assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
@@ -1042,7 +1042,7 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   int64_t own_before = 0, other_before = 0;
   for (int round = 1; round <= 8; round++) {
     count(served[1], "a", 1);
-    count(region, "f0", 30); /* row f0 is shown */
+    count(region, "f0", 30); /* the shown row */
     count(region, "f1", 30);
     count(region, "f59999", 20);
     play_round(SECOND);
@@ -1076,7 +1076,7 @@ static const struct percore_field wide_fields[] = {
      .max_bits = 20},
 };
 
-/* Creates a table of 50 rows that takes two rounds to read. Leaves out its
+/* Creates a table of 50 rows that takes two rounds to read. The table lacks the
  * first `without` fields. */
 static struct percore_region *create_wide(uint32_t without) {
   struct percore_table wide = {.name = "flow",
@@ -1146,8 +1146,9 @@ static uint64_t hours_may_pass(void *argument) {
   return takes_hours ? hours_pass(argument) : 0;
 }
 
-/* A value is a count from some moment of its scan, so a rate is measured over a
- * window that is wrong by at most the duration of a scan. */
+/* The table is read over several rounds. Each shown value is a count from some
+ * moment of the scan, so the window of a rate is wrong by at most the duration
+ * of one scan. */
 static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1196,7 +1197,7 @@ static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   start_long_after(TOP);
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
-  count(region, "f0", 10); /* this scan has already read row f0 */
+  count(region, "f0", 10); /* the scan has already passed row f0 */
   count(region, "f4", 3);
   count(region, "f59999", 20);
   end_producer(0);
@@ -1212,11 +1213,11 @@ static void a_row_added_during_a_scan_counts_once(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   percore_owned_table_t flow;
   assert_int_equal(percore_owned_table(region, 0, &flow), 0);
-  name_rows(region, ROWS - 1); /* read in two pieces */
+  name_rows(region, ROWS - 1); /* the table is read in two pieces */
   host_now_ns = hours_pass;
   start_watch(TOP);
   for (int round = 0; round < 6; round++) {
-    count(region, "f0", 10); /* row f0 is shown */
+    count(region, "f0", 10); /* the shown row */
     play_round(SECOND);
   }
   play_round(SECOND); /* the first piece */
@@ -1240,7 +1241,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   start_watch(TOP);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
-  end_producer(0); /* reading `flow` takes two rounds, `few` only one */
+  end_producer(0); /* reading `flow` takes two rounds, reading `few` only one */
   tables[1].field_count--;
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)
@@ -1285,7 +1286,7 @@ static void names_are_not_forgotten_while_their_table_is_read(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Removed rows, percore's own figures
+ * Removed rows, and percore's own figures
  */
 
 static void a_removed_row_is_shown_once_more(void **state) {
@@ -1305,7 +1306,8 @@ static void a_removed_row_is_shown_once_more(void **state) {
 }
 
 /* Marks all snapshots so far as dispatched, except those whose bits are set in
- * `dropped`. Bit 0 is the last snapshot. */
+ * `dropped`. Bit 0 stands for the last snapshot, bit 1 for the one before it.
+ */
 static void dispatched_but(uint64_t dropped) {
   host_dispatched = snapshot->number;
   host_before_it = ~dropped;
@@ -1330,7 +1332,7 @@ a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
     assert_count(SUM, "all", "a", 7);
     play_round(SECOND);
   }
-  dispatched_but(6); /* all but the two before the last one */
+  dispatched_but(6); /* dropped: the two snapshots before the last one */
   play_round(SECOND);
   assert_none(SUM, "all", "a");
 }
@@ -1349,7 +1351,7 @@ static void a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched(
     count(region, "b", 100);
     play_round(SECOND);
     assert_count(SUM, "all", "a", 2);
-    assert_none(SUM, "all", "b"); /* the place of a is not free yet */
+    assert_none(SUM, "all", "b"); /* a still has its place */
   }
   dispatched_but(0);
   count(region, "b", 100);
@@ -1428,8 +1430,8 @@ another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
   assert_count(SUM, "all", "a", 6);
 }
 
-/* Reading the region takes two rounds, so every other snapshot lacks its
- * values. */
+/* Reading the region takes two rounds, so only every other snapshot contains
+ * its values. */
 static void the_first_dispatched_point_has_a_0_before_it(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1440,8 +1442,8 @@ static void the_first_dispatched_point_has_a_0_before_it(void **state) {
   play_round(SECOND);
   uint64_t zero_ns = find(SUM, "all", "other")->first.zero_ns;
   play_round(SECOND);
-  dispatched_but(2); /* the last snapshot was dispatched, but not the one with
-                        the region */
+  dispatched_but(2); /* the last snapshot was dispatched, but the snapshot with
+                        the region was dropped */
   play_round(SECOND);
   const struct region_value *other = find(SUM, "all", "other");
   assert_int_equal(other->first.zero_ns, zero_ns);
@@ -1589,7 +1591,7 @@ static void refused_rows_and_slots_are_reported(void **state) {
   name_rows(region, 3);
   assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
   begin_long_after("");
-  /* Counts from before the watch began are not reported. */
+  /* Refused rows from before the watch began are not reported. */
   assert_int_equal(own("row_adds_refused"), 0);
   assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
   assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
@@ -1619,7 +1621,8 @@ static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
   play_round(SECOND);
   percore_end(slot);
   play_round(SECOND);
-  /* One row in the table `core`, and one in the table `flow`. */
+  /* The torn rows are one row in the table `core` and one in the table `flow`.
+   */
   assert_int_equal(own("rows_torn"), 2);
   assert_int_equal(own("cells_back"), 0);
   percore_add(percore_core_row(slot, flow, row), 0, (uint64_t)-3);

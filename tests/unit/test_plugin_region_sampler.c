@@ -1,4 +1,4 @@
-/* Tests the thread that reads regions, with the real clock. No test here
+/* Tests the thread that reads regions. It uses the real clock, but no result
  * depends on durations. */
 #include "plugin_unit.h"
 
@@ -24,7 +24,7 @@ static void stop(void) {
   region_sampler_free(sampler);
 }
 
-/* Returns the next snapshot. Fails the test after 20 s. */
+/* Waits for the next snapshot and returns it. Fails the test after 20 s. */
 static struct region_snapshot *await_snapshot(void) {
   for (int i = 0; i < 4000; i++) {
     struct region_snapshot *snapshot = region_sampler_take(sampler);

@@ -1,5 +1,6 @@
-/* Tests the regions of a host over time. Producers run in this process and are
- * served between two rounds of the watch. The test controls the clock. */
+/* Tests how the regions of a host change over time. Producers run in the test's
+ * process and are served between two rounds of the watch. The test controls the
+ * clock. */
 #include "region_host.h"
 
 #include <fcntl.h>
@@ -72,7 +73,7 @@ an_instance_found_late_adds_no_counts_from_long_before(void **state) {
   (void)state;
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
-  served[1] = NULL; /* the producer does not answer yet */
+  served[1] = NULL; /* this producer does not answer yet */
   add(west, "eth0", 0, PACKETS, 1000000);
   began_ns = boottime_ns() + 10 * SECOND;
   begin_watch("");
@@ -88,9 +89,9 @@ an_instance_found_late_adds_no_counts_from_long_before(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 102);
 }
 
-/* If a data store has received a higher value of the counter from an earlier
- * collectd, it takes a lower value for a restart from 0, and counts all of the
- * lower value as new. */
+/* A data store may have received a higher value of the counter from an earlier
+ * collectd. It would take a lower value for a restart from 0, and would count
+ * all of the lower value as new. */
 static void counts_from_before_the_watch_began_are_not_reported(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
@@ -119,7 +120,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* The round began before the producer started, but finds the producer. */
+/* The round begins before the producer starts, but still finds the producer. */
 static void
 all_counts_of_a_producer_that_began_in_this_round_are_reported(void **state) {
   (void)state;
@@ -130,9 +131,9 @@ all_counts_of_a_producer_that_began_in_this_round_are_reported(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* Returns the reported count if a second producer answers after slow_ns. A
- * producer that is merely slow is not silent, so the counts that it makes
- * before it answers are reported. */
+/* Returns the count that is reported for two producers, the second of which
+ * answers only after slow_ns. If that producer is merely slow and does not yet
+ * count as silent, the counts that it makes before it answers are reported. */
 static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -240,7 +241,8 @@ static void only_a_producer_that_dies_is_a_failure(void **state) {
   create_usual(0, NULL);
   play_round(SECOND);
   one_event_of_severity(REGION_OKAY);
-  /* After a crash, the word that shows how the producer ended is still 0. */
+  /* After a crash, the word in the region that shows how the producer ended is
+   * still 0. */
   abandon_producer(0);
   play_round(SECOND);
   one_event_of_severity(REGION_FAILURE);
@@ -359,13 +361,13 @@ static void top_puts_each_count_into_one_row(void **state) {
   assert_true(gauge(HOST "port_depth", "all", "other") == 2);
   add(region, "b", 0, PACKETS, 50);
   add(region, "a", 0, PACKETS, 4);
-  /* b is a candidate for the second time, so its series begins. */
+  /* b becomes a candidate for the second time, so its series begins. */
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "b", 0);
   assert_count(HOST "port_packets", "all", "other", 57);
   assert_none(HOST "port_packets", "all", "a");
   assert_none(HOST "port_bytes", "all", "b");
-  /* Among equal rows, the shown row stays. */
+  /* If rows are equal, the row that is already shown stays. */
   add(region, "b", 0, PACKETS, 5);
   add(region, "a", 0, PACKETS, 5);
   play_round(SECOND);
@@ -440,8 +442,7 @@ static void a_worker_that_stands_still_for_two_seconds_is_stuck(void **state) {
   assert_int_equal(snapshot->workers_stuck, 0);
 }
 
-/* Polls once, as if a microsecond had passed since the last poll, however long
- * the test takes. */
+/* Polls once, as if exactly a microsecond had passed since the last poll. */
 static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -560,7 +561,8 @@ static void socket_path(char *path, size_t size, int number) {
            number);
 }
 
-/* Creates ordinary files, and sockets that killed producers have left. */
+/* Creates ordinary files, and sockets that killed producers have left behind.
+ */
 static void sockets_that_nobody_serves_take_no_places(void **state) {
   (void)state;
   char path[108];
@@ -601,7 +603,7 @@ static void a_socket_that_refuses_is_tried_in_few_rounds(void **state) {
     silent[i] = snapshot->regions_silent;
     steps += silent[i] > silent[i - 1];
   }
-  /* Not all sockets are tried in the same round. */
+  /* The watch must not try all sockets in the same round. */
   assert_true(steps > SOCKETS / 4);
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, SOCKETS);
@@ -684,7 +686,7 @@ static void of_few_descriptors_a_quarter_is_left_for_others(void **state) {
   assert_in_range(snapshot->regions_silent, 1, SOCKETS - 1);
   assert_in_range(free_descriptors, 16, 48);
   assert_non_null(fake_logged(LOG_WARNING, "LimitNOFILE"));
-  /* The other warnings are about producers that do not answer. */
+  /* All other warnings are about producers that do not answer. */
   assert_int_equal(fake_count_logged(LOG_WARNING),
                    1 + snapshot->regions_silent);
   for (int i = 0; i < SOCKETS; i++) {
@@ -716,7 +718,7 @@ static void no_more_than_256_regions_are_read(void **state) {
   }
 }
 
-/* Plays a producer that changes its name at each start and is soon killed. */
+/* Each producer is an instance with a new name, and ends after one round. */
 static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
   (void)state;
   char name[16];

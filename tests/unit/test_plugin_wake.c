@@ -13,8 +13,8 @@
  * A simulated survey
  */
 
-/* The thread writes this before it hands over figures or ends, so the test may
- * read it afterwards. */
+/* The thread writes these members before it hands over figures or ends. Only
+ * then may the test read them. */
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
@@ -101,7 +101,7 @@ static void tell(void) {
       &(struct snapshot){.cores = cores, .cores_len = 3, .isolates = isolates});
 }
 
-/* Waits for the figures of the next burst. */
+/* Tells the thread to begin a burst, and returns the figures of the burst. */
 static struct wake_figures *burst(void) {
   struct wake_figures *figures;
   tell();
@@ -172,7 +172,7 @@ static void cores_that_are_named_in_vain_are_reported_once(void **state) {
 static void
 with_isolated_cores_nothing_runs_unless_cores_are_named(void **state) {
   (void)state;
-  isolates = true; /* a core is isolated, which need not be in the snapshot */
+  isolates = true; /* a core is isolated, but perhaps not in the snapshot */
   start("<WakeLatency>\n</WakeLatency>");
   tell();
   tell();

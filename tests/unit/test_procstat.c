@@ -206,7 +206,8 @@ static void impossible_core_numbers_are_ignored(void **state) {
   procstat_free(&stat);
 }
 
-/* "cpu1 1 2 3 48" may be the beginning of "cpu1 1 2 3 4812 ...". */
+/* The rest of the line may be missing: "cpu1 1 2 3 48" may be the beginning of
+ * "cpu1 1 2 3 4812 ...". */
 static void a_last_line_without_newline_is_not_used(void **state) {
   (void)state;
   struct procstat stat = {0};
@@ -318,7 +319,7 @@ static void a_missing_file_returns_its_errno_and_may_come_back(void **state) {
 }
 
 /* The file has rows of 256 cores, and a line of interrupt counts that is as
- * long as on a real machine of this size. */
+ * long as on a real machine with 256 cores. */
 static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(256);

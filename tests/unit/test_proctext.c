@@ -8,8 +8,8 @@
 
 #define CORES 4
 
-/* Reduced to the lines that are read: core 0 is busy; core 1 has been idle for
- * 1 s with its tick stopped; then the lines after the cores. */
+/* Reduced to the lines that percore reads: core 0 is busy, and core 1 has been
+ * idle for 1 s with its tick stopped. Lines that belong to no core follow. */
 static const char timer_list[] =
     "Timer List Version: v0.10\n"
     "HRTIMER_MAX_CLOCK_BASES: 8\n"
@@ -56,8 +56,8 @@ static void cores_that_the_machine_lacks_are_ignored(void **state) {
   assert_near(idle_ns[0], 40.5e9, 0);
 }
 
-/* However the text is truncated, the parser stores the correct idle time of a
- * core or NAN, because a truncated number would be wrong. */
+/* Wherever the text is cut off, the parser stores either the correct idle time
+ * of a core or NAN. It must not store a number that was cut off. */
 static void a_truncated_timer_list_gives_no_wrong_figure(void **state) {
   (void)state;
   for (size_t length = 0; length < sizeof(timer_list); length++) {
@@ -68,7 +68,7 @@ static void a_truncated_timer_list_gives_no_wrong_figure(void **state) {
     if (timer_list_parse(text, idle_ns, CORES, &now_ns) != 0)
       continue;
     assert_true(isnan(idle_ns[0]) || idle_ns[0] == 40.5e9 ||
-                idle_ns[0] == 40e9 /* the iowait line is missing */);
+                idle_ns[0] == 40e9 /* without its iowait line */);
     assert_true(isnan(idle_ns[1]) || idle_ns[1] == 51e9);
   }
 }

@@ -31,7 +31,8 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
     assert_int_equal(proof_judge_spin(spins[i].load, 1), spins[i].half);
 }
 
-/* If the source could not be read, that half of the proof counts as not run. */
+/* If the source could not be read, that half of the proof (spin or idle) counts
+ * as not run. */
 static void an_unknown_reading_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_spin(NAN, 1), PROOF_HALF_NOT_RUN);
@@ -48,8 +49,9 @@ static void idling_counts_from_30_ms(void **state) {
   assert_int_equal(proof_judge_idle(0.01, 40 * MS, 0), PROOF_HALF_NOT_RUN);
 }
 
-/* CPU_CYCLES of a Cortex-A57 continues in WFI, and MPERF of the physical core
- * continues while a virtual core is halted. */
+/* A counter may continue while the core is idle: CPU_CYCLES of a Cortex-A57
+ * continues in WFI, and MPERF of a physical core continues while a virtual core
+ * is halted. */
 static void a_counter_that_continues_while_idle_fails(void **state) {
   (void)state;
   assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
@@ -68,8 +70,8 @@ the_load_must_fall_by_at_least_half_of_the_idle_share(void **state) {
 static void two_passed_halves_prove_and_one_failed_half_refutes(void **state) {
   (void)state;
   static const enum proof verdicts[3][3] = {
-      /* Rows: result of the spin half; columns: idle half not run, passed,
-       * failed. */
+      /* The rows are results of the spin half: not run, passed, failed. The
+       * columns are the same results of the idle half. */
       [PROOF_HALF_NOT_RUN] = {PROOF_UNPROVEN, PROOF_UNPROVEN, PROOF_REFUTED},
       [PROOF_HALF_PASSED] = {PROOF_UNPROVEN, PROOF_PROVEN, PROOF_REFUTED},
       [PROOF_HALF_FAILED] = {PROOF_REFUTED, PROOF_REFUTED, PROOF_REFUTED},
@@ -92,8 +94,8 @@ idle_time_that_does_not_show_the_work_is_tick_sampled(void **state) {
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.5), PROOF_TICK_SAMPLED);
 }
 
-/* The columns saw the work, so the probe did not evade the tick. A kernel that
- * samples at the tick would also appear correct. */
+/* The columns counted the work, so the probe failed to evade the tick. Even a
+ * kernel that samples at the tick would then appear correct. */
 static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);
@@ -144,7 +146,8 @@ static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   machine_linux_close(machine);
 }
 
-/* Counts nanoseconds, whether the core is halted or not. */
+/* Simulates a counter of nanoseconds that continues while the core is halted.
+ */
 static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
   (void)context;
   (void)fd;
@@ -155,7 +158,8 @@ static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
   return (ssize_t)sizeof words;
 }
 
-/* If other work keeps the core busy, the counter cannot be refuted either. */
+/* The counter may remain unproven instead of refuted, because other work may
+ * keep the core busy. */
 static void a_counter_that_never_stops_is_not_proven(void **state) {
   (void)state;
   const struct machine endless = {.perf_read = read_clock};
@@ -184,7 +188,7 @@ static void a_counter_that_never_stops_is_not_proven(void **state) {
   machine_linux_close(machine);
 }
 
-static int clock_error; /* errno of clock_getres; 0: it works */
+static int clock_error; /* errno of clock_getres; 0: it succeeds */
 
 /* Replaces the function of the C library. */
 int clock_getres(clockid_t clock, struct timespec *resolution) {

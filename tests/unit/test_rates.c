@@ -58,7 +58,7 @@ static void count(uint32_t row, uint64_t packets) {
   percore_add(cells, PACKETS, packets);
 }
 
-/* Reads the rows as if `seconds` seconds had passed. */
+/* Reads the rows as if `seconds` seconds had passed since the last call. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
@@ -146,7 +146,7 @@ static void a_reused_row_does_not_inherit_earlier_counts(void **state) {
   look(1);
   assert_null(find("c"));
   assert_near(value("new", "packets"), 5, 1e-9);
-  /* the earlier counts of a single core are unknown */
+  /* the counts of a single core before this read are unknown */
   assert_nan(find("new")->cores[fixture.rates.columns_len]);
   look(1);
   assert_near(find("new")->cores[fixture.rates.columns_len], 0, 1e-9);
@@ -240,7 +240,7 @@ static void more_cells_than_the_limit_are_refused(void **state) {
                    -EFBIG);
 }
 
-/* Only a counter of a faulty producer decreases. */
+/* A counter decreases only if its producer is faulty. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
@@ -267,7 +267,7 @@ static void the_order_can_change_between_two_reads(void **state) {
   count(high, 2);
   look(1);
   assert_string_equal(fixture.rates.rows[0].name, "low");
-  /* This table lacks the column, so the order remains. */
+  /* This table lacks the column, so the rows keep their order. */
   rates_sort(&fixture.rates, "no_such_column", false);
   look(1);
   assert_string_equal(fixture.rates.rows[0].name, "low");

@@ -1,6 +1,6 @@
 /* Tests the calls that a producer needs in addition to counting: slots for
- * cores that the affinity excludes, slots of callbacks, reading the process's
- * own region, and percore_status. */
+ * cores that a thread's affinity excludes, slots in callbacks, reading the
+ * process's own region, and percore_status. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static struct percore_region *create(const struct percore_table *table,
   return region;
 }
 
-/* Reads a row of this process's region with percore_read_row. */
+/* Reads a row of a region of this process with percore_read_row. */
 static void read_own(uint32_t table, int slot, uint64_t *values,
                      uint32_t count) {
   struct percore_reader *reader;
@@ -42,7 +42,7 @@ static void read_own(uint32_t table, int slot, uint64_t *values,
   percore_close(reader);
 }
 
-/* The text printed on stderr between begin_to_listen and end_listening. */
+/* What was printed on stderr between begin_to_listen and end_listening. */
 static char said[1024];
 
 static int saved_stderr;
@@ -77,8 +77,8 @@ static size_t lines_said(void) {
 
 static cpu_set_t all_cpus;
 
-/* Finds the first two cores of this process. Returns false with a message if it
- * has only one. */
+/* Finds the first two cores that this process may use. Returns false and prints
+ * a message if it may use only one. */
 static bool two_cores(int *first, int *second) {
   sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
   *first = *second = -1;
@@ -128,7 +128,7 @@ a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
   int labelled = 0;
   for (uint32_t s = 0; s < percore_reader_slots(reader); s++)
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
-  assert_int_equal(labelled, 3); /* one slot was released */
+  assert_int_equal(labelled, 3); /* one of them is the released slot */
   percore_close(reader);
   unit_end(region);
 }
@@ -340,8 +340,8 @@ static void the_status_reports_the_number_of_readers(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
-  /* The producer counts the connection only after it has sent HELLO, so wait.
-   */
+  /* The producer counts a connection only after it has sent HELLO, so wait for
+   * that. */
   while (status_of(region).readers == 0)
     sched_yield();
   assert_int_equal(status_of(region).readers, 1);

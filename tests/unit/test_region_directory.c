@@ -1,4 +1,4 @@
-/* Tests parsing and reading regions of untrusted bytes. */
+/* Tests parsing and reading regions that consist of untrusted bytes. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -41,7 +41,8 @@ static struct bytes make_directory_in(uint64_t page_size) {
 
 static struct bytes make_directory(void) { return make_directory_in(4096); }
 
-/* Parses a copy of the bytes, so that ASan detects reads beyond the size. */
+/* Parses a copy of the first `size` bytes, so that ASan detects reads beyond
+ * them. */
 static int parse(const struct bytes *bytes, size_t size) {
   struct region_fault fault;
   struct region_directory directory;
@@ -58,7 +59,8 @@ static int parse(const struct bytes *bytes, size_t size) {
   return rc;
 }
 
-/* Asserts that the bytes break the rule, and returns the fault. */
+/* Asserts that the bytes break `rule`, and returns the fault that is reported.
+ */
 static struct region_fault fault_of(const struct bytes *bytes,
                                     enum region_rule rule) {
   struct region_directory directory;
@@ -130,8 +132,7 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  /* Without this check, the test would also pass if the parser refused nothing.
-   */
+  /* If the parser refused nothing, the test must fail. */
   assert_true(refused > bytes.size);
   free(bytes.start);
 }
@@ -182,7 +183,7 @@ static void a_wrong_header_is_refused(void **state) {
   free(bytes.start);
 }
 
-/* Makes a region whose first field has a help of this length. */
+/* Makes a region whose first field has a help text with `length` characters. */
 static int make_with_help(struct region_plan *plan, size_t length) {
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
   struct percore_table table = {
@@ -201,7 +202,7 @@ static int make_with_help(struct region_plan *plan, size_t length) {
   return rc;
 }
 
-/* Readers count every string once per use, empty strings, too. */
+/* Readers count a string each time it is used, even if it is empty. */
 static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
   (void)state;
   size_t fits = 0, exceeds = REGION_MAX_STRINGS;
@@ -226,8 +227,8 @@ static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
   free(copy);
 }
 
-/* If thousands of fields could share a help as long as the pool, checking them
- * would take minutes. */
+/* If thousands of fields could share a help text that is as long as the pool,
+ * checking them would take minutes. */
 static void strings_that_share_their_bytes_are_refused(void **state) {
   (void)state;
   enum { HELP = 1 << 20, FIELDS = 6 };
@@ -275,7 +276,8 @@ static void records_of_a_later_minor_version_may_be_longer(void **state) {
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
   size_t tables = header.table_count * sizeof(struct region_table);
-  /* Copies the table records to the end, each enlarged by 64 bytes. */
+  /* Appends a copy of the table records, each of which is longer by 64 bytes.
+   */
   size_t longer = sizeof(struct region_table) + 64;
   size_t size = bytes.size + 8 + header.table_count * longer;
   unsigned char *copy = calloc(1, size);
@@ -316,8 +318,8 @@ static void assert_overlap(const struct bytes *bytes, const char *line) {
   assert_string_equal(text, line);
 }
 
-/* All tables claim the rows of the first table, so that together they claim
- * many times the size of the region. */
+/* All tables claim the rows of the first table. Together, they claim many times
+ * the size of the region. */
 static void a_hundred_tables_over_one_array_are_refused(void **state) {
   (void)state;
   enum { OVER = 100 };
@@ -431,7 +433,7 @@ static void a_broken_field_is_blamed_by_table_and_name(void **state) {
   struct region_fault fault = fault_of(&bytes, REGION_RULE_KIND);
   assert_string_equal(fault.table, "port");
   assert_string_equal(fault.field, "depth");
-  /* The field no longer has a valid name. */
+  /* The name of the field is now also invalid, so the fault gives its index. */
   fields[first + DEPTH].name = UINT32_MAX;
   fault = fault_of(&bytes, REGION_RULE_STRING_PLACE);
   assert_string_equal(fault.table, "port");
@@ -464,7 +466,7 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
   free(bytes.start);
 }
 
-/* The plugin advises to raise its own limit only for this error. */
+/* The plugin advises to raise its own limit (MaxMemory) only for this error. */
 static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -503,8 +505,8 @@ static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
   free(bytes.start);
 }
 
-/* Removes the births of a table, because producers other than the library may
- * write a table without births. */
+/* Removes the births of a table, because producers that do not use the library
+ * may write tables without births. */
 static void a_row_reused_without_births_is_skipped(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -605,7 +607,8 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
-  /* The region claims rows in use whose memory has never been written. */
+  /* The header claims that rows are in use whose memory has never been written.
+   */
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,

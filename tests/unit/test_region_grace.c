@@ -17,7 +17,7 @@ enum { WORKERS = 2, NAMES = 3000, BETWEEN_QUIESCENT = 50 };
 struct stage {
   struct percore_region *region;
   pthread_barrier_t attached;
-  uint64_t current; /* the row of each name, which workers look up */
+  uint64_t current; /* name and row for which the workers now count */
   bool stop;
   uint64_t counted[WORKERS][NAMES]; /* counts of each worker for each name */
 };
@@ -49,7 +49,7 @@ static void *count_for_current(void *argument) {
   return NULL;
 }
 
-/* Adds a row for a name as soon as a row is free. */
+/* Adds a row for a name, as soon as a row is free. Returns its number. */
 static uint32_t add_name(struct stage *stage, unsigned name, unsigned *waits) {
   uint32_t row;
   char text[16];
@@ -67,8 +67,8 @@ static uint64_t birth_of(const struct percore_region *region, uint32_t row) {
   return region_base(region, table, table->birth_offset, row)[PACKETS];
 }
 
-/* Returns the sum of the raw packets of all rows of `port`, whatever their
- * state. */
+/* Returns the sum of the raw packets of all rows of `port`, whatever state the
+ * rows are in. */
 static uint64_t raw_sum(struct region_reader *reader) {
   struct region_tile tile;
   uint64_t sum = 0;
@@ -84,7 +84,7 @@ static uint64_t raw_sum(struct region_reader *reader) {
 static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   (void)state;
   static struct stage stage;
-  static uint64_t kept[NAMES]; /* counts of the region for each name */
+  static uint64_t kept[NAMES]; /* what the region counted for each name */
   struct worker workers[WORKERS];
   pthread_t threads[WORKERS];
   unsigned holder[PORT_ROWS] = {0}, waits = 0;
@@ -102,7 +102,8 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   uint64_t sum = 0;
   for (unsigned name = 1; name < NAMES; name++) {
     uint32_t row = add_name(&stage, name, &waits);
-    /* The birth of the new object is the count of all previous objects. */
+    /* The birth of the new object is the sum of the counts of all earlier
+     * objects in this row. */
     kept[holder[row]] = birth_of(stage.region, row) - births[row];
     births[row] = birth_of(stage.region, row);
     holder[row] = name;
@@ -114,7 +115,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
     uint64_t now = raw_sum(reader);
     assert_true(now >= sum); /* the sum never decreases */
     sum = now;
-    usleep(50); /* workers may be between a look-up and its updates */
+    usleep(50); /* so that workers may be between a look-up and its updates */
   }
   __atomic_store_n(&stage.stop, true, __ATOMIC_RELEASE);
   for (int w = 0; w < WORKERS; w++)
@@ -140,10 +141,10 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * How long a removed row waits
+ * How long a removed row waits before it is reused
  */
 
-/* Two slots of this thread, which act as two workers. */
+/* Two slots of the test's thread, which stand for two workers. */
 struct pair {
   struct percore_region *region;
   percore_slot_t a, b;
@@ -202,7 +203,7 @@ static void a_waiting_row_does_not_hold_up_a_later_row(void **state) {
   remove_port(&pair, 1);
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.b);
-  /* Both workers have passed a quiescent point since the first removal. */
+  /* Since the first removal, both workers have passed a quiescent point. */
   assert_true(is_added(&pair, 0));
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.a);

@@ -1,5 +1,6 @@
 /* Tests hostile producers: files in the runtime directory, and messages over
- * the socket. The state of each test is the receiver that its readers use. */
+ * the socket. The state of each test is the receiver (region/receiver.h) that
+ * its readers use. */
 #include "percore_config.h"
 
 #include <dirent.h>
@@ -39,8 +40,8 @@ static int listen_as_unit(void) {
 /* The largest number of descriptors that the kernel passes in one message. */
 enum { MOST_PASSED = 253 };
 
-/* Sends a HELLO with several copies of a descriptor. Returns false if it cannot
- * be sent. */
+/* Sends a HELLO with `copies` copies of the descriptor `passed`. Returns false
+ * if the message cannot be sent. */
 static bool try_hello(int fd, int passed, int copies) {
   struct region_message hello = {.magic = REGION_MESSAGE_MAGIC,
                                  .version = REGION_MESSAGE_VERSION,
@@ -90,7 +91,8 @@ static unsigned count_descriptors(void) {
   return count;
 }
 
-/* Sends HELLO on all pending connections. Sending to a probe fails. */
+/* Accepts all pending connections and sends HELLO on each. If a connection is a
+ * probe, sending fails, which is ignored. */
 static void greet_all(int listener, int passed, int copies) {
   struct pollfd ready = {.fd = listener, .events = POLLIN};
   while (poll(&ready, 1, 0) > 0) {
@@ -101,13 +103,14 @@ static void greet_all(int listener, int passed, int copies) {
   }
 }
 
-/* Refreshes a reader until its producer is accepted or refused. */
+/* Refreshes a reader until it accepts or refuses its producer. Returns the
+ * event. */
 static enum region_event meet(struct region_reader *reader, int listener,
                               int passed, int copies) {
   for (;;) {
     enum region_event event = region_reader_refresh(reader);
     int error = region_reader_errno(reader);
-    /* EBUSY: processes of earlier tests have not exited yet. */
+    /* EBUSY: receiving processes of earlier tests have not exited yet */
     if (event != REGION_AS_BEFORE || (error != ETIMEDOUT && error != EBUSY))
       return event;
     greet_all(listener, passed, copies);
@@ -210,8 +213,8 @@ a_region_whose_name_differs_from_its_socket_is_refused(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Returns a socket whose last close blocks for an hour, because its peer does
- * not read and its send buffer is full. */
+/* Returns a socket whose last close(2) blocks for an hour, because its peer
+ * does not read and its send buffer is full. Stores the peer in *other. */
 static int lingering_socket(int *other) {
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -326,7 +329,7 @@ static void a_producer_that_is_only_probed_can_send_nothing(void **state) {
   close(listener);
 }
 
-/* Returns the process that waits for HELLO on this connection. */
+/* Returns the PID of the process that waits for HELLO on this connection. */
 static pid_t process_of(int peer) {
   struct ucred process;
   socklen_t size = sizeof(process);
@@ -350,8 +353,9 @@ static int try_hello_of(struct region_connection *connection,
   return region_receiver_hello(receiver, connection, path, wait_ms, &fault);
 }
 
-/* Lets a reception connect, and returns the producer's end of the connection.
- * First waits until the receptions of refused connections have exited. */
+/* Lets a receiving process connect, and returns the producer's end of the
+ * connection. First waits until the receiving processes of refused connections
+ * have exited. */
 static int accept_process(struct region_connection *connection,
                           struct region_receiver *receiver) {
   char path[128];
@@ -377,7 +381,8 @@ static void close_both(struct region_connection *connection, int peer) {
   close(peer);
 }
 
-/* Makes percore refuse a producer of this user. */
+/* Makes percore refuse a producer of this user: sends HELLO with a descriptor
+ * that is not a region. */
 static void offend(struct region_receiver *receiver) {
   struct region_connection connection;
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -406,8 +411,8 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Also sends an empty message with a descriptor, which must not look like the
- * end of the connection. */
+/* One of the messages after HELLO is empty but carries a descriptor. It must
+ * not be taken for the end of the connection. */
 static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
@@ -452,7 +457,7 @@ static void a_descriptor_that_is_not_memory_stays_in_its_process(void **state) {
   int peer = accept_process(&connection, *state);
   pid_t pid = stop_process_of(peer);
   send_hello(peer, fd, 1);
-  close(fd); /* not the last close, which would block */
+  close(fd); /* does not block, because it is not the last close(2) */
   assert_return_code(kill(pid, SIGCONT), errno);
   assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
   assert_int_equal(errno, EPROTO);
@@ -480,9 +485,10 @@ static void one_process_waits_for_all_producers(void **state) {
     peers[i] = accept_process(&connections[i], *state);
   assert_int_equal(process_of(peers[1]), process_of(peers[0]));
   assert_int_equal(process_of(peers[2]), process_of(peers[0]));
-  /* stdin, stdout, stderr, and two descriptors per connection. With more, a
-   * peer would not see the end of its connection if the process cannot exit.
-   * The process may still be busy with the last connection. */
+  /* The process may hold stdin, stdout, stderr, and two descriptors per
+   * connection. If it held more and could not exit, a peer would not see the
+   * end of its connection. Wait, because the process may still be busy with the
+   * last connection. */
   pid_t pid = process_of(peers[0]);
   for (int i = 0; i < 10000 && count_descriptors_of(pid) > 9; i++)
     poll(NULL, 0, 1);
@@ -499,7 +505,7 @@ static void requests_pending_at_a_refusal_are_repeated(void **state) {
   pid_t pid = process_of(peer);
   offend(*state);
   assert_int_equal(recv(peer, &byte, 1, 0),
-                   0); /* the process sees the end of the connection */
+                   0); /* the receiving process closes the connection */
   close(peer);
   int listener = listen_as_unit();
   assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
@@ -550,7 +556,7 @@ static void at_most_two_processes_wait_for_an_offenders_socket(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-/* Another producer may have replaced the producer that was probed. */
+/* The probe may have met another producer, which was replaced before HELLO. */
 static void the_producer_is_the_process_that_sent_hello(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
@@ -565,7 +571,8 @@ static void the_producer_is_the_process_that_sent_hello(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* The listener queues one connection, and the probe comes first. */
+/* The queue of the listener has room for one connection, which the probe takes.
+ */
 static void readers_connect_to_a_producer_without_a_queue(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
@@ -574,7 +581,8 @@ static void readers_connect_to_a_producer_without_a_queue(void **state) {
   unit_path(path);
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
-  /* The first connection has not been accepted yet. */
+  /* The connection of the probe has not been accepted yet, so the queue is
+   * full. */
   for (int i = 0; i < 5; i++) {
     assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
@@ -589,8 +597,8 @@ static void readers_connect_to_a_producer_without_a_queue(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* If the producer ends while the reception is stopped, the reader must not wait
- * forever. */
+/* If the producer ends while the receiving process is stopped, the reader must
+ * not wait forever. */
 static void a_silent_connection_ends_with_its_producer(void **state) {
   struct region_connection connection;
   int peer = accept_process(&connection, *state);
@@ -627,7 +635,8 @@ static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
   region_reader_close(reader);
 }
 
-/* Returns the last child with this name; 0 if there is none. */
+/* Returns the PID of the last child of `parent` with this name, or 0 if there
+ * is none. */
 static pid_t child_of(pid_t parent, const char *name) {
   char line[128], command[64] = "";
   snprintf(line, sizeof(line), "/proc/%d/task/%d/children", (int)parent,
@@ -653,9 +662,9 @@ static void a_killed_receiver_is_replaced(void **state) {
   struct region_reader *reader = open_with(*state, 60000);
   pid_t pid;
   while ((pid = child_of(getpid(), "percore-receive\n")) == 0)
-    ; /* the process has not run yet */
+    ; /* the receiving process does not run yet */
   assert_return_code(kill(pid, SIGKILL), errno);
-  /* The requests of the killed process are lost; then a new receiver starts. */
+  /* The requests to the killed process are lost. Then a new receiver starts. */
   while (region_reader_refresh(reader) != REGION_CAME)
     assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
   assert_int_not_equal(child_of(getpid(), "percore-receive\n"), pid);
@@ -678,7 +687,7 @@ static void percore_open_leaves_no_process_when_it_has_a_region(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Answers to a reset
+ * Answers of a producer to a reset
  */
 
 struct answer {
@@ -687,8 +696,8 @@ struct answer {
   int error, descriptors;
 };
 
-/* Starts a producer in a child process that sends HELLO on each connection,
- * reads the request, and answers it. */
+/* Forks a producer that sends HELLO on each connection, reads the request, and
+ * sends `answers`. Returns the PID of the producer. */
 static pid_t answer_resets(int listener, int memory,
                            const struct answer *answers, size_t len) {
   struct region_message message;
@@ -708,7 +717,7 @@ static pid_t answer_resets(int listener, int memory,
       region_message_send(peer, &message, &memory, answers[i].descriptors);
     }
     (void)recv(peer, &message, sizeof(message),
-               0); /* the end of the connection */
+               0); /* waits for the end of the connection */
     close(peer);
   }
 }
@@ -729,7 +738,7 @@ static void a_reset_returns_the_producers_answer(void **state) {
   };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   int memory =
-      dup(region->memfd); /* a forked child loses the region's descriptor */
+      dup(region->memfd); /* the forked producer loses region->memfd itself */
   char path[128];
   unit_path(path);
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -789,7 +798,7 @@ int main(void) {
     if (tests[i].setup_func == start_receiver)
       tests[i] = (struct CMUnitTest){.name = tests[i].name,
                                      .test_func = unit_need_receivers};
-  alarm(600); /* ends a test that hangs */
+  alarm(600); /* ends the program if a test hangs */
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);
 }

@@ -1,4 +1,5 @@
-/* Tests names, shapes and places: src/region/rules.c, schema.c, layout.c. */
+/* Tests the rules for names, the shapes of tables and the places of their
+ * arrays: src/region/rules.c, schema.c, layout.c. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ static void quantiles_match_the_counted_values(void **state) {
   counts[percore_histogram_bucket(2, 36, 100)] = 10;
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.5), 3, 0);
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.9), 3, 0);
-  /* 100 is in the bucket of 96 to 111. */
+  /* The value 100 is in the bucket of 96 to 111, whose middle is 103.5. */
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.91), 103.5, 0);
 }
 
@@ -185,7 +186,8 @@ parts_that_fill_several_huge_pages_begin_on_a_huge_page(void **state) {
       flow->single_offset};
   for (size_t i = 0; i < COUNT_OF(places); i++)
     assert_int_equal(places[i] % REGION_HUGE_PAGE, 0);
-  /* A part of 2.3 MiB does not fill several huge pages. */
+  /* An array of 2.3 MiB would not fill several huge pages, so it is not placed
+   * in huge pages of its own. */
   const struct region_table *small = &plan.tables[5];
   assert_true(small->single_offset - small->reset_offset < 300000 * 8 + 4096);
   assert_true(plan.tables[1].single_offset < 65536);

@@ -1,5 +1,5 @@
-/* Tests src/region/memory.c: available memory, with a fake root of /proc and
- * /sys, and memory that is provided. */
+/* Tests src/region/memory.c: available memory, for which the tests fake the
+ * root of /proc and /sys, and providing memory. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -85,9 +85,9 @@ static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
   }
 }
 
-/* Makes madvise(2) fail as on Linux before 5.14, which does not have
- * MADV_POPULATE_WRITE. An emulator without seccomp filters does not support
- * that advice either. */
+/* Makes madvise(2) fail as before Linux 5.14, which introduced
+ * MADV_POPULATE_WRITE. An emulator that does not support seccomp filters does
+ * not support this advice either. */
 static void refuse_madvise(void) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -101,7 +101,8 @@ static void refuse_madvise(void) {
   (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* Readers treat a hole as the end of the rows in use. */
+/* Provided memory must not have holes, because readers take a hole for the end
+ * of the rows in use. */
 static void memory_that_was_provided_has_no_holes_on_any_kernel(void **state) {
   (void)state;
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page;

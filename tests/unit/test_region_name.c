@@ -1,4 +1,5 @@
-/* Tests claiming and keeping the name of a region: src/region/name.c. */
+/* Tests how a producer claims and keeps the name of a region:
+ * src/region/name.c. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static void a_name_that_cannot_be_taken_leaves_no_file(void **state) {
   assert_return_code(rmdir(path_of("sock")), errno);
 }
 
-/* Waits long enough for several checks of the socket. */
+/* Serves the region until its socket exists again. */
 static void await_socket(struct percore_region *region) {
   enum { TURNS = 2000, TURN_US = 10000 };
   for (int i = 0; i < TURNS; i++) {
@@ -73,7 +74,7 @@ a_removed_socket_is_restored_when_the_region_is_polled(void **state) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_return_code(percore_serve(region), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  /* The connection outlives the socket. */
+  /* The connection continues without the socket. */
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -126,13 +127,14 @@ static void a_name_that_another_process_has_taken_is_left_alone(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Users of one group
+ * Different users in one group
  */
 
 enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
 
-/* Creates the region as this user in a child process, which then ends in the
- * given way. Returns the errno of percore_create, or 0. */
+/* Creates the region as this user in a child process, destroys it again if
+ * `orderly` is true, and kills the process. Returns 0 or the errno of
+ * percore_create. */
 static int serve_as(uid_t user, bool orderly) {
   int says[2], error = -1;
   assert_return_code(pipe(says), errno);
@@ -141,7 +143,7 @@ static int serve_as(uid_t user, bool orderly) {
   if (pid == 0) {
     struct percore_region *region;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    umask(077); /* even the strictest umask must not exclude the group */
+    umask(077); /* the group may use the region even with the strictest umask */
     if (setgroups(0, NULL) != 0 || setgid(GROUP) != 0 || setuid(user) != 0)
       _exit(2);
     error = percore_create(&region, "unit", unit_tables, TABLES, NULL) != 0
@@ -186,8 +188,8 @@ static void after_a_crash_the_group_can_take_the_name(void **state) {
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
-/* The sticky bit keeps members of the group from removing each other's sockets,
- * even if no process listens there. */
+/* The sticky bit keeps the members of the group from removing a socket of
+ * another member, even if no process listens on it. */
 static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
   (void)s;
   be_directory_of_group(03775);

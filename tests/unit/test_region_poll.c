@@ -1,11 +1,11 @@
-/* Tests accounting for long rounds (src/region/poll.c), with clocks that the
+/* Tests the accounting of long rounds (src/region/poll.c), with clocks that the
  * test sets. */
 #include "percore_config.h"
 
 #include "region/writer.h"
 #include "region_unit.h"
 
-enum { HZ = 1000000000 }; /* a tick is a nanosecond */
+enum { HZ = 1000000000 }; /* one tick of the clock is a nanosecond */
 
 static void time_off_the_cpu_is_awake_time_without_cpu_time(void **state) {
   (void)state;

@@ -1,4 +1,5 @@
-/* Tests readers while producers, rows and resets come and go. */
+/* Tests readers while producers and rows come and go, and while rows are reset.
+ */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -107,20 +108,20 @@ static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
  * Accounts
  */
 
-/* An account counts the packets of all objects that have the same name, in
- * whatever row, and of whatever producer. */
+/* An account counts the packets of all objects with the same name, whatever row
+ * and producer they belong to. */
 struct ledger {
   struct region_reader *reader;
   uint64_t producer;
   uint32_t incarnations[PORT_ROWS];
-  bool gone[PORT_ROWS]; /* gone at the last update of the account */
+  bool gone[PORT_ROWS]; /* was gone at the last update of the accounts */
   uint64_t last[PORT_ROWS], cores_last[4];
   struct account {
     char name[REGION_ROW_NAME_SIZE];
     uint64_t packets;
     bool shown;
   } accounts[8];
-  uint64_t cores[4]; /* packets of all rows */
+  uint64_t cores[4]; /* the packets of all rows, for each core */
 };
 
 static struct account *account_of(struct ledger *ledger, uint32_t row,
@@ -144,8 +145,8 @@ static void follow_producer(struct ledger *ledger) {
   ledger->producer = producer;
 }
 
-/* Returns what the object in a row has counted since the last update, or since
- * its birth. */
+/* Returns what the object in a row has counted since the last update of the
+ * accounts, or since its birth if the object is newer. */
 static uint64_t growth_of(struct ledger *ledger, const struct region_tile *tile,
                           uint32_t i) {
   size_t at = (size_t)i * tile->columns + PACKETS;
@@ -195,8 +196,8 @@ static void look(struct ledger *ledger) {
   region_tile_free(&tile);
 }
 
-/* Updates the accounts and returns that of a port; UINT64_MAX if the port is
- * not shown. */
+/* Updates the accounts. Returns the packets in the account of a port, or
+ * UINT64_MAX if the port is not shown. */
 static uint64_t balance(struct ledger *ledger, const char *name) {
   look(ledger);
   for (size_t a = 0; a < COUNT_OF(ledger->accounts); a++)
@@ -293,8 +294,9 @@ static void a_reused_row_begins_a_new_account(void **state) {
   }
   assert_int_equal(balance(&ledger, "eth2"), 1000);
   assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
-  count(&counting, rows[2], 7); /* the worker still uses the old row */
-  /* The row is shown once more with its last counts, and then never again. */
+  count(&counting, rows[2], 7); /* the worker still uses the removed row */
+  /* The removed row is shown once more, with its last counts, and then never
+   * again. */
   assert_int_equal(balance(&ledger, "eth2"), 1007);
   assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   percore_quiescent(counting.slot);
@@ -340,7 +342,7 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
-  /* As many connections as a producer allows. */
+  /* Open as many connections as a producer allows. */
   for (size_t i = 0; i < COUNT_OF(others); i++)
     others[i] = unit_connect();
   unit_await_end(&ledger.reader->connection);
@@ -359,8 +361,8 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   stop_counting(&counting);
 }
 
-/* Connects until the listener's queue is full. Returns the number of
- * connections. */
+/* Connects until the queue of the listener is full, or `most` times. Returns
+ * the number of connections. */
 static int fill_queue(int *peers, int most) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int len = 0;
@@ -379,8 +381,8 @@ static int fill_queue(int *peers, int most) {
   return len;
 }
 
-/* The producer closes the reader's connection, and its queue is then full, so
- * the reader cannot reconnect. */
+/* The producer closes the reader's connection. Then its queue is full, so that
+ * the reader cannot connect again. */
 static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
@@ -462,8 +464,8 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* A region whose table has `columns` columns. The rows of the slot EMPTY are
- * not backed by memory. */
+/* A region with one table, which has `columns` columns. In the slot EMPTY, no
+ * memory backs the rows. */
 struct wide {
   struct percore_region *region;
   percore_slot_t slots[SLOTS];
@@ -496,19 +498,21 @@ static uint64_t empty_block(const struct percore_region *region) {
   return region->header->blocks_offset + EMPTY * region->header->block_stride;
 }
 
-/* Producers other than the library may have slots without rows. */
+/* A producer that does not use the library may have a slot without memory for
+ * rows. */
 static void use_empty_slot(struct percore_region *region) {
   assert_return_code(region_memory_provide(
                          region->memfd, region->map, empty_block(region),
                          sizeof(struct percore_slot_head), region->page_size),
                      errno);
-  /* The owner is alive, so no thread takes over the slot. */
+  /* The owner of the slot is alive, so no thread takes over the slot. */
   region->slots[EMPTY].tid = getpid();
   region->slots[EMPTY].generation =
       region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
 }
 
-/* Asserts that reading has not allocated memory for the slot's rows. */
+/* Asserts that reading has not allocated memory for the rows of the slot EMPTY.
+ */
 static void check_empty_slot(const struct percore_region *region) {
   off_t rows = (off_t)(empty_block(region) + region->tables[1].slot_offset);
   assert_int_equal(lseek(region->memfd, rows, SEEK_HOLE), rows);
@@ -636,12 +640,11 @@ memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
   assert_int_equal(allowance.used, 0);
-  claim += (size_t)MANY_SLOTS * 64; /* TRACKED_SLOT in view.c */
+  claim += (size_t)MANY_SLOTS * 64; /* 64: TRACKED_SLOT in view.c */
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* No memory is left except what this region has taken, which its successor
-   * can take over. */
+  /* This region uses the whole allowance. Its successor inherits it. */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);

@@ -1,4 +1,4 @@
-/* Tests the producer's side, through a reader in the same process. */
+/* Tests the calls of a producer, by means of a reader in the same process. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -107,12 +107,13 @@ static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.core, 1);
   assert_string_equal(view.name, "b");
-  /* Both extra slots are in use, so the fourth slot is a sink and counts as
-   * refused. */
+  /* Both extra slots are in use, so the fourth slot is a sink (counts in it are
+   * lost), and the attempt counts as refused. */
   assert_fails(percore_attach(region, "d", 1, &slots[3]), ENOSPC);
   percore_poll(slots[3], 1);
   assert_int_equal(region_reader_attach_refused(reader), 1);
-  /* An extra slot keeps its core: no thread of another core gets the slot. */
+  /* An extra slot keeps its core even after it is released: no thread of
+   * another core receives it. */
   assert_return_code(percore_detach(region, slots[2]), 0);
   assert_return_code(percore_attach(region, "e", 2, &slots[2]), 0);
   assert_int_equal(percore_attach(region, "f", 2, &slots[3]), -1);
@@ -128,7 +129,7 @@ struct doomed {
   percore_slot_t slot;
 };
 
-/* Counts, and ends inside a section. */
+/* Counts, and ends its thread between percore_begin and percore_end. */
 static void *count_and_die(void *argument) {
   struct doomed *doomed = argument;
   percore_core_table_t globals;
@@ -150,7 +151,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   uint64_t values[2];
   assert_int_equal(pthread_create(&thread, NULL, count_and_die, &doomed), 0);
   pthread_join(thread, NULL);
-  /* The thread may still exist for a moment after it was joined. */
+  /* The kernel may still list the thread for a moment after pthread_join. */
   do {
     assert_return_code(percore_attach(region, "heir", 2, &slot), 0);
     if (slot.head != doomed.slot.head)
@@ -186,7 +187,8 @@ static void a_region_with_attached_threads_is_not_destroyed(void **state) {
  * Rows
  */
 
-/* Fills the table `port` with eth0, eth1, ... */
+/* Fills the table `port` with rows named eth0, eth1, ... Stores their numbers
+ * in rows[]. */
 static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
   for (int i = 0; i < PORT_ROWS; i++) {
     char name[8];
@@ -213,7 +215,7 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   assert_fails(percore_row_add(region, PORT, "eth9", &row), ENOSPC);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 7);
   assert_return_code(percore_row_remove(region, PORT, rows[1], 0), 0);
-  /* The worker still uses eth1 and counts for it. */
+  /* The worker may still use the row eth1 and count in it. */
   assert_fails(percore_row_add(region, PORT, "eth9", &row), EAGAIN);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
   percore_quiescent(slot);
@@ -282,7 +284,8 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
     assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
-  /* The row in the middle of the removed rows is added by number. */
+  /* percore_row_add_at takes the row in the middle of the list of removed rows.
+   */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
   uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
@@ -297,7 +300,7 @@ static void a_live_row_number_is_not_added_twice(void **state) {
   assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);
 }
 
-/* Tables of every storage, with and without PERCORE_NO_RESET. */
+/* Fields for tables of every storage, with and without PERCORE_NO_RESET. */
 static const struct percore_field churn_fields[] = {
     {.name = "packets", .unit = "packets"},
     {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
@@ -473,7 +476,8 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
  * Failures are sinks
  */
 
-/* Uses handles of every kind, of a region that is a sink. */
+/* Uses handles of every kind from a region that is a sink (it discards counts).
+ */
 static void use_sinks(struct percore_region *region) {
   percore_slot_t slot;
   percore_core_table_t core;
@@ -632,7 +636,7 @@ static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
   assert_int_equal(error, EFBIG);
 }
 
-/* Returns the number that follows a key in a file of /proc. */
+/* Returns the number that follows a key in a file below /proc. */
 static unsigned long number_in(const char *path, const char *key) {
   char line[256];
   unsigned long number = 0;
@@ -671,8 +675,8 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Returns the kB of one line of smaps, for the mapping that begins at an
- * address. */
+/* Returns the size in kB that smaps shows on one line of the mapping that
+ * begins at `start`. */
 static uint64_t mapped_kb(const void *start, const char *what) {
   char line[512], key[64];
   uint64_t kb = 0;
@@ -690,7 +694,8 @@ static uint64_t mapped_kb(const void *start, const char *what) {
   return kb;
 }
 
-/* True if the kernel makes huge pages of shared memory only on request. */
+/* Returns true if the kernel makes huge pages of shared memory only on request.
+ */
 static bool must_ask_for_huge_pages(void) {
   char line[128] = "";
   FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "r");
@@ -703,9 +708,9 @@ static bool must_ask_for_huge_pages(void) {
 
 enum { MADV_COLLAPSE_ = 25 };
 
-/* Returns how many huge pages the kernel makes of some arrays. Makes one
- * request per array, because the kernel stops at the first failure if free
- * memory is fragmented. */
+/* Makes `arrays` arrays of in_each huge pages each. Returns how many huge pages
+ * the kernel makes of them. There is one request per array, because the kernel
+ * stops at the first failure if free memory is fragmented. */
 static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   uint64_t length = in_each * REGION_HUGE_PAGE, all = arrays * length;
   int fd = memfd_create("unit", MFD_CLOEXEC);
@@ -723,8 +728,8 @@ static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
 
 static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   (void)state;
-  /* Of the arrays, births and cells take 8 huge pages each; generation words
-   * and keys take 4 each. */
+  /* The arrays of births and of cells take 8 huge pages each. The arrays of
+   * generation words and of keys take 4 huge pages each. */
   enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}};
   struct percore_table table = {.name = "big",
@@ -744,7 +749,7 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
     skip();
   }
   assert_return_code(percore_row_add_at(region, 0, 0, NULL, 1), errno);
-  /* percore_row_add does not wait for huge pages. */
+  /* Adding a row does not wait until the kernel has made huge pages. */
   if (must_ask_for_huge_pages())
     assert_int_equal(mapped_kb(region->map, "ShmemPmdMapped"), 0);
   assert_return_code(percore_reserve(region, 0, MANY), errno);
@@ -836,8 +841,8 @@ static void of_many_connections_the_oldest_is_dropped(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Connects 40 times as the user nobody. The last connections stay open until
- * the child ends. */
+/* Connects 40 times as the user nobody. The last of these connections stay open
+ * until the child ends. */
 static _Noreturn void connect_as_nobody(const char path[108], int done) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);

@@ -1,4 +1,4 @@
-/* Tests finding rows by name: src/region/row_index.c. */
+/* Tests how rows are found by name: src/region/row_index.c. */
 #include "percore_config.h"
 
 #include <stdlib.h>

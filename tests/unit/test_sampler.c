@@ -1,6 +1,6 @@
-/* Tests the sampling thread, on a machine whose clock advances by 2 ms at every
- * read. The real clock, by which the thread sleeps, is ahead of every deadline.
- */
+/* Tests the sampling thread on a machine whose clock advances by 2 ms each time
+ * it is read. The thread sleeps until a time of the real clock, which has
+ * already passed every deadline. */
 #include "unit.h"
 
 #include "cycles/sampler.h"
@@ -18,7 +18,8 @@
 static struct fake_machine *fake;
 static uint64_t (*fake_clock)(void *context, clockid_t clock);
 static atomic_long looks;
-/* When the clock passes this time, the thread waits for the test. */
+/* When the clock has passed this time, reading it waits until the test raises
+ * the limit. */
 static atomic_ullong limit_ns;
 
 static _Thread_local long own_looks;
@@ -73,7 +74,8 @@ static struct snapshot *wait_for_one(struct sampler *sampler) {
 
 static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   (void)state;
-  /* Fewer snapshots than the queue can hold, so that none is dropped. */
+  /* The thread takes fewer snapshots than the queue can hold, so none is
+   * dropped. */
   const uint64_t ahead_ns = SAMPLER_QUEUE / 2 * INTERVAL_NS;
   atomic_store(&limit_ns, fake->monotonic_ns +
                               (uint64_t)fake->realtime_offset_ns + ahead_ns);
@@ -84,8 +86,8 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
     atomic_store(&limit_ns, snapshot->time_ns + ahead_ns);
     assert_int_equal(snapshot->interval_ns, INTERVAL_NS);
     assert_true(snapshot->time_ns > last_ns);
-    /* A snapshot that is more than 1 % (5 ms) late may be stamped with its true
-     * time. */
+    /* If a snapshot is more than 1 % of the interval (5 ms) late, its stamp may
+     * be its true time. */
     assert_true(snapshot->time_ns % INTERVAL_NS < 20 * LOOK_NS);
     if (last_ns != 0)
       assert_int_equal(snapshot->time_ns / INTERVAL_NS,
@@ -135,7 +137,8 @@ static void a_late_consumer_loses_the_oldest_and_learns_how_many(void **state) {
   sampler_stop(sampler);
 }
 
-/* The thread of a proof reads the clock once before it reads anything else. */
+/* The thread that runs a proof reads the clock only once before it reads
+ * /proc/stat, so own_looks distinguishes it from the other threads. */
 static atomic_int proofs;
 static atomic_bool proof_may_end;
 static ssize_t (*fake_read_file)(void *, const char *, char *, size_t);
@@ -152,7 +155,7 @@ static ssize_t read_but_hold_up_proofs(void *context, const char *path,
 
 static void no_snapshot_waits_for_a_repeated_proof(void **state) {
   (void)state;
-  own_looks = 2; /* this thread runs no proof */
+  own_looks = 2; /* this thread does not run a proof */
   fake_read_file = fake->machine.read_file;
   fake->machine.read_file = read_but_hold_up_proofs;
   struct sampler *sampler = NULL;
@@ -188,7 +191,8 @@ static void stopping_frees_snapshots_that_were_not_taken(void **state) {
 
 static void taking_never_waits(void **state) {
   (void)state;
-  /* No snapshot is taken, because the clock of the thread does not advance. */
+  /* The clock of the machine does not advance, so the thread takes no snapshot.
+   */
   fake->clock_step_ns = 0;
   struct sampler *sampler = start();
   assert_null(sampler_take(sampler));

@@ -30,7 +30,7 @@ static void waiting_ends_with_a_snapshot_or_at_its_deadline(void **state) {
   struct sampling_thread sampling;
   uint64_t dropped;
   sampling_thread_init(&sampling, ROOM);
-  assert_null(sampling_thread_wait(&sampling, 1)); /* a time long past */
+  assert_null(sampling_thread_wait(&sampling, 1)); /* the time 1 is long past */
   sampling_thread_put(&sampling, &snapshots[0], &dropped);
   assert_ptr_equal(sampling_thread_wait(&sampling, 1), &snapshots[0]);
   sampling_thread_destroy(&sampling);

@@ -10,8 +10,7 @@
 #define INTERVAL (10 * SECOND)
 #define SAMPLE (LOADAVG_INTERVAL_NS / 4)
 
-/* A sampler that wakes exactly on time, with two clocks that the test can set.
- */
+/* A sampler that wakes exactly on time. The test can set its two clocks. */
 struct play {
   struct schedule schedule;
   uint64_t monotonic_ns, realtime_ns;
@@ -51,7 +50,7 @@ static uint64_t wait_of(const struct play *play) {
                           play->realtime_ns);
 }
 
-/* Runs the schedule for `ns`. Each wake-up is late by late_ns. */
+/* Plays the schedule for `ns`. The sampler wakes late_ns late each time. */
 static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
   uint64_t end_ns = play->monotonic_ns + ns;
   for (;;) {
@@ -88,8 +87,8 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
 }
 
-/* The rest of the interval in which the schedule starts may be too short for a
- * load. */
+/* The schedule starts within an interval, the rest of which may be too short
+ * for a load. */
 static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   (void)state;
   for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
@@ -103,8 +102,8 @@ static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   }
 }
 
-/* Wake-ups that are late by up to 1 % of the interval neither lose a stamp nor
- * move it. */
+/* If wake-ups are late by at most 1 % of the interval, no stamp is lost or
+ * changed. */
 static void a_little_jitter_does_not_change_the_stamps(void **state) {
   (void)state;
   struct play play;
@@ -155,7 +154,8 @@ a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
   assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
   run(&play, 2 * SECOND, 0);
-  /* No snapshot is taken for the very short rest of the interval. */
+  /* The rest of the interval is very short, so no snapshot is taken at its end.
+   */
   assert_int_equal(play.stamps_len, 1);
   run(&play, 10 * SECOND, 0);
   assert_int_equal(play.stamps_len, 2);
@@ -223,8 +223,8 @@ static void after_a_clock_is_set_far_back_the_new_multiples_hold(void **state) {
   }
 }
 
-/* A clock that is set back by less than an interval shows the time of the last
- * stamp again. */
+/* A clock that is set back by less than an interval reaches the time of the
+ * last stamp again. */
 static void a_clock_set_back_a_little_repeats_no_stamp(void **state) {
   (void)state;
   static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
@@ -290,8 +290,8 @@ static void deadlines_close_together_share_one_sample(void **state) {
   assert_int_equal(take(&play).what, 0);
 }
 
-/* A sample may be a millisecond early. A snapshot must not be early, because
- * its stamp would be in the future. */
+/* A sample may be taken a millisecond early. A snapshot must not be taken
+ * early, because its stamp would be in the future. */
 static void a_snapshot_never_comes_before_its_stamp(void **state) {
   (void)state;
   struct play play;
@@ -348,7 +348,7 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
   assert_int_equal(wait_of(&play), 0);
 }
 
-/* The clock may be set during a wait, and only a sample notices that. */
+/* The clock may be set during a wait, and only the next sample notices this. */
 static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   (void)state;
   struct schedule schedule;
@@ -356,7 +356,8 @@ static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
 }
 
-/* A sampler that alternately waits and takes what is due never spins. */
+/* A sampler alternately waits and takes what is due. No wait may have the
+ * length 0, because the sampler would then spin. */
 static void every_wait_makes_progress(void **state) {
   (void)state;
   static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,

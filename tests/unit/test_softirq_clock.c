@@ -50,8 +50,8 @@ static void close_kernel(void *context) {
 
 static struct it *of(void **state) { return *state; }
 
-/* Opens a clock on a fake machine. Unless path is NULL, the machine also has
- * the file `path` with the contents `text`. */
+/* Opens a softirq clock on a fake machine. If `path` is not NULL, the machine
+ * also has a file `path` that contains `text`. */
 static struct it *begin(const char *path, const char *text) {
   static struct it it;
   memset(&kernel, 0, sizeof(kernel));
@@ -79,7 +79,8 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* Lets a second pass and reads the clock. Returns the figures of core 0. */
+/* Lets a second pass and reads the clock. Returns the figures of core 0 for
+ * this second. */
 static struct softirq_figures next(struct it *it) {
   play_seconds(&it->play, 1);
   softirq_clock_read(it->clock);
@@ -139,7 +140,8 @@ static void
 a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted(void **state) {
   struct it *it = of(state);
   next(it);
-  /* The softirq began with the window, and the hard interrupt 0.25 s later. */
+  /* The softirq began at the start of the window, and the hard interrupt 0.25 s
+   * later. */
   kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it);
   kernel.words[0].hard = -now_ns(it) - SECOND / 4;
   struct softirq_figures figures = next(it);
@@ -184,7 +186,7 @@ static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
   struct it *it =
       begin("/proc/self/timens_offsets", "monotonic       -5 500000000\n");
   next(it);
-  /* The kernel's clock is 4.5 s ahead of this process's. */
+  /* The kernel's clock is 4.5 s ahead of the clock of this process. */
   kernel.words[0].hard = -now_ns(it) - 5 * SECOND;
   assert_near(next(it).hard, 0.5, 1e-5);
 }
@@ -246,7 +248,7 @@ static void a_clock_that_cannot_be_read_is_loaded_anew(void **state) {
   assert_unknown(next(it));
   assert_false(kernel.is_open);
   kernel.read_status = 0;
-  kernel.words[0].hard = SECOND / 2; /* since it was loaded */
+  kernel.words[0].hard = SECOND / 2; /* hard time since the clock was loaded */
   while (kernel.loads < 2)
     assert_unknown(next(it));
   kernel.words[0].hard = SECOND;

@@ -1,5 +1,5 @@
-/* Tests the programs of the softirq clock, compiled for this machine, with hard
- * interrupts between any two of their accesses to words and time. */
+/* Tests the programs of the softirq clock, compiled for this machine. Hard
+ * interrupts fire between any two of their accesses to words and time. */
 #include "unit.h"
 
 #include <linux/bpf.h>
@@ -11,10 +11,11 @@
 #define __type(name, type) typeof(type) *name
 
 static int64_t time_ns;
-static int steps; /* accesses since the program under test began */
-/* Number of the access before which an interrupt fires; 0: no interrupt. */
+static int steps; /* number of accesses since the program under test began */
+/* A hard interrupt fires before the access with this number; 0: no interrupt.
+ */
 static int interrupt_at;
-static const char *task; /* NULL: the core is idle */
+static const char *task; /* name of the current task; NULL: the core is idle */
 static void step(void);
 
 #define READ_ONCE(x) (step(), (x))
@@ -43,7 +44,7 @@ static long bpf_get_current_comm(void *name, uint32_t size) {
 #define NET_RX 3
 #define HRTIMER 8
 #define HANDLER_NS 1000
-#define PROGRAM_NS 50 /* more than all the accesses of a program */
+#define PROGRAM_NS 50 /* longer than all accesses of a program together */
 
 static struct softirq_words words;
 

@@ -80,7 +80,7 @@ static void any_bytes_become_valid_text_of_the_stated_size(void **state) {
     }
     size_t length = text_clean(once, sizeof(once), bytes, sizeof(bytes));
     assert_true(length >= sizeof(bytes) / 4);
-    /* Clean text does not change again. */
+    /* Cleaning clean text again does not change it. */
     assert_int_equal(text_clean(twice, sizeof(twice), once, length), length);
     assert_string_equal(once, twice);
   }

@@ -139,7 +139,7 @@ static void a_page_fits_its_window_whatever_its_size(void **state) {
   end(&fixture);
 }
 
-/* Returns the column in which the first word after the row's name ends. */
+/* Returns the column at which the first cell after the row's name ends. */
 static size_t first_cell_end(const char *page, const char *row) {
   const char *line = strstr(page, row);
   assert_non_null(line);

@@ -42,7 +42,7 @@ static void a_machine_may_have_a_single_core(void **state) {
   assert_int_equal(topology.package[0], 0);
   assert_int_equal(topology.sibling[0], -1);
   assert_true(topology.hypervisor);
-  assert_false(topology.tsc_steady); /* the clocksource is kvm-clock */
+  assert_false(topology.tsc_steady); /* because the clocksource is kvm-clock */
   topology_free(&topology);
 }
 
@@ -99,8 +99,8 @@ static void an_empty_tree_has_no_cores(void **state) {
   temp_tree_remove(&tree);
 }
 
-/* Writes a server with 2 packages, 4 nodes and 2 threads per core: cores c and
- * c + half are siblings. */
+/* Writes the files of a server with 2 packages, 4 nodes and 2 threads per core.
+ * The cores c and c + half are siblings. */
 static void write_server(const struct temp_tree *tree, int cores) {
   char path[128], text[64];
   int half = cores / 2, node_cores = cores / 8;

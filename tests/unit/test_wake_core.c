@@ -1,5 +1,5 @@
-/* Tests how functions run on a core. A function that does not return simulates
- * a core that real-time tasks keep busy. */
+/* Tests running functions on a given core. A function that does not return
+ * simulates a core that real-time tasks keep busy. */
 #include "wake/core.h"
 
 #include "unit.h"
@@ -31,7 +31,7 @@ static bool ends_at_second_look(void *context) {
   return false;
 }
 
-/* Returns a core on which this process may run. */
+/* Returns the number of a core on which this process may run. */
 static int some_core(void) { return sched_getcpu(); }
 
 static void a_function_runs_on_the_core(void **state) {

@@ -1,4 +1,4 @@
-/* Tests reading and writing datapoints as CSV, and filters. */
+/* Tests datapoints as CSV (reading, writing) and filters for datapoints. */
 #include "wake/csv.h"
 
 #include "unit.h"

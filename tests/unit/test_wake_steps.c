@@ -1,4 +1,5 @@
-/* Tests how events on a core, in every possible order, become datapoints. */
+/* Tests how the events of a core, in every possible order, become datapoints.
+ */
 #include "wake/classify.h"
 
 #include "unit.h"
@@ -68,14 +69,14 @@ static void an_expiry_on_a_busy_core_is_dropped(void **state) {
   (void)state;
   assert_false(wake_on_expire(&steps, 5300, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 1);
-  /* Another interrupt had woken the core before LTime. */
+  /* An interrupt that is not the timer's woke the core before LTime. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 6000, 1);
   wake_on_wake(&steps, 7000);
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 2);
-  /* The core became idle only after LTime. */
+  /* The core was still busy at LTime, and became idle only later. */
   steps.is_armed = 1;
   wake_on_idle(&steps, 11000, 1);
   assert_false(wake_on_expire(&steps, 12000, TIMER, 10500));
@@ -92,7 +93,7 @@ static void lost_events_are_dropped_and_counted(void **state) {
   wake_on_idle(&steps, 6000, 1);
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
-  /* The end of the previous idle state was not seen. */
+  /* The event that ends the previous idle state was lost. */
   assert_false(wake_on_idle(&steps, 9900, 1));
   assert_int_equal(steps.drops[WAKE_DROP_LOST], 1);
   assert_false(wake_on_wake(&steps, 9950));
@@ -125,7 +126,8 @@ static void
 passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   (void)state;
   steps = (struct wake_steps){.is_passive = 1};
-  /* With interrupts on, the datapoint is complete when the core wakes. */
+  /* If the core is woken with interrupts on, the datapoint is complete at the
+   * wake-up. */
   wake_on_idle(&steps, 1000, 1);
   wake_on_interrupt(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5200, 1, 5050));
@@ -133,7 +135,8 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_false(wake_on_expire(&steps, 5220, 3, 5080));
   assert_true(wake_on_wake(&steps, 5300));
   assert_int_equal(steps.event.ltime, 5000);
-  /* With interrupts off, it is complete when the core becomes idle again. */
+  /* If the core is woken with interrupts off, the datapoint is complete when
+   * the core becomes idle again. */
   wake_on_idle(&steps, 6000, 2);
   assert_false(wake_on_wake(&steps, 7100));
   wake_on_interrupt(&steps, 7200);
@@ -142,13 +145,14 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_true(wake_on_idle(&steps, 8000, 2));
   assert_int_equal(steps.event.ltime, 7000);
   assert_int_equal(steps.event.tai, 7100);
-  /* A wake-up without a timer is not a datapoint. */
+  /* A wake-up without an expired timer does not make a datapoint. */
   assert_false(wake_on_wake(&steps, 9000));
   assert_false(wake_on_idle(&steps, 9100, 2));
 }
 
 /* ---------------------------------------------------------------------------
- * Interrupts on or off, by majority
+ * Whether interrupts are on or off in an idle state, by majority of
+ * datapoints
  */
 
 static void classify(size_t count, uint32_t state, bool off) {

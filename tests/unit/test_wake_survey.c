@@ -1,5 +1,5 @@
-/* Tests which cores a survey probes, and its percentiles. Simulated bursts
- * replace the kernel and the clock. */
+/* Tests which cores a survey probes, and the percentiles that it computes.
+ * Simulated bursts replace the kernel and the clock. */
 #include "wake/core.h"
 #include "wake/survey.h"
 
@@ -18,13 +18,13 @@
 static struct {
   int begins, ends;
   int probed[16], probed_len;
-  int budget;       /* how many cores can be probed in a burst */
-  int absent;       /* a core on which no thread may run, or -1 */
+  int budget;       /* largest number of cores that a burst can probe */
+  int absent;       /* number of a core on which no thread may run; -1: none */
   bool interrupted; /* collectd is shutting down */
   bool interrupts_on;
   int64_t usage;  /* according to cpuidle */
-  int64_t unseen; /* idle states that the programs miss */
-  unsigned step;  /* position in the series of latencies */
+  int64_t unseen; /* number of idle states that the programs miss */
+  unsigned step;  /* position in the series of simulated latencies */
   struct wake_event events[PROBES];
   char said[512];
   int said_len;
@@ -61,8 +61,8 @@ void wake_burst_end(struct wake_burst *burst) {
   play.ends++;
 }
 
-/* Returns the next event. The latencies of 10 000 events are a permutation of
- * 10.000 us, 10.001 us ... */
+/* Returns the next simulated event. The latencies of 10 000 events in
+ * succession are a permutation of 10.000 us, 10.001 us ... */
 static struct wake_event next_event(void) {
   uint64_t latency = 10000 + play.step++ * 7919 % 10000;
   struct wake_event event = {.tbi = 1000, .ltime = 3000000};
@@ -232,7 +232,7 @@ static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
   assert_probed("0 2 4");
   run_rounds(1, CORES);
   assert_probed("6 0 2");
-  /* The core with which the next round would begin may be gone. */
+  /* The core with which the next round would begin may no longer exist. */
   cores[2].core = 5;
   run_rounds(1, CORES);
   assert_probed("5 6 0");

@@ -1,4 +1,4 @@
-/* Tests what percore wake prints. */
+/* Tests the text that `percore wake` prints. */
 #include "tool/wake.h"
 
 #include "unit.h"

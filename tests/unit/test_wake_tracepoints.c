@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DATA_OFFSET 4096
-#define DATA_SIZE 2048 /* so that streams wrap around */
+#define DATA_SIZE 2048 /* small, so that the streams wrap around */
 #define THREAD 77
 #define TIMER 0xffff0000feed
 #define OTHER 0xffff0000beef
@@ -19,7 +19,7 @@ static union {
 static struct wake_tracepoints tracepoints;
 static struct wake_probe probe;
 
-/* The format files of Linux 6.18, shortened. */
+/* The format files of Linux 6.18, reduced to what percore reads. */
 static const char *const formats[WAKE_TRACEPOINTS] = {
     [WAKE_ON_IDLE] =
         "name: cpu_idle\nID: 568\nformat:\n"
@@ -152,7 +152,7 @@ static void a_stream_wraps_around_in_the_ring(void **state) {
     uint64_t at = 10000 * i;
     starts(at, TIMER, at + 5000, 0);
     idle(at + 100, 1);
-    read_all(); /* the stream is read in two parts */
+    read_all(); /* reads the first part of the stream */
     interrupt(at + 5100);
     expires(at + 5200, TIMER);
     wake(at + 5300);
@@ -186,7 +186,7 @@ static void an_unknown_timer_does_not_disturb_that_of_the_thread(void **state) {
   idle(1000, 2);
   wake(5100);
   interrupt(5200);
-  expires(5300, OTHER); /* started on another core */
+  expires(5300, OTHER); /* this timer was started on another core */
   expires(5310, TIMER);
   read_all();
   assert_int_equal(probe.head, 1);
@@ -204,7 +204,7 @@ static void the_datapoint_of_lost_records_is_dropped(void **state) {
   assert_int_equal(probe.head, 0);
   assert_int_equal(tracepoints.lost, 3);
   assert_int_equal(probe.steps.drops[WAKE_DROP_LOST], 1);
-  /* The next datapoint is complete. */
+  /* The lost records do not affect the next datapoint. */
   starts(6000, TIMER, 9000, 0);
   idle(6100, 2);
   wake(9100);

@@ -29,7 +29,8 @@ static void end(struct fixture *fixture) {
   assert_return_code(percore_destroy(fixture->region), 0);
 }
 
-/* Writes the cells that percore_poll writes after some rounds. */
+/* Writes the cells that percore_poll writes after `total` cycles, of which
+ * `busy` were busy. */
 static void poll(struct fixture *fixture, uint64_t total, uint64_t busy) {
   fixture->slot.head->total_cycles += total;
   fixture->slot.head->busy_cycles += busy;

@@ -1,4 +1,5 @@
-/* Included by every unit test: cmocka and the headers that it requires. */
+/* Every unit test includes this file: cmocka and the headers that cmocka
+ * requires. */
 #ifndef PERCORE_UNIT_H
 #define PERCORE_UNIT_H
 

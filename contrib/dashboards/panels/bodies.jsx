@@ -1,4 +1,4 @@
-/* The inside of each kind of panel. */
+/* Draws the contents of each kind of panel. */
 import { useEffect, useRef } from 'react';
 import { dateTime } from '@grafana/data';
 import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
@@ -77,7 +77,7 @@ function HeatMap({ panel, frames, range, width, height }) {
         const from = Math.max(left, x(time - step));
         context.fillRect(from, top, Math.max(0, x(time) - from + 0.5), row > 4 ? row - 1 : row);
       });
-      // Draw as many names as there is room for.
+      // Draw as many names as fit.
       if (index % Math.ceil(14 / row) || top + row / 2 < 6) return;
       context.fillStyle = '#ccccdc';
       context.textAlign = 'right';

@@ -1,9 +1,8 @@
-/* Shows a Grafana dashboard's panels with Grafana's own components, with data
- * from the store that the dashboard is for. Only the heat map is drawn here,
- * because Grafana's own heat map is part of its server. /config.json says what
- * to show: {database, host, minutes, interval_s, refresh_ms, open, prefer,
- * until_ms}; without a host the dashboard is that of all hosts, and without
- * until_ms it ends now. */
+/* Shows a Grafana dashboard's panels with Grafana's own components, with data from the
+ * store that the dashboard is for. Only the heat map is drawn here, because Grafana's
+ * own heat map is part of its server. /config.json says what to show: {database, host,
+ * minutes, interval_s, refresh_ms, open, prefer, until_ms}. Without a host, the
+ * dashboard is that of all hosts; without until_ms, the time range ends now. */
 import { createRoot } from 'react-dom/client';
 import { useEffect, useState } from 'react';
 import { createTheme, ThemeContext } from '@grafana/data';

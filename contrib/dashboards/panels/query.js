@@ -92,8 +92,9 @@ export async function chooseVariables(dashboard, config) {
   return variables;
 }
 
-/* The time between two points, in whole seconds: a point for every few pixels,
- * but no more points than there are values. */
+/* Returns the time between two points in seconds, rounded up: at least one interval,
+ * because the store contains no more values, and at least the time that one pixel
+ * stands for. */
 function interval(config, range, width) {
   return Math.max(config.interval_s, Math.ceil((range.to - range.from) / 1000 / width));
 }

@@ -1,6 +1,6 @@
 /* An XDP program whose counters percore reads by name. The program does not
  * depend on percore: percore needs only its maps and their type information
- * (clang -g). Tags are optional; they add what a type cannot express.
+ * (clang -g). Tags (HELP) are optional; they add what a type cannot express.
  *
  * Build, load and show:
  *
