@@ -24,8 +24,8 @@ static const struct argument common[] = {
 };
 #define COMMON (sizeof(common) / sizeof(common[0]))
 
-/* Returns option i. The command's own options come before the common options.
- * Returns NULL after the last option. */
+/* Returns option i of the command, or NULL after the last option. The common
+ * options (--help, --version) follow the command's own options. */
 static const struct argument *argument_at(const struct command *command,
                                           size_t i) {
   if (i < command->arguments_len)
@@ -53,7 +53,8 @@ void arguments_print_row(FILE *out, const char *left, int left_width,
   text_wrap(out, right, left_width + 4, HELP_WIDTH);
 }
 
-/* Lists the choices of an option, such as "auto, tsc or time-enabled". */
+/* Writes the choices of an option to `text`, such as "auto, tsc or
+ * time-enabled". */
 static void list_choices(char *text, size_t size,
                          const struct argument *argument) {
   text[0] = '\0';
@@ -225,8 +226,8 @@ int arguments_read(const struct command *command, int argc, char **argv,
  * Completion
  */
 
-/* If `word` is an option whose value is the next word, returns the option,
- * otherwise NULL. */
+/* If `word` is an option that takes its value from the next word, returns the
+ * option, otherwise NULL. */
 static const struct argument *waiting_for_value(const struct command *command,
                                                 const char *word) {
   const struct argument *argument;
@@ -264,8 +265,8 @@ void arguments_complete(const struct command *const *commands, size_t len,
       printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
     return;
   }
-  /* The words after "--" belong to another command, whose options are unknown.
-   */
+  /* The words after "--" belong to another command. percore does not know its
+   * options, so nothing is completed. */
   for (int i = 1; i < count - 1; i++)
     if (strcmp(words[i], "--") == 0)
       return;

@@ -1,5 +1,6 @@
-/* arguments: a subcommand and its options, described once. The same table
- * parses the command line, prints --help, and completes words in a shell. */
+/* arguments: describes a subcommand and its options in one table, which is used
+ * to parse the command line, to print --help, and to complete words in a shell.
+ */
 #ifndef PERCORE_ARGUMENTS_H
 #define PERCORE_ARGUMENTS_H
 
@@ -7,9 +8,9 @@
 #include <stdio.h>
 
 enum argument_type {
-  ARGUMENT_FLAG, /* bool */
-  ARGUMENT_TEXT, /* const char *, as typed; if there are choices, one of them */
-  ARGUMENT_NUMBER, /* double, min to max */
+  ARGUMENT_FLAG,   /* bool */
+  ARGUMENT_TEXT,   /* const char *; one of the choices, if there are any */
+  ARGUMENT_NUMBER, /* double, from min to max */
   ARGUMENT_WHOLE,  /* uint64_t, a whole number from min to max */
   ARGUMENT_CORES,  /* struct core_set, not empty */
 };
@@ -29,14 +30,14 @@ struct argument {
 struct command {
   const char *name;
   const char *summary; /* one line for percore --help */
-  const char *usage;   /* what follows the name: "REGION [OPTION]..." */
+  const char *usage;   /* follows the name in --help: "REGION [OPTION]..." */
   const char *about;   /* a paragraph for --help */
   const struct argument *arguments;
   size_t arguments_len;
   /* Limits on the number of arguments other than options. */
   int words_min, words_max;
   const char *words_missing; /* the message if there are too few arguments */
-  /* argv[0] is the name of the subcommand. Returns the exit status. */
+  /* Runs the subcommand, whose name is argv[0]. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };
 
@@ -57,7 +58,8 @@ struct command {
 #define ARGUMENT_JSON(options)                                                 \
   ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
            "print JSON, one document per line, instead of text")
-/* For a command whose only option is --json. Its `options` is a bool. */
+/* For a command whose only option is --json. The argument `options` of
+ * arguments_read then points to a bool. */
 extern const struct argument argument_json[1];
 #define INTERVAL_DEFAULT_S 2.0
 #define ARGUMENT_INTERVAL(options)                                             \
@@ -77,13 +79,14 @@ int arguments_read(const struct command *command, int argc, char **argv,
 /* Prints the help of a command. Returns TOOL_OK or TOOL_FAILURE. */
 int arguments_help(const struct command *command);
 
-/* Prints the candidates for the last word, one per line, some followed by a tab
- * and a description. `words` are the words after `percore`. The shell drops
- * candidates that do not begin with the last word. */
+/* Prints the candidates for completing the last word, one per line, some
+ * followed by a tab and a description. `words` are the words after `percore`.
+ * The shell drops candidates that do not begin with the last word. */
 void arguments_complete(const struct command *const *commands, size_t len,
                         char **words, int count);
 
-/* Prints a line of two columns, and wraps the text of the right column. */
+/* Prints `left` in a column of `left_width` characters, and `right` next to it,
+ * wrapped at the end of the line. */
 void arguments_print_row(FILE *out, const char *left, int left_width,
                          const char *right);
 

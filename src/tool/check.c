@@ -18,7 +18,8 @@
 
 #define COMMAND "check"
 
-/* A fault, and in how many slots, rows or cells of its table it occurs. */
+/* A fault, and the number of slots, rows or cells of a table in which it
+ * occurs. */
 struct found {
   struct region_fault fault;
   uint64_t count;
@@ -53,10 +54,10 @@ static void add_fault(void *context, const struct region_fault *fault,
   check->verdict[region_rule_group(fault->rule)] = BROKEN;
 }
 
-/* Records the fault for which the reader refused the region. The reader checks
- * the groups handover and header first, so these groups are ok if the fault is
- * in a later group. It checks the later groups in no fixed order, so they are
- * reported as unchecked. */
+/* Records the fault that made the reader refuse the region. The reader first
+ * checks the group "handover", then the group "header". Each of the two is ok
+ * if the fault is in a later group. The reader checks the later groups in no
+ * fixed order, so they are reported as unchecked. */
 static void refuse(struct check *check, const struct region_fault *fault) {
   enum region_rules broken = region_rule_group(fault->rule);
   for (int g = 0; g < REGION_RULES_STRINGS && g < (int)broken; g++)
@@ -84,7 +85,8 @@ static enum verdict overall(const struct check *check) {
  */
 
 /* Checks a region that a producer serves. Returns TOOL_OK if there is a result
- * to show, otherwise TOOL_FAILURE or TOOL_USAGE after an error message. */
+ * to show. Otherwise prints an error message and returns TOOL_FAILURE or
+ * TOOL_USAGE. */
 static int check_served(struct check *check) {
   int status = target_connect(COMMAND, check->target, &check->reader);
   if (status != TOOL_OK)
@@ -100,8 +102,9 @@ static int check_served(struct check *check) {
   return TOOL_OK;
 }
 
-/* Opens a regular file. Returns -1 with EINVAL for any other file. Does not
- * block, because opening a FIFO for reading would wait for a writer. */
+/* Opens a regular file and returns its descriptor. On failure, returns -1 and
+ * sets errno, to EINVAL if the file is not regular. Opens without blocking,
+ * because opening a FIFO for reading would wait for a writer. */
 static int open_file(const char *path) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -112,8 +115,8 @@ static int open_file(const char *path) {
   return -1;
 }
 
-/* True if fd is a memfd. A file in a tmpfs also supports seals, but has a name.
- */
+/* True if fd is a memfd: it supports seals, and no directory contains its name.
+ * A file in a tmpfs also supports seals, but is in a directory. */
 static bool is_memfd(int fd) {
   struct stat status;
   return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &status) == 0 &&

@@ -1,5 +1,5 @@
-/* percore clock: pins the idle clock of source bpf, so that it runs without any
- * process. */
+/* percore clock: pins the idle clock of the source "bpf", so that the clock
+ * keeps running while no process uses it. */
 #include "cycles/idle_clock.h"
 #include "cycles/idle_clock_kernel.h"
 #include "tool.h"
@@ -21,8 +21,8 @@ static const struct argument arguments[] = {
              "remove the pinned clock"),
 };
 
-/* Starts the clock of every core. A core that halts starts its own clock, but a
- * busy core may never halt. */
+/* Starts the clock of every online core. A core that halts starts its own
+ * clock, but a busy core may never halt. */
 static void start_cores(const struct idle_clock_kernel *clock,
                         const struct core_set *online) {
   core_set_for_each(core, online) {

@@ -17,10 +17,11 @@
 struct comparison_method {
   const char *name; /* in JSON */
   char title[64];   /* in the table */
-  /* Why the method has measured no core; "" if it has measured any. */
+  /* Why the method could not measure any core; "" if it has measured at least
+   * one core. */
   char why[WHY_SIZE];
-  /* Indexed like comparison.core[]; NAN if the load is unknown. A load may be
-   * below 0 or above 1. */
+  /* The loads as fractions, in the order of comparison.core; NAN if unknown. A
+   * load may be below 0 or above 1. */
   double *load;
 };
 
@@ -34,9 +35,10 @@ struct comparison {
   struct comparison_method method[METHODS_MAX];
 };
 
-/* Write a comparison. Return 0 or -ENOMEM. If the table does not fit into the
- * window, the notes are left out first, then methods without a value, then
- * other methods and cores. A line says what was left out. */
+/* Write a comparison as a table or as JSON. Return 0 or -ENOMEM. If the table
+ * does not fit into the window, its notes are left out first, then methods
+ * without a load, then other methods and cores. A line says what was left out.
+ */
 int comparison_table_write(FILE *out, const void *comparison,
                            struct window window);
 int comparison_json_write(FILE *out, const void *comparison);
@@ -47,22 +49,23 @@ int comparison_json_write(FILE *out, const void *comparison);
 
 struct methods;
 
-/* Opens every method that works on this machine and tests (proves) the sources,
- * which takes up to half a second for each source. `engine` contains the
- * options of percore's own method. Returns 0 or -errno as engine_open does. */
+/* Opens all methods, and tests (proves) the sources that are available, which
+ * takes up to half a second for each source. `engine` contains the options of
+ * percore's own method. Returns 0, or -errno as engine_open does. */
 int methods_open(struct methods **methods, const struct engine_options *engine);
 void methods_close(struct methods *methods);
 
-/* Reads every method once. The comparison covers the time since the previous
- * call, so it contains no loads after the first call. It is valid until the
- * next call. Returns 0 or -errno. */
+/* Reads every method once, and sets *comparison to the loads since the previous
+ * call. *comparison is valid until the next call. All loads are NAN in the
+ * first call, because there is no previous call. Returns 0 or -errno. */
 int methods_sample(struct methods *methods,
                    const struct comparison **comparison);
 
 /* Repeats the tests of sources (proofs) that are due. */
 void methods_prove(struct methods *methods);
 
-/* True if percore's own method has measured the load of any core. */
+/* True if percore's own method can measure at least one core, or if all cores
+ * are offline. */
 bool methods_have_load(const struct methods *methods);
 
 #endif

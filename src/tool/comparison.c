@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each line shows the title of a method, or its name in a narrow window, and
- * then the loads. */
+/* Widths in characters. Each line shows the title of a method (or its name, in
+ * a window narrower than WIDE), and then the loads. */
 #define TITLE_WIDTH 39
 #define NAME_WIDTH 14
 #define WIDE 60
@@ -22,9 +22,9 @@ struct layout {
   bool names; /* show names instead of titles */
   bool notes_left_out;
   int width, title_width;
-  size_t core[CORES_MAX], cores_len; /* positions in the comparison */
+  size_t core[CORES_MAX], cores_len; /* indexes into comparison.core */
   size_t cores_left_out;
-  size_t across; /* cores in a block */
+  size_t across; /* number of cores in a block */
   size_t method[METHODS_MAX], methods_len;
   size_t methods_left_out;
 };
@@ -33,7 +33,8 @@ static bool has_note(const struct comparison *comparison, size_t method) {
   return comparison->method[method].why[0] != '\0';
 }
 
-/* Notes are numbered in the order of the methods. */
+/* Returns the number of a method's note. Notes are numbered in the order of the
+ * methods. */
 static int note_number(const struct comparison *comparison, size_t method) {
   int number = 0;
   for (size_t i = 0; i <= method; i++)
@@ -111,9 +112,9 @@ static int note_lines(const struct comparison *comparison, int width) {
   return lines;
 }
 
-/* If not all methods fit into `room` lines, leaves out the methods without a
- * value, and then as many of the first other methods as necessary. percore, the
- * last method, is always shown. */
+/* Chooses the methods to show. If not all methods fit into `room` lines, leaves
+ * out the methods without a load. If the others do not fit either, leaves out
+ * the first of them, but always shows the last method, percore. */
 static void fit_methods(struct layout *layout,
                         const struct comparison *comparison, size_t room) {
   size_t available = 0;
@@ -135,15 +136,15 @@ static void fit_methods(struct layout *layout,
   }
 }
 
-/* Returns how many cores fit into `lines` lines. At least one block of cores is
- * always shown. */
+/* Returns how many cores fit into `lines` lines, but at least the number of
+ * cores in one block. */
 static size_t cores_in(const struct layout *layout, int lines) {
   int blocks = lines / ((int)layout->methods_len + 1);
   return (size_t)(blocks > 0 ? blocks : 1) * layout->across;
 }
 
 /* Leaves out the cores that do not fit into the window. `notes` is the number
- * of lines that the notes take. */
+ * of lines that the notes occupy. */
 static void fit_cores(struct layout *layout, int height, int notes) {
   bool says = layout->notes_left_out || layout->methods_left_out > 0;
   int lines = height - 1 - notes - (says ? 1 : 0);
@@ -174,7 +175,7 @@ static void make_layout(struct layout *layout,
       notes > 0 && (int)comparison->methods_len + notes > room;
   if (layout->notes_left_out) {
     notes = 0;
-    room--; /* for the line that says what was left out */
+    room--; /* one line says what was left out */
   }
   fit_methods(layout, comparison, room > 1 ? (size_t)room : 1);
   if (window->height > 0)

@@ -1,5 +1,5 @@
-/* percore doctor: what can be measured on this machine, and what would improve
- * it. */
+/* percore doctor: reports what can be measured on this machine, and what to
+ * improve. */
 #include "doctor.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
@@ -142,7 +142,8 @@ static void find_sockets(struct regions_facts *facts,
   }
 }
 
-/* Collects the user, the groups and the capabilities of this process. */
+/* Records the user of this process, whether the process is in the group
+ * percore, and whether it has CAP_PERFMON or CAP_SYS_ADMIN. */
 static void find_rights(struct doctor_facts *facts) {
   struct regions_facts *regions = &facts->regions;
   struct collectd_facts self = {0};
@@ -179,7 +180,8 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     if (named == SOURCE_AUTO) {
       fact->chosen++;
       /* SOURCE_EVENT is never tried separately, because that would require the
-       * name of an event. So count the cores for which `auto` chose it. */
+       * name of an event. So count the cores for which `auto` chose this
+       * source. */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -201,7 +203,8 @@ static void find_softirq(struct doctor_facts *facts,
   softirq_clock_close(clock);
 }
 
-/* Tries one source, or the sources that `auto` chooses. Returns 0 or -errno. */
+/* Tries one source or, with SOURCE_AUTO, the sources that `auto` chooses, and
+ * records the facts. Returns 0 or -errno. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {
@@ -209,7 +212,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .hardware = true,
       .source = source,
       .raise_limit = true,
-      /* A named source is tried on every core, even if it is isolated. */
+      /* A named source is also tried on isolated cores. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
   };

@@ -1,4 +1,4 @@
-/* Facts about the running collectds, read from /proc. */
+/* Collects facts about running collectd processes from /proc. */
 #include "doctor.h"
 #include "text.h"
 
@@ -19,8 +19,9 @@ static FILE *open_file(const char *proc, const char *pid, const char *name) {
   return fopen(path, "re");
 }
 
-/* Reads at most size - 1 bytes of a file, and appends a NUL. Returns the number
- * of bytes read, which is 0 if the file cannot be opened. */
+/* Reads at most size - 1 bytes from the file `name` in the directory of a
+ * process, and appends a NUL. Returns the number of bytes read, which is 0 if
+ * the file cannot be opened. */
 static size_t read_start(char *text, size_t size, const char *proc,
                          const char *pid, const char *name) {
   FILE *file = open_file(proc, pid, name);
@@ -54,7 +55,7 @@ void collectd_read_status(struct collectd_facts *facts, const char *proc,
     sscanf(line, "PPid: %ld", &facts->parent);
     sscanf(line, "Uid: %*u %u", &facts->uid);
     sscanf(line, "CapEff: %llx", &facts->capabilities);
-    /* The second group is the effective one. */
+    /* The second number in the line is the effective group. */
     unsigned effective;
     if (sscanf(line, "Gid: %*u %u", &effective) == 1)
       facts->in_group |= group == (long)effective;
@@ -82,16 +83,16 @@ void plugin_find(struct plugin_facts *facts, const char *directory) {
   struct stat status;
   text_clean_string(facts->directory, FACT_SIZE, directory);
   snprintf(path, sizeof(path), "%s/percore.so", directory);
-  /* collectd refuses to load a symbolic link. */
+  /* Use lstat, because collectd refuses to load a symbolic link. */
   facts->is_installed = directory[0] != '\0' && lstat(path, &status) == 0 &&
                         S_ISREG(status.st_mode);
 }
 
-/* Finds the configuration file of a collectd: the argument of -C, or the
- * default. */
+/* Writes the path of a collectd process's configuration file: the argument of
+ * its option -C, or the default path. */
 static void find_config(char path[FACT_SIZE], const char *proc,
                         const char *pid) {
-  char line[4096] = ""; /* ends with two NULs */
+  char line[4096] = ""; /* ends with two NULs, in case -C is the last word */
   size_t length = read_start(line, sizeof(line) - 1, proc, pid, "cmdline");
   snprintf(path, FACT_SIZE, "%s", CONFIG);
   for (const char *word = line; word < line + length; word += strlen(word) + 1)
@@ -100,8 +101,9 @@ static void find_config(char path[FACT_SIZE], const char *proc,
                word[2] != '\0' ? word + 2 : word + strlen(word) + 1);
 }
 
-/* Any user can run a process that is called collectd with -C and a FIFO or a
- * device, which must not keep percore doctor waiting. */
+/* Opens a regular file for reading. Returns NULL for any other file: every user
+ * can start a process that is called collectd and name a FIFO or a device with
+ * -C, and reading that file might block percore doctor. */
 static FILE *open_regular(const char *path) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -113,8 +115,8 @@ static FILE *open_regular(const char *path) {
   return file;
 }
 
-/* Looks for PluginDir in the configuration, but not in the files that the
- * configuration includes. */
+/* Sets `directory` to the PluginDir in the configuration file, if there is one.
+ * Ignores the files that the configuration file includes. */
 static void read_config(char directory[FACT_SIZE], const char *proc,
                         const char *pid) {
   char path[FACT_SIZE], line[1024], key[16], value[FACT_SIZE];
@@ -130,8 +132,9 @@ static void read_config(char directory[FACT_SIZE], const char *proc,
     fclose(file);
 }
 
-/* Finds out from collectd's memory map whether the plugin is loaded, and from
- * which directory. Only root and collectd's own user may read the map. */
+/* Finds out from collectd's memory map whether the plugin is loaded. If so,
+ * sets `directory` to the directory that contains the loaded file. Only root
+ * and collectd's own user may read the map. */
 static void read_maps(struct collectd_facts *facts, char directory[FACT_SIZE],
                       const char *proc, const char *pid) {
   char line[4096];
@@ -160,8 +163,9 @@ static bool is_collectd(const char *proc, const char *pid) {
   return strcmp(name, "collectd\n") == 0;
 }
 
-/* Removes processes whose parent is also in the list: they are about to execute
- * a program of the exec plugin. Returns the new length. */
+/* Removes processes whose parent is also in the list. collectd's exec plugin
+ * has forked them, and they have not executed their program yet. Returns the
+ * new length. */
 static int drop_children(struct collectd_facts *list, int len) {
   int kept = 0;
   for (int i = 0; i < len; i++) {

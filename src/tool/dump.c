@@ -1,7 +1,7 @@
 /* percore dump: prints every value of a region once.
  *
- * Reads a few thousand rows (a tile) at a time and writes each row at once, so
- * that memory use does not grow with the number of rows. */
+ * Reads a tile (up to a few thousand rows), and writes its rows before reading
+ * the next tile, so that memory use does not grow with the number of rows. */
 #include "arguments.h"
 #include "json.h"
 #include "target.h"
@@ -48,7 +48,8 @@ struct row {
   uint32_t i;                      /* index of the row in the tile */
   char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes; "" if the table has only
                                       one row */
-  uint64_t shown[PERCORE_MAX_COLUMNS]; /* counts since the last reset */
+  /* The values to show. Counts are those since the last reset. */
+  uint64_t shown[PERCORE_MAX_COLUMNS];
 };
 
 static const char *const storages[] = {"per core", "owned", "shared"};
@@ -61,7 +62,7 @@ static bool read_name(const struct dump *dump, const struct region_tile *tile,
                                 tile->generations[i], name);
 }
 
-/* True if the values of single cores are shown. */
+/* True if the values of the field on each core are shown. */
 static bool shows_cores(const struct dump *dump, const struct region_tile *tile,
                         uint32_t field) {
   return tile->cores != NULL &&
@@ -123,8 +124,9 @@ static int wider(int width, const char *text) {
   return wanted > width ? wanted : width;
 }
 
-/* Makes columns as wide as their longest text. The names in later tiles are not
- * known yet: if a later tile has a longer name, its lines are wider. */
+/* Widens the columns to the longest text in this tile. Later tiles may contain
+ * longer names, in which case their lines are wider than the lines above them.
+ */
 static void widen(struct dump *dump, const struct region_tile *tile) {
   char name[REGION_ROW_NAME_SIZE], text[sizeof(name) * TEXT_GROWTH];
   const struct percore_table *table = &dump->directory->described[tile->table];
@@ -147,8 +149,8 @@ static void write_heading(const struct dump *dump) {
          "unit");
 }
 
-/* The part that all lines about one row on one core (or over all cores) share.
- */
+/* What is the same in all lines about a row's values on one core, or about a
+ * row's totals. */
 struct place {
   const struct dump *dump;
   const char *table;
@@ -274,8 +276,9 @@ static void put_field(struct json *json, const struct percore_field *field) {
   json_close_object(json);
 }
 
-/* Writes all members of a table except its rows. The caller writes the rows,
- * and closes the array of rows and the table. */
+/* Begins the JSON object of a table, and writes all its members except the
+ * rows. The caller writes the rows, and closes the array of rows and the
+ * object. */
 static void put_table_about(const struct dump *dump, uint32_t t) {
   const struct percore_table *table = &dump->directory->described[t];
   struct json *json = dump->json;
@@ -358,7 +361,7 @@ static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
 }
 
 /* Writes all rows of a table. Returns 0, -EPIPE if the output was closed,
- * -EINTR if told to stop, or another -errno after an error message. */
+ * -EINTR after a request to stop, or another -errno after an error message. */
 static int dump_rows(struct dump *dump, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
     region_tile_read(dump->reader, tile, first);
@@ -409,7 +412,7 @@ static int dump_table(struct dump *dump, uint32_t t) {
  * All tables
  */
 
-/* Writes the table with the number `only`, or all tables if `only` is -1. */
+/* Writes the table with the index `only`, or all tables if `only` is -1. */
 static int dump_tables(struct dump *dump, int only) {
   int status = 0;
   for (uint32_t t = 0; status == 0 && t < dump->directory->table_count; t++)

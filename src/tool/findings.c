@@ -1,11 +1,13 @@
-/* Makes the findings on sources, on the machine and on this process. */
+/* Makes the findings about the sources, the machine, and the rights of this
+ * process. */
 #include "doctor.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-/* Levels of kernel.perf_event_paranoid. Above 0, events of a whole core need
- * CAP_PERFMON. Level 3, which Debian's kernels add, restricts all events. */
+/* Levels of kernel.perf_event_paranoid. Above level 0, counting the events of a
+ * whole core requires CAP_PERFMON. Level 3, which Debian's kernels add,
+ * restricts all events. */
 #define PARANOID_CORES 0
 #define PARANOID_ALL 3
 
@@ -42,8 +44,8 @@ static const char clock_advice[] =
     "have root pin the idle clock (percore clock --pin), or give this process "
     "CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle misses";
 
-/* Returns how to make a counter work. Advises more rights only if the counter
- * exists. */
+/* Returns advice on how to make a counter work. Advises more rights only if the
+ * counter exists. */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
   bool exists = source == SOURCE_MPERF        ? facts->has_mperf
@@ -85,7 +87,8 @@ static const char *proof_advice(enum source source, enum proof proof) {
   return NULL;
 }
 
-/* True if `auto` chose other sources for all cores. */
+/* True if `auto` has chosen a source for every online core, but never this one.
+ */
 static bool is_spare(const struct doctor_facts *facts, enum source source) {
   int chosen = 0;
   for (int other = 0; other < SOURCES; other++)
@@ -112,8 +115,9 @@ static void add_softirq(struct findings *findings,
       works ? "time in softirqs can be measured" : facts->softirq_trouble);
 }
 
-/* Returns why a source works on no core. The kernel may blame missing rights
- * for a counter that does not exist, although more rights would not help. */
+/* Returns why a source works on no core. For ref-cycles, checks first whether
+ * there is a core PMU, because the kernel may report missing rights for a
+ * counter that does not exist. */
 static const char *reason_without_cores(const struct doctor_facts *facts,
                                         enum source source) {
   if (source == SOURCE_REF_CYCLES && !facts->core_pmu)
@@ -127,7 +131,7 @@ static void add_source(struct findings *findings,
   const struct source_facts *fact = &facts->source[source];
   if (fact->cores == 0) {
     findings_add(findings, "sources", source_name(source),
-                 /* The source event is optional. */
+                 /* The source "event" is optional. */
                  source == SOURCE_EVENT ? VERDICT_NOTE : VERDICT_MISSING,
                  source == SOURCE_IDLE  ? "make /proc/stat readable"
                  : source == SOURCE_BPF ? clock_advice
@@ -173,8 +177,9 @@ static void add_tick(struct findings *findings,
                  "not tested: idle time may be measured or sampled");
 }
 
-/* Advises measuring isolated cores with a counter: they run fast paths, and the
- * source idle may miss softirqs within a fast path. */
+/* Advises measuring isolated cores with a counter if a proven one exists.
+ * Isolated cores run fast paths, and the source "idle" may miss softirqs on
+ * them. */
 static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
@@ -206,8 +211,9 @@ static void add_proc_stat(struct findings *findings,
                  "provided by the kernel");
 }
 
-/* Never more than a note, because wake latency is off by default.
- * facts->wake_reason has the form "what failed: why; what to do". */
+/* Adds a finding about wake latency. It is at most a note, because measuring
+ * wake latency is off by default. facts->wake_reason has the form "what failed:
+ * why; what to do". */
 static void add_wake(struct findings *findings,
                      const struct doctor_facts *facts) {
   const char *advice = strchr(facts->wake_reason, ';');

@@ -1,5 +1,4 @@
-/* Makes the findings on regions and on collectd, and the list of all findings.
- */
+/* Makes the findings about regions and collectd, and combines all findings. */
 #include "doctor.h"
 #include "listing.h"
 
@@ -64,7 +63,7 @@ static void add_unreadable(struct findings *findings,
     snprintf(advice, sizeof(advice),
              "the producer is stopped, or must call percore_serve more often");
     break;
-  case 0: /* no answer in time */
+  case 0: /* the producer has not answered in time */
     snprintf(advice, sizeof(advice), "percore dump %s", name);
     break;
   default:
@@ -159,8 +158,8 @@ static void add_rights(struct findings *findings,
                  "percore");
 }
 
-/* Recommends three descriptors per core for counters, and 512 for regions and
- * other plugins. */
+/* Recommends a limit on open files: three descriptors per core for counters,
+ * and 512 for regions and other plugins. */
 static void add_open_files(struct findings *findings, int cores, long limit) {
   long wanted = 3L * cores + 512;
   if (limit >= wanted)

@@ -27,7 +27,8 @@ static void check(struct json *json, yajl_gen_status status) {
     json->broken = true;
 }
 
-/* Most texts are short and need no allocation. */
+/* Makes a text safe and writes it. Most texts fit into `small` and need no
+ * allocation. */
 static void put_text(struct json *json, const char *text) {
   char small[512], *clean = small;
   size_t length = strlen(text), size = length * TEXT_GROWTH + 1;
@@ -122,7 +123,8 @@ void json_integer(struct json *json, const char *key, int64_t value) {
   check(json, yajl_gen_integer(json->generator, value));
 }
 
-/* yajl's own integers are signed, so unsigned numbers are formatted here. */
+/* yajl_gen_integer accepts only signed numbers, so unsigned numbers are
+ * formatted here. */
 void json_unsigned(struct json *json, const char *key, uint64_t value) {
   char digits[24];
   int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);

@@ -1,6 +1,7 @@
 /* json: writes JSON documents through libyajl, piece by piece, one document per
- * line. The key is the name of a member; it is NULL for elements of an array.
- * Text is cleaned (text.h). percore.schema.json describes all documents. */
+ * line. `key` is the name of a member of an object, or NULL for an element of
+ * an array. Text is made safe (text.h). percore.schema.json describes all
+ * documents. */
 #ifndef PERCORE_JSON_H
 #define PERCORE_JSON_H
 
@@ -10,8 +11,8 @@
 
 struct json;
 
-/* Begins a document: an object that contains the name of the command, the
- * version and the hostname. Returns NULL if out of memory. */
+/* Begins a document: opens its object, and writes the name of the command,
+ * percore's version and the hostname. Returns NULL if out of memory. */
 struct json *json_begin(FILE *out, const char *command);
 /* Ends the document with a newline and frees *json. Returns 0, or -ENOMEM if
  * the document is incomplete. The caller must check `out` for errors. */
@@ -22,11 +23,11 @@ void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
 
-/* Writes a number with seven significant digits, which suffice for the ratios
- * in all documents. Writes null if the number is not finite. */
+/* Writes a number with seven significant digits, which is precise enough for
+ * loads and rates. Writes null if the number is not finite. */
 void json_number(struct json *json, const char *key, double value);
-/* Writes a number with three decimals, for times and frequencies. Writes null
- * if the number is not finite. */
+/* Writes a number with three decimals, which suits the seconds since 1970.
+ * Writes null if the number is not finite. */
 void json_thousandths(struct json *json, const char *key, double value);
 void json_integer(struct json *json, const char *key, int64_t value);
 void json_unsigned(struct json *json, const char *key, uint64_t value);

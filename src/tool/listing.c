@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-  WAIT_MS = 500, /* for the answers of all producers together */
+  WAIT_MS = 500, /* how long to wait for all producers together */
   ROUND_MS = 10
 };
 
@@ -55,8 +55,9 @@ static void connect_all(struct listing *listing) {
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
-    /* Each pause is counted from now, not from the start: if this process was
-     * delayed, the producers may also have been delayed. */
+    /* The pause is measured from now, not from the start of the loop: if this
+     * process was delayed, the producers may also have been delayed, and need
+     * the whole pause. */
     if (!waiting || round == WAIT_MS / ROUND_MS ||
         !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
       return;

@@ -23,9 +23,9 @@ struct live {
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
 
-  /* State set by the keys. */
+  /* State that the user changes with keys. */
   struct window view;
-  struct core_set cores; /* storage of view.cores */
+  struct core_set cores; /* view.cores points here if cores were chosen */
   bool helping, paused, prompting;
   char typed[64];        /* text typed at the prompt */
   const char *complaint; /* what is wrong with the typed text, or NULL */
@@ -47,7 +47,8 @@ static void write_help(const struct live *live, FILE *page) {
   fputs("?, h       this help; any key ends it\n", page);
 }
 
-/* Writes the lines above the table. Returns their number. */
+/* Writes the lines above the table: the newest message, and the prompt or the
+ * word "paused". Returns the number of lines. */
 static int write_status(struct live *live, FILE *page, int width) {
   int lines = messages_show_last(live->messages, page, width);
   char line[160] = "";
@@ -67,8 +68,8 @@ static int show_page(struct live *live) {
   FILE *page = screen_page(live->screen);
   if (page == NULL)
     return -ENOMEM;
-  /* Leaves the last column and the last line free: terminals wrap after a full
-   * last column, and the cursor rests below the table. */
+  /* Leave the last column free, because terminals wrap a line that fills it,
+   * and leave the last line free for the cursor. */
   struct window window = live->view;
   window.width = screen_width(live->screen) - 1;
   window.height = screen_height(live->screen) - 1;
@@ -169,8 +170,8 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* Changes to the next or previous order: the default order, then each column.
- */
+/* Sorts by the next or the previous column. The default order comes before the
+ * first column and after the last. */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;
@@ -216,9 +217,9 @@ static void obey(struct live *live, char key) {
   }
 }
 
-/* Handles the arrow keys, which terminals send as ESC [ C and ESC [ D, and
- * skips all other escape sequences. Returns the number of bytes used, or 0 if
- * `keys` does not begin with an escape sequence. */
+/* Handles the right and left arrow keys, which terminals send as ESC [ C and
+ * ESC [ D, and skips all other escape sequences. Returns the number of bytes
+ * used, or 0 if `keys` does not begin with an escape sequence. */
 static size_t take_sequence(struct live *live, const char *keys,
                             size_t length) {
   if (length < 2 || keys[0] != ESCAPE || (keys[1] != '[' && keys[1] != 'O'))
@@ -233,8 +234,8 @@ static size_t take_sequence(struct live *live, const char *keys,
   return used < length ? used + 1 : length;
 }
 
-/* Handles the keys typed since the last call. Returns true if there were any.
- */
+/* Handles the keys typed since the last call. Returns true if any key was
+ * typed. */
 static bool obey_keys(struct live *live) {
   char keys[64];
   size_t length = screen_keys(live->screen, keys, sizeof(keys));
@@ -267,7 +268,7 @@ bool live_follow(struct live *live) {
  * Showing
  */
 
-/* Shows the figures. Returns 0, -EPIPE if the output was closed, or another
+/* Shows live->figures. Returns 0, -EPIPE if the output was closed, or another
  * -errno after an error message. */
 static int show(struct live *live) {
   int status;
@@ -301,7 +302,8 @@ static int run(struct live *live, uint64_t count, void *context) {
 int live_run(struct live *live, uint64_t count, void *context) {
   int status = run(live, count, context);
   if (live->helping || live->paused || live->prompting) {
-    /* Leave the table on the terminal, not the help. */
+    /* The last page stays on the terminal, so it must show the table, not the
+     * help or the prompt. */
     live->helping = live->paused = live->prompting = false;
     show_page(live);
   }

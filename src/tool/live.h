@@ -1,6 +1,6 @@
 /* live: shows figures repeatedly. On a terminal, redraws a page in place and
- * reacts to keys; in a pipe, writes one table after another, or JSON documents.
- */
+ * reacts to keys; otherwise writes one table or one JSON document after
+ * another. */
 #ifndef PERCORE_LIVE_H
 #define PERCORE_LIVE_H
 
@@ -13,20 +13,21 @@
 
 struct live;
 
-/* What a command shows, and how. */
+/* What a subcommand shows, and how. */
 struct live_face {
   const char *command; /* for messages */
   const char *waiting; /* shown before the first figures */
-  /* Waits for the next figures and returns TOOL_OK. The figures are valid until
-   * the next call; *figures remains NULL if told to stop. After an error,
-   * returns the result of live_fail. */
+  /* Waits for the next figures, and sets *figures to them. They are valid until
+   * the next call. After a request to stop, *figures remains NULL. Returns
+   * TOOL_OK, or the result of live_fail after an error. */
   int (*next)(struct live *live, void *context, const void **figures);
-  /* Write the figures, and return 0 or -ENOMEM. Lines of the table that do not
-   * fit into the window are cut off. */
+  /* Write the figures as a table or as JSON. Return 0 or -ENOMEM. The table may
+   * be larger than the window, because the caller cuts off what does not fit.
+   */
   int (*table)(FILE *out, const void *figures, struct window window);
   int (*json)(FILE *out, const void *figures);
-  /* Returns how many columns the table can be sorted by. NULL if the table
-   * cannot be sorted. */
+  /* Returns the number of columns by which the table can be sorted. The pointer
+   * is NULL if the table cannot be sorted. */
   size_t (*columns)(const void *figures);
 };
 
@@ -38,30 +39,34 @@ struct live *live_open(const struct live_face *face, bool json);
  * NULL. */
 void live_close(struct live *live);
 
-/* Returns a journal (cycles/journal.h) that writes to stderr or, on a terminal,
- * onto the page. */
+/* Returns a journal (cycles/journal.h) whose messages appear on the page or, if
+ * there is no page, on stderr. */
 struct journal live_journal(struct live *live);
 
 /* Returns the cores and the order that the user has chosen with keys. */
 const struct window *live_view(const struct live *live);
 
-/* Shows figures `count` times (0: forever), until told to stop, or until the
- * output is closed. Returns TOOL_OK or TOOL_FAILURE. */
+/* Shows figures `count` times, or without limit if `count` is 0. Ends earlier
+ * after a request to stop, or if the output is closed. Returns TOOL_OK or
+ * TOOL_FAILURE. */
 int live_run(struct live *live, uint64_t count, void *context);
 
-/* Closes the page and prints an error on stderr. Returns TOOL_FAILURE. */
+/* Reports an error, which is printed on stderr when the page is closed. Returns
+ * TOOL_FAILURE. */
 int live_fail(struct live *live, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* live_pace begins an interval; live_wait waits for its end and begins the
- * next. Intervals that pass while the process is stopped (Ctrl-Z) are not made
- * up for. live_wait returns false if told to stop. */
+/* live_pace begins the first interval. live_wait waits for the end of the
+ * interval and begins the next one. Intervals that were missed, for example
+ * while the process was stopped (Ctrl-Z), are skipped. live_wait returns false
+ * after a request to stop. */
 void live_pace(struct live *live, double interval_s);
 bool live_wait(struct live *live);
 
-/* Reacts to keys and to changes of the window's size. If the user pauses,
+/* Handles typed keys and changes of the window's size. If the user pauses,
  * returns only after the pause. Commands that do not wait with live_wait must
- * call this several times a second. Returns true if there was a pause. */
+ * call this function several times a second. Returns true if there was a pause.
+ */
 bool live_follow(struct live *live);
 
 #endif

@@ -114,7 +114,8 @@ struct sampling {
   struct snapshot *shown;
 };
 
-/* Returns the next snapshot, or NULL if told to stop. */
+/* Waits for the next snapshot and returns it. Returns NULL after a request to
+ * stop. */
 static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
   while (true) {
     struct snapshot *snapshot;

@@ -36,7 +36,9 @@ uint64_t load_sample_interval_ns(double interval_s);
 /* Runs `percore load --compare`. Returns the exit status. */
 int compare_run(const struct load_options *options, struct machine *machine);
 
-/* Runs `percore load -- COMMAND`. Returns the exit status of the command. */
+/* Runs `percore load -- COMMAND`. `words` are the command and its arguments.
+ * Returns the exit status of the command, or an exit status of percore if the
+ * command did not run. */
 int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words);
 
@@ -45,12 +47,12 @@ int load_command_run(const struct load_options *options,
  */
 
 /* Writes a table that fits the window. In a narrow window, the columns of least
- * interest are left out. In a low window, several cores share a line; if they
- * still do not fit, only the busiest cores are shown, and a line reports how
- * many of them. */
+ * interest are left out. In a window with few lines, several cores share a
+ * line; if not all cores fit even then, only the busiest are shown, and a line
+ * says how many. */
 int load_table_write(FILE *out, const void *snapshot, struct window window);
 
-/* Returns how many columns the table can be sorted by. */
+/* Returns the number of columns by which the table can be sorted. */
 size_t load_table_columns(const void *snapshot);
 
 /* Writes the snapshot as one JSON document. */

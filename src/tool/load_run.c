@@ -15,9 +15,9 @@
 
 #define COMMAND "load"
 
-/* The same exit statuses as in shells: the command cannot be run, or was not
- * found. SIGNALLED is added to the number of the signal that ended the command.
- */
+/* Exit statuses, as in shells: the command cannot be run, the command was not
+ * found, or a signal ended the command (SIGNALLED plus the number of the
+ * signal). */
 enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 /* ---------------------------------------------------------------------------
@@ -111,7 +111,8 @@ static void sample(const struct measuring *measuring) {
   figures_sample(measuring->figures);
 }
 
-/* Samples until the command has ended. Returns its exit status. */
+/* Samples the loads until the command has ended, and returns the command's exit
+ * status. */
 static int measure(const struct measuring *measuring, pid_t pid) {
   uint64_t window_ns = load_sample_interval_ns(3600);
   uint64_t averages_ns = measuring->began_ns;

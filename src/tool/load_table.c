@@ -65,10 +65,11 @@ enum {
 static const struct column {
   const char *title;
   int width;          /* negative: flush left */
-  int interest;       /* columns with low values are left out first */
-  const char *format; /* NULL for the source */
+  int interest;       /* columns of low interest are left out first */
+  const char *format; /* of the value; NULL for the source */
   double scale;
-  size_t figure; /* offset of a double; not used for core and source */
+  /* Offset of a double in struct core_figures; unused for core and source. */
+  size_t figure;
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
@@ -84,14 +85,14 @@ static const struct column {
 };
 #define INTEREST_MAX 10
 
-/* Sorting by core is the default order, so the column of cores is not counted.
- */
+/* Does not count the column of core numbers, because sorting by it is the
+ * default order. */
 size_t load_table_columns(const void *snapshot) {
   (void)snapshot;
   return COLUMNS - 1;
 }
 
-/* Returns the number in a column of a core, or NAN if it is unknown. */
+/* Returns the value of a column for a core, or NAN if it is unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
   if (column == COLUMN_CORE)
     return core->core;
@@ -111,7 +112,8 @@ static void put_cell(char cell[CELL_SIZE], size_t column,
                 value_of(core, column));
 }
 
-/* Two blanks precede a column that is flush left. */
+/* Returns the width of a column, including the two blanks that precede a column
+ * that is flush left. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
@@ -123,8 +125,8 @@ static bool has_siblings(const struct snapshot *snapshot) {
   return false;
 }
 
-/* Returns a bit mask of the columns that are shown in a window of this width.
- */
+/* Returns a bit mask of the columns that fit into `width` characters. 0 means
+ * unlimited. */
 static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   for (int least = 0;; least++) {
     unsigned shown = 0;
@@ -242,8 +244,9 @@ static void write_grid_cell(FILE *out, bool colour,
   fputc(core->online ? mark_of(core) : ' ', out);
 }
 
-/* Writes at most `lines` lines. Cores follow each other down the columns, as
- * files do in ls(1). */
+/* Writes several cores per line, in at most `lines` lines, but at least two.
+ * Cores are sorted down the columns, like files in ls(1). If not all cores fit,
+ * shows only the busiest. */
 static void write_grid(FILE *out, struct cores *cores,
                        const struct window *window, int lines) {
   size_t across =
@@ -300,8 +303,9 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-/* Returns how many of the shown cores were busy on average. A core whose load
- * is unknown is counted as idle. Returns NAN if all loads are unknown. */
+/* Returns how many of the shown cores were busy on average, over 1, 5 or 15
+ * minutes if `period` is 0, 1 or 2. A core whose load is unknown is counted as
+ * idle. Returns NAN if all loads are unknown. */
 static double busy_cores(const struct snapshot *snapshot,
                          const struct window *window, size_t period) {
   if (window->cores == NULL)
@@ -384,7 +388,8 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
 
 int load_table_write(FILE *out, const void *figures, struct window window) {
   const struct snapshot *snapshot = figures;
-  /* The nodes and packages of a large machine must leave room for its cores. */
+  /* Limit the lines about nodes and packages, which may be many on a large
+   * machine, so that there is room for the cores. */
   size_t aggregates = snapshot->aggregates_len;
   if (window.height > 0 && aggregates > (size_t)window.height / 4 + 1)
     aggregates = (size_t)window.height / 4 + 1;

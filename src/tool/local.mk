@@ -4,7 +4,7 @@ percore_SOURCES = src/tool/main.c
 percore_LDADD = libcommand.la
 man_MANS += src/tool/percore.1
 CLEANFILES += src/tool/percore.1
-# Everything except main(), so that unit tests can link it.
+# libcommand.la contains everything except main(), so that unit tests can link it.
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
@@ -56,7 +56,7 @@ bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions
 dist_zshcompletion_DATA = src/tool/completion/_percore
-# The schema of what --json prints; percore(1) refers to it.
+# The JSON schema of the output of --json. percore(1) refers to this file.
 schemadir = $(datadir)/percore
 dist_schema_DATA = src/tool/percore.schema.json
 endif

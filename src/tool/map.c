@@ -60,8 +60,9 @@ static const char *pin_of(uint32_t id) {
   return NULL;
 }
 
-/* True for maps of percore's own BPF programs and of the loaders of light
- * skeletons, which hold no counters of other programs. */
+/* True for a map of percore's own BPF programs or of a light skeleton's loader.
+ * These maps contain no counters of other programs, so the table leaves them
+ * out. */
 static bool is_own(const struct map_info *info) {
   static const char *const names[] = {"idle_clock", "softirq_clock",
                                       "wake_probes", "wake_timers",
@@ -104,7 +105,7 @@ static void put_map(struct json *json, const struct map *map) {
     put_map_text(&map->info);
 }
 
-/* Writes all maps or, without CAP_SYS_ADMIN, the pinned maps. */
+/* Writes all maps or, without CAP_SYS_ADMIN, only the pinned maps. */
 static void put_maps(struct json *json) {
   char why[MAP_WHY_SIZE];
   struct map map;
@@ -152,8 +153,8 @@ static int list(const struct map_options *options) {
 
 static struct map_publisher *publisher;
 
-/* Updates the region whenever `percore top` reads it. Messages about the map
- * begin with "percore map:", not "percore map top:". */
+/* Updates the region. Called each time before `percore top` reads the region.
+ * Messages about the map begin with "percore map:", not "percore map top:". */
 static void renew(void) {
   say_within(NULL);
   map_publisher_update(publisher);
@@ -239,8 +240,8 @@ static int publish(struct map_table *table, const char *word,
   return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
 }
 
-/* Runs `percore top` or `percore dump` on the table of the map only, so that
- * the publisher's own table is not shown. */
+/* Runs `percore top` or `percore dump` with --table, so that only the map's
+ * table is shown, and not the publisher's own table. */
 static int run_on_table(const struct command *command, const char *table,
                         int argc, char **argv) {
   const char *first[] = {command->name, "map", "--table", table};

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many messages are held back. Older messages are dropped; there are few,
- * because cycles/ reports only changes. */
+/* The maximum number of messages that are held back. Older messages are
+ * dropped, which is rare, because cycles/ reports only changes. */
 #define HELD_MAX 16
 #define LINE_SIZE 512
 
@@ -16,7 +16,7 @@ struct messages {
   const char *command;
   bool held;
   pthread_mutex_t lock; /* protects the members below */
-  /* number of lines ever written; line n is in line[n % HELD_MAX] */
+  /* how many lines have been written; line n is in line[n % HELD_MAX] */
   size_t lines;
   char line[HELD_MAX][LINE_SIZE];
 };

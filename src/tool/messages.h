@@ -1,6 +1,6 @@
 /* messages: prints the warnings of cycles/ on stderr. While a screen is open,
- * messages are held back: the page shows the newest, and all are printed when
- * the screen closes. */
+ * messages are held back: the page shows the newest message, and the last
+ * messages are printed when the screen closes. */
 #ifndef PERCORE_MESSAGES_H
 #define PERCORE_MESSAGES_H
 
@@ -11,14 +11,16 @@
 
 struct messages;
 
-/* Set `held` if a screen is open. Returns NULL if out of memory. */
+/* `held` is true if a screen is open, so that messages must be held back.
+ * Returns NULL if out of memory. */
 struct messages *messages_open(const char *command, bool held);
 
 /* Prints the messages that were held back, and frees *messages. Accepts NULL.
  */
 void messages_close(struct messages *messages);
 
-/* Returns a journal whose lines become messages. Any thread may write to it. */
+/* Returns a journal whose errors and warnings become messages. Any thread may
+ * write to the journal. */
 struct journal messages_journal(struct messages *messages);
 
 /* Prints the newest message, if any, in one line cut to `width` characters.

@@ -15,8 +15,8 @@ static bool is_isolated(const struct methods *methods, int core) {
   return core_set_has(&engine_topology(methods->engine)->isolated, core);
 }
 
-/* Returns the middle of the time from `before` until now: the assumed time of
- * values that were read since `before`. */
+/* Returns the time halfway between `before` and now, in nanoseconds. It is used
+ * as the time of values that were read since `before`. */
 static double middle_ns(const struct methods *methods, uint64_t before) {
   return ((double)before + (double)methods_now_ns(methods)) / 2;
 }
@@ -76,8 +76,8 @@ int open_ns(struct methods *methods, struct row *row) {
   return row->ns != NULL ? 0 : -ENOMEM;
 }
 
-/* Turns row->ns into readings. It contains idle times if `idle` is true,
- * otherwise busy times. */
+/* Turns the times in row->ns into readings at the time `wall_ns`. They are idle
+ * times if `idle` is true, otherwise busy times. */
 static void take(struct methods *methods, struct row *row, double wall_ns,
                  bool idle) {
   core_set_for_each(core, &methods->online) {
@@ -138,8 +138,9 @@ void read_timer_list(struct methods *methods, struct row *row) {
     take(methods, row, list_ns, true);
 }
 
-/* Finds cpuacct.usage_percpu in the places where distributions mount version 1
- * of cgroups. */
+/* Looks for cpuacct.usage_percpu in the places where distributions mount
+ * version 1 of cgroups. Leaves row->path NULL if the file does not exist.
+ * Returns 0 or -ENOMEM. */
 int open_cpuacct(struct methods *methods, struct row *row) {
   static const char *const paths[] = {
       "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
@@ -193,8 +194,8 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
-/* Opens the task clock of every core that is not isolated: reading the clock
- * interrupts its core. */
+/* Opens the task clock of every core that is not isolated. Isolated cores are
+ * left out, because reading a task clock interrupts its core. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -258,7 +259,8 @@ int open_source(struct methods *methods, struct row *row) {
     row->engine = NULL;
     return status;
   }
-  /* A proof takes time, which would be wasted on an unavailable source. */
+  /* Testing (proving) a source takes time, so an unavailable source is not
+   * tested. */
   if (engine_source_reason(row->engine, options.source)[0] == '\0')
     engine_prove(row->engine);
   return 0;
@@ -292,8 +294,9 @@ void read_source(struct methods *methods, struct row *row) {
   text_clean_string(why(methods, row), WHY_SIZE, reason);
 }
 
-/* The title is "percore, source idle", or "percore, source by core" if cores
- * use different sources. */
+/* Reads the loads of percore's own method. Sets its title, for example to
+ * "percore, source idle", or to "percore, source by core" if cores use
+ * different sources. */
 void read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;

@@ -131,8 +131,8 @@ static double load_between(const struct row *row, int core) {
       !(to->wall_ns > from->wall_ns))
     return NAN;
   double load = (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
-  /* percore clamps the loads that its sources measure, so this method does the
-   * same. */
+  /* percore limits the loads from its sources to the range from 0 to 1, so do
+   * the same here. */
   if (row->method->source != SOURCE_NONE)
     load = fmin(fmax(load, 0), 1);
   return load;

@@ -7,9 +7,9 @@
 #include "cycles/perf_event.h"
 #include "cycles/schedstat.h"
 
-/* The busy time and wall time of a core since an arbitrary moment. Readings
- * with different epochs begin at different moments, so their differences are
- * not used. */
+/* The busy time and wall time of a core since an arbitrary moment. That moment
+ * differs between readings with different epochs, so such readings are not
+ * subtracted from each other. */
 struct reading {
   bool valid;
   uint64_t epoch;
@@ -25,8 +25,8 @@ struct row; /* an open method */
 struct method {
   const char *name;
   const char *title;
-  enum source source; /* SOURCE_NONE if no engine reads the method */
-  /* Prepares a row. Returns 0 or -errno. May be NULL. */
+  enum source source; /* SOURCE_NONE if the method uses no source of percore */
+  /* Prepares a row. Returns 0 or -errno. NULL if a row needs no preparation. */
   int (*open)(struct methods *methods, struct row *row);
   /* Fills row->now for the cores in methods->online. */
   void (*read)(struct methods *methods, struct row *row);
@@ -35,21 +35,21 @@ struct method {
 
 struct row {
   const struct method *method;
-  struct machine *machine; /* used by this row and its engine only */
+  struct machine *machine; /* used only by this row and its engine */
   struct engine *engine;
   const char *path; /* the file to read; NULL if there is none */
-  /* Indexed by core number. */
+  /* The arrays below are indexed by core number. */
   struct perf_group *groups;
-  double *ns; /* filled by a parser */
+  double *ns; /* times in nanoseconds, filled by a parser */
   struct reading *before, *now;
 };
 
 struct methods {
   const struct machine *machine;
   struct engine_options options; /* of `engine` */
-  struct engine *engine; /* measures the row percore and reads /proc/stat */
-  int cores_len;         /* the highest possible core number at the start + 1 */
-  struct core_set online; /* the cores that are compared, below cores_len */
+  struct engine *engine;  /* measures the row "percore" and reads /proc/stat */
+  int cores_len;          /* highest possible core number + 1, when opened */
+  struct core_set online; /* the online cores with numbers below cores_len */
   char *file;
   size_t file_size;
   struct schedstat schedstat;

@@ -21,7 +21,8 @@ static int known(const double *ns, int cores_len) {
   return -EINVAL;
 }
 
-/* Returns the rest of a line that begins with `key`; NULL for other lines. */
+/* Returns the text after `key` if the line begins with `key`, otherwise NULL.
+ */
 static const char *after(const char *line, const char *key) {
   size_t length = strlen(key);
   return strncmp(line, key, length) == 0 ? line + length : NULL;
@@ -67,7 +68,7 @@ static double timer_list_idle(const struct timer_list_core *core,
   double idle_ns = (double)core->value[IDLE_SLEEPTIME];
   if (core->has[IOWAIT_SLEEPTIME])
     idle_ns += (double)core->value[IOWAIT_SLEEPTIME];
-  /* The sums do not include the current idle period. */
+  /* The sums do not include the current idle period, so add it. */
   if (core->value[TICK_STOPPED] != 0 && now_ns > core->value[IDLE_ENTRYTIME])
     idle_ns += (double)(now_ns - core->value[IDLE_ENTRYTIME]);
   return idle_ns;
@@ -108,8 +109,8 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
                  : -1;
       part = (struct timer_list_core){0};
     }
-    /* The tick devices that follow the cores in the file have none of these
-     * lines. */
+    /* The tick devices, which follow the cores in the file, have none of these
+     * lines, so they do not change the values of the last core. */
     parse_timer_list_field(line, &part);
     if (core >= 0 && has_now)
       idle_ns[core] = timer_list_idle(&part, now);

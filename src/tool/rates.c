@@ -11,7 +11,8 @@
  * Columns
  */
 
-/* `quantile` is NULL unless the column shows a percentile. */
+/* Adds a column for a field. `quantile` is NULL unless the column shows a
+ * percentile. */
 static void add_column(struct rates *rates, struct field_ref field,
                        enum rate_kind kind, const struct quantile *quantile) {
   struct rate_column *column = &rates->columns[rates->columns_len++];
@@ -83,8 +84,8 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
  * One value
  */
 
-/* The cells of one copy of a row (its totals, or the cells of one core): now,
- * at the last read, and when the row was added (its births). */
+/* The cells of a row's totals, or of a row on one core: their values now, at
+ * the last read, and when the row was added (the births). */
 struct copy {
   const uint64_t *now;
   const uint64_t *before; /* NULL: unknown */
@@ -134,9 +135,9 @@ static double value_of(const struct rates *rates,
  * One row
  */
 
-/* Returns the totals of a row. If the row holds another object than at the last
- * read, that object has been added since then and has counted from its births.
- * At the first read, earlier counts are unknown. */
+/* Returns the totals of row i of the tile. If the row has been added since the
+ * last read, `before` points to the row's births, from which it has counted. At
+ * the first read, `before` is NULL, because earlier counts are unknown. */
 static struct copy total_copy(const struct rates *rates, uint32_t i) {
   const struct rates_past *past = &rates->past;
   const struct region_tile *tile = &rates->tile;
@@ -152,9 +153,10 @@ static struct copy total_copy(const struct rates *rates, uint32_t i) {
   return copy;
 }
 
-/* Returns the cells of one core. A region stores births for totals only, so a
- * core's earlier counts are known to be 0 only for the first object of a row.
- */
+/* Returns one core's cells of row i of the tile. A region stores births for
+ * totals only. If the row has been added since the last read, `before` is
+ * therefore known only if this is the first use of the row, in which case all
+ * cells began at 0. */
 static struct copy core_copy(const struct rates *rates, uint32_t i,
                              uint32_t core) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
@@ -356,7 +358,8 @@ static int open_all(struct rates *rates, struct region_reader *reader,
   const struct region_directory *directory = region_reader_directory(reader);
   uint32_t rows = directory->tables[table].max_rows;
   uint32_t want = REGION_WANT_BIRTHS;
-  /* If the only row has fields without a total, the cores are always shown. */
+  /* If the table has only one row, and that row has fields without a total, the
+   * values of all cores are always shown. */
   if (rates->options.per_core ||
       (rows == 1 && !table_has_totals(directory, table)))
     want |= REGION_WANT_CORES;

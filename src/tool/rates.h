@@ -1,7 +1,7 @@
 /* rates: what the rows of one table counted between two reads. Rates are
- * differences of raw cells, so resets do not affect them. If a row was
- * added between the reads, all its counts belong to the interval. Counts before
- * the first read are ignored. */
+ * computed from differences between raw cells, so resets do not affect them. If
+ * a row was added between the reads, all its counts belong to the interval.
+ * Counts before the first read are ignored. */
 #ifndef PERCORE_RATES_H
 #define PERCORE_RATES_H
 
@@ -10,34 +10,35 @@
 enum rate_kind {
   RATE_PER_SECOND, /* counters, and the number of values in histograms */
   RATE_VALUE,      /* gauges and levels, shown as they are */
-  RATE_STATE,      /* the number of a named state */
+  RATE_STATE,      /* the index of a named state */
   RATE_QUANTILE    /* a percentile of the values counted since the last read */
 };
 
 #define RATE_TITLE_SIZE 96
 
 struct rate_column {
-  char title[RATE_TITLE_SIZE]; /* FIELD or, for percentiles, FIELD_p99 */
+  char title[RATE_TITLE_SIZE]; /* FIELD, or FIELD_p99 for a percentile */
   struct field_ref field;
   enum rate_kind kind;
   double q;       /* if RATE_QUANTILE: 0 to 1 */
-  bool has_total; /* if false, only values of single cores are known */
+  bool has_total; /* if false, only the values on each core are known */
 };
 
 struct rate_row {
   uint32_t row;
-  double key; /* sort key of the row; the largest come first */
+  double key; /* sort key; rows with the largest keys come first */
   char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes */
   double *values;                  /* [column]; NaN: unknown */
   double *cores;                   /* [core][column]; NULL if not wanted */
 };
 
 struct rates_options {
-  size_t rows;      /* how many rows to keep: those with the largest keys */
+  /* Maximum number of rows; those with the largest keys are kept. */
+  size_t rows;
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  /* Limit on the memory for cells: a region may claim far more rows than are
-   * backed by memory. */
+  /* The maximum size of past cells in bytes. A limit is needed because a region
+   * may claim far more rows than are backed by memory. */
   uint64_t bytes_most;
 };
 
@@ -66,19 +67,20 @@ struct rates {
   uint64_t rows_live;
 };
 
-/* Returns 0, -ENOMEM, or -ENOENT if options->sort is not the title of a column.
- * The columns point into the directory of the reader. */
+/* Prepares to read the rates of a table. Returns 0, -ENOMEM, or -ENOENT if
+ * options->sort is not the title of a column. The columns point into the
+ * directory of the reader. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
-/* Makes the next reads sort the rows by the column with this title, largest
- * values first, or smallest if `least`. If title is NULL or matches no column,
- * rows are sorted as the options specify. */
+/* Makes the next reads sort the rows by the column with this title: largest
+ * values first, or smallest first if `least` is true. If title is NULL or
+ * matches no column, rows are sorted as the options specify. */
 void rates_sort(struct rates *rates, const char *title, bool least);
 
-/* Returns the name of the state that a column shows: untrusted bytes, or NULL
- * if the value is not a named state. */
+/* Returns the name of the state whose index is `value`, or NULL if the value is
+ * not a named state. The name consists of untrusted bytes. */
 const char *rate_state(const struct rate_column *column, double value);
 
 /* Reads the rows. `now_ns` is the current time of CLOCK_MONOTONIC. Returns 0,

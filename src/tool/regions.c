@@ -80,7 +80,8 @@ static void put_json(struct json *json, const struct listed *listed) {
  * The command
  */
 
-/* `error` is the errno if the directory could not be read, otherwise 0. */
+/* Prints the regions as JSON. `error` is the errno if the runtime directory
+ * could not be read, otherwise 0. */
 static int show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
   if (json == NULL)

@@ -11,7 +11,7 @@
 
 enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, NONE = -1 };
 
-/* Returns the number of the live row with this name, or NONE. */
+/* Returns the index of the live row with this name, or NONE. */
 static int64_t find_row(struct region_reader *reader, uint32_t table,
                         const char *wanted) {
   struct region_tile tile;

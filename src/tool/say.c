@@ -72,7 +72,7 @@ int flush_output(const char *command) {
  * Stopping
  */
 
-static atomic_bool stopped; /* lock-free: a signal handler sets it */
+static atomic_bool stopped; /* lock-free, so a signal handler may set it */
 
 void stop_request(void) { atomic_store(&stopped, true); }
 
@@ -96,8 +96,9 @@ const atomic_bool *stop_flag(void) { return &stopped; }
 
 uint64_t monotonic_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* The signals are blocked except during ppoll. Otherwise a signal that arrived
- * between the test of the flag and the sleep would not end the sleep. */
+/* Blocks the signals that request a stop, except during ppoll. Otherwise a
+ * signal that arrived between the test of the flag and the sleep would not end
+ * the sleep. */
 bool sleep_until_ns(uint64_t time_ns) {
   sigset_t stops, before;
   sigemptyset(&stops);

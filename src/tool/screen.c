@@ -23,8 +23,8 @@ struct screen {
   char *page;
   size_t page_size;
   FILE *writer;
-  bool reads_keys;       /* the terminal sends each key at once, without echo */
-  struct termios cooked; /* the modes to restore */
+  bool reads_keys; /* the terminal sends each key immediately, without echo */
+  struct termios cooked; /* the terminal modes to restore */
 };
 
 static volatile sig_atomic_t resized, stop_wanted;
@@ -57,13 +57,13 @@ static void measure(struct screen *screen) {
  * Keys
  */
 
-/* True if the terminal's modes may be changed: the kernel stops a background
- * process that changes them. */
+/* True if this process is in the foreground, so that it may change the
+ * terminal's modes. The kernel stops a background process that changes them. */
 static bool in_foreground(void) {
   return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* Makes the terminal send each key at once, without echo. Ctrl-C and Ctrl-Z
+/* Makes the terminal send each key immediately, without echo. Ctrl-C and Ctrl-Z
  * still send signals. */
 static void begin_keys(struct screen *screen) {
   if (screen->reads_keys || !in_foreground() ||
@@ -151,7 +151,8 @@ void screen_show(struct screen *screen) {
   put(ERASE_BELOW);
 }
 
-/* On Ctrl-Z, restores the terminal for the shell. Returns after `fg`. */
+/* Handles Ctrl-Z: restores the terminal for the shell and stops this process.
+ * Returns after `fg`, when the terminal shows the page again. */
 static void stop_and_continue(struct screen *screen) {
   stop_wanted = 0;
   end_keys(screen);

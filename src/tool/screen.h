@@ -18,7 +18,8 @@ struct screen *screen_open(void);
  * NULL. */
 void screen_close(struct screen *screen);
 
-/* Return the size in characters. screen_changed updates it. */
+/* Return the size of the screen in characters. screen_changed updates the size.
+ */
 int screen_width(struct screen *screen);
 int screen_height(struct screen *screen);
 
@@ -28,8 +29,8 @@ int screen_height(struct screen *screen);
 FILE *screen_page(struct screen *screen);
 void screen_show(struct screen *screen);
 
-/* Handles what happened since the last call (a change of size, Ctrl-Z). Returns
- * true if the page must be redrawn. */
+/* Handles changes of the screen's size, and Ctrl-Z, since the last call.
+ * Returns true if the page must be redrawn. */
 bool screen_changed(struct screen *screen);
 
 /* Reads the keys typed since the last call, as bytes; never waits. Returns

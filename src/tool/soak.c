@@ -1,4 +1,4 @@
-/* percore soak: a lower bound of a core's load that needs no counter. */
+/* percore soak: measures a lower bound of a core's load without a counter. */
 #include "cycles/soaker.h"
 #include "cycles/topology.h"
 #include "json.h"
@@ -27,7 +27,7 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct soak_options),
 };
 
-/* Refuses a core that is offline or, without --force, isolated. Returns
+/* Checks that a core is online and, without --force, not isolated. Returns
  * TOOL_OK, or TOOL_FAILURE after an error message. */
 static int check_core(int core, bool force) {
   struct machine *machine = machine_linux(NULL);
@@ -50,7 +50,7 @@ static int check_core(int core, bool force) {
   return TOOL_OK;
 }
 
-/* Returns the share of time that other work took. */
+/* Returns the share of the core's time that other work took, from 0 to 1. */
 static double floor_of(const struct soak *soak) {
   return (double)soak->lost_ns / (double)soak->total_ns;
 }

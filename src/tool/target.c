@@ -22,7 +22,7 @@ void target_renew(void) {
     renew_region();
 }
 
-/* All readers of a command share one receiver, whose process ends with the
+/* All readers of a command share one receiver, a process that ends with the
  * command. */
 struct region_reader_options target_options(int hello_wait_ms) {
   static struct region_receiver *receiver;
@@ -122,7 +122,8 @@ const char *target_advice(int error) {
   return "";
 }
 
-/* Lists the instances of a region as "a, b". Returns false if it has none. */
+/* Writes the names of a region's instances as "a, b". Returns false if the
+ * region has no instances. */
 static bool find_instances(const char *region, char *text, size_t size) {
   struct names names;
   size_t length = strlen(region);

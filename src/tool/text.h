@@ -16,10 +16,11 @@
  * least 1. */
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 
-/* Cleans a string in the same way and returns out. */
+/* Cleans a string as text_clean does. Returns `out`. */
 char *text_clean_string(char *out, size_t size, const char *text);
 
-/* Appends a name to a list such as "a, b". What does not fit is cut off. */
+/* Appends a name to a list such as "a, b". Text that does not fit is cut off.
+ */
 void text_append(char *list, size_t size, const char *separator,
                  const char *name);
 
@@ -29,8 +30,8 @@ int text_width(const char *text);
 /* Returns the number of newlines. */
 int text_lines(const char *text);
 
-/* Shortens clean text to at most `width` characters: the middle becomes "...".
- * width must be at least 5. */
+/* Shortens clean text to at most `width` characters by replacing its middle
+ * with "...". width must be at least 5. */
 void text_shorten(char *text, int width);
 
 /* Prints clean text, padded to `width` characters: flush right, or flush left

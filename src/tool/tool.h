@@ -3,8 +3,8 @@
  * subcommands. This folder shows what other folders measure. Only two commands
  * measure loads themselves, by methods that percore does not use otherwise:
  * load --compare (methods.c) and soak. Functions that return 0 or -errno print
- * nothing, unless their comment says otherwise. Functions that return an exit
- * status have printed what failed, why, and what to do. */
+ * nothing, unless their comment says otherwise. A function that returns an exit
+ * status other than TOOL_OK has printed what failed, why, and what to do. */
 #ifndef PERCORE_TOOL_H
 #define PERCORE_TOOL_H
 
@@ -28,11 +28,12 @@ extern const struct command load_command, regions_command, top_command,
  * Messages, on stderr
  */
 
-/* Prints "percore load: <line>". Returns TOOL_FAILURE. */
+/* Prints a message such as "percore load: cannot read loads". Returns
+ * TOOL_FAILURE. */
 int say_failure(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints the line like say_failure, and then how to get help. Returns
+/* Prints a message as say_failure does, and then how to get help. Returns
  * TOOL_USAGE. */
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -60,17 +61,18 @@ int flush_output(const char *command);
  * Stopping
  *
  * stop_catch turns SIGINT, SIGTERM and SIGHUP into a request to stop, and
- * SIGPIPE into an error of write(2), so that the terminal can be restored
- * first.
+ * SIGPIPE into an error of write(2), so that percore can restore the
+ * terminal before it ends.
  */
 
 void stop_catch(void);
 void stop_request(void);
 bool stop_requested(void);
-/* Returns the request to stop as a flag for engine_options.cancel. */
+/* Returns the flag that a request to stop sets, for engine_options.cancel. */
 const atomic_bool *stop_flag(void);
 
-/* Sleeps until a CLOCK_MONOTONIC time. Returns false if told to stop first. */
+/* Sleeps until `time_ns` of CLOCK_MONOTONIC. Returns false if a request to stop
+ * ended the sleep. */
 bool sleep_until_ns(uint64_t time_ns);
 uint64_t monotonic_ns(void);
 

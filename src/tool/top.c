@@ -46,7 +46,7 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
-  /* the order chosen with keys; NULL before the first table */
+  /* cores and order chosen with keys; NULL before the first table */
   const struct window *view;
 };
 
@@ -71,8 +71,8 @@ static bool is_shown(const struct top *top, uint32_t t) {
          strcmp(directory->described[t].name, top->options->table) == 0;
 }
 
-/* The field to sort by must be in at least one table, but need not be in all.
- */
+/* Opens the tables that are shown. Returns 0, -ENOMEM, or -ENOENT if none of
+ * them contains the field to sort by. */
 static int open_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
   bool sorted = top->options->sort == NULL;
@@ -115,7 +115,7 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* Returns the number of columns in all tables together, because the keys for
+/* Returns the total number of columns in all tables, because the keys for
  * sorting step through the columns of one table after the other. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
@@ -149,9 +149,9 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* Reads the region. If its producer has just ended, reads the last values; if a
- * new producer has appeared, starts over with its region. Returns 0 or -errno.
- */
+/* Reads the region. If its producer has just ended, reads the last values. If a
+ * new producer has appeared, starts over with the new producer's region.
+ * Returns 0 or -errno. */
 static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
   enum region_event event = region_reader_refresh(top->reader);

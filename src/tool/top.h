@@ -14,7 +14,7 @@ struct top_figures {
   const char *why;      /* why the producer is not alive */
   uint64_t realtime_ns; /* when the region was read */
   double interval_s;
-  pid_t pid; /* 0 if not visible here */
+  pid_t pid; /* 0 if the process is not visible from here */
   uid_t uid;
   const struct region_directory *directory;
   struct workers workers;
@@ -23,7 +23,8 @@ struct top_figures {
   size_t tables_len;
 };
 
-/* A worker that has been awake for this long without a poll counts as stuck. */
+/* How long, in seconds, a worker may be awake without a poll before it is shown
+ * as stuck. */
 #define TOP_STUCK_S 1.0
 
 /* Functions for struct live_face. `figures` is a struct top_figures. Both
@@ -31,10 +32,11 @@ struct top_figures {
 int top_table_write(FILE *out, const void *figures, struct window window);
 int top_json_write(FILE *out, const void *figures);
 
-/* Writes "0.25", "12.3", "980", "12.3k", "4.56M", or "-" if unknown. */
+/* Writes a number such as "0.25", "12.3", "980", "12.3k" or "4.56M", or "-" if
+ * it is NAN. */
 #define SHORT_TEXT_SIZE 24
 void short_text(char text[SHORT_TEXT_SIZE], double value);
-/* Writes "496ns", "12.3us", "1.50ms" or "2.00s". */
+/* Writes a duration such as "496ns", "12.3us", "1.50ms" or "2.00s". */
 void short_time_text(char text[SHORT_TEXT_SIZE], double ns);
 
 #endif

@@ -12,8 +12,9 @@
  * Numbers in a few characters
  */
 
-/* Divides by 1000 until at most three digits come before the point, and writes
- * three digits and the unit. Each unit is 1000 times the unit before it. */
+/* Writes a value with three digits and a unit. Each unit is 1000 times the unit
+ * before it: the value is divided by 1000 until at most three digits precede
+ * the decimal point. */
 static void put_scaled(char text[SHORT_TEXT_SIZE], double value,
                        const char *const *units, size_t units_len) {
   size_t unit = 0;
@@ -71,8 +72,8 @@ static void write_worker(FILE *out, bool colour, const struct worker *worker) {
   fputc('\n', out);
 }
 
-/* Writes a line for each thread, but at most `lines`. If `lines` is 0, writes
- * all threads. */
+/* Writes a line for each thread on the shown cores, but for at most `lines`
+ * threads. If `lines` is 0, the number of threads is not limited. */
 static void write_workers(FILE *out, const struct workers *workers, int lines,
                           const struct window *window) {
   size_t left = 0;
@@ -144,17 +145,18 @@ static int width_of(const struct rate_column *column) {
  * Rows
  */
 
-/* A table of rates, and how much of the table fits. */
+/* A table of rates, and how much of it fits into the window. */
 struct sheet {
   FILE *out;
   const struct window *window;
   const struct rates *rates;
   double ns_per_cycle;
-  size_t columns, rows; /* the numbers of columns and rows that are shown */
+  size_t columns, rows; /* how many columns and rows are shown */
   int name_width;
 };
 
-/* Returns how many columns fit next to the name of the row. */
+/* Returns how many columns fit next to the name of a row in `width` characters.
+ * 0 means unlimited. */
 static size_t columns_that_fit(const struct rates *rates, int width) {
   int used = NAME_WIDTH;
   size_t c = 0;
@@ -166,8 +168,9 @@ static size_t columns_that_fit(const struct rates *rates, int width) {
   return c;
 }
 
-/* Returns the width of the longest name or, if that does not fit, the width
- * that the columns leave. */
+/* Returns the width of the column with the names of the rows: the width of the
+ * longest name or, if that does not fit, the width that the other columns
+ * leave. */
 static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
   int wanted = NAME_WIDTH, room = sheet->window->width;
@@ -252,8 +255,9 @@ static int by_number(const void *left, const void *right) {
   return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* If all rows are shown and no order was requested, rows keep the producer's
- * order, so that they do not change places. */
+/* Writes the rows. If all rows are shown and no order was requested, the rows
+ * keep the producer's order, so that they do not change places from one table
+ * to the next. */
 static int write_rows(const struct sheet *sheet) {
   const struct rates *rates = sheet->rates;
   const struct rate_row **rows = calloc(sheet->rows + 1, sizeof(*rows));

@@ -14,28 +14,28 @@ struct field_ref {
 struct field_ref field_of(const struct region_directory *directory,
                           uint32_t table, uint32_t field);
 
-/* The built-in table of attached threads. Sums over its cores have no meaning.
- */
+/* The index of the built-in table `core`, which describes the attached threads.
+ * Sums of its fields over all cores have no meaning. */
 enum { TABLE_CORE = 0 };
 
-/* Returns false for fields without a total, whose values are known only per
- * core: in PER_CORE tables, states and levels without aggregation; in the table
- * `core`, all fields. */
+/* Returns true if the field has a total, false if only its values on each core
+ * are known: a state or a level without aggregation in a PER_CORE table, or any
+ * field of the table `core`. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
 
 /* True if all fields of the table have a total. */
 bool table_has_totals(const struct region_directory *directory, uint32_t table);
 
-/* Returns "" if the field has no unit. */
+/* Returns the unit of a field, or "" if it has no unit. */
 const char *field_unit(struct field_ref field);
 
-/* Opens a tile for as many rows as fit into about 4 MiB, at most 8192. Returns
- * what region_tile_init returns. */
+/* Opens a tile for as many rows as fit into about 4 MiB, at least 1 and at most
+ * 8192. Returns what region_tile_init returns. */
 int tile_open(struct region_tile *tile, const struct region_reader *reader,
               uint32_t table, uint32_t want);
 
-/* Returns the cells that belong to a core in row i of the tile. */
+/* Returns one core's cells of row i of the tile. */
 const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
                                 uint32_t core);
 
@@ -44,7 +44,7 @@ enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;
   double q;
-  bool in_top; /* percore top shows it in a column */
+  bool in_top; /* percore top shows this percentile */
 } quantiles[QUANTILES];
 
 struct histogram_summary {
@@ -62,8 +62,8 @@ void histogram_summarise(struct histogram_summary *summary,
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells);
 
-/* Writes the value as JSON. A histogram is written with its percentiles and all
- * non-empty buckets, as [least value, count]. */
+/* Writes the value of a field as JSON. A histogram becomes an object with its
+ * count, its percentiles, and its non-empty buckets as [least value, count]. */
 void value_json(struct json *json, const char *key, struct field_ref field,
                 const uint64_t *cells);
 

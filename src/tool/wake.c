@@ -126,8 +126,9 @@ static int try_output(const char *path) {
   return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-/* Checks that the files of --csv and --plot can be written. Called before a
- * measurement, whose results would otherwise be lost. */
+/* Checks that the files of --csv and --plot can be written, and that gnuplot is
+ * installed if --plot is given. Called before a measurement, whose results
+ * would otherwise be lost. */
 static int check_outputs(const struct wake_arguments *options) {
   const struct {
     const char *option, *path;
@@ -146,8 +147,8 @@ static int check_outputs(const struct wake_arguments *options) {
                                     "apt-get install gnuplot-nox");
 }
 
-/* Writes the results of a measurement or of a file. has_histogram: the terminal
- * already shows the histogram. */
+/* Writes the results of a measurement or of a file. has_histogram is true if
+ * the terminal already shows the histogram. Returns the exit status. */
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
@@ -225,8 +226,9 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for `seconds` seconds. Returns false once the measurement has ended;
- * `why` is not empty if it has failed. */
+/* Measures for `seconds` seconds. Returns false if the measurement has ended.
+ * If it has ended because of an error, `why` contains the reason, otherwise "".
+ */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
   uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -273,8 +275,8 @@ static const struct live_face face = {
     .table = table,
 };
 
-/* Shows a live histogram on a terminal; otherwise shows nothing until the end.
- */
+/* Measures until the measurement has ended, and shows a live histogram
+ * meanwhile if is_live is true. Returns the exit status. */
 static int run_measurement(struct measurement *measurement, bool is_live) {
   char why[WAKE_WHY_SIZE];
   if (is_live) {
@@ -302,8 +304,8 @@ static bool is_wanted(const struct wake_arguments *wanted,
          (method == WAKE_BPF_TIMER && strcmp(wanted->source, "bpf") == 0);
 }
 
-/* Opens the first method that the options allow and that works. Returns
- * nonzero, after an error message, if none works. */
+/* Opens the first method that the options allow and that works. Returns 0, or
+ * TOOL_FAILURE after an error message if no method works. */
 static int open_collector(struct wake_collect **collect,
                           struct wake_collect_options *options,
                           const struct wake_arguments *wanted) {
@@ -354,8 +356,9 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* Returns the last core that is not isolated, or -1 after an error message.
- * Avoids the first cores, because they are the busiest on most machines. */
+/* Returns the number of the last online core that is not isolated, or -1 after
+ * an error message. Avoids the first cores, because they are the busiest on
+ * most machines. */
 static int find_core(void) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
@@ -400,7 +403,8 @@ static int measure_word(int words, char **word,
 
 enum use { MEASURE, FROM, COMPARE };
 
-/* The letters of the options that each use of the command accepts. */
+/* The letters of the options that each use of the command accepts, and the
+ * message about other options. */
 static const struct {
   const char *letters, *if_other;
 } uses[] = {

@@ -11,7 +11,8 @@
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
-  /* The members below describe the measurement. */
+  /* The members below describe the measurement. They are unused if the
+   * datapoints come from a file. */
   int core;
   const char *method;
   double seconds;
@@ -30,8 +31,8 @@ enum wake_metric wake_main_metric(const struct wake_points *points);
 int wake_write_text(FILE *out, const struct wake_run *run);
 
 /* Prints a histogram with a bar for each range of latencies. The limits of the
- * ranges are 1, 1.4, 2, 2.8, 4 ... microseconds. width is the terminal's, in
- * columns; 0 means 80. */
+ * ranges are 1, 1.4, 2, 2.8, 4 ... microseconds. `width` is the width of the
+ * terminal in characters; 0 means 80. */
 void wake_write_histogram(FILE *out, const struct wake_points *points,
                           int width);
 
@@ -46,9 +47,9 @@ int wake_write_json(FILE *out, const struct wake_run *run);
 /* True if gnuplot is in PATH. */
 bool wake_can_plot(void);
 
-/* Has gnuplot draw a histogram, a cumulative histogram, and latency over
- * SilentTime into an SVG file. Returns the exit status, after an error message
- * on failure. */
+/* Runs gnuplot to draw an SVG file with a histogram, a cumulative histogram,
+ * and a plot of latency over SilentTime. Returns the exit status, after an
+ * error message on failure. */
 int wake_plot(const char *path, const struct wake_run *run);
 
 #endif

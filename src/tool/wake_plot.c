@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define COMMAND "wake"
-/* The most points that are plotted, because an SVG contains an element for each
- * point. */
+/* The maximum number of points in the scatter plot, because an SVG file
+ * contains an element for each point. */
 #define SCATTER_MAX 20000
 #define CUMULATIVE 1000 /* steps of the cumulative histogram */
 
@@ -25,8 +25,8 @@ static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
 }
 
-/* Writes the data to be plotted. Returns true if a datapoint has a SilentTime,
- * so that there is a scatter plot. */
+/* Writes the data to be plotted. Returns true if there is a scatter plot: if at
+ * least one datapoint contains both the metric and a SilentTime. */
 static bool put_data(FILE *plot, const struct wake_points *points,
                      enum wake_metric metric, const float *sorted, size_t len) {
   fputs("$sorted << EOD\n", plot);
@@ -53,8 +53,8 @@ static bool put_data(FILE *plot, const struct wake_points *points,
   return has_scatter;
 }
 
-/* Writes the plot commands. The axis ends at `to`; `above` datapoints are
- * beyond it. */
+/* Writes the plot commands. The latency axis begins at `from` and ends just
+ * above `to`; `above` datapoints are beyond its end. */
 static void put_plots(FILE *plot, enum wake_metric metric, double from,
                       double to, size_t above, bool has_scatter) {
   const char *name = wake_metric_name(metric);
@@ -124,8 +124,8 @@ int wake_plot(const char *path, const struct wake_run *run) {
   put_title(plot, run, len);
   fputs(" noenhanced\nset grid\nset key off\n", plot);
   bool has_scatter = put_data(plot, points, metric, numbers, len);
-  /* The axis ends near the 99.9th percentile. With all outliers on the axis,
-   * the other datapoints would be squeezed into one bar. */
+  /* The latency axis ends near the 99.9th percentile. If it included all
+   * outliers, the other datapoints would be squeezed into one bar. */
   double from = (double)numbers[0];
   double to = (double)numbers[(size_t)((double)(len - 1) * 0.999)];
   double end = to + fmax((to - from) / 100, 1e-3);

@@ -9,8 +9,8 @@
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
-/* A comparison warns if median idle times differ by more than this factor,
- * because the latencies then differ as well. */
+/* A comparison warns if the median idle times of the two runs differ by more
+ * than this factor, because latency depends on how long the core was idle. */
 #define IDLE_TIMES_APART 2
 
 static void put_number(FILE *out, double value) {
@@ -41,8 +41,8 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
-/* True if the source and cpuidle agree on the number of idle states: the two
- * numbers may differ by 0.5 %, or by the two idle states at the ends of the
+/* True if the source and cpuidle counted about the same number of idle states.
+ * The two numbers may differ by 0.5 %, or by one idle state at each end of the
  * measurement. */
 static bool agrees(const struct wake_collect_status *status) {
   return fabs((double)status->idles - (double)status->usage) <=
@@ -94,9 +94,9 @@ static void write_head(FILE *out, const struct wake_run *run) {
           out);
 }
 
-/* Writes the first lines of the table of an idle state. The table shows a line
- * per figure and a column per metric; unknown figures and metrics are left out.
- */
+/* Writes the headings and the counts of an idle state's table. The table shows
+ * a line per figure and a column per metric; figures and metrics without any
+ * known value are left out. */
 static void write_titles(FILE *out,
                          const struct wake_summary summaries[WAKE_METRICS]) {
   fprintf(out, "  %-9s", "us");
@@ -152,7 +152,8 @@ int wake_write_text(FILE *out, const struct wake_run *run) {
  * The histogram
  */
 
-/* The buckets begin at 1, 1.4, 2, 2.8, 4 ... microseconds. */
+/* Returns the bucket of a latency. Bucket 0 is for latencies below 1 us; the
+ * buckets above it begin at 1, 1.4, 2, 2.8, 4 ... us. */
 static int bucket_of(double us) {
   double bucket = us < 1 ? 0 : floor(2 * log2(us)) + 1;
   return bucket < BUCKETS ? (int)bucket : BUCKETS - 1;
@@ -224,7 +225,7 @@ static int compare_metric(FILE *out, const struct wake_points *a, int state_a,
 }
 
 /* Warns if the idle times of two runs differ, because latency depends on how
- * long the core was idle before. Returns 0 or -ENOMEM. */
+ * long the core was idle before it woke. Returns 0 or -ENOMEM. */
 static int warn_of_idle_times(FILE *out, const struct wake_points *a,
                               const struct wake_points *b) {
   struct wake_summary x, y;

@@ -14,7 +14,8 @@ bool window_shows_core(const struct window *window, int core) {
   return window->cores == NULL || core_set_has(window->cores, core);
 }
 
-/* Returns the length of a colour's escape sequence at text, or 0. */
+/* Returns the length of the escape sequence at the beginning of `text`, or 0 if
+ * there is none. */
 static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }
@@ -23,7 +24,7 @@ static void cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
   while (*text != '\0' && (window.height <= 0 || line < window.height)) {
     size_t length = escape_length(text);
-    if (length > 0) { /* takes no room, and must not be cut off */
+    if (length > 0) { /* an escape sequence takes no room and must not be cut */
       fwrite(text, 1, length, out);
       text += length;
       continue;

@@ -1,5 +1,5 @@
 /* window: the size of a table, the user's choices, and what all tables share:
- * colours, numbers and times. */
+ * colours, and the format of numbers and dates. */
 #ifndef PERCORE_WINDOW_H
 #define PERCORE_WINDOW_H
 
@@ -10,21 +10,21 @@
 
 struct core_set;
 
-/* All members are 0 if the output is a pipe. */
+/* All members are 0 or NULL if the output is not a terminal. */
 struct window {
   int width;  /* in characters; 0: unlimited */
   int height; /* in lines; 0: unlimited */
   bool colour;
-  const struct core_set *cores; /* show only these; NULL: show all */
+  const struct core_set *cores; /* show only these cores; NULL: show all */
   size_t sort; /* column to sort by, from 1; 0: default order */
   bool reverse;
 };
 
 bool window_shows_core(const struct window *window, int core);
 
-/* Calls `write` and copies its output: only the lines that fit, each cut to the
- * width and without trailing blanks. Returns 0, -ENOMEM, or what `write`
- * returned. */
+/* Calls `write` and copies its output to `out`: only the lines that fit into
+ * the window, each cut to the width and without trailing blanks. Returns 0,
+ * -ENOMEM, or what `write` returned. */
 int window_write(FILE *out, struct window window,
                  int (*write)(FILE *out, const void *figures,
                               struct window window),
@@ -34,7 +34,8 @@ int window_write(FILE *out, struct window window,
  * "dumb"). */
 bool is_terminal(void);
 
-/* True if is_terminal(), unless NO_COLOR is set (no-color.org). */
+/* True if is_terminal() is true and the environment variable NO_COLOR is not
+ * set (no-color.org). */
 bool colour_wanted(void);
 
 enum paint {
@@ -46,8 +47,8 @@ enum paint {
   PAINT_BAD
 };
 
-/* Prints text padded to `width` characters (negative: flush left). If `colour`,
- * paints the text but not the padding. */
+/* Prints text padded to `width` characters: flush right, or flush left if width
+ * is negative. If `colour` is true, paints the text but not the padding. */
 void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
                int width);
 
@@ -56,8 +57,8 @@ void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
 void number_text(char *text, size_t size, const char *format, double value)
     __attribute__((format(printf, 3, 0)));
 
-/* Formats nanoseconds of CLOCK_REALTIME as local time: "2026-11-20 22:30:02".
- */
+/* Formats nanoseconds of CLOCK_REALTIME as local time, such as "2026-11-20
+ * 22:30:02". */
 #define TIME_TEXT_SIZE 32
 void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns);
 

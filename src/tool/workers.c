@@ -7,7 +7,7 @@
 
 struct past_slot {
   bool read;
-  uint64_t since_boottime_ns; /* of the thread that owns the slot */
+  uint64_t since_boottime_ns; /* identifies the thread that owns the slot */
   uint64_t cells[REGION_CORE_COLUMNS];
   struct region_pulse pulse;
 };

@@ -1,4 +1,4 @@
-/* workers: what the threads of a region did between two reads, from the
+/* workers: what a region's threads did between two reads, according to the
  * built-in table `core`. */
 #ifndef PERCORE_WORKERS_H
 #define PERCORE_WORKERS_H
@@ -20,7 +20,7 @@ struct worker {
 };
 
 struct workers {
-  struct worker *workers; /* the workers attached now */
+  struct worker *workers; /* the workers that are attached */
   size_t count;
   double interval_s; /* time between the last two reads; NaN after the first */
   uint64_t read_ns;  /* 0 before the first read */

@@ -16,7 +16,7 @@
 #define DISTANCE_MIN_NS 1000 /* as in percore wake */
 #define DISTANCE_MAX_NS 4000000
 #define POLL_NS (NS_PER_S / 50)
-#define LATE_NS (NS_PER_S / 10) /* wait this long for probes that are late */
+#define LATE_NS (NS_PER_S / 10) /* how long to wait for late probes */
 #define LEAVE_NS (NS_PER_S / 1000)
 
 _Static_assert(WAKE_BURST_PROBES_MAX < WAKE_EVENTS, "events would be lost");
@@ -81,8 +81,8 @@ void wake_burst_end(struct wake_burst *burst) {
   wake_programs_detach(&burst->programs);
 }
 
-/* Clears everything except the address of the timer, which remains the same in
- * every burst. */
+/* Clears the results of the last probes, but keeps the address of the timer,
+ * which remains the same in every burst. */
 static void reset(struct wake_probe *probe) {
   probe->steps = (struct wake_steps){.timer = probe->steps.timer};
   probe->head = probe->armed = 0;
@@ -117,10 +117,11 @@ static bool is_done(const struct wake_burst *burst) {
          !probe->steps.is_pending;
 }
 
-/* Waits until all probes are done or the time is up. First sleeps for as long
- * as the probes take on average, because this thread would disturb the core if
- * it woke up there. The timer may still be armed when this function returns;
- * after leave_core it is not armed again. */
+/* Waits until all probes are done or the time is up. Returns 0, or -EINTR if
+ * `wait` returned false. First sleeps for as long as the probes take on
+ * average, because this thread would disturb the core if it woke up there
+ * earlier. The timer may still be armed when this function returns; after
+ * leave_core, it is not armed again. */
 static int wait_for_probes(const struct wake_burst *burst) {
   uint64_t begin = now_ns(), probes = burst->options.probes;
   uint64_t until = begin + probes * DISTANCE_MAX_NS + LATE_NS;
@@ -134,8 +135,8 @@ static int wait_for_probes(const struct wake_burst *burst) {
   return going ? 0 : -EINTR;
 }
 
-/* Ends the measurement of the core, and waits until programs that still run
- * there have ended, which takes only microseconds. */
+/* Ends the measurement of the core. Then waits for 1 ms, because programs that
+ * still run there need a few microseconds to end. */
 static void leave_core(const struct wake_burst *burst) {
   __atomic_store_n(&burst->programs.probe->core, NO_CORE, __ATOMIC_SEQ_CST);
   wait(burst, LEAVE_NS);

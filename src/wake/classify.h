@@ -1,5 +1,5 @@
-/* classify: turns events into datapoints. The majority of the events of an idle
- * state decides whether interrupts are on or off in that state; the other
+/* classify: turns events into datapoints. The majority of an idle state's
+ * events decides whether interrupts are on or off in that state; the other
  * events are dropped. */
 #ifndef PERCORE_WAKE_CLASSIFY_H
 #define PERCORE_WAKE_CLASSIFY_H
@@ -7,8 +7,8 @@
 #include "steps.h"
 #include "wake.h"
 
-/* A majority is this many times as large as the minority, as in wult. The
- * datapoints of a state without a majority are held back. */
+/* The factor by which a majority must exceed the minority, as in wult. Until an
+ * idle state has a majority, its datapoints are held back. */
 #define WAKE_MAJORITY 100
 
 enum {
@@ -19,20 +19,22 @@ enum {
   WAKE_DROPS
 };
 
-/* Returns a name such as "busy". */
+/* Returns the name of a reason, such as "busy". */
 const char *wake_drop_name(int reason);
-/* Returns an explanation such as "the core was not idle when the timer expired;
- * ...". */
+/* Returns an explanation of a reason, such as "the core was not idle when the
+ * timer expired; ...". */
 const char *wake_drop_help(int reason);
 
-/* Zero it before use, and call wake_core_states to fill in the idle states. */
+/* Zero this struct before use, and call wake_core_states to fill in the idle
+ * states. */
 struct wake_classifier {
-  struct wake_points points;   /* the datapoints */
-  struct wake_points held;     /* datapoints held back */
-  int states[WAKE_STATES_MAX]; /* indexes into points.states, in the kernel's
-                                  order */
-  int states_len;              /* at least 1 */
-  /* Events of each state with interrupts on, and with interrupts off. */
+  struct wake_points points; /* the datapoints */
+  struct wake_points held;   /* datapoints held back */
+  /* Indexes into points.states, in the kernel's order. */
+  int states[WAKE_STATES_MAX];
+  int states_len; /* at least 1 */
+  /* The number of events in each state with interrupts on, and with interrupts
+   * off. */
   size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];
   uint64_t drops[WAKE_DROPS];
 };

@@ -18,8 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAITS 4096    /* waits of the thread that are kept until collected */
-#define MATCH_NS 1000 /* the kernel adds the timer slack to LTime */
+#define WAITS 4096 /* maximum number of waits that are kept until collected */
+/* Tolerance in matching waits to events: the kernel adds the timer slack to
+ * LTime. */
+#define MATCH_NS 1000
 
 /* One wait of the thread. */
 struct wait {
@@ -74,10 +76,11 @@ static void sleep_ns(int flags, uint64_t ns) {
   clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL);
 }
 
-/* The function of the waiting thread. For the BPF programs, it sets is_armed
- * before the timer starts, because they ignore other timers. The reader of the
- * tracepoints sets is_armed itself: it recognizes a pause by its relative time.
- */
+/* The main function of the waiting thread. If the BPF programs observe the
+ * thread, this function sets is_armed before the thread sleeps until LTime,
+ * because the programs ignore timers that expire while is_armed is 0. The
+ * reader of the tracepoints sets is_armed itself: it recognizes a pause by its
+ * relative time. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;
@@ -86,7 +89,7 @@ static void *wait_again_and_again(void *argument) {
   begin_thread();
   if (probe != NULL)
     __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
-  for (;;) { /* until it is cancelled while it sleeps */
+  for (;;) { /* until the thread is cancelled while it sleeps */
     uint64_t range = options->distance_max_ns - options->distance_min_ns;
     uint64_t distance =
         options->distance_min_ns +
@@ -107,8 +110,8 @@ static void *wait_again_and_again(void *argument) {
   return NULL; /* never reached */
 }
 
-/* The thread inherits the core and the signal mask of the thread that starts
- * it. */
+/* Starts the waiting thread, which inherits the core and the signal mask of the
+ * calling thread. Returns 0 or a negative errno. */
 static int start_thread(struct wake_collect *collect) {
   int status =
       pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
@@ -116,7 +119,8 @@ static int start_thread(struct wake_collect *collect) {
   return -status;
 }
 
-/* Skips waits that newer waits have overwritten. Returns how many. */
+/* Skips waits that newer waits have overwritten. Returns how many it skipped.
+ */
 static uint64_t skip_overwritten_waits(struct wake_collect *collect,
                                        uint64_t len) {
   uint64_t taken = collect->waits_taken;
@@ -125,8 +129,8 @@ static uint64_t skip_overwritten_waits(struct wake_collect *collect,
   return collect->waits_taken - taken;
 }
 
-/* Returns the UserLatency of an event, or NAN. Waits are in the same order as
- * events. */
+/* Returns the UserLatency of the event with this LTime in microseconds, or NAN
+ * if no wait belongs to the event. Waits are in the same order as events. */
 static float user_us(struct wake_collect *collect, uint64_t ltime) {
   uint64_t len = atomic_load(&collect->waits_len);
   skip_overwritten_waits(collect, len);
@@ -175,7 +179,7 @@ static int open_tracepoints(struct wake_collect *collect,
 }
 
 /* Opens the BPF programs or, if that fails, the tracepoints, as far as the
- * options allow. */
+ * options allow. Returns 0 or a negative errno. */
 static int open_source(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   const enum wake_source wanted = collect->options.source;
   const bool may_be_perf =
@@ -272,8 +276,8 @@ int wake_collect_open(struct wake_collect **result,
   return 0;
 }
 
-/* With WAKE_USER, each wait of the thread is a datapoint of an unknown idle
- * state. */
+/* Turns the waits of the thread into datapoints with an unknown idle state, for
+ * WAKE_USER. Returns 0 or -ENOMEM. */
 static int take_waits(struct wake_collect *collect) {
   struct wake_points *points = &collect->classifier.points;
   uint64_t len = atomic_load(&collect->waits_len);
@@ -293,7 +297,7 @@ static int take_waits(struct wake_collect *collect) {
 
 /* True if a newer event may have overwritten `event`. */
 static bool is_overwritten(const struct wake_probe *probe, uint64_t event) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event is read first */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* read the event before head */
   uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_RELAXED);
   return head - event > WAKE_EVENTS - 1;
 }
@@ -335,7 +339,7 @@ wake_collect_points(const struct wake_collect *collect) {
 
 void wake_collect_status(struct wake_collect *collect,
                          struct wake_collect_status *status) {
-  read_tracepoints(collect); /* idles and usage cover the same time */
+  read_tracepoints(collect); /* so that idles and usage cover the same time */
   const struct wake_probe *probe = collect->probe;
   int64_t usage = probe != NULL ? wake_core_usage(collect->options.core) : -1;
   *status = (struct wake_collect_status){

@@ -8,8 +8,8 @@ enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
   WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
-  WAKE_USER /* only a thread, without a view into the kernel; measures only
-               UserLatency */
+  WAKE_USER       /* a thread without events from the kernel; measures only
+                     UserLatency */
 };
 
 /* What observes the events in the kernel. */
@@ -20,9 +20,9 @@ enum wake_source {
   WAKE_NONE  /* nothing: WAKE_USER */
 };
 
-/* Returns a name such as "bpf-timer". */
+/* Returns the name of a method, such as "bpf-timer". */
 const char *wake_method_name(enum wake_method method);
-/* Returns a name such as "bpf". */
+/* Returns the name of a source, such as "bpf". */
 const char *wake_source_name(enum wake_source source);
 
 struct wake_collect_options {
@@ -54,10 +54,10 @@ struct wake_collect_status {
   enum wake_source source;
   bool is_offline; /* the core has gone offline */
   uint64_t idles;  /* how many idle states the source saw the core enter */
-  int64_t usage;   /* this number according to cpuidle; -1 if unknown */
+  int64_t usage;   /* number of idle states that cpuidle counted; -1: unknown */
 };
 
-/* Returns the datapoints so far, which the collector owns. */
+/* Returns the datapoints collected so far. The collector owns them. */
 const struct wake_points *
 wake_collect_points(const struct wake_collect *collect);
 void wake_collect_status(struct wake_collect *collect,

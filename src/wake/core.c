@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Longer than throttled real-time tasks can keep other threads off a core. */
+/* How long to wait for a thread to run on its core: longer than throttled
+ * real-time tasks can keep other threads off a core. */
 #define PATIENCE_S 2
 #define LOOK_NS (NS_PER_S / 20)
 
@@ -22,7 +23,8 @@ typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
  * What sysfs says about a core
  */
 
-/* Reads the first line of a file in the sysfs directory of a core. */
+/* Reads the first line of a file in the sysfs directory of a core. Returns
+ * false if the file cannot be read. */
 static bool read_line(int core, const char *name, char *text, size_t size) {
   char path[128];
   snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", core, name);
@@ -107,8 +109,9 @@ static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   return -status;
 }
 
-/* Joins the thread. If the thread cannot run on the core in time, lets it end
- * on another core. */
+/* Joins the thread, and returns the status of its errand. If the thread cannot
+ * run on the core in time, lets it end on another core, and returns -ETIMEDOUT,
+ * or -EINTR if goes_on returned false. */
 static int await(pthread_t thread, int core, struct errand *errand,
                  bool (*goes_on)(void *context)) {
   uint64_t now = clock_now_ns(CLOCK_MONOTONIC);

@@ -1,5 +1,5 @@
-/* core: the idle states of a core according to cpuidle, and functions that run
- * on a core. */
+/* core: reads the idle states of a core from cpuidle, and runs functions on a
+ * core. */
 #ifndef PERCORE_WAKE_CORE_H
 #define PERCORE_WAKE_CORE_H
 
@@ -7,9 +7,10 @@
 
 #include <pthread.h>
 
-/* Adds the idle states of the core to `points`, stores their indexes in the
- * kernel's order, and returns how many there are. Without a cpuidle driver,
- * there is only one idle state, which is called "idle" here. */
+/* Adds the idle states of the core to `points`, stores their indexes into
+ * points->states in `states`, in the kernel's order, and returns how many there
+ * are. Without a cpuidle driver, there is only one idle state, which is called
+ * "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 
@@ -20,16 +21,16 @@ int64_t wake_core_usage(int core);
 /* Returns false if the core is offline. The core must exist. */
 bool wake_core_is_online(int core);
 
-/* Calls run(context) in a thread on the core, and returns its status. If the
- * thread cannot run on the core, writes the reason to `why` and returns
+/* Calls run(context) in a thread on the core, and returns the result of run. If
+ * the thread cannot run on the core, writes the reason to `why` and returns
  * -ETIMEDOUT after two seconds, or -EINTR as soon as goes_on(context) returns
  * false. goes_on may be NULL. */
 int wake_core_run(int core, int (*run)(void *context),
                   bool (*goes_on)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);
 
-/* Allows a thread to run on all other cores instead, so that it can end even
- * if other threads keep the core busy. */
+/* Moves a thread to the other cores, so that it can end even if other threads
+ * keep this core busy. */
 void wake_core_leave(int core, pthread_t thread);
 
 #endif

@@ -214,8 +214,9 @@ static int refuse_number(struct reading *reading, size_t column) {
               value);
 }
 
-/* Also checks numbers that only filters use, because a bad number is a sign of
- * a damaged line. A datapoint has no room for a number above FLT_MAX. */
+/* Parses the numbers in the line, including those that percore does not use,
+ * because a bad number is a sign of a damaged line. Refuses numbers above
+ * FLT_MAX, because a datapoint cannot store them. */
 static int read_numbers(struct reading *reading) {
   for (size_t i = 0; i < reading->columns; i++) {
     double *number = &reading->numbers[i];
@@ -228,7 +229,8 @@ static int read_numbers(struct reading *reading) {
   return 0;
 }
 
-/* Returns a time in microseconds, or NAN if the line does not contain it. */
+/* Returns a duration in microseconds, or NAN if the line does not contain it.
+ */
 static float us_of(const struct reading *reading, int known) {
   int column = reading->known[known];
   return column == NO_COLUMN
@@ -327,8 +329,8 @@ static bool read_version(FILE *file, char *version, size_t size) {
   return false;
 }
 
-/* Returns 0 if info.yml says that times are in microseconds, otherwise -EPROTO.
- * Files written before 2021 contain integers in nanoseconds. */
+/* Returns 0 if info.yml says that durations are in microseconds, otherwise
+ * -EPROTO. Files written before 2021 contain integers in nanoseconds. */
 static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
   char info[4096], version[32] = "";
   path_beside(info, sizeof(info), path, "info.yml");
@@ -359,7 +361,7 @@ static int none_matches(const struct reading *reading,
       reading->why, WAKE_WHY_SIZE,
       "%.200s: none of %zu datapoints matches; idle states in this file:",
       reading->path,
-      reading->line_number - 2); /* not the header and the end of the file */
+      reading->line_number - 2); /* minus header and end of file */
   for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
     used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
                              s > 0 ? "," : "", points->states[s]);
@@ -444,7 +446,8 @@ static void write_report_id(FILE *file, const struct wake_csv_info *info,
           day);
 }
 
-/* wult's "device" is what woke the core; its resolution is in nanoseconds. */
+/* Writes the lines of info.yml about the measurement. What woke the core is
+ * called "device" in wult; `resolution` is in nanoseconds. */
 static void write_measurement(FILE *file, const struct wake_csv_info *info) {
   char date[32], day[32];
   struct timespec resolution;

@@ -1,24 +1,26 @@
-/* csv: datapoints as CSV, with the columns of wult. */
+/* csv: reads and writes datapoints as CSV files with the columns of wult. */
 #ifndef PERCORE_WAKE_CSV_H
 #define PERCORE_WAKE_CSV_H
 
 #include "filter.h"
 
-/* The format_version of wult's files with times in microseconds. */
+/* The format_version of wult's files whose durations are in microseconds. */
 #define WAKE_FORMAT_VERSION "1.3"
 
 struct wake_csv_options {
-  struct wake_filter include; /* without comparisons: all datapoints */
-  struct wake_filter exclude; /* without comparisons: none */
-  /* The unit of the times; 0: as info.yml in the same directory specifies. */
+  struct wake_filter include; /* empty: all datapoints */
+  struct wake_filter exclude; /* empty: none */
+  /* The unit of the file's durations, in microseconds. 0 means that the unit is
+   * 1 us, which info.yml in the same directory must confirm. */
   double us_per_unit;
 };
 
-/* Adds the datapoints of a file, or of datapoints.csv in a directory, for which
- * `include` holds and `exclude` does not. The file must contain at least one of
- * the columns WakeLatency, IntrLatency and UserLatency; SilentTime, LDist,
- * IntrOff and ReqCState are also read, and filters can use any column. If a
- * value is bad, `why` names the file, the line and the column. */
+/* Adds the datapoints for which `include` holds and `exclude` does not, from a
+ * file or, if `path` is a directory, from the file datapoints.csv in it. The
+ * file must contain at least one of the columns WakeLatency, IntrLatency and
+ * UserLatency; SilentTime, LDist, IntrOff and ReqCState are also read, and
+ * filters can use any column. If a value is bad, `why` names the file, the line
+ * and the column. */
 int wake_csv_read(struct wake_points *points, const char *path,
                   const struct wake_csv_options *options,
                   char why[WAKE_WHY_SIZE]);
@@ -33,8 +35,8 @@ struct wake_csv_info {
   double seconds;
 };
 
-/* Writes datapoints, and info.yml with the keys of wult in the same directory.
- */
+/* Writes datapoints to a file. Also writes info.yml, which contains the keys
+ * that wult uses, to the same directory. */
 int wake_csv_write(const struct wake_points *points, const char *path,
                    const struct wake_csv_info *info, char why[WAKE_WHY_SIZE]);
 

@@ -1,13 +1,14 @@
-/* distribution: counts latencies in a fixed number of buckets, so that
- * percentiles of any number of datapoints take the same memory. */
+/* distribution: counts latencies in a fixed number of buckets, so that memory
+ * use does not grow with the number of datapoints. */
 #ifndef PERCORE_WAKE_DISTRIBUTION_H
 #define PERCORE_WAKE_DISTRIBUTION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each power of two is divided into 64 buckets, so a percentile is wrong by at
- * most 0.8 %. The last bucket counts all latencies from 1.07 s upwards. */
+/* Each range between two powers of two is divided into 64 buckets, so a
+ * percentile is wrong by at most 0.8 %. The last bucket counts all latencies
+ * from 1.07 s upwards. */
 #define WAKE_DISTRIBUTION_SUB_BITS 6
 #define WAKE_DISTRIBUTION_BITS 30
 #define WAKE_DISTRIBUTION_BUCKETS                                              \

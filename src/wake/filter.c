@@ -9,7 +9,7 @@
 
 #define UNEQUAL (WAKE_LESS | WAKE_GREATER)
 
-/* "<=" is before "<", and ">=" before ">", because the first match counts. */
+/* "<=" precedes "<", and ">=" precedes ">", because the first match is used. */
 static const struct {
   const char *text;
   int accepted;
@@ -23,8 +23,9 @@ static const struct {
 };
 #define OPERATORS (sizeof(operators) / sizeof(operators[0]))
 
-/* Removes the quotes around a value. Refuses a value without quotes that
- * contains an operator, as in "100 or SilentTime < 3". */
+/* Removes the quotes around a value. Returns false if a quote is missing, or if
+ * a value without quotes contains an operator, as in "100 or SilentTime < 3".
+ */
 static bool unquote(char *text) {
   size_t length = strlen(text);
   if (text[0] != '"' && text[0] != '\'')

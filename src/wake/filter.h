@@ -13,9 +13,9 @@ enum wake_order { WAKE_LESS = 1, WAKE_EQUAL = 2, WAKE_GREATER = 4 };
 
 struct wake_comparison {
   char column[64];
-  int accepted;   /* the results for which the comparison holds, or'ed */
+  int accepted;   /* bit mask of the results for which the comparison holds */
   char text[64];  /* the value to compare with */
-  bool is_number; /* text is a number */
+  bool is_number; /* `text` is a number */
   double number;
 };
 
@@ -34,8 +34,9 @@ struct wake_filter {
 int wake_filter_parse(struct wake_filter *filter, const char *text,
                       char why[WAKE_WHY_SIZE]);
 
-/* True if the comparison holds for a value of its column. If either value is
- * not a number, only == and != can hold. */
+/* True if the comparison holds for `value`, which is from the column of the
+ * comparison. If either of the two compared values is not a number, only == and
+ * != can hold. */
 bool wake_comparison_holds(const struct wake_comparison *comparison,
                            const char *value);
 

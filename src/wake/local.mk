@@ -1,4 +1,4 @@
-# How fast a core wakes.
+# libwake.la measures how fast a core wakes.
 noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
 	src/base/bpf.h \
@@ -23,8 +23,8 @@ libwake_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
-# The target is a variable: automake would take a rule for the object itself as its
-# compile rule.
+# The target is a variable, because automake would mistake a rule with the name of the
+# object for the rule that compiles the object.
 wake_object = src/wake/libwake_la-programs.lo
 $(wake_object): src/wake/wake.lskel.h
 endif

@@ -1,5 +1,6 @@
-/* probe: the state of a measurement. The BPF programs share it with this
- * process by mmap; without them, the reader of the tracepoints fills it. */
+/* probe: the state of a measurement. This process shares the state with the BPF
+ * programs by mmap; without BPF programs, the reader of the tracepoints fills
+ * it in. */
 #ifndef PERCORE_WAKE_PROBE_H
 #define PERCORE_WAKE_PROBE_H
 
@@ -15,11 +16,11 @@
 struct wake_probe {
   /* Set by this process before the programs run. */
   uint32_t core;
-  uint32_t thread;      /* the waiting thread; 0: BPF timer, or passive */
+  uint32_t thread;      /* ID of the waiting thread; 0: BPF timer, or passive */
   uint32_t timer_flags; /* flags of bpf_timer_start */
   uint32_t stop;
   uint64_t distance_min, distance_max; /* ns from arming to LTime */
-  uint64_t pause;                      /* ns between two events; 0: none */
+  uint64_t pause;                      /* ns between two events; 0: no pause */
   uint64_t armed_max; /* the BPF timer stops after this many events */
   /* The state of the programs. */
   uint32_t is_arming, is_paused;

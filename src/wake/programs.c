@@ -92,8 +92,9 @@ void wake_programs_detach(struct wake_programs *programs) {
     close_link(programs, i);
 }
 
-/* Kernels before 6.7 cannot pin the timer, but it stays on the core where it
- * was started. Kernels before 6.4 accept only relative times. */
+/* Kernels before 6.7 cannot pin the timer, which nevertheless stays on the core
+ * where it was started. Kernels before 6.4 accept only relative times. So try
+ * the newest flags first. */
 int wake_programs_start_timer(struct wake_programs *programs) {
   static const uint32_t flags[] = {TIMER_ABS | TIMER_CPU_PIN, TIMER_ABS, 0};
   int status = -EINVAL;
@@ -128,7 +129,8 @@ int wake_programs_load(struct wake_programs *programs,
   return -ENOTSUP;
 }
 
-/* This and the following functions are never called without programs. */
+/* In this build, wake_programs_load always fails, so the functions below do
+ * nothing. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
   (void)programs, (void)finds_timer, (void)why;

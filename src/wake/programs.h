@@ -9,7 +9,7 @@
 
 struct wake_programs {
   struct wake_probe *probe; /* shared with the programs */
-  int links[WAKE_LINKS];    /* attached tracepoints; -1 if not attached */
+  int links[WAKE_LINKS];    /* descriptors of tracepoints; -1: not attached */
   struct wake_bpf *bpf;
 };
 
@@ -23,8 +23,8 @@ int wake_programs_load(struct wake_programs *programs, char why[WAKE_WHY_SIZE]);
  * timers start, and so learn the address of their own timer. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]);
-/* Call this once the address of the timer is known. It detaches the program
- * that sees timers start. */
+/* Detaches the program that sees timers start. Call this function when the
+ * address of the timer has become known. */
 void wake_programs_timer_is_found(struct wake_programs *programs);
 void wake_programs_detach(struct wake_programs *programs);
 

@@ -26,15 +26,16 @@ typedef __u32 uint32_t;
 /* Why an expired timer produced no datapoint. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
-  WAKE_DROP_EARLY, /* expired before LTime or more than 1 s after it:
-                      struct hrtimer has another layout */
+  WAKE_DROP_EARLY, /* the timer expired before LTime or more than 1 s after it,
+                      so struct hrtimer has a different layout than expected */
   WAKE_DROP_LOST,  /* the end of the idle state was not seen, or another event
                       was lost */
   WAKE_DROP_NO_INTERRUPT, /* the entry of the interrupt was not seen */
   WAKE_DROPS_BY_STEPS
 };
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
+/* An event. All times are in nanoseconds of CLOCK_MONOTONIC, except `distance`,
+ * a duration in nanoseconds. */
 struct wake_event {
   uint64_t ltime, distance, tbi, tai, tintr;
   uint32_t state; /* number of the idle state */
@@ -44,19 +45,19 @@ struct wake_event {
 struct wake_steps {
   uint64_t tbi, tai, tintr; /* 0: not seen since the core became idle */
   uint32_t state;
-  uint32_t is_passive; /* uses every timer; if one interrupt expires several
-                          timers, the earliest */
+  uint32_t is_passive; /* uses every timer; of several timers that one interrupt
+                          expires, uses the earliest */
   uint64_t timer;      /* address of our timer; 0: unknown */
-  uint64_t distance;   /* distance of the armed event */
-  uint32_t is_armed;   /* if not, our timer only ends a pause */
-  uint32_t is_pending; /* `event` waits for TAI, or for an earlier LTime */
+  uint64_t distance;   /* from arming the event to LTime */
+  uint32_t is_armed;   /* if 0, our timer only ends a pause */
+  uint32_t is_pending; /* TAI or, if passive, an earlier LTime may follow */
   struct wake_event event;
   uint64_t idles; /* how many idle states the core has entered */
   uint64_t drops[WAKE_DROPS_BY_STEPS];
 };
 
-/* Each of these functions returns true if it completed a datapoint,
- * steps->event. */
+/* The functions below that return bool return true if they have completed a
+ * datapoint, steps->event. */
 
 static inline bool wake_on_idle(struct wake_steps *steps, uint64_t now,
                                 uint32_t state) {
@@ -92,8 +93,8 @@ static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
   return false;
 }
 
-/* Call this if events were lost. The next datapoint begins when the core
- * becomes idle again. */
+/* Call this if events were lost. It drops the event in progress. The next
+ * datapoint begins when the core becomes idle again. */
 static inline void wake_on_lost(struct wake_steps *steps) {
   if (steps->is_armed || steps->is_pending)
     wake_drop(steps, WAKE_DROP_LOST);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BEYOND 10 /* datapoints needed above a percentile */
+#define BEYOND 10 /* minimum number of datapoints above a known percentile */
 
 static const double percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
 
@@ -38,8 +38,8 @@ bool wake_percentile_is_known(size_t count, double percent) {
   return (double)count * (1 - percent / 100) >= BEYOND - 1e-6;
 }
 
-/* Linear interpolation between the two closest ranks, as in numpy and pandas.
- */
+/* Returns a quantile by linear interpolation between the two closest values, as
+ * numpy and pandas do. */
 static double quantile(const float *sorted, size_t len, double fraction) {
   double position = fraction * (double)(len - 1);
   size_t below = (size_t)position;

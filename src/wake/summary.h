@@ -10,12 +10,14 @@
 /* True if at least 10 of `count` datapoints are above the percentile. */
 bool wake_percentile_is_known(size_t count, double percent);
 
-/* In microseconds. A figure is NAN if there are too few datapoints for it. */
+/* Figures in microseconds. A figure is NAN if there are too few datapoints for
+ * it. */
 struct wake_summary {
   size_t count;
   double min, max, mean, median;
   double stddev; /* sample standard deviation, divided by n - 1 */
-  /* 99, 99.9, 99.99 and 99.999 %, by linear interpolation. */
+  /* The 99th, 99.9th, 99.99th and 99.999th percentiles, by linear
+   * interpolation. */
   double percentile[WAKE_PERCENTILES];
 };
 
@@ -27,13 +29,13 @@ extern const struct wake_figure {
 } wake_figures[WAKE_FIGURES];
 double wake_figure(const struct wake_summary *summary, size_t figure);
 
-/* Summarizes a metric over the datapoints of a state, or of all states. Returns
- * 0 or -ENOMEM. */
+/* Summarizes a metric over the datapoints of a state, or of all states if
+ * `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */
 int wake_summarize(struct wake_summary *summary,
                    const struct wake_points *points, int state,
                    enum wake_metric metric);
 
-/* Summarizes plain numbers, which it sorts. */
+/* Summarizes the values in `numbers`, and sorts them. */
 void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
                             size_t len);
 

@@ -10,18 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELD_MAX 1000 /* held-back datapoints kept from burst to burst */
+/* The maximum number of held-back datapoints that are kept between bursts. */
+#define HELD_MAX 1000
 
-/* By how much the number of idle states that the programs saw may differ from
- * that of cpuidle: by one at each end of a burst, and by a share that is small
- * enough for the percentiles to stay right. */
+/* Limits on the difference between the number of idle states that the programs
+ * saw and the number that cpuidle counted: one at each end of a burst, plus a
+ * share that is small enough not to falsify the percentiles. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
 struct surveyed {
   int core;
   bool said; /* the reason why this core is not measured has been logged */
-  struct wake_classifier classifier; /* with the points of the last burst */
+  struct wake_classifier classifier; /* with the last burst's datapoints */
   struct wake_distribution distribution[WAKE_METRICS];
 };
 
@@ -30,7 +31,7 @@ struct wake_survey {
   struct wake_burst *burst;
   struct surveyed **list;
   size_t len;
-  int next; /* the core that the next round begins with */
+  int next; /* the number of the core with which the next round begins */
   uint64_t probes;
 };
 
@@ -80,8 +81,8 @@ static struct surveyed *find(const struct wake_survey *survey, int core) {
   return NULL;
 }
 
-/* Returns the state of a core, which is added if it is new. Returns NULL if out
- * of memory. */
+/* Returns the entry of a core, which is added if the core is new. Returns NULL
+ * if out of memory. */
 static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
   struct surveyed *found = find(survey, core);
   if (found != NULL)
@@ -128,8 +129,9 @@ static void count_points(struct surveyed *core) {
     wake_points_free(held);
 }
 
-/* Counts the events of a burst if the programs saw the idle states that cpuidle
- * counted. Returns 0 or -ENOMEM. */
+/* Counts the events of a burst if the programs and cpuidle counted about the
+ * same number of idle states. Otherwise ignores the burst, and logs this once.
+ * Returns 0 or -ENOMEM. */
 static int count_events(const struct wake_survey *survey, struct surveyed *core,
                         const struct wake_burst_result *result) {
   double missed = fabs((double)result->usage - (double)result->idles);
@@ -155,8 +157,8 @@ static int count_events(const struct wake_survey *survey, struct surveyed *core,
   return status;
 }
 
-/* Probes one core and counts its datapoints. Returns 0, -ETIME or -EINTR if the
- * round is over, or -ENOMEM. */
+/* Probes one core and counts its datapoints. Returns 0, -ENOMEM, or -ETIME or
+ * -EINTR if the round is over. */
 static int probe(struct wake_survey *survey, int number,
                  char why[WAKE_WHY_SIZE]) {
   struct wake_burst_result result;

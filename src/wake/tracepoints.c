@@ -83,7 +83,8 @@ static void on_start(struct wake_tracepoints *tracepoints,
     return;
   probe->steps.timer = timer;
   probe->steps.distance = ltime - sample->time;
-  probe->steps.is_armed = !(mode & MODE_RELATIVE); /* else it is a pause */
+  /* A relative timer only ends a pause. */
+  probe->steps.is_armed = !(mode & MODE_RELATIVE);
 }
 
 static bool on_expire(struct wake_tracepoints *tracepoints,
@@ -94,7 +95,8 @@ static bool on_expire(struct wake_tracepoints *tracepoints,
   if (tracepoints->timers[slot].timer == timer)
     return wake_on_expire(steps, sample->time, timer,
                           tracepoints->timers[slot].ltime);
-  /* The timer was started on another core, or its start was not seen. */
+  /* The timer was started on another core, or its start was not seen, so its
+   * LTime is unknown. */
   if (!steps->is_passive)
     return wake_on_expire(steps, sample->time, timer, 0);
   /* The unknown timer may be the earliest that its interrupt expires, so the
@@ -183,7 +185,7 @@ void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
   while (tail < head) {
     struct perf_event_header header;
     copy_out(tracepoints, tail, &header, sizeof(header));
-    if (header.size < sizeof(header)) { /* not a record: skip the rest */
+    if (header.size < sizeof(header)) { /* not a record: skip all others */
       tracepoints->lost++;
       wake_on_lost(&probe->steps);
       tail = head;
@@ -257,7 +259,8 @@ static int open_one(const struct wake_format *format, int core) {
   return descriptor < 0 ? -errno : (int)descriptor;
 }
 
-/* All tracepoints share the ring of the first. */
+/* Maps a ring for the first tracepoint, and makes the other tracepoints write
+ * to the same ring. Returns 0 or a negative errno. */
 static int share_ring(struct wake_tracepoints *tracepoints, int descriptor) {
   if (tracepoints->ring != NULL)
     return ioctl(descriptor, PERF_EVENT_IOC_SET_OUTPUT,

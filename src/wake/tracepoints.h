@@ -20,7 +20,7 @@ enum wake_tracepoint {
 #define WAKE_FIELDS 3
 #define WAKE_TIMERS 256
 
-/* Where the fields are in a record of a tracepoint. */
+/* The positions of fields in the records of a tracepoint. */
 struct wake_format {
   uint16_t id; /* 0: this kernel lacks the tracepoint */
   struct {
@@ -40,7 +40,8 @@ struct wake_tracepoints {
 };
 
 /* Opens the tracepoints on a core. Needs CAP_PERFMON, and read access to
- * /sys/kernel/tracing. Returns 0 or a negative errno with `why`. */
+ * /sys/kernel/tracing. Returns 0, or a negative errno after writing the reason
+ * to `why`. */
 int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
                           char why[WAKE_WHY_SIZE]);
 

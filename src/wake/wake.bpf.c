@@ -1,5 +1,5 @@
 /* Measures how fast one core wakes: see steps.h. The programs run on every
- * core, but return at once on all but the measured core. */
+ * core, but return immediately on every core except the measured one. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -57,8 +57,8 @@ int wake_interrupt(void *context) {
   return 0;
 }
 
-/* Stores the address of our timer, which starts during arm() or is started by
- * the waiting thread. */
+/* Stores the address of our timer, which is started by arm() or by the waiting
+ * thread. */
 SEC("raw_tp/hrtimer_start")
 int wake_start(struct bpf_raw_tracepoint_args *args) {
   struct wake_probe *probe = probe_of_this_core();

@@ -1,11 +1,11 @@
 /* wake: measures how fast an idle core wakes. A timer that expires while the
  * core is idle produces a datapoint; this folder collects datapoints,
- * summarizes them, and keeps them in CSV files.
+ * summarizes them, and reads and writes them as CSV files.
  *
  * This folder depends on neither collectd nor regions, maps or cycles.
- * Functions that can fail return 0 or a negative errno; if they have a
- * parameter `why`, they write one line to it that says what failed and what to
- * do.
+ * Functions that can fail return 0 or a negative errno. On failure, functions
+ * with a parameter `why` write a line to `why`, which says what failed and what
+ * to do.
  *
  * The names are those of wult (https://github.com/intel/wult):
  *
@@ -38,12 +38,13 @@ enum wake_metric {
   WAKE_METRICS
 };
 
-/* Such as "WakeLatency". */
+/* Returns the name of a metric, such as "WakeLatency". */
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
-  /* NAN if not measured. With interrupts on, the interrupt runs before the core
-   * leaves the idle state, so there is no wake latency. */
+  /* The metrics; NAN if not measured. If interrupts are on in the idle state,
+   * the interrupt runs before the core leaves that state, so there is no wake
+   * latency. */
   float us[WAKE_METRICS];
   float distance_us;   /* LDist: time from arming to LTime; NAN if unknown */
   uint8_t state;       /* the idle state: an index into wake_points.states */
