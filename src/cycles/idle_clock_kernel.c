@@ -260,8 +260,9 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
   return status;
 }
 
-/* First removes the pin of the program that begins halts, so that no reader
- * trusts a clock that no longer sees interrupts. */
+/* Removes the pin for the tracepoint cpu_idle first, because readers check that
+ * pin: without it they reject the clock, so no reader trusts a clock that no
+ * longer sees interrupts. */
 int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
   int status = check_folder(folder, why);

@@ -45,10 +45,11 @@ static bool has_all_pages(const struct region_view *view) {
          (uint64_t)status.st_blocks * 512 >= view->size;
 }
 
-/* Allocates the missing pages of a region in huge pages: a load from a hole
- * would take a page from a pool, and kill the process if the pool is empty.
- * MAP_POPULATE fills holes without that risk, but does not report failure.
- * MADV_POPULATE_READ does, but needs Linux 5.14. */
+/* If a region is backed by huge pages, allocates the missing ones, because a
+ * load from a hole would take a page from the system's pool of huge pages, and
+ * kill the process if that pool is empty. MAP_POPULATE fills holes without that
+ * risk, but does not report failure. MADV_POPULATE_READ reports failure, but
+ * needs Linux 5.14. */
 static bool fill_huge_pages(struct region_view *view,
                             struct region_fault *fault) {
   struct statfs status;

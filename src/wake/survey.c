@@ -13,9 +13,9 @@
 /* The maximum number of held-back datapoints that are kept between bursts. */
 #define HELD_MAX 1000
 
-/* Limits on the difference between the number of idle states that the programs
- * saw and the number that cpuidle counted: one at each end of a burst, plus a
- * share that is small enough not to falsify the percentiles. */
+/* How far the number of idle states that the programs saw may differ from the
+ * number that cpuidle counted: by one state at each end of a burst, plus a
+ * share too small to distort the percentiles. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 

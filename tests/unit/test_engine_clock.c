@@ -64,8 +64,8 @@ static void softirqs_that_the_kernel_counts_as_idle_are_load(void **state) {
   play_end(&play);
 }
 
-/* The load that the test sets does not include stolen time. The load that the
- * clock measures does. */
+/* The load of 0.5 includes the stolen time, because the clock counts all time
+ * that is not halted. Only the lower bound excludes stolen time. */
 static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
     void **state) {
   (void)state;

@@ -140,8 +140,8 @@ static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
   play_end(&play);
 }
 
-/* After its core was offline, a group of one event can still be read, because
- * it cannot dissolve. However, it no longer counts. */
+/* A group with only one event has no other events to lose, so it can still be
+ * read after its core has been offline. However, it no longer counts. */
 static void a_frozen_single_event_is_reopened(void **state) {
   (void)state;
   struct play play;

@@ -62,7 +62,7 @@ struct row {
   bool live;
   size_t name; /* index of the name of the row's last object */
   int64_t open;
-  unsigned changes; /* objects that the row held since the last round */
+  unsigned changes; /* objects added since the last complete round */
 };
 
 struct producer {
