@@ -378,8 +378,9 @@ percore_poll(percore_slot_t slot, uint64_t n) {
 
 /* Call these before and after anything that may block. The time between them
  * counts in total_cycles and sleep_cycles but not as busy, and the worker does
- * not appear stuck. The whole time is a quiescent point: after percore_wake, do
- * not use rows that were looked up before percore_sleep. */
+ * not appear stuck. From percore_sleep to percore_wake the thread is at a
+ * quiescent point: after percore_wake, do not use rows that were looked up
+ * before percore_sleep. */
 static inline void percore_sleep(percore_slot_t slot) {
   struct percore_slot_head *head = slot.head;
   uint64_t now = percore_tsc();

@@ -19,7 +19,8 @@ struct sampler {
   uint64_t worst_late_ns, worst_cost_ns;
   /* CPU time and CLOCK_MONOTONIC at the last snapshot. */
   uint64_t cpu_ns, cpu_since_ns;
-  uint64_t interval_began_ns; /* CLOCK_MONOTONIC of the last snapshot */
+  uint64_t interval_began_ns; /* CLOCK_MONOTONIC of the sample that ended
+                                 the last interval */
 };
 
 static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {

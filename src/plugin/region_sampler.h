@@ -1,8 +1,9 @@
 /* region_sampler: a thread that reads regions at multiples of the plugin's
- * interval. Cores are sampled by another thread, so reading a large region does
- * not delay any load. The thread blocks all signals, is never pinned, and never
- * waits for its consumer: if snapshots are not taken in time, the oldest is
- * dropped. A separate process receives what producers send (region/receiver.h).
+ * interval. Another thread samples the cores, so reading a large region does
+ * not delay the measurement of their loads. The thread blocks all signals, is
+ * never pinned, and never waits for its consumer: if snapshots are not taken in
+ * time, the oldest is dropped. A separate process receives what producers send
+ * (region/receiver.h).
  */
 #ifndef PERCORE_PLUGIN_REGION_SAMPLER_H
 #define PERCORE_PLUGIN_REGION_SAMPLER_H

@@ -117,7 +117,8 @@ struct region_sum_room {
   size_t rows;       /* rows that may be shown, including `other` */
   uint64_t left_out; /* live rows that are not shown, in this round */
   uint64_t live;     /* live rows, in this round */
-  uint64_t wanted;   /* how many values for the host the sum could use */
+  uint64_t wanted;   /* values over all cores that the sum would report if it
+                        had room for all of them */
 };
 
 /* How many snapshots of a sum may be waiting for dispatch. */

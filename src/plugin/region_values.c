@@ -280,8 +280,8 @@ static void put_off(const struct region_sum *sum, struct region_sum_row *row,
     row->due = number + 1;
 }
 
-/* Adds the values of rows that were left out for lack of room or memory to the
- * snapshot's numbers of cut values. */
+/* Counts the values of rows that were left out, for lack of room or memory, as
+ * cut values of the snapshot. */
 static void cut_left_out(const struct region_sum *sum,
                          struct region_snapshot *snapshot) {
   size_t fields = 0, cores = 0;

@@ -209,8 +209,9 @@ static void add_each(const struct region_view *view, struct region_tile *tile,
 }
 
 /* Adds the rows of a group of slots to the tile, starting at the tile's row
- * `at`. Stops summing the slots together when a writer is found inside a
- * section, because that writer will soon be inside its next section. */
+ * `at`. Sums the slots together until a writer is found inside a section, and
+ * reads the remaining rows slot by slot, because that writer would probably be
+ * inside a section again at the next attempt. */
 static void add_group(const struct region_view *view, struct region_tile *tile,
                       struct group *group, uint32_t at, bool first) {
   uint64_t sums[CELLS_AT_ONCE];

@@ -57,8 +57,9 @@ class Graphite:
 
 
 class Influx:
-    """The values that InfluxDB received through collectd's network protocol, with the
-    option "split"."""
+    """The values that InfluxDB received through collectd's network protocol. With
+    parse-multivalue-plugin = "split", InfluxDB stores each value of a type in a
+    measurement of its own."""
     name, rates = 'InfluxDB', False
 
     def __init__(self, url, database='collectd'):

@@ -494,8 +494,8 @@ class Collectd:
         return max(len(times) for times in of_series.values())
 
     def check_gaps(self, values, most):
-        """Checks that successive values are less than `most` seconds apart, minus the
-        machine's delays."""
+        """Checks that successive values are less than `most` seconds apart, not
+        counting the machine's delays."""
         for a, b in zip(values, values[1:]):
             late = self.lateness.of_clock(a.time, b.time)
             check(b.time - a.time - late < most,

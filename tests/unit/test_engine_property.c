@@ -207,8 +207,8 @@ static void columns_recover(struct life *life) {
   life->no_columns = false;
 }
 
-/* Pauses the machine at random. Returns true if it paused, so that the next
- * sample is late. */
+/* Pauses the machine for a random time, unless a core has had a fault recently.
+ * Returns true if the machine paused; the next sample is then late. */
 static bool stand_still(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (life->model[i].calm <= RECOVERY_SAMPLES)
