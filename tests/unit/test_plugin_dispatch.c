@@ -501,11 +501,11 @@ static void the_documents_say_what_a_host_costs(void **state) {
                 wakes.values - wake.values - core.values,
                 2 * (wake.values - one.values) - (wakes.values - two.values));
   assert_says("contrib/collectd/storage-schemas.conf",
-              "a host with 32 cores has %zu metrics", usual.series);
-  assert_says("contrib/collectd/queue.conf", "a host with 256 cores has %zu",
-              largest.values);
+              "a host with 32 cores produces %zu metrics", usual.series);
+  assert_says("contrib/collectd/queue.conf",
+              "a host with 256 cores produces %zu", largest.values);
   assert_says("contrib/collectd/rrdtool.conf",
-              "a host with 256 cores has %zu files", largest.values);
+              "a host with 256 cores are written to %zu files", largest.values);
   config.load.report_softirq = true;
   assert_says("contrib/collectd/FLEET.md",
               "ReportSoftirq adds %zu values for each core",
