@@ -100,14 +100,14 @@ double percore_load_get_window(const struct percore_load *load, int core,
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
 /* Returns the source of a core's load: "mperf", "ref-cycles", "event", "bpf",
- * "idle", or "none". The string is static. */
+ * "idle", or "none". Do not free the string. */
 const char *percore_load_source(const struct percore_load *load, int core);
 
 /* Returns how far the source of a core's load can be trusted: "proven",
  * "unproven" (it could not be tested), "pending" (its test has not ended), or
  * "tick-sampled" (the tick of this kernel is not dynamic, so "idle" misses work
  * between two ticks). Updates repeat tests that could not be run, in a separate
- * thread. The string is static. */
+ * thread. Do not free the string. */
 const char *percore_load_proof(const struct percore_load *load, int core);
 
 /* Returns the mean frequency, in Hz, of a core while it was not halted; -1 if

@@ -6,8 +6,8 @@
  * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, and reloads: the
  * number of times to load the page again. Prints {faults, panels, loads}. For each
  * load, loads contains {drawn, waited}: drawn is the time from the navigation until the
- * last panel was drawn, and waited is the part of this time in which the page waited
- * for answers from the store, both in milliseconds.
+ * last panel was drawn. The page waited for answers from the store for `waited` of that
+ * time. Both are in milliseconds.
  */
 import { createRequire } from 'node:module';
 

@@ -162,10 +162,10 @@ static void receive(struct worker *worker, double arrived) {
   }
 }
 
-/* Returns the row of a random tunnel that is up, or DOWN if there is none; some
- * tunnels are chosen more often than others. Another thread may remove the row
- * at any time, so call this for each batch, and do not use the row after
- * percore_poll. */
+/* Returns the row of a random tunnel that is up, or DOWN if every tunnel is
+ * down. Some tunnels are chosen more often than others. Another thread may
+ * remove the row at any time, so call this for each batch, and do not use the
+ * row after percore_poll. */
 static uint32_t tunnel_of(struct worker *worker) {
   int most = rand_r(&worker->seed) % TUNNELS;
   int first = rand_r(&worker->seed) % (1 + most);

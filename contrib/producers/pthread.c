@@ -91,7 +91,8 @@ static void *work(void *argument) {
     percore_gauge_add(row, QUEUED, n);
     for (unsigned i = 0; i < n; i++) {
       uint64_t start = percore_tsc();
-      /* Readers see both the packet and its bytes, or neither. */
+      /* Counters that change between percore_begin and percore_end change
+       * together for readers: no reader sees the packet without its bytes. */
       percore_begin(slot);
       percore_add(row, PACKETS, 1);
       percore_add(row, BYTES, sizes[i]);

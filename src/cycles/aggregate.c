@@ -87,7 +87,7 @@ static void members(struct core_set *set, const struct topology *topology,
 }
 
 /* Returns the smallest node or package number in number_of[] that is greater
- * than `after`, or -1 if there is none. */
+ * than `after`, or -1 if no number is greater. */
 static int next_number(const struct topology *topology, const int *number_of,
                        int after) {
   int next = -1;

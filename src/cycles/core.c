@@ -252,9 +252,9 @@ static void reopen(struct engine *engine, struct core *core, bool pinned) {
     give_up(engine, core);
 }
 
-/* Handles a failed reading. If another user of the PMU has taken a pinned
- * group's counter (-EBUSY), the group is reopened without pinning: it then
- * shares counters, and its readings are scaled. */
+/* Handles a failed reading. If another user of the PMU has taken the
+ * counter of a pinned group (-EBUSY), reopens the group without pinning it. The
+ * group then shares counters, and its readings are scaled. */
 static void read_failed(struct engine *engine, struct core *core, int status) {
   struct candidate *candidate = &engine->candidates[core->candidate];
   if (status == -EBUSY && core->group.pinned) {

@@ -36,8 +36,8 @@ void core_set_union(struct core_set *into, const struct core_set *from);
 void core_set_intersect(struct core_set *into, const struct core_set *from);
 void core_set_subtract(struct core_set *into, const struct core_set *from);
 
-/* Returns the smallest member greater than `after`, or -1 if there is none. If
- * `after` is -1, returns the smallest member of the set. */
+/* Returns the smallest member greater than `after`, or -1 if no member is
+ * greater. If `after` is -1, returns the smallest member of the set. */
 int core_set_next(const struct core_set *set, int after);
 
 #define core_set_for_each(core, set)                                           \

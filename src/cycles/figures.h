@@ -162,11 +162,10 @@ struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
-/* Call these after engine_sample: figures_sample at the end of each sample
- * window (for minimum and maximum), figures_load_average at the end of each
- * load average window, and figures_interval at the end of each interval. If out
- * of memory, a function does not end the window, which then lasts until the
- * next call. */
+/* Each of these functions ends a window: figures_sample a short window, for the
+ * minimum and maximum of loads; figures_load_average a window of the load
+ * averages; figures_interval an interval. Call engine_sample first. If out of
+ * memory, a function leaves its window open until the next call. */
 void figures_sample(struct figures *figures);
 void figures_load_average(struct figures *figures);
 /* Returns a snapshot in which the caller fills in the time, the interval and

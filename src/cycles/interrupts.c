@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the start of the next line, or NULL if there is none. */
+/* Returns the start of the next line, or NULL after the last line. */
 static const char *next_line(const char *text) {
   const char *end = strchr(text, '\n');
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;

@@ -69,7 +69,7 @@ static int parse_u64(const char *text, int base, uint64_t *value) {
 }
 
 /* Returns the member of *event whose name is the first `length` bytes of
- * `name`, or NULL if there is none. */
+ * `name`, or NULL if no member has that name. */
 static uint64_t *config_word(struct perf_event *event, const char *name,
                              size_t length) {
   static const char *const names[] = {"config", "config1", "config2"};

@@ -85,7 +85,8 @@ static int read_package(const struct machine *machine, int core) {
 }
 
 /* Returns the core number of the next hardware thread of the same physical
- * core, or -1 if there is none. */
+ * core, or -1 if the core has only one thread or
+ * its siblings are unknown. */
 static int read_sibling(const struct machine *machine, int core,
                         int cores_len) {
   char path[128];

@@ -10,8 +10,8 @@
 
 struct map_entry {
   uint32_t row; /* row number in the region's table, or MAP_NO_ROW; in a removed
-                   entry, the number of the next removed entry + 1, or 0 if
-                   there is none */
+                   entry, the index of the next removed entry + 1, or 0 in
+                   the last removed entry */
   uint32_t pass; /* number of the last pass that read the entry */
   bool used;
 };
@@ -40,7 +40,7 @@ void map_entries_init(struct map_entries *entries, size_t key_size,
                       size_t values_len);
 void map_entries_free(struct map_entries *entries);
 
-/* Returns the number of the entry with this key, or -1 if there is none. */
+/* Returns the index of the entry with this key, or -1 if no entry has it. */
 long map_entries_find(const struct map_entries *entries, const void *key);
 
 /* Adds an entry whose values are 0 and whose row is MAP_NO_ROW. No entry may

@@ -70,7 +70,7 @@ static void put_text(struct writer *writer, const unsigned char *at,
 }
 
 /* Returns the name of the big-endian typedef by which the type was declared,
- * such as "__be16", or "" if there is none. */
+ * such as "__be16", or "" if the type was declared without such a typedef. */
 static const char *typedef_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);

@@ -44,7 +44,7 @@ int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]);
 /* Opens a map for reading by its id, which requires CAP_SYS_ADMIN. */
 int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]);
 
-/* Returns the lowest map id above `id`, or 0 if there is none. Without
+/* Returns the lowest map id above `id`, or 0 if no id is greater. Without
  * CAP_SYS_ADMIN, returns 0 and sets errno to EPERM. */
 uint32_t map_next_id(uint32_t id);
 

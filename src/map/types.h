@@ -28,7 +28,7 @@ void btf_close(struct btf_types *types);
 
 /* The functions below accept any id, even in malformed BTF. */
 
-/* Returns the type with this id, or NULL if there is none. */
+/* Returns the type with this id, or NULL if no type has it. */
 const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
 
 /* Returns the name at this offset of the string section, or "" if there is

@@ -170,7 +170,7 @@ config_option_find(const struct config_option *options, const char *key) {
 }
 
 /* Returns the name of the block in this table that contains the option, or NULL
- * if there is none. */
+ * if no block contains it. */
 static const char *find_block(const struct config_option *options,
                               const char *key) {
   for (; options->key != NULL; options++)

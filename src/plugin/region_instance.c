@@ -84,7 +84,7 @@ void region_instance_came(struct region_instance *instance) {
  */
 
 /* Returns the list element that points to the sum of this table, or NULL if
- * there is none. */
+ * the instance has no such sum. */
 static struct region_sum **find_sum(const struct region_instance *instance,
                                     const char *name, const char *table) {
   const struct region_sums *sums = &instance->watch->sums;

@@ -1,5 +1,5 @@
 /* region_instance: one socket name, `<region>[@<instance>].sock`, and what is
- * known about its producers. For region_watch only. */
+ * known about its producers. Only region_watch uses these functions. */
 #ifndef PERCORE_PLUGIN_REGION_INSTANCE_H
 #define PERCORE_PLUGIN_REGION_INSTANCE_H
 

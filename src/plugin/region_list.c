@@ -125,7 +125,7 @@ static void tell_limit(struct region_watch *watch,
             (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
 }
 
-/* True if there is a place for the new instance. If there is none, logs the
+/* Returns true if there is room to read the new instance. Otherwise, logs the
  * reason once. */
 static bool has_place(const struct look *look,
                       const struct region_instance *new) {

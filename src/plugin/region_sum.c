@@ -73,8 +73,8 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
     sum->copies = 1;
 }
 
-/* Returns the index of the field by which Top ranks, or -1 if there is none.
- * The field must be a counter, gauge or level. */
+/* Returns the index of the field by which Top ranks rows, or -1 if Top is not
+ * configured or the table has no counter, gauge or level with that name. */
 static int find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
     return -1;

@@ -203,7 +203,7 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
  * not fit into size bytes is cut after a whole character. */
 void region_name_clean(char *clean, size_t size, const char *name);
 
-/* Both functions return the row with this name. If there is none,
+/* Both functions return the row with this name. If the sum has no such row,
  * region_sum_find returns NULL, and region_sum_name creates the row, or returns
  * NULL if out of memory. */
 struct region_sum_row *region_sum_find(const struct region_sum *sum,

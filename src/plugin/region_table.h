@@ -7,7 +7,8 @@
  * so the growth of the sum of all cells is exactly what the table counted;
  * computing it takes no memory per row. The objects of shown rows are tracked:
  * the growth of their cells, computed from the same loads, belongs to their
- * rows. The remaining growth belongs to `other`. For region_watch only. */
+ * rows. The remaining growth belongs to `other`. Only region_watch uses these
+ * functions. */
 #ifndef PERCORE_PLUGIN_REGION_TABLE_H
 #define PERCORE_PLUGIN_REGION_TABLE_H
 

@@ -89,8 +89,8 @@ static bool counts_are_valid(const struct region_header *header,
  */
 
 /* Sets *string to the string at an offset in the pool. Returns false and sets
- * *fault if there is none, or if all strings taken so far, each counted once
- * per use, exceed the size of the largest allowed pool. Producers write a
+ * *fault if the offset is invalid, or if all strings taken so far, each counted
+ * once per use, exceed the size of the largest allowed pool. Producers write a
  * string once per use; if many uses could share a string, a small pool could
  * keep a reader busy for minutes. */
 static bool take_string(struct region_directory *directory, uint32_t offset,

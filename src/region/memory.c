@@ -45,7 +45,7 @@ read_file(char text[TEXT_SIZE], const char *format, ...) {
 }
 
 /* Finds a line that starts with `key` and reads the number after the key.
- * Returns false if there is none. */
+ * Returns false if no line starts with the key. */
 static bool number_of(const char *text, const char *key, uint64_t *number) {
   size_t length = strlen(key);
   const char *line = text;

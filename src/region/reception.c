@@ -96,8 +96,9 @@ static void add(struct reception *reception,
   try_connect(reception, one);
 }
 
-/* Sends the question to the producer or, if there is none, the memory and the
- * connection to the reader. HELLO is valid, so closing its memory cannot block.
+/* Sends a pending question to the producer. Without a question, forwards the
+ * memory and the connection to the reader. HELLO is valid, so closing its
+ * memory cannot block.
  */
 static void take_hello(struct reception *reception, struct pending *one,
                        struct region_message *hello, int memory) {

@@ -67,9 +67,9 @@ static int count_connections(const struct server *server, uid_t uid) {
   return count;
 }
 
-/* Returns a free element for a connection. If there is none, closes the oldest
- * connection of the user with the most connections and returns its element, so
- * that no user can evict the readers of another. */
+/* Returns a free element for a connection. If no element is free, closes the
+ * oldest connection of the user with the most connections and returns its
+ * element, so that no user can evict the readers of another. */
 static struct connection *make_place(struct server *server) {
   struct connection *victim = NULL;
   int most = 0;

@@ -37,7 +37,7 @@ struct row {
   const struct method *method;
   struct machine *machine; /* used only by this row and its engine */
   struct engine *engine;
-  const char *path; /* the file to read; NULL if there is none */
+  const char *path; /* the file to read; NULL if the row reads no file */
   /* The arrays below are indexed by core number. */
   struct perf_group *groups;
   double *ns; /* times in nanoseconds, filled by a parser */

@@ -28,8 +28,8 @@ static const char *after(const char *line, const char *key) {
   return strncmp(line, key, length) == 0 ? line + length : NULL;
 }
 
-/* Returns the line after `line`, or NULL if there is none. Ignores a last line
- * without a newline, because a number in that line may have been cut. */
+/* Returns the line after `line`, or NULL if `line` is the last. Ignores a last
+ * line without a newline, because a number in that line may have been cut. */
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
   return end != NULL && strchr(end + 1, '\n') != NULL ? end + 1 : NULL;

@@ -41,8 +41,8 @@ int say_usage(const char *command, const char *format, ...)
 /* Prints how to get help. Returns TOOL_USAGE. */
 int say_try_help(const char *command);
 
-/* Makes all following messages begin with "percore OUTER COMMAND:", or with
- * "percore COMMAND:" again if outer is NULL. */
+/* Sets the prefix of all later messages: "percore OUTER COMMAND:", or "percore
+ * COMMAND:" if outer is NULL. */
 void say_within(const char *outer);
 
 /* Writes the words with which a command's messages begin, such as "percore map

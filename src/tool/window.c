@@ -15,7 +15,7 @@ bool window_shows_core(const struct window *window, int core) {
 }
 
 /* Returns the length of the escape sequence at the beginning of `text`, or 0 if
- * there is none. */
+ * `text` begins with other characters. */
 static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }

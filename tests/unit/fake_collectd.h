@@ -39,12 +39,13 @@ extern struct fake_collectd fake;
 void fake_reset(void);
 
 /* Returns the value that was dispatched last with this identifier (such as
- * "percore-0/percent-busy", without the host), or NULL if there is none. */
+ * "percore-0/percent-busy", without the host), or NULL if no such value was
+ * dispatched. */
 const struct fake_value *fake_find(const char *identifier);
 void fake_identifier(const struct fake_value *value, char *text, size_t size);
 
 /* Returns a line that was logged at `level` and contains `text`, or NULL if
- * there is none. */
+ * no line does. */
 const char *fake_logged(int level, const char *text);
 size_t fake_count_logged(int level);
 

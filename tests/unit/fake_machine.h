@@ -154,7 +154,7 @@ struct fake_counter *fake_machine_counter(struct fake_machine *fake,
                                           uint32_t type, uint64_t config,
                                           enum fake_per per, double hz);
 /* Returns the event that is used on this core (-1: on any core), or NULL if
- * there is none. */
+ * the core uses no event. */
 struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
                                                uint32_t type, uint64_t config,
                                                int core);

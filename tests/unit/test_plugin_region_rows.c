@@ -814,14 +814,23 @@ static void the_single_rows_of_all_instances_are_counted(void **state) {
   }
 }
 
-static void instances_share_a_row_even_if_there_is_no_room(void **state) {
-  (void)state;
-  struct percore_region *east = create_flows(0, "east");
-  struct percore_region *west = create_flows(1, "west");
-  name_rows(east, 4000);
-  row_of(west, 0, "f3");
+/* Creates two instances, of which `east` has more rows than there is room for,
+ * and `west` has one row. Plays the first round. */
+static void begin_without_room(struct percore_region **east,
+                               struct percore_region **west,
+                               const char *row_of_west) {
+  *east = create_flows(0, "east");
+  *west = create_flows(1, "west");
+  name_rows(*east, 4000);
+  row_of(*west, 0, row_of_west);
   begin_long_after("");
   play_round(SECOND);
+}
+
+static void instances_share_a_row_even_if_there_is_no_room(void **state) {
+  (void)state;
+  struct percore_region *east, *west;
+  begin_without_room(&east, &west, "f3");
   count(east, "f3", 1);
   count(west, "f3", 10);
   play_round(SECOND);
@@ -831,12 +840,8 @@ static void instances_share_a_row_even_if_there_is_no_room(void **state) {
 static void
 an_instance_takes_over_a_row_even_if_there_is_no_room(void **state) {
   (void)state;
-  struct percore_region *east = create_flows(0, "east");
-  struct percore_region *west = create_flows(1, "west");
-  name_rows(east, 4000);
-  row_of(west, 0, "f4");
-  begin_long_after("");
-  play_round(SECOND);
+  struct percore_region *east, *west;
+  begin_without_room(&east, &west, "f4");
   count(east, "f3", 1);
   end_producer(0);
   play_round(SECOND);

@@ -128,22 +128,30 @@ static ssize_t read_nothing(void *context, int fd, void *buffer, size_t size) {
   return -EIO;
 }
 
+/* Tries to prove the candidate on the core of this thread. */
+static enum proof prove(const struct candidate *candidate,
+                        const struct perf_group *group,
+                        char why[PROOF_WHY_MAX]) {
+  const atomic_bool cancel = false;
+  struct probe *probe;
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  assert_int_equal(
+      probe_start(&probe, machine, sched_getcpu(), candidate, group, &cancel),
+      0);
+  enum proof proof = probe_end(probe, why);
+  machine_linux_close(machine);
+  return proof;
+}
+
 static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   (void)state;
   const struct machine broken = {.perf_read = read_nothing};
   const struct perf_group group = {.machine = &broken};
   const struct candidate candidate = {.source = SOURCE_MPERF};
-  const atomic_bool cancel = false;
   char why[PROOF_WHY_MAX];
-  struct probe *probe;
-  struct machine *machine = machine_linux("/");
-  assert_non_null(machine);
-  assert_int_equal(
-      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, &cancel),
-      0);
-  assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
+  assert_int_equal(prove(&candidate, &group, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
-  machine_linux_close(machine);
 }
 
 /* Simulates a counter of nanoseconds that continues while the core is halted.
@@ -171,21 +179,13 @@ static void a_counter_that_never_stops_is_not_proven(void **state) {
                                       .smi = -1,
                                       .denominator = DENOMINATOR_TIME_ENABLED,
                                       .base_frequency_hz = 1e9};
-  const atomic_bool cancel = false;
   char why[PROOF_WHY_MAX];
-  struct probe *probe;
-  struct machine *machine = machine_linux("/");
-  assert_non_null(machine);
-  assert_int_equal(
-      probe_start(&probe, machine, sched_getcpu(), &candidate, &group, &cancel),
-      0);
-  enum proof proof = probe_end(probe, why);
+  enum proof proof = prove(&candidate, &group, why);
   if (proof == PROOF_REFUTED)
     assert_non_null(strstr(why, "does not stop when the core halts"));
   else
     assert_int_equal(proof, PROOF_UNPROVEN);
   assert_null(strstr(why, "could not be read"));
-  machine_linux_close(machine);
 }
 
 static int clock_error; /* errno of clock_getres; 0: it succeeds */

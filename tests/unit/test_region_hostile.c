@@ -635,8 +635,8 @@ static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
   region_reader_close(reader);
 }
 
-/* Returns the PID of the last child of `parent` with this name, or 0 if there
- * is none. */
+/* Returns the PID of the last child of `parent` with this name, or 0 if no
+ * child has it. */
 static pid_t child_of(pid_t parent, const char *name) {
   char line[128], command[64] = "";
   snprintf(line, sizeof(line), "/proc/%d/task/%d/children", (int)parent,
