@@ -14,19 +14,16 @@ libplugin_la_SOURCES = \
 	src/plugin/map_sampler.c src/plugin/map_sampler.h \
 	src/plugin/notify.c src/plugin/notify.h \
 	src/plugin/plugin.c \
-	src/plugin/region_choice.c \
 	src/plugin/region_config.c src/plugin/region_config.h \
-	src/plugin/region_dispatch.c src/plugin/region_dispatch.h \
 	src/plugin/region_health.c \
-	src/plugin/region_instance.c src/plugin/region_instance.h \
+	src/plugin/region_instance.h \
 	src/plugin/region_list.c \
+	src/plugin/region_put.c \
 	src/plugin/region_rows.c \
-	src/plugin/region_sampler.c src/plugin/region_sampler.h \
-	src/plugin/region_snapshot.c src/plugin/region_snapshot.h \
+	src/plugin/region_source.c src/plugin/region_source.h \
 	src/plugin/region_sum.c src/plugin/region_sum.h \
-	src/plugin/region_table.c src/plugin/region_table.h \
-	src/plugin/region_track.c \
-	src/plugin/region_values.c \
+	src/plugin/region_thread.c src/plugin/region_thread.h \
+	src/plugin/region_top.c \
 	src/plugin/region_watch.c src/plugin/region_watch.h \
 	src/plugin/region_workers.c src/plugin/region_workers.h \
 	src/plugin/wake_sampler.c src/plugin/wake_sampler.h

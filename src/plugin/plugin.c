@@ -4,8 +4,7 @@
 #include "dispatch.h"
 #include "map_sampler.h"
 #include "notify.h"
-#include "region_dispatch.h"
-#include "region_sampler.h"
+#include "region_thread.h"
 #include "wake_sampler.h"
 
 #include "utils/common/common.h"
@@ -24,15 +23,9 @@ static struct {
   struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct dispatch dispatch;
   struct notify notify;
-  struct region_sampler *region_sampler; /* NULL: the next read tries again */
-  /* Stopped but never freed: freeing it could take seconds, and the process is
-   * about to end. */
-  struct region_sampler *ended_region_sampler;
+  struct region_thread *region_thread; /* NULL: the next read tries again */
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
-  struct region_dispatch region_dispatch;
-  size_t region_room; /* how many values of regions may be dispatched per
-                         interval */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
@@ -103,9 +96,8 @@ static void try_to_start(void) {
  * Regions
  */
 
-/* Starts the sampler of regions. This fails only for lack of memory, threads or
- * processes. */
-static void start_region_sampler(void) {
+/* This fails only for lack of memory, threads or processes. */
+static void start_region_thread(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
       .sys_root = plugin.config.sys_root,
@@ -114,34 +106,26 @@ static void start_region_sampler(void) {
       .groups_len = plugin.config.groups_len,
       .values_max = (size_t)plugin.config.max_values,
       .memory_max = (size_t)plugin.config.max_memory,
+      .send_notifications = plugin.config.send_notifications,
+      .interval = plugin.dispatch.interval,
   };
-  int status = region_sampler_start(&plugin.region_sampler, &options,
-                                    interval_ns(plugin.dispatch.interval));
+  int status = region_thread_start(&plugin.region_thread, &options);
   if (status == 0) {
     c_release(LOG_INFO, &plugin.regions_unread,
               "percore: regions are read again.");
     return;
   }
-  plugin.region_sampler = NULL;
   c_complain_once(LOG_ERR, &plugin.regions_unread,
                   "percore: regions are not read: their thread or process "
                   "cannot be started: %s; trying again at each read.",
                   STRERROR(-status));
 }
 
-static void dispatch_regions(void) {
-  struct region_snapshot *snapshot;
-  while ((snapshot = region_sampler_take(plugin.region_sampler)) != NULL) {
-    region_dispatch_snapshot(&plugin.region_dispatch, snapshot,
-                             plugin.region_room);
-    plugin.dispatch.values_dropped += plugin.region_dispatch.values_dropped;
-    region_sampler_tell(plugin.region_sampler,
-                        &(struct region_outlet){
-                            .dispatched = plugin.region_dispatch.last_number,
-                            .before_it = plugin.region_dispatch.before_it,
-                            .room = plugin.region_room});
-    region_snapshot_free(snapshot);
-  }
+/* collectd calls this after the last read, and before it stops the threads that
+ * write values. */
+static void stop_region_thread(__attribute__((unused)) void *unused) {
+  region_thread_stop(plugin.region_thread);
+  plugin.region_thread = NULL;
 }
 
 /* ---------------------------------------------------------------------------
@@ -176,7 +160,7 @@ static void dispatch_new(void) {
   while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
     struct wake_figures *wake = wake_sampler_take(plugin.wake_sampler);
     plugin.dispatch.wake = wake;
-    plugin.region_room = dispatch_snapshot(&plugin.dispatch, snapshot);
+    dispatch_snapshot(&plugin.dispatch, snapshot);
     plugin.dispatch.wake = NULL;
     free(wake);
     notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
@@ -197,9 +181,8 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
     try_to_start();
   if (plugin.sampler != NULL)
     dispatch_new();
-  if (plugin.region_sampler == NULL)
-    start_region_sampler();
-  dispatch_regions();
+  if (plugin.region_thread == NULL)
+    start_region_thread();
 
   if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
     return 0;
@@ -214,16 +197,14 @@ static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
                                       .interval = plugin_get_interval()};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
-  plugin.region_dispatch = (struct region_dispatch){
-      .config = &plugin.config, .interval = plugin.dispatch.interval};
-  plugin.region_room = (size_t)plugin.config.max_values;
   plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.has_read = false;
   plugin.retry_delay = 0;
   try_to_start();
-  start_region_sampler();
+  start_region_thread();
   start_optional_samplers();
-  return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
+  user_data_t end = {.free_func = stop_region_thread};
+  return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, &end);
 }
 
 static int percore_shutdown(void) {
@@ -235,9 +216,7 @@ static int percore_shutdown(void) {
   plugin.map_sampler = NULL;
   wake_sampler_stop(plugin.wake_sampler);
   plugin.wake_sampler = NULL;
-  region_sampler_stop(plugin.region_sampler);
-  plugin.ended_region_sampler = plugin.region_sampler;
-  plugin.region_sampler = NULL;
+  stop_region_thread(NULL);
   config_free(&plugin.config);
   return 0;
 }

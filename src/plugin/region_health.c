@@ -2,6 +2,7 @@
  * back or stale. Everything is reported once. */
 #include "region_instance.h"
 
+#include "globals.h"
 #include "utils/common/common.h"
 
 #include <grp.h>
@@ -50,7 +51,7 @@ static void complain(struct region_instance *instance) {
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
-    return; /* there is no producer, which tell() reports */
+    return; /* there is no producer, which tell_change() reports */
   if (instance->complaint == 0 ||
       (error == EBUSY && instance->complaint != EBUSY)) {
     WARNING("percore: region %s is not read: %s%s", instance->label,
@@ -87,64 +88,80 @@ static enum region_health health_of(const struct region_instance *instance) {
              : REGION_WELL;
 }
 
+static void tell(const struct region_instance *instance, int severity,
+                 const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Logs an event, and sends it as a notification. */
+static void tell(const struct region_instance *instance, int severity,
+                 const char *format, ...) {
+  notification_t note = {.severity = severity,
+                         .time =
+                             NS_TO_CDTIME_T(instance->watch->now.stamp_ns)};
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(note.message, sizeof(note.message), format, arguments);
+  va_end(arguments);
+  plugin_log(severity == NOTIF_OKAY ? LOG_NOTICE : LOG_WARNING, "percore: %s",
+             note.message);
+  if (!instance->watch->options.send_notifications)
+    return;
+  sstrncpy(note.host, hostname_g, sizeof(note.host));
+  sstrncpy(note.plugin, "percore_host", sizeof(note.plugin));
+  sstrncpy(note.plugin_instance, instance->label, sizeof(note.plugin_instance));
+  sstrncpy(note.type, "gauge", sizeof(note.type));
+  sstrncpy(note.type_instance, "regions", sizeof(note.type_instance));
+  plugin_dispatch_notification(&note);
+}
+
 static void tell_workers(const struct region_instance *instance) {
-  struct region_snapshot *snapshot = instance->watch->snapshot;
-  const char *name = instance->label;
+  static const struct {
+    bool were;
+    int severity;
+    const char *text;
+  } changes[] = {{false, NOTIF_WARNING, ""}, {true, NOTIF_OKAY, "no longer "}};
   struct core_set cores;
   char list[64];
-  if (region_workers_changed(&instance->workers, false, &cores)) {
-    core_set_format(&cores, list, sizeof(list));
-    region_snapshot_tell(snapshot, REGION_WARNING, name,
-                         "Workers of region %s are stuck on cores %s.", name,
-                         list);
-  }
-  if (region_workers_changed(&instance->workers, true, &cores)) {
-    core_set_format(&cores, list, sizeof(list));
-    region_snapshot_tell(snapshot, REGION_OKAY, name,
-                         "Workers of region %s are no longer stuck on cores "
-                         "%s.",
-                         name, list);
-  }
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(changes); i++)
+    if (region_workers_changed(&instance->workers, changes[i].were, &cores)) {
+      core_set_format(&cores, list, sizeof(list));
+      tell(instance, changes[i].severity,
+           "Workers of region %s are %sstuck on cores %s.", instance->label,
+           changes[i].text, list);
+    }
 }
 
 /* Reports a change of the instance's health once. Workers that became stuck
  * together share one message. */
-static void tell(struct region_instance *instance) {
-  struct region_snapshot *snapshot = instance->watch->snapshot;
+static void tell_change(struct region_instance *instance) {
   enum region_health before = instance->health, now = health_of(instance);
   const char *name = instance->label;
   instance->health = now;
   bool restarted = instance->restarted;
   instance->restarted = false;
   bool ended = region_reader_ended(instance->reader);
-  if (now == REGION_DEAD && before != REGION_DEAD)
-    region_snapshot_tell(
-        snapshot, ended ? REGION_OKAY : REGION_FAILURE, name,
-        ended ? "Region %s has ended: its producer closed it."
-              : "Region %s is gone: its producer died or did not close it.",
-        name);
+  if (now == REGION_DEAD && before != REGION_DEAD && ended)
+    tell(instance, NOTIF_OKAY, "Region %s has ended: its producer closed it.",
+         name);
+  else if (now == REGION_DEAD && before != REGION_DEAD)
+    tell(instance, NOTIF_FAILURE,
+         "Region %s is gone: its producer died or did not close it.", name);
   else if (before == REGION_DEAD && now != REGION_DEAD)
-    region_snapshot_tell(snapshot, REGION_OKAY, name, "Region %s is back.",
-                         name);
+    tell(instance, NOTIF_OKAY, "Region %s is back.", name);
   else if (restarted)
-    region_snapshot_tell(snapshot, ended ? REGION_OKAY : REGION_WARNING, name,
-                         "Region %s was gone and is back: its producer was "
-                         "restarted.",
-                         name);
+    tell(instance, ended ? NOTIF_OKAY : NOTIF_WARNING,
+         "Region %s was gone and is back: its producer was restarted.", name);
   else if (now == REGION_STALE && before != REGION_STALE)
-    region_snapshot_tell(snapshot, REGION_WARNING, name,
-                         "Region %s is stale: all of its workers are stuck.",
-                         name);
+    tell(instance, NOTIF_WARNING,
+         "Region %s is stale: all of its workers are stuck.", name);
   else if (now == REGION_WELL && before == REGION_STALE)
-    region_snapshot_tell(snapshot, REGION_OKAY, name,
-                         "Region %s is no longer stale.", name);
+    tell(instance, NOTIF_OKAY, "Region %s is no longer stale.", name);
   else if (now == REGION_WELL)
     tell_workers(instance);
 }
 
 void region_health_conclude(struct region_instance *instance) {
-  const struct region_moment *now = &instance->watch->now;
-  struct region_snapshot *snapshot = instance->watch->snapshot;
+  struct region_watch *watch = instance->watch;
+  const struct region_moment *now = &watch->now;
   bool alive = region_instance_is_alive(instance);
   judge_silence(instance, now->monotonic_ns);
   if (alive)
@@ -160,10 +177,9 @@ void region_health_conclude(struct region_instance *instance) {
   if (alive || region_instance_is_unanswered(instance) ||
       (instance->complaint != 0 && instance->listed))
     instance->served_ns = now->monotonic_ns;
-  tell(instance);
-  snapshot->regions += alive;
-  snapshot->regions_silent += instance->silent;
-  snapshot->regions_stale += instance->health == REGION_STALE;
-  if (alive)
-    snapshot->workers_stuck += instance->workers.stuck;
+  tell_change(instance);
+  watch->regions += alive;
+  watch->silent += instance->silent;
+  watch->stale += instance->health == REGION_STALE;
+  watch->stuck += alive ? instance->workers.stuck : 0;
 }

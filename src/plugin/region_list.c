@@ -57,10 +57,10 @@ static void insert(struct region_watch *watch,
 }
 
 static void free_instance(struct region_instance *instance) {
-  region_instance_free_tables(instance);
+  region_instance_free_sources(instance);
   region_workers_reset(&instance->workers);
   region_reader_close(instance->reader);
-  instance->allowance->instances--;
+  instance->budget->instances--;
   free(instance);
 }
 
@@ -152,12 +152,10 @@ static bool has_place(const struct look *look,
 /* Opens a reader for a socket. Returns NULL if no process listens on it. Such a
  * socket takes no place, because a killed producer leaves its socket behind,
  * and a producer that changes its name at each start may leave many. */
-static struct region_reader *find_producer(const struct region_watch *watch,
-                                           const struct region_label *label,
+static struct region_reader *find_producer(const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
       .max_region_size = config->max_region_size,
-      .receiver = watch->options.receiver,
       .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
@@ -173,29 +171,21 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   return NULL;
 }
 
-/* Returns the memory allowance of a region, which is created if necessary, or
- * NULL if out of memory. Each region has its own allowance, so that no region
- * takes the memory of another. */
-static struct region_allowance_entry *find_allowance(struct region_watch *watch,
-                                                     const char *region) {
-  struct region_allowances *allowances = &watch->allowances;
-  struct region_allowance_entry *entry = allowances->list;
-  while (entry != NULL && strcmp(entry->name, region) != 0)
-    entry = entry->next;
-  if (entry != NULL)
-    return entry;
-  entry = calloc(1, sizeof(*entry));
-  if (entry == NULL)
-    return NULL;
-  sstrncpy(entry->name, region, sizeof(entry->name));
-  size_t most = MAX(allowances->all.max / 2, REGION_MEMORY_OWN);
-  entry->region = (struct region_allowance){
-      .whole = &allowances->all, .own = REGION_MEMORY_OWN, .max = most};
-  entry->rows =
-      (struct region_allowance){.whole = &entry->region, .max = most / 8 * 7};
-  entry->next = allowances->list;
-  allowances->list = entry;
-  return entry;
+/* Returns the budget of a region, which is created if necessary, or NULL if out
+ * of memory. Each region has its own, so that no region takes what another
+ * needs. */
+static struct region_budget *find_budget(struct region_watch *watch,
+                                         const char *region) {
+  struct region_budget *budget = watch->budgets;
+  while (budget != NULL && strcmp(budget->name, region) != 0)
+    budget = budget->next;
+  if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
+    return budget;
+  sstrncpy(budget->name, region, sizeof(budget->name));
+  budget->memory.pool = &watch->memory;
+  budget->values.pool = &watch->values;
+  budget->next = watch->budgets;
+  return watch->budgets = budget;
 }
 
 /* Makes an instance, which owns the reader. If out of memory or if there is no
@@ -205,21 +195,20 @@ static struct region_instance *make_instance(struct look *look,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   struct region_watch *watch = look->watch;
-  struct region_allowance_entry *allowance =
-      find_allowance(watch, label->region);
+  struct region_budget *budget = find_budget(watch, label->region);
   struct region_instance *instance = calloc(1, sizeof(*instance));
-  if (instance == NULL || allowance == NULL) {
+  if (instance == NULL || budget == NULL) {
     free(instance);
     region_reader_close(reader);
     return NULL;
   }
-  allowance->instances++;
+  budget->instances++;
   *instance =
       (struct region_instance){.watch = watch,
                                .config = config,
                                .reader = reader,
                                .uid = region_reader_listener(reader),
-                               .allowance = allowance,
+                               .budget = budget,
                                .absent_boottime_ns = watch->last.boottime_ns};
   sstrncpy(instance->region, label->region, sizeof(instance->region));
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
@@ -229,7 +218,7 @@ static struct region_instance *make_instance(struct look *look,
     free_instance(instance);
     return NULL;
   }
-  region_reader_use_allowance(reader, &allowance->region);
+  region_reader_use_allowance(reader, &budget->memory);
   insert(watch, instance);
   look->descriptors -= INSTANCE_DESCRIPTORS;
   watch->any_met = true;
@@ -306,7 +295,7 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   bool has_turn =
       !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
   if (has_turn && has_time(look)) {
-    struct region_reader *reader = find_producer(watch, label, config);
+    struct region_reader *reader = find_producer(label, config);
     if (reader != NULL)
       return make_instance(look, label, config, reader);
     refused = true;
@@ -421,7 +410,8 @@ void region_list_look(struct region_watch *watch) {
 
 void region_list_forget(struct region_watch *watch) {
   for (struct region_instance **link = &watch->instances; *link != NULL;) {
-    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS)
+    if (watch->now.monotonic_ns - (*link)->served_ns < REGION_FORGET_NS ||
+        region_reader_errno((*link)->reader) == EBUSY)
       link = &(*link)->next;
     else
       remove_instance(watch, link);

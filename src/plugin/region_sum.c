@@ -62,11 +62,6 @@ static void describe_field(struct region_sum *sum,
   name_field(field->label, sum, table, described);
 }
 
-static bool reports_cores(const struct region_sum *sum) {
-  return sum->shape.per_core &&
-         sum->region_config->report_per_core != REGION_PER_CORE_NONE;
-}
-
 void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
   if (rows > REGION_PER_CORE_ROWS &&
       sum->region_config->report_per_core == REGION_PER_CORE_FEW)
@@ -100,6 +95,9 @@ static void choose_columns(struct region_sum *sum) {
         field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
     struct region_columns *columns =
         counts ? &shape->counters : &shape->present;
+    shape->values += !field->wanted ? 0
+                     : field->kind == PERCORE_HISTOGRAM ? 4
+                                                        : 1;
     if (!field->wanted && (int)f != shape->top_field && !shape->is_core)
       continue;
     for (uint32_t c = 0; c < field->cells; c++)
@@ -126,7 +124,8 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
 static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) + shape->field_count * sizeof(*shape->fields) +
-         shape->columns * 2 * sizeof(struct region_column) + shape->core_count;
+         shape->columns * 2 * sizeof(struct region_column) +
+         shape->core_count * (1 + sizeof(*sum->core_put));
 }
 
 static void set_shape(struct region_sum *sum,
@@ -141,8 +140,9 @@ static void set_shape(struct region_sum *sum,
   shape->is_core = t == 0;
   shape->chooses_rows =
       !shape->single && sum->config != NULL && sum->config->rows_len > 0;
-  sum->copies = shape->copies_made =
-      reports_cores(sum) ? 1 + shape->core_count : 1;
+  bool cores = shape->per_core &&
+               sum->region_config->report_per_core != REGION_PER_CORE_NONE;
+  sum->copies = shape->copies_made = cores ? 1 + shape->core_count : 1;
 }
 
 static bool make_arrays(struct region_sum *sum) {
@@ -152,8 +152,9 @@ static bool make_arrays(struct region_sum *sum) {
   shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
   shape->present.list = calloc(columns, sizeof(*shape->present.list));
   sum->core_used = calloc(shape->core_count, 1);
+  sum->core_put = calloc(shape->core_count, sizeof(*sum->core_put));
   return shape->fields && shape->counters.list && shape->present.list &&
-         sum->core_used;
+         sum->core_used && sum->core_put;
 }
 
 /* Sets the names, fields and columns of the sum from table t, and creates
@@ -170,25 +171,27 @@ static bool describe(struct region_sum *sum,
   sum->shape.top_field = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
-  sum->other_shown = sum->shape.top_field >= 0;
   sum->other = region_sum_make_row(sum, "other");
-  return sum->other != NULL && region_sum_make_room(sum);
+  if (sum->other == NULL)
+    return false;
+  sum->other->shown = sum->shape.top_field >= 0;
+  return true;
 }
 
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
-                                  struct region_allowance_entry *region) {
+                                  struct region_budget *budget) {
   struct region_sum *sum = calloc(1, sizeof(*sum));
   if (sum == NULL)
     return NULL;
   sum->region_config = config;
   sum->config = region_config_table(config, directory->described[t].name);
-  sum->region = region;
+  sum->budget = budget;
   sum->tsc_hz = tsc_hz;
   set_shape(sum, directory, t);
-  if (!region_allowance_take(&region->region, size_of_sum(sum))) {
+  if (!region_allowance_take(&budget->memory, size_of_sum(sum))) {
     free(sum);
     return NULL;
   }
@@ -202,17 +205,20 @@ void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
   struct region_shape *shape = &sum->shape;
-  region_allowance_give(&sum->region->region, size_of_sum(sum));
-  for (size_t i = 0; i < sum->rows.len; i++)
-    region_sum_free_row(sum, sum->rows.list[i]);
-  region_sum_free_row(sum, sum->other);
+  region_allowance_give(&sum->budget->values, sum->charged);
+  region_sum_forget(sum, true);
+  if (sum->other != NULL)
+    region_allowance_give(&sum->budget->memory,
+                          region_sum_row_size(sum, sum->other));
+  region_allowance_give(&sum->budget->memory, size_of_sum(sum));
+  free(sum->other);
   free(shape->fields);
   free(shape->counters.list);
   free(shape->present.list);
   free(sum->core_used);
-  free(sum->rows.list);
-  free(sum->rows.chains[0]);
-  free(sum->rows.chains[1]);
+  free(sum->core_put);
+  free(sum->rows);
+  free(sum->chains);
   free(sum);
 }
 

@@ -8,16 +8,16 @@
 
 #define TOPOLOGY_NS                                                            \
   UINT64_C(60000000000) /* time between refreshes of the topology */
-/* If none of the new producers has answered for HELLO_WAITS milliseconds, those
- * that have not answered must wait until the next round, so that they do not
- * delay other regions. All new producers together may take 1/HELLO_PART of the
- * interval. */
+/* How long a round waits for the answers of new producers. */
 #define HELLO_WAITS 20
-#define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
 /* How long reading the region of an ended producer may take. The time is
  * limited because a successor may be waiting. */
 #define ENDING_NS (30 * NS_PER_S)
+/* On a busy host, a round may end this long after its timestamp. If a producer
+ * claims to have started even later, its clock is that of another time
+ * namespace. */
+#define ROUND_NS UINT64_C(10000000000)
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
@@ -27,24 +27,23 @@ region_watch_new(const struct region_watch_options *options,
     return NULL;
   watch->options = *options;
   watch->last = *now;
-  watch->mark_ns = now->monotonic_ns;
-  watch->allowances.all.max = options->memory_max;
+  watch->memory =
+      (struct region_pool){.max = options->memory_max, .own = 1 << 20};
+  watch->values = (struct region_pool){.max = options->values_max,
+                                       .own = options->values_max / 256};
   return watch;
 }
 
-/* Frees the allowances of regions that have neither instances nor sums. Every
- * sum takes some bytes of its region's allowance, so an allowance of which
- * nothing is used belongs to no sum. */
-static void drop_allowances(struct region_watch *watch) {
-  for (struct region_allowance_entry **link = &watch->allowances.list;
-       *link != NULL;) {
-    struct region_allowance_entry *entry = *link;
-    if (entry->instances > 0 || entry->region.used > 0) {
-      link = &entry->next;
+/* Frees the budgets of regions that have neither instances nor sums. */
+static void drop_budgets(struct region_watch *watch) {
+  for (struct region_budget **link = &watch->budgets; *link != NULL;) {
+    struct region_budget *budget = *link;
+    if (budget->instances > 0 || budget->memory.used > 0) {
+      link = &budget->next;
       continue;
     }
-    *link = entry->next;
-    free(entry);
+    *link = budget->next;
+    free(budget);
   }
 }
 
@@ -52,11 +51,10 @@ void region_watch_free(struct region_watch *watch) {
   if (watch == NULL)
     return;
   region_list_free(watch);
-  for (size_t i = 0; i < watch->sums.len; i++)
-    region_sum_free(watch->sums.list[i]);
-  free(watch->sums.list);
-  watch->sums.len = 0;
-  drop_allowances(watch);
+  for (size_t i = 0; i < watch->sums_len; i++)
+    region_sum_free(watch->sums[i]);
+  free(watch->sums);
+  drop_budgets(watch);
   if (watch->machine != NULL) {
     topology_free(&watch->topology);
     machine_linux_close(watch->machine);
@@ -72,145 +70,324 @@ static void for_each(struct region_watch *watch,
 }
 
 /* ---------------------------------------------------------------------------
- * One instance in a round
+ * Which sum a source is added to
  */
 
-/* Refreshes the connection and begins to read the region. If the producer has
- * ended, its region is read once more before a successor is connected. If only
- * the connection has ended, reading begins once it is known whether the same
- * region answers. */
-static void look_after(struct region_instance *instance) {
-  if (instance->ending_since_ns != 0)
+static bool is_reported(const struct region_sum *sum) {
+  return sum->shape.values > 0 &&
+         (sum->region_config->report_host || sum->copies > 1);
+}
+
+/* Returns the list element that points to the sum, or NULL. */
+static struct region_sum **find_sum(const struct region_instance *instance,
+                                    const char *name, const char *table) {
+  const struct region_watch *watch = instance->watch;
+  for (size_t i = 0; i < watch->sums_len; i++)
+    if (watch->sums[i]->budget == instance->budget &&
+        strcmp(watch->sums[i]->instance, name) == 0 &&
+        strcmp(watch->sums[i]->table, table) == 0)
+      return &watch->sums[i];
+  return NULL;
+}
+
+/* True if the sum must not yet be replaced by a sum with other fields, because
+ * its last counts must still be read or dispatched. */
+static bool must_wait(const struct region_sum *sum) {
+  bool ending = false;
+  for (const struct region_source *source = sum->sources; source != NULL;
+       source = source->next_of_sum)
+    ending |= source->ending;
+  return ending || sum->open > 0 || sum->is_new || region_sum_owes(sum);
+}
+
+static void leave_out(struct region_source *source, const char *name,
+                      const char *why) {
+  source->from_zero &= !source->odd_told;
+  WARN_ONCE(source->odd_told, "percore: region %s: table %s is left out%s",
+            source->instance->label, name, why);
+}
+
+/* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
+ * place of *replaced, which has other fields. Returns NULL if out of memory. */
+static struct region_sum *make_sum(const struct region_instance *instance,
+                                   uint32_t t, const char *name,
+                                   struct region_sum **replaced) {
+  struct region_watch *watch = instance->watch;
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
+  struct region_sum *before = replaced != NULL ? *replaced : NULL;
+  void *list = realloc(watch->sums, (watch->sums_len + 1) * sizeof(*watch->sums));
+  if (list == NULL)
+    return NULL;
+  if (replaced != NULL)
+    replaced = (struct region_sum **)list + (replaced - watch->sums);
+  watch->sums = list;
+  struct region_sum *sum = region_sum_new(
+      instance->config, directory, t, name,
+      before != NULL && before->tsc_hz != 0 ? before->tsc_hz
+                                            : directory->header.tsc_hz,
+      instance->budget);
+  if (sum == NULL)
+    return NULL;
+  if (before == NULL)
+    return watch->sums[watch->sums_len++] = sum;
+  region_sum_inherit(sum, before);
+  while (before->sources != NULL)
+    region_source_leave(before->sources);
+  region_sum_free(before);
+  return *replaced = sum;
+}
+
+/* Adds source t to its sum, which is created if necessary. A sum with other
+ * fields is replaced, unless another live instance uses it: then the source is
+ * left out while that instance lives. */
+static void join(struct region_instance *instance, uint32_t t) {
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
+  struct region_source *source = &instance->sources[t];
+  const char *table_name = directory->described[t].name;
+  const char *name =
+      instance->config->report_per_instance ? instance->name : "";
+  struct region_sum **found = find_sum(instance, name, table_name);
+  bool fits = found != NULL && region_sum_fits(*found, directory, t);
+  if (!fits && found != NULL && region_sum_is_shared(*found, instance)) {
+    leave_out(source, table_name,
+              ", because its fields differ from those of other instances; set "
+              "ReportPerInstance true to report it.");
     return;
+  }
+  if (!fits && found != NULL && must_wait(*found))
+    return;
+  struct region_sum *sum = fits ? *found : make_sum(instance, t, name, found);
+  if (sum != NULL)
+    region_source_join(source, sum);
+  else
+    leave_out(source, table_name,
+              ": MaxMemory leaves too little for it; raise MaxMemory.");
+}
+
+/* ---------------------------------------------------------------------------
+ * One producer
+ */
+
+void region_instance_free_sources(struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->source_count; t++)
+    region_source_leave(&instance->sources[t]);
+  free(instance->sources);
+  instance->sources = NULL;
+  instance->source_count = 0;
+}
+
+/* True if no process served the name just before the producer started. */
+static bool has_begun_lately(const struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
+  uint64_t start_ns =
+      region_reader_directory(instance->reader)->header.start_boottime_ns;
+  return start_ns + watch->options.interval_ns >=
+             instance->absent_boottime_ns &&
+         start_ns <= watch->now.boottime_ns + ROUND_NS;
+}
+
+/* Returns the CLOCK_REALTIME when the producer started, at most the present. */
+static uint64_t start_of(const struct region_instance *instance) {
+  const struct region_moment *now = &instance->watch->now;
+  uint64_t start_ns =
+      region_reader_directory(instance->reader)->header.start_boottime_ns;
+  uint64_t age_ns = now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
+  return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
+}
+
+/* Adds the growth of a producer's count since *last to *total. Ignores growth
+ * that is impossible within an interval. */
+static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
+  if (now - *last < UINT32_MAX)
+    *total += now - *last;
+  *last = now;
+}
+
+/* Reads, once in a round, what refers to the whole region. */
+static void count(struct region_instance *instance, bool ended) {
+  struct region_watch *watch = instance->watch;
+  uint64_t adds = 0;
+  if (instance->counted_in == watch->round)
+    return;
+  for (uint32_t t = 0; t < instance->source_count; t++)
+    adds += region_reader_adds_refused(instance->reader, t);
+  if (instance->counted_in == 0 && !instance->from_zero) {
+    instance->attaches_refused = region_reader_attach_refused(instance->reader);
+    instance->adds_refused = adds;
+  }
+  follow_count(region_reader_attach_refused(instance->reader),
+               &instance->attaches_refused, &watch->attaches_refused);
+  follow_count(adds, &instance->adds_refused, &watch->adds_refused);
+  watch->useful.host |= instance->config->report_host;
+  (void)region_workers_look(
+      &instance->workers, instance->reader, watch->now.monotonic_ns,
+      instance->counted_in == 0 && instance->from_zero, ended,
+      instance->config->report_per_core != REGION_PER_CORE_NONE,
+      &watch->useful);
+  instance->counted_in = watch->round;
+}
+
+/* Begins to read all tables. */
+static void begin(struct region_instance *instance, bool ending) {
+  for (uint32_t t = 0; t < instance->source_count; t++) {
+    struct region_source *source = &instance->sources[t];
+    source->ending |= ending;
+    if (source->sum == NULL)
+      join(instance, t); /* or tries again in the next round */
+    if (source->sum != NULL && is_reported(source->sum))
+      region_source_begin(source, ending);
+    else if (source->sum != NULL || source->odd_told)
+      source->ending = false;
+  }
+  count(instance, ending);
+}
+
+static void came(struct region_instance *instance) {
+  uint32_t tables = region_reader_directory(instance->reader)->table_count;
+  instance->from_zero = has_begun_lately(instance);
+  instance->restarted = region_reader_producer(instance->reader) > 1;
+  instance->counted_in = instance->turn = 0;
+  instance->attaches_refused = instance->adds_refused = 0;
+  region_workers_reset(&instance->workers);
+  region_instance_free_sources(instance);
+  instance->sources = calloc(tables, sizeof(*instance->sources));
+  if (instance->sources == NULL)
+    return;
+  instance->source_count = tables;
+  for (uint32_t t = 0; t < tables; t++)
+    instance->sources[t] =
+        (struct region_source){.instance = instance,
+                               .number = t,
+                               .from_zero = instance->from_zero,
+                               .start_ns = start_of(instance)};
+  begin(instance, false);
+}
+
+/* True if the last counts of an ended producer must still be read. */
+static bool is_ending(const struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->source_count; t++)
+    if (instance->sources[t].ending)
+      return true;
+  return false;
+}
+
+/* True if the last counts were also put. */
+static bool is_put(const struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->source_count; t++) {
+    const struct region_source *source = &instance->sources[t];
+    if (source->sum != NULL && source->puts_seen == source->sum->puts + 1)
+      return false;
+  }
+  return true;
+}
+
+/* Refreshes the connection, and begins to read the region. If the producer has
+ * ended, its region is read once more before a successor is connected. */
+static void look_after(struct region_instance *instance) {
+  if (instance->ending_since_ns != 0) {
+    begin(instance, false); /* sources that had to wait for their sums */
+    return;
+  }
+  if (!region_instance_is_alive(instance) && is_put(instance))
+    region_instance_free_sources(instance);
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
     instance->ending_since_ns = instance->watch->now.monotonic_ns;
-    region_instance_begin(instance, true);
+    begin(instance, true);
     break;
   case REGION_CAME:
-    region_instance_came(instance);
+    came(instance);
     break;
   case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance) &&
-        !region_instance_is_unanswered(instance))
-      region_instance_begin(instance, false);
+    if (region_instance_is_alive(instance))
+      begin(instance, false);
   }
 }
 
 /* Lets the successor of an ended producer connect after all counts have been
  * read, or after ENDING_NS. */
 static void end_producer(struct region_instance *instance) {
-  bool is_drained = region_instance_is_drained(instance);
-  uint64_t now_ns = instance->watch->now.monotonic_ns;
-  if (instance->ending_since_ns == 0 ||
-      (!is_drained && now_ns - instance->ending_since_ns < ENDING_NS))
+  uint64_t since_ns = instance->ending_since_ns;
+  bool ending = is_ending(instance);
+  if (since_ns == 0 ||
+      (ending && instance->watch->now.monotonic_ns - since_ns < ENDING_NS))
     return;
-  if (!is_drained)
+  if (ending)
     WARNING("percore: region %s: the last counts of a producer are lost: its "
             "tables could not be read completely within %" PRIu64
             " s after it ended.",
             instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
-  for (uint32_t t = 0; t < instance->table_count; t++)
-    region_table_stop(&instance->tables[t]);
+  for (uint32_t t = 0; t < instance->source_count; t++) {
+    instance->sources[t].ending = false;
+    region_source_stop(&instance->sources[t]);
+  }
   if (region_reader_refresh(instance->reader) == REGION_CAME)
-    region_instance_came(instance);
-}
-
-/* Reads the regions of producers that have answered. Returns how many have not.
- */
-static size_t meet_answered(struct region_watch *watch) {
-  size_t left = 0;
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next) {
-    if (!region_instance_is_unanswered(instance) ||
-        instance->silent_since_ns != 0)
-      continue;
-    look_after(instance);
-    left += region_instance_is_unanswered(instance);
-  }
-  return left;
-}
-
-/* Waits for the answers of producers to which connections have just been made,
- * and begins to read their regions. */
-static void await_hellos(struct region_watch *watch) {
-  uint64_t most = watch->options.interval_ns / HELLO_PART / HELLO_WAIT_NS;
-  size_t left = SIZE_MAX;
-  for (uint64_t all = 0, in_vain = 0;
-       in_vain < HELLO_WAITS && all < MAX(most, HELLO_WAITS);
-       all++, in_vain++) {
-    size_t before = left;
-    left = meet_answered(watch);
-    if (left < before)
-      in_vain = 0;
-    if (left == 0 ||
-        !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
-      return;
-  }
-}
-
-/* Begins to read the region again if its connection has ended, but its producer
- * is alive and has not answered on the new connection yet. */
-static void begin_unanswered(struct region_instance *instance) {
-  if (region_instance_is_alive(instance) &&
-      region_instance_is_unanswered(instance))
-    region_instance_begin(instance, false);
-}
-
-/* ---------------------------------------------------------------------------
- * Forgetting
- */
-
-static void forget_rows(struct region_watch *watch, uint64_t round) {
-  size_t kept = 0;
-  for (size_t i = 0; i < watch->sums.len; i++) {
-    struct region_sum *sum = watch->sums.list[i];
-    region_sum_forget(sum, round);
-    if (sum->round >= round || sum->tables != NULL)
-      watch->sums.list[kept++] = sum;
-    else
-      region_sum_free(sum);
-  }
-  watch->sums.len = kept;
-}
-
-/* Frees rows before they have been unused for REGION_FORGET_NS: if memory is
- * short, all rows that are not live now; otherwise, if there are too many rows,
- * those that have been hidden longest. */
-static void forget_early(struct region_watch *watch) {
-  for (size_t i = 0; i < watch->sums.len; i++) {
-    struct region_sum *sum = watch->sums.list[i];
-    if (sum->memory_short)
-      region_sum_forget(sum, sum->round);
-    else
-      region_sum_forget_most(sum);
-  }
-}
-
-static void forget(struct region_watch *watch) {
-  uint64_t now_ns = watch->now.monotonic_ns;
-  region_list_forget(watch);
-  forget_early(watch);
-  if (now_ns - watch->mark_ns < REGION_FORGET_NS)
-    return;
-  forget_rows(watch, watch->mark_round);
-  drop_allowances(watch);
-  watch->mark_round = watch->round;
-  watch->mark_ns = now_ns;
+    came(instance);
 }
 
 /* ---------------------------------------------------------------------------
  * A round
  */
 
-/* Reads the topology, which changes only with hotplug, once a minute. Returns 0
- * or -errno. */
+/* Reads a piece of a region. Returns false if there is nothing to read. */
+static bool read_piece(struct region_instance *instance) {
+  uint64_t cells_left = REGION_PIECE_CELLS;
+  uint32_t idle = 0;
+  instance->turn = instance->watch->round;
+  while (cells_left > 0 && idle < instance->source_count) {
+    uint32_t t = instance->next_source++ % instance->source_count;
+    bool read = region_source_read(&instance->sources[t], &cells_left);
+    idle = read ? 0 : idle + 1;
+  }
+  return cells_left < REGION_PIECE_CELLS;
+}
+
+/* Reads a piece of each region in turn until all are read or `end_ns`, but at
+ * least one piece of each. What remains is read in the next round, so no region
+ * delays another by more than its pieces. */
+static void read_all(struct region_watch *watch, uint64_t end_ns) {
+  bool any = true;
+  while (any && region_watch_is_wanted(watch)) {
+    bool has_time = watch->options.now_ns == NULL ||
+                    watch->options.now_ns(watch->options.argument) < end_ns;
+    any = false;
+    for (struct region_instance *instance = watch->instances; instance != NULL;
+         instance = instance->next)
+      if (has_time || instance->turn != watch->round)
+        any |= read_piece(instance);
+  }
+  for_each(watch, end_producer);
+}
+
+/* Waits for the answers of producers to which connections have just been made.
+ */
+static void await_hellos(struct region_watch *watch) {
+  for (int i = 0; i < HELLO_WAITS; i++) {
+    bool any = false;
+    for (struct region_instance *instance = watch->instances; instance != NULL;
+         instance = instance->next) {
+      if (!region_instance_is_unanswered(instance) ||
+          instance->silent_since_ns != 0)
+        continue;
+      look_after(instance);
+      any |= region_instance_is_unanswered(instance);
+    }
+    if (!any || !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
+      return;
+  }
+}
+
 static int know_topology(struct region_watch *watch) {
   uint64_t now_ns = watch->now.monotonic_ns;
+  const char *root = watch->options.sys_root;
   int status = 0;
-  if (watch->machine == NULL) {
-    const char *root = watch->options.sys_root;
+  if (watch->machine != NULL) {
+    if (now_ns - watch->topology_ns >= TOPOLOGY_NS)
+      topology_refresh(&watch->topology, watch->machine);
+  } else {
     watch->machine = machine_linux(root != NULL ? root : "/");
     if (watch->machine == NULL)
       return -errno;
@@ -219,155 +396,83 @@ static int know_topology(struct region_watch *watch) {
       machine_linux_close(watch->machine);
       watch->machine = NULL;
     }
-    watch->topology_ns = now_ns;
-  } else if (now_ns - watch->topology_ns >= TOPOLOGY_NS) {
-    topology_refresh(&watch->topology, watch->machine);
-    watch->topology_ns = now_ns;
   }
+  if (now_ns - watch->topology_ns >= TOPOLOGY_NS)
+    watch->topology_ns = now_ns;
   return status;
-}
-
-static void put_useful(struct region_watch *watch) {
-  if (region_useful_count(&watch->useful) > 0 && know_topology(watch) == 0 &&
-      region_useful_put(&watch->useful, &watch->topology, watch->options.groups,
-                        watch->options.groups_len, watch->snapshot) != 0)
-    watch->snapshot->memory_short = true;
-  watch->values_useful = watch->snapshot->values[REGION_RANK_USEFUL].len;
-}
-
-/* Returns the memory of all regions in bytes. Includes each region's first
- * REGION_MEMORY_OWN bytes, which MaxMemory does not limit. */
-static size_t memory_used(const struct region_watch *watch) {
-  size_t used = 0;
-  for (const struct region_allowance_entry *entry = watch->allowances.list;
-       entry != NULL; entry = entry->next)
-    used += entry->region.used;
-  return used;
 }
 
 /* Puts percore's own figures about regions. Hosts without regions do not report
  * these figures, to save series. */
 static void put_self(const struct region_watch *watch) {
-  struct region_snapshot *snapshot = watch->snapshot;
-  const struct {
-    const char *name;
-    enum region_type type;
-    uint64_t number;
-  } figures[] = {
-      {"regions", REGION_GAUGE, (uint64_t)snapshot->regions},
-      {"regions_silent", REGION_GAUGE, (uint64_t)snapshot->regions_silent},
-      {"regions_stale", REGION_GAUGE, (uint64_t)snapshot->regions_stale},
-      {"workers_stuck", REGION_GAUGE, (uint64_t)snapshot->workers_stuck},
-      {"regions_memory", REGION_GAUGE, memory_used(watch)},
-      {"attaches_refused", REGION_DERIVE, watch->attaches_refused},
-      {"row_adds_refused", REGION_DERIVE, watch->adds_refused},
-      {"rows_torn", REGION_DERIVE, watch->rows_torn},
-      {"cells_back", REGION_DERIVE, watch->cells_back},
-      {"rows_unseen", REGION_DERIVE, watch->rows_unseen},
-  };
+  value_list_t list;
+  region_put_begin(watch, &list, "percore_host", "self");
   if (watch->options.configs->len == 0 && !watch->any_met)
     return;
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(figures); i++) {
-    struct region_value value = {.plugin = "percore_host",
-                                 .plugin_instance = "self",
-                                 .type_instance = figures[i].name,
-                                 .type = figures[i].type};
-    if (figures[i].type == REGION_DERIVE)
-      value.derive = (int64_t)figures[i].number;
+  region_put_gauge(&list, "gauge", "regions", watch->regions);
+  region_put_gauge(&list, "gauge", "regions_silent", watch->silent);
+  region_put_gauge(&list, "gauge", "regions_stale", watch->stale);
+  region_put_gauge(&list, "gauge", "workers_stuck", watch->stuck);
+  region_put_gauge(&list, "gauge", "regions_memory",
+                   (double)watch->memory.used);
+  region_put_derive(&list, "attaches_refused", watch->attaches_refused);
+  region_put_derive(&list, "row_adds_refused", watch->adds_refused);
+  region_put_derive(&list, "rows_torn", watch->rows_torn);
+  region_put_derive(&list, "cells_back", watch->cells_back);
+  region_put_derive(&list, "rows_left_out", watch->rows_left_out);
+}
+
+/* A sum is put if all of its sources have been read completely since its last
+ * put, or if counts are still to be dispatched. */
+static void put_all(struct region_watch *watch) {
+  put_self(watch);
+  for (size_t i = 0; i < watch->sums_len; i++) {
+    struct region_sum *sum = watch->sums[i];
+    if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
+      region_sum_put(sum, watch);
+  }
+  if (region_useful_count(&watch->useful) > 0 && know_topology(watch) == 0)
+    region_useful_put(&watch->useful, watch);
+  watch->put_ns = watch->now.stamp_ns;
+}
+
+static void forget(struct region_watch *watch) {
+  size_t kept = 0;
+  region_list_forget(watch);
+  for (size_t i = 0; i < watch->sums_len; i++) {
+    struct region_sum *sum = watch->sums[i];
+    bool unused =
+        sum->sources == NULL && !region_sum_owes(sum) &&
+        watch->now.monotonic_ns - sum->read_ns >= REGION_FORGET_NS;
+    if (unused)
+      region_sum_free(sum);
     else
-      value.gauge = (double)figures[i].number;
-    region_snapshot_put(snapshot, REGION_RANK_SELF, &value);
+      watch->sums[kept++] = sum;
   }
+  watch->sums_len = kept;
+  drop_budgets(watch);
 }
 
-/* Reads the regions that have not been read in this round, and shares the
- * remaining time equally among them. If a region takes longer, reading it
- * continues in the next round, so it delays no other region. */
-static void read_all(struct region_watch *watch, uint64_t end_ns) {
-  uint64_t left = 0;
-  if (watch->sums.grew)
-    region_share_room(watch);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    left += instance->turn < watch->round && region_instance_is_amid(instance);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next) {
-    if (instance->turn == watch->round || !region_instance_is_amid(instance))
-      continue;
-    uint64_t now_ns = region_watch_now_ns(watch);
-    uint64_t share_ns = now_ns < end_ns ? (end_ns - now_ns) / MAX(1, left) : 0;
-    region_instance_read(instance, now_ns + share_ns);
-    left--;
-  }
-}
-
-/* Puts a sum into the snapshot if its tables of all instances have been read
- * completely. A sum that was not read in this round is put again if it has
- * counts that have not been dispatched yet. */
-static void put_sum(struct region_watch *watch, struct region_sum *sum) {
-  struct region_snapshot *snapshot = watch->snapshot;
-  snapshot->partial |= sum->open > 0;
-  if (sum->open > 0 || !region_watch_is_wanted(watch))
-    return;
-  if (sum->round != sum->round_put)
-    region_choose(sum);
-  else if (sum->round != watch->round && region_sum_has_due(sum))
-    region_sum_begin(sum, watch->round);
-  else
-    return;
-  snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
-  region_sum_put(sum, snapshot, &watch->options);
-}
-
-static void put_sums(struct region_watch *watch) {
-  for (size_t i = 0; i < watch->sums.len; i++)
-    put_sum(watch, watch->sums.list[i]);
-  region_share_room(watch); /* shares MaxValues for the next round */
-}
-
-/* Reads the regions of all instances, which takes at most half of the interval.
- * Known producers come first, so that new ones do not delay them. */
-static void read_round(struct region_watch *watch) {
+void region_watch_round(struct region_watch *watch,
+                        const struct region_moment *now) {
   uint64_t end_ns = region_watch_now_ns(watch) + watch->options.interval_ns / 2;
+  watch->now = *now;
+  watch->round++;
+  memset(&watch->useful, 0, sizeof(watch->useful));
+  watch->useful.cores = watch->options.cores;
+  watch->regions = watch->silent = watch->stale = watch->stuck = 0;
+  region_list_look(watch);
+  /* Known producers come first, so that new ones do not delay them. */
   for_each(watch, look_after);
   read_all(watch, end_ns);
-  for_each(watch, end_producer);
   await_hellos(watch);
-  for_each(watch, begin_unanswered);
-  read_all(watch, end_ns);
-  for_each(watch, end_producer);
-  read_all(watch, end_ns);
-}
-
-struct region_snapshot *region_watch_round(struct region_watch *watch,
-                                           const struct region_moment *now) {
-  const struct region_watch_options *options = &watch->options;
-  struct region_snapshot *snapshot =
-      region_snapshot_new(watch->round + 1, now->stamp_ns, options->values_max);
-  if (snapshot == NULL)
-    return NULL;
-  watch->snapshot = snapshot;
-  watch->now = *now;
-  watch->outlet = options->outlet(options->argument);
-  watch->round++;
-  for (size_t i = 0; i < watch->sums.len; i++)
-    region_sum_note(watch->sums.list[i], &watch->outlet);
-  memset(&watch->useful, 0, sizeof(watch->useful));
-  watch->useful.cores = options->cores;
-  region_list_look(watch);
-  read_round(watch);
-  if (!region_watch_is_wanted(watch)) {
-    region_snapshot_free(snapshot);
-    return NULL;
-  }
+  read_all(watch, end_ns); /* also the last counts of producers that ended */
+  read_all(watch, end_ns); /* also the first counts of their successors */
+  if (!region_watch_is_wanted(watch))
+    return;
   for_each(watch, region_health_conclude);
-  put_self(watch);
-  put_sums(watch);
-  put_useful(watch);
-  /* Before the first dispatch, the room is only a guess. */
-  if (watch->outlet.dispatched > 0)
-    region_snapshot_limit(snapshot, watch->outlet.room);
+  if (now->stamp_ns > watch->put_ns)
+    put_all(watch);
   forget(watch);
   watch->last = *now;
-  return snapshot;
 }

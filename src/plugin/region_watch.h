@@ -5,7 +5,6 @@
 #define PERCORE_PLUGIN_REGION_WATCH_H
 
 #include "region_config.h"
-#include "region_snapshot.h"
 
 #include "cycles/figures.h"
 
@@ -16,10 +15,11 @@ struct region_watch_options {
   const struct core_set *cores; /* whose useful loads are reported; NULL: all */
   const struct figures_group *groups;
   size_t groups_len;
+  cdtime_t interval; /* of values */
   uint64_t interval_ns;
   size_t values_max;
-  size_t memory_max;                /* in bytes */
-  struct region_receiver *receiver; /* NULL: none; see region/reader.h */
+  size_t memory_max; /* in bytes */
+  bool send_notifications;
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
    * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
@@ -27,13 +27,11 @@ struct region_watch_options {
   /* Returns the CLOCK_MONOTONIC time. If NULL, reading is assumed to take no
    * time. */
   uint64_t (*now_ns)(void *argument);
-  /* Returns what happened to earlier snapshots. */
-  struct region_outlet (*outlet)(void *argument);
   void *argument;
 };
 
 struct region_moment {
-  uint64_t stamp_ns; /* CLOCK_REALTIME: timestamp of the snapshot */
+  uint64_t stamp_ns; /* CLOCK_REALTIME: timestamp of the values */
   uint64_t monotonic_ns, boottime_ns;
 };
 
@@ -46,10 +44,9 @@ region_watch_new(const struct region_watch_options *options,
                  const struct region_moment *now);
 void region_watch_free(struct region_watch *watch);
 
-/* Runs a round: finds the producers and reads all regions. Returns a snapshot,
- * which the caller must free, or NULL if out of memory or if the round was
- * abandoned. */
-struct region_snapshot *region_watch_round(struct region_watch *watch,
-                                           const struct region_moment *now);
+/* Runs a round: finds the producers, reads all regions, and dispatches their
+ * values, unless the clock was set back to before the last values. */
+void region_watch_round(struct region_watch *watch,
+                        const struct region_moment *now);
 
 #endif

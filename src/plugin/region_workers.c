@@ -1,5 +1,7 @@
 #include "region_workers.h"
 
+#include "region_instance.h"
+
 #include "cycles/aggregate.h"
 
 #include <errno.h>
@@ -117,55 +119,42 @@ size_t region_useful_count(const struct region_useful *useful) {
   return count;
 }
 
-static void put_percent(struct region_snapshot *snapshot, const char *plugin,
-                        const char *instance, const char *name, double share) {
-  struct region_value value = {.plugin = plugin,
-                               .plugin_instance = instance,
-                               .type_instance = name,
-                               .type = REGION_PERCENT,
-                               .gauge = share >= 1 ? 100 : share * 100};
-  region_snapshot_put(snapshot, REGION_RANK_USEFUL, &value);
+static void put_percent(value_list_t *list, const char *name, double share) {
+  region_put_gauge(list, "percent", name, share >= 1 ? 100 : share * 100);
 }
 
-static void put_aggregate(struct region_snapshot *snapshot,
-                          const struct aggregate_figures *aggregate) {
-  const char *name = region_snapshot_text(snapshot, aggregate->name);
-  if (aggregate->cores_len == 0)
-    return;
-  put_percent(snapshot, "percore_host", name, "cores_useful_mean",
-              aggregate->mean);
-  put_percent(snapshot, "percore_host", name, "cores_useful_min",
-              aggregate->min);
-  put_percent(snapshot, "percore_host", name, "cores_useful_max",
-              aggregate->max);
-  put_percent(snapshot, "percore_host", name, "cores_useful_stddev",
-              aggregate->stddev);
-}
-
-int region_useful_put(const struct region_useful *useful,
-                      const struct topology *topology,
-                      const struct figures_group *groups, size_t groups_len,
-                      struct region_snapshot *snapshot) {
+void region_useful_put(const struct region_useful *useful,
+                       const struct region_watch *watch) {
+  value_list_t list;
   struct snapshot loads = {
       .cores = calloc(region_useful_count(useful), sizeof(*loads.cores))};
   if (loads.cores == NULL)
-    return -ENOMEM;
+    return;
   for (int core = 0; core < CORES_MAX; core++) {
+    char number[16];
     double load = useful_load(useful, core);
     if (isnan(load))
       continue;
     loads.cores[loads.cores_len++] =
         (struct core_figures){.core = core, .online = true, .busy = load};
+    snprintf(number, sizeof(number), "%d", core);
+    region_put_begin(watch, &list, "percore", number);
     if (useful->per_core[core])
-      put_percent(snapshot, "percore",
-                  region_snapshot_format(snapshot, "%d", core), "useful", load);
+      put_percent(&list, "useful", load);
   }
-  int status = 0;
   if (useful->host)
-    status = aggregate_all(&loads, topology, groups, groups_len);
-  for (size_t i = 0; status == 0 && i < loads.aggregates_len; i++)
-    put_aggregate(snapshot, &loads.aggregates[i]);
+    (void)aggregate_all(&loads, &watch->topology, watch->options.groups,
+                        watch->options.groups_len);
+  for (size_t i = 0; i < loads.aggregates_len; i++) {
+    const struct aggregate_figures *aggregate = &loads.aggregates[i];
+    if (aggregate->cores_len == 0)
+      continue;
+    region_put_begin(watch, &list, "percore_host", aggregate->name);
+    put_percent(&list, "cores_useful_mean", aggregate->mean);
+    put_percent(&list, "cores_useful_min", aggregate->min);
+    put_percent(&list, "cores_useful_max", aggregate->max);
+    put_percent(&list, "cores_useful_stddev", aggregate->stddev);
+  }
   free(loads.aggregates);
   free(loads.cores);
-  return status;
 }

@@ -3,8 +3,6 @@
 #ifndef PERCORE_PLUGIN_REGION_WORKERS_H
 #define PERCORE_PLUGIN_REGION_WORKERS_H
 
-#include "region_snapshot.h"
-
 #include "cycles/figures.h"
 #include "cycles/topology.h"
 #include "region/worker.h"
@@ -61,11 +59,11 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
 /* Returns how many cores have a useful load. */
 size_t region_useful_count(const struct region_useful *useful);
 
-/* Puts the useful loads of cores, and of sets of cores (topology and groups),
- * into the snapshot. Returns 0 or -ENOMEM. */
-int region_useful_put(const struct region_useful *useful,
-                      const struct topology *topology,
-                      const struct figures_group *groups, size_t groups_len,
-                      struct region_snapshot *snapshot);
+struct region_watch;
+
+/* Dispatches the useful loads of cores, and of sets of cores (topology and
+ * groups). */
+void region_useful_put(const struct region_useful *useful,
+                       const struct region_watch *watch);
 
 #endif

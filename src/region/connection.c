@@ -38,7 +38,7 @@ void region_connection_close(struct region_connection *connection) {
 
 /* The pid may have been reused by another process, but then this connection has
  * also ended, and callers check for that. */
-void region_connection_learn_peer(struct region_connection *connection) {
+static void learn_peer(struct region_connection *connection) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
   if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
@@ -74,8 +74,8 @@ static int connect_to(int socket, int file) {
   return connect(socket, (struct sockaddr *)&address, sizeof(address));
 }
 
-static int open_connection(struct region_connection *connection,
-                           const char *path, bool deaf) {
+int region_connection_open(struct region_connection *connection,
+                           const char *path) {
   region_connection_init(connection);
   int file = find_socket(path);
   if (file < 0)
@@ -83,11 +83,10 @@ static int open_connection(struct region_connection *connection,
   connection->socket =
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   bool connected = connection->socket >= 0 &&
-                   (!deaf || shutdown(connection->socket, SHUT_RD) == 0) &&
                    connect_to(connection->socket, file) == 0;
   region_close_fd(&file);
   if (connected) {
-    region_connection_learn_peer(connection);
+    learn_peer(connection);
     return 0;
   }
   int error = errno;
@@ -96,16 +95,10 @@ static int open_connection(struct region_connection *connection,
   return -1;
 }
 
-int region_connection_open(struct region_connection *connection,
-                           const char *path) {
-  return open_connection(connection, path, false);
-}
-
-int region_connection_probe(struct region_connection *connection,
-                            const char *path) {
-  int status = open_connection(connection, path, true);
-  region_close_fd(&connection->socket);
-  return status;
+bool region_connection_await(const struct region_connection *connection,
+                             int wait_ms) {
+  struct pollfd ready = {.fd = connection->socket, .events = POLLIN};
+  return poll(&ready, 1, wait_ms) > 0;
 }
 
 bool region_connection_is_open(const struct region_connection *connection) {
@@ -148,11 +141,8 @@ int region_offend(enum region_offence offence, struct region_fault *fault) {
                              "memory"},
       [REGION_HELD_UP] =
           {REGION_NO_RULE, EBUSY,
-           "processes that received descriptors from its producer cannot "
-           "exit; perhaps a file system does not answer"},
-      [REGION_TOO_MANY] = {REGION_NO_RULE, EUSERS,
-                           "too many processes wait for producers, or no "
-                           "process could be started"},
+           "a process that received descriptors from its producer cannot exit; "
+           "perhaps a file system does not answer"},
   };
   if (faults[offence].rule != REGION_NO_RULE)
     region_breaks(fault, faults[offence].rule, "%s", faults[offence].text);
@@ -206,26 +196,4 @@ bool region_connection_take_memory(struct region_connection *connection,
   connection->size = (uint64_t)status.st_size;
   connection->memfd = region_passed_take(passed, 0);
   return true;
-}
-
-int region_connection_hello(struct region_connection *connection, int wait_ms,
-                            struct region_fault *fault) {
-  struct region_message message;
-  struct region_passed passed;
-  int status = region_message_await(
-      connection->socket, region_now_ms() + wait_ms, &message, &passed);
-  if (status != 0 && errno != EPROTO && passed.count == 0) {
-    region_fails(fault, errno, "");
-    return -1;
-  }
-  enum region_offence offence = region_check_hello(status, &message, &passed);
-  if (offence == REGION_NO_OFFENCE &&
-      !region_socket_is_empty(connection->socket))
-    offence = REGION_SENDS_MORE;
-  if (offence != REGION_NO_OFFENCE)
-    status = region_offend(offence, fault);
-  else if (!region_connection_take_memory(connection, &passed, fault))
-    status = -1;
-  region_passed_close(&passed);
-  return status;
 }

@@ -28,22 +28,9 @@ void region_connection_close(struct region_connection *connection);
 int region_connection_open(struct region_connection *connection,
                            const char *path);
 
-/* Stores the pid, pidfd and uid of the listening process in the connection.
- * Uses a socket that can receive nothing, and closes it immediately. Returns 0
- * or -1 like region_connection_open.
- */
-int region_connection_probe(struct region_connection *connection,
-                            const char *path);
-
-/* Stores the pid, pidfd and uid of the process at the other end of the socket
- * in the connection. */
-void region_connection_learn_peer(struct region_connection *connection);
-
-/* Waits at most wait_ms milliseconds for HELLO. Returns 0 if the memory has
- * arrived and is sealed. Otherwise returns -1 and sets *fault: EAGAIN (nothing
- * has arrived yet), ECONNRESET or EPROTO. */
-int region_connection_hello(struct region_connection *connection, int wait_ms,
-                            struct region_fault *fault);
+/* Waits at most wait_ms milliseconds until something has arrived. */
+bool region_connection_await(const struct region_connection *connection,
+                             int wait_ms);
 
 /* True unless the connection has ended. Call only after HELLO. */
 bool region_connection_is_open(const struct region_connection *connection);
@@ -52,8 +39,7 @@ bool region_connection_is_open(const struct region_connection *connection);
 bool region_connection_lost_process(const struct region_connection *connection);
 
 /* ---------------------------------------------------------------------------
- * Offences: reasons for refusing what a producer sends, numbered so that one
- * process can report them to another
+ * Offences: reasons for refusing what a producer sends
  */
 
 enum region_offence {
@@ -63,8 +49,7 @@ enum region_offence {
   REGION_NO_MEMORY,
   REGION_NOT_SEALED,
   REGION_SENDS_MORE,
-  REGION_HELD_UP,
-  REGION_TOO_MANY
+  REGION_HELD_UP
 };
 
 /* Describes an offence in *fault. Returns -1. */

@@ -29,8 +29,7 @@ libregion_la_SOURCES = \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
 	src/region/reader_rows.c \
-	src/region/receiver.c src/region/receiver.h \
-	src/region/reception.c src/region/reception.h \
+	src/region/receive.c src/region/receive.h \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/row_index.c src/region/row_index.h \

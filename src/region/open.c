@@ -6,13 +6,11 @@
 #include <string.h>
 
 #include "reader.h"
-#include "receiver.h"
 #include "writer.h"
 
 struct percore_reader {
   struct region_label label;
   bool own;                         /* the region belongs to this process */
-  struct region_receiver *receiver; /* not running while the region is open */
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
   uint64_t producer;       /* the producer that the tile belongs to */
@@ -26,11 +24,8 @@ int percore_open(struct percore_reader **opened, const char *region,
   *opened = NULL;
   if (reader == NULL)
     return -1;
-  reader->receiver = region_receiver_new();
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS,
-                                          .receiver = reader->receiver};
-  if (reader->receiver == NULL ||
-      region_reader_open(&reader->reader, region, instance, &options) != 0) {
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
+  if (region_reader_open(&reader->reader, region, instance, &options) != 0) {
     percore_close(reader);
     return -1;
   }
@@ -46,7 +41,6 @@ void percore_close(struct percore_reader *reader) {
     return;
   region_tile_free(&reader->tile);
   region_reader_close(reader->reader);
-  region_receiver_free(reader->receiver);
   free(reader);
 }
 
@@ -78,8 +72,6 @@ int percore_refresh(struct percore_reader *reader) {
   enum region_event event = refresh(reader);
   if (event == REGION_WENT)
     event = refresh(reader);
-  if (region_reader_errno(reader->reader) == 0)
-    region_receiver_rest(reader->receiver);
   if (event == REGION_CAME)
     return 1;
   if (region_reader_presence(reader->reader) == REGION_ALIVE)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "reader.h"
-#include "receiver.h"
+#include "receive.h"
 #include "view.h"
 
 #define DEFAULT_MAX_SIZE (4ull << 30)
@@ -71,11 +71,21 @@ void region_reader_use_allowance(struct region_reader *reader,
   reader->allowance = allowance;
 }
 
+/* Drops a connection that was not received from. A child takes along what has
+ * arrived. */
+static void drop_coming(struct region_reader *reader) {
+  struct region_fault ignored;
+  if (reader->coming.socket >= 0 && reader->coming.memfd < 0)
+    (void)region_receive_hello(&reader->coming, &reader->child, &ignored);
+  region_connection_close(&reader->coming);
+}
+
 void region_reader_close(struct region_reader *reader) {
   if (reader == NULL)
     return;
   region_connection_close(&reader->connection);
-  region_connection_close(&reader->coming);
+  drop_coming(reader);
+  (void)region_receive_is_held_up(&reader->child);
   region_view_close(&reader->view);
   free(reader);
 }
@@ -168,15 +178,16 @@ int region_reader_connect(struct region_reader *reader) {
   const struct region_reader_options *options = &reader->options;
   if (coming->uid != (uid_t)-1)
     return 0;
-  int status = options->receiver != NULL
-                   ? region_connection_probe(coming, reader->path)
-                   : region_connection_open(coming, reader->path);
+  bool held_up = region_receive_is_held_up(&reader->child);
+  int status = held_up ? -1 : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
-  if (status != 0) {
-    region_fails(&reader->fault, errno, "");
+  if (held_up) {
+    region_offend(REGION_HELD_UP, &reader->fault);
+  } else if (status != 0) { /* EAGAIN: its queue of connections is full */
+    region_fails(&reader->fault, errno == EAGAIN ? ETIMEDOUT : errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
-    region_connection_close(coming);
+    drop_coming(reader);
     region_fails(&reader->fault, EACCES,
                  "its producer runs as a user that is not allowed");
   } else {
@@ -191,26 +202,23 @@ uid_t region_reader_listener(const struct region_reader *reader) {
 }
 
 /* Waits for HELLO. Returns false and sets the reader's fault if it has not
- * arrived. */
+ * arrived; the connection is kept, because it may still arrive. */
 static bool await_hello(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
-  struct region_receiver *receiver = reader->options.receiver;
-  int wait_ms = reader->options.hello_wait_ms;
   if (region_reader_connect(reader) != 0)
     return false;
   if (coming->memfd >= 0)
     return true;
-  int status = receiver == NULL
-                   ? region_connection_hello(coming, wait_ms, &reader->fault)
-                   : region_receiver_hello(receiver, coming, reader->path,
-                                           wait_ms, &reader->fault);
-  if (status == 0)
+  if (!region_connection_await(coming, reader->options.hello_wait_ms)) {
+    bool lost = region_connection_lost_process(coming);
+    region_fails(&reader->fault, lost ? ECONNRESET : ETIMEDOUT, "");
+    if (lost)
+      drop_coming(reader);
+    return false;
+  }
+  if (region_receive_hello(coming, &reader->child, &reader->fault) == 0)
     return true;
-  /* Keep the connection, because HELLO may still arrive. */
-  if (reader->fault.error == EAGAIN)
-    region_fails(&reader->fault, ETIMEDOUT, "");
-  else
-    region_connection_close(coming);
+  region_connection_close(coming);
   return false;
 }
 
@@ -254,7 +262,7 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size) {
   struct region_connection *coming = &reader->coming;
-  region_connection_close(coming);
+  drop_coming(reader);
   coming->memfd = memfd;
   coming->size = size;
   coming->pid = getpid();
@@ -322,20 +330,25 @@ bool region_reader_ended(const struct region_reader *reader) {
 
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms) {
+  struct region_message question = {
+      .type = REGION_RESET, .request = 1, .table = table, .row = row};
+  struct region_connection connection;
+  struct region_fault fault;
+  int64_t until_ms = region_now_ms() + wait_ms;
   if (!has_view(reader) || reader->left)
     return region_failed(ENODEV);
-  struct region_receiver *given = reader->options.receiver;
-  struct region_receiver *receiver =
-      given != NULL ? given : region_receiver_new();
-  if (receiver == NULL)
+  if (region_connection_open(&connection, reader->path) != 0)
     return -1;
-  int status = region_receiver_reset(receiver, reader->path, reader->uid, table,
-                                     row, wait_ms);
-  int error = errno;
-  if (given == NULL)
-    region_receiver_free(receiver);
-  errno = error;
-  return status;
+  int status = region_fails(&fault, ETIMEDOUT, "") - 1;
+  if (connection.uid != reader->uid)
+    region_fails(&fault, ECONNRESET, "");
+  else if (region_connection_await(&connection, wait_ms))
+    status = region_receive_answer(&connection, &reader->child, &question,
+                                   (int)(until_ms - region_now_ms()), &fault);
+  region_connection_close(&connection);
+  if (status == 0)
+    return 0;
+  return region_failed(fault.error == EAGAIN ? ETIMEDOUT : fault.error);
 }
 
 uint64_t region_reader_attach_refused(const struct region_reader *reader) {

@@ -24,17 +24,12 @@
 #include "directory.h"
 
 struct region_reader;
-struct region_receiver;
 
 struct region_reader_options {
   const char *runtime_dir;  /* NULL: use region_runtime_dir() */
   uint64_t max_region_size; /* 0: 4 GiB */
   /* How long region_reader_refresh may wait for a new producer's HELLO. */
   int hello_wait_ms;
-  /* Receives what producers send, and must outlive the reader. If NULL, the
-   * reader receives directly, and a hostile producer can block it forever
-   * (receiver.h). */
-  struct region_receiver *receiver;
   /* True: forked children do not inherit the mapping. */
   bool keep_from_children;
   /* Returns false if the regions of a user must not be read. If NULL, the
@@ -132,7 +127,7 @@ uid_t region_reader_uid(const struct region_reader *reader);
 bool region_reader_ended(const struct region_reader *reader);
 
 /* Asks the producer to reset a row of a table. UINT32_MAX means all rows or all
- * tables. Starts a receiver if the reader has none. Returns 0, or -1 with
+ * tables. Returns 0, or -1 with
  * errno, such as EPERM, ETIMEDOUT or ENODEV. */
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms);

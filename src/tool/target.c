@@ -1,7 +1,6 @@
 #include "target.h"
 
 #include "names.h"
-#include "region/receiver.h"
 #include "text.h"
 #include "tool.h"
 
@@ -22,15 +21,9 @@ void target_renew(void) {
     renew_region();
 }
 
-/* All readers of a command share one receiver, a process that ends with the
- * command. */
 struct region_reader_options target_options(int hello_wait_ms) {
-  static struct region_receiver *receiver;
-  if (receiver == NULL)
-    receiver = region_receiver_new();
   return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
-                                        .max_region_size = UINT64_MAX,
-                                        .receiver = receiver};
+                                        .max_region_size = UINT64_MAX};
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {

@@ -1,10 +1,13 @@
 #include "fake_collectd.h"
 
+#include <pthread.h>
+
 #include "globals.h"
 #include "utils/common/common.h"
 #include "utils_complain.h"
 
 struct fake_collectd fake;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char fake_hostname[] = "host";
 char *hostname_g = fake_hostname;
 
@@ -34,6 +37,7 @@ static void *grow(void *array, size_t len, size_t size) {
  */
 
 int plugin_dispatch_values(value_list_t const *list) {
+  pthread_mutex_lock(&mutex);
   fake.values = grow(fake.values, fake.values_len, sizeof(*fake.values));
   struct fake_value *value = &fake.values[fake.values_len++];
   if (list->values_len > STATIC_ARRAY_SIZE(value->values))
@@ -41,6 +45,7 @@ int plugin_dispatch_values(value_list_t const *list) {
   value->list = *list;
   memcpy(value->values, list->values,
          list->values_len * sizeof(value->values[0]));
+  pthread_mutex_unlock(&mutex);
   return 0;
 }
 
@@ -52,10 +57,12 @@ int plugin_dispatch_notification(const notification_t *notification) {
 }
 
 static void keep_line(int level, const char *format, va_list arguments) {
+  pthread_mutex_lock(&mutex);
   fake.lines = grow(fake.lines, fake.lines_len, sizeof(*fake.lines));
   struct fake_line *line = &fake.lines[fake.lines_len++];
   line->level = level;
   vsnprintf(line->text, sizeof(line->text), format, arguments);
+  pthread_mutex_unlock(&mutex);
 }
 
 void plugin_log(int level, const char *format, ...) {
@@ -88,6 +95,10 @@ void c_do_release(int level, c_complain_t *complaint, const char *format, ...) {
 cdtime_t cdtime(void) { return fake.now; }
 
 cdtime_t plugin_get_interval(void) { return fake.interval; }
+
+plugin_ctx_t plugin_get_ctx(void) { return (plugin_ctx_t){0}; }
+
+plugin_ctx_t plugin_set_ctx(plugin_ctx_t context) { return context; }
 
 char *sstrncpy(char *to, const char *from, size_t size) {
   snprintf(to, size, "%s", from);

@@ -8,11 +8,10 @@ region_host = tests/unit/region_host.c tests/unit/region_host.h
 plugin_region_ldadd = libregionunit.la $(plugin_unit_ldadd)
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
-	tests/unit/test_plugin_region_dispatch \
 	tests/unit/test_plugin_region_name \
 	tests/unit/test_plugin_region_property \
 	tests/unit/test_plugin_region_rows \
-	tests/unit/test_plugin_region_sampler \
+	tests/unit/test_plugin_region_thread \
 	tests/unit/test_plugin_region_watch
 check_PROGRAMS += $(plugin_region_tests)
 TESTS += $(plugin_region_tests)
@@ -21,10 +20,6 @@ tests_unit_test_plugin_region_config_SOURCES = \
 	tests/unit/test_plugin_region_config.c $(fake_collectd)
 tests_unit_test_plugin_region_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_config_LDADD = $(plugin_unit_ldadd)
-tests_unit_test_plugin_region_dispatch_SOURCES = \
-	tests/unit/test_plugin_region_dispatch.c $(fake_collectd)
-tests_unit_test_plugin_region_dispatch_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_dispatch_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_name_SOURCES = \
 	tests/unit/test_plugin_region_name.c $(fake_collectd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
@@ -37,10 +32,10 @@ tests_unit_test_plugin_region_rows_SOURCES = \
 	tests/unit/test_plugin_region_rows.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_rows_LDADD = $(plugin_region_ldadd)
-tests_unit_test_plugin_region_sampler_SOURCES = \
-	tests/unit/test_plugin_region_sampler.c $(fake_collectd)
-tests_unit_test_plugin_region_sampler_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_sampler_LDADD = $(plugin_region_ldadd)
+tests_unit_test_plugin_region_thread_SOURCES = \
+	tests/unit/test_plugin_region_thread.c $(fake_collectd)
+tests_unit_test_plugin_region_thread_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_thread_LDADD = $(plugin_region_ldadd)
 tests_unit_test_plugin_region_watch_SOURCES = \
 	tests/unit/test_plugin_region_watch.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)

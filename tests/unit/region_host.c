@@ -3,18 +3,17 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "plugin/region_instance.h"
 #include "region/writer.h"
 
-struct region_snapshot *snapshot;
+static struct host_round last;
+struct host_round *snapshot;
 struct percore_region *served[4];
 size_t host_memory_max;
 size_t host_values_max;
-size_t host_room;
-bool host_memory_may_be_short;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
-uint64_t host_dispatched;
-uint64_t host_before_it;
+bool host_settles;
 
 static struct config config;
 static struct region_watch *watch;
@@ -39,15 +38,6 @@ static bool is_wanted(void *argument) {
   return true;
 }
 
-static struct region_outlet outlet(void *argument) {
-  (void)argument;
-  uint64_t newest = snapshot != NULL ? snapshot->number : 0;
-  return (struct region_outlet){
-      .dispatched = host_dispatched < newest ? host_dispatched : newest,
-      .before_it = host_before_it,
-      .room = host_room > 0 ? host_room : options.values_max};
-}
-
 uint64_t boottime_ns(void) { return clock_now_ns(CLOCK_BOOTTIME); }
 
 void start_watch(const char *lines) {
@@ -57,13 +47,14 @@ void start_watch(const char *lines) {
   options = (struct region_watch_options){
       .configs = &config.regions,
       .cores = config_cores(&config.cores),
+      .interval = TIME_T_TO_CDTIME_T_STATIC(1),
       .interval_ns = 1,
-      .values_max = host_values_max > 0 ? host_values_max : 10000,
+      .send_notifications = true,
+      .values_max = host_values_max > 0 ? host_values_max : 20000,
       .memory_max = host_memory_max > 0 ? host_memory_max : (size_t)1 << 30,
       .wait = serve_all,
       .is_wanted = is_wanted,
-      .now_ns = host_now_ns,
-      .outlet = outlet};
+      .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
                                .monotonic_ns = 50 * SECOND,
                                .boottime_ns = began_ns};
@@ -81,14 +72,49 @@ void begin_watch(const char *lines) {
   play_round(SECOND);
 }
 
+static bool owes(void) {
+  for (size_t i = 0; i < watch->sums_len; i++)
+    if (watch->sums[i]->open == 0 && region_sum_owes(watch->sums[i]))
+      return true;
+  return false;
+}
+
+static void describe_round(void) {
+  last = (struct host_round){.time_ns = now.stamp_ns,
+                             .regions = watch->regions,
+                             .regions_silent = watch->silent,
+                             .regions_stale = watch->stale,
+                             .workers_stuck = watch->stuck,
+                             .events_len = fake.notifications_len};
+  for (size_t i = 0; i < watch->sums_len; i++)
+    last.partial |= watch->sums[i]->open > 0;
+  for (size_t i = 0; i < fake.values_len; i++)
+    last.host_len +=
+        strncmp(fake.values[i].list.plugin, "percore_host_", 13) == 0;
+  snapshot = &last;
+}
+
 void play_round_begun_before(uint64_t after_ns) {
-  struct region_snapshot *before = snapshot;
+  fake.values_len = fake.notifications_len = 0;
   now.stamp_ns += after_ns;
   now.monotonic_ns += after_ns;
-  snapshot = region_watch_round(watch, &now);
-  region_snapshot_free(before);
-  assert_non_null(snapshot);
-  assert_true(host_memory_may_be_short || !snapshot->memory_short);
+  region_watch_round(watch, &now);
+  describe_round();
+  if (!host_settles || !owes())
+    return;
+  now.stamp_ns += SECOND / 1000;
+  region_watch_round(watch, &now);
+}
+
+void play_round_set_back(void) {
+  struct region_moment before = now;
+  now.stamp_ns = watch->put_ns;
+  now.boottime_ns = boottime_ns();
+  fake.values_len = fake.notifications_len = 0;
+  region_watch_round(watch, &now);
+  describe_round();
+  assert_int_equal(fake.values_len, 0);
+  now = before;
 }
 
 int set_up(void **state) {
@@ -99,9 +125,8 @@ int set_up(void **state) {
   memset(served, 0, sizeof(served));
   snapshot = NULL;
   watch = NULL;
-  host_memory_max = host_values_max = host_room = 0;
-  host_memory_may_be_short = false;
-  host_dispatched = host_before_it = UINT64_MAX;
+  host_memory_max = host_values_max = 0;
+  host_settles = true;
   host_now_ns = NULL;
   return 0;
 }
@@ -120,7 +145,6 @@ void abandon_producer(unsigned place) {
 
 int tear_down(void **state) {
   (void)state;
-  region_snapshot_free(snapshot);
   region_watch_free(watch);
   for (unsigned i = 0; i < COUNT_OF(served); i++)
     end_producer(i);
@@ -181,15 +205,28 @@ void add_slow(struct percore_region *region, const char *name, unsigned column,
 
 const struct region_value *find(const char *plugin, const char *instance,
                                 const char *row) {
-  for (int rank = 0; rank < REGION_RANKS; rank++)
-    for (size_t i = 0; i < snapshot->values[rank].len; i++) {
-      const struct region_value *value = &snapshot->values[rank].list[i];
-      if (strcmp(value->plugin, plugin) == 0 &&
-          strcmp(value->plugin_instance, instance) == 0 &&
-          strcmp(value->type_instance, row) == 0)
-        return value;
+  static struct region_value found[4];
+  static unsigned next;
+  struct region_value *value = &found[next++ % COUNT_OF(found)];
+  bool any = false;
+  for (size_t i = 0; i < fake.values_len; i++) {
+    const value_list_t *list = &fake.values[i].list;
+    const value_t *number = fake.values[i].values;
+    if (strcmp(list->type_instance, row) != 0 ||
+        strcmp(list->plugin, plugin) != 0 ||
+        strcmp(list->plugin_instance, instance) != 0)
+      continue;
+    bool derive = strcmp(list->type, "derive") == 0;
+    value->type = derive ? REGION_DERIVE : REGION_GAUGE;
+    value->derive = derive ? number->derive : 0;
+    value->gauge = derive ? 0 : number->gauge;
+    if (!any) {
+      value->first_ns = CDTIME_T_TO_NS(list->time);
+      value->first = value->derive;
     }
-  return NULL;
+    any = true;
+  }
+  return any ? value : NULL;
 }
 
 void assert_count(const char *plugin, const char *instance, const char *row,
@@ -217,8 +254,8 @@ double gauge(const char *plugin, const char *instance, const char *row) {
 }
 
 bool told(const char *text) {
-  for (size_t i = 0; i < snapshot->events_len; i++)
-    if (strstr(snapshot->events[i].text, text) != NULL)
+  for (size_t i = 0; i < fake.notifications_len; i++)
+    if (strstr(fake.notifications[i].message, text) != NULL)
       return true;
   return false;
 }

@@ -14,18 +14,31 @@
 #define SECOND UINT64_C(1000000000)
 #define HOST "percore_host_unit_"
 
-extern struct region_snapshot *snapshot; /* made by the last round */
+/* What the last round found and dispatched. If a row began in it, the round was
+ * followed by another one, a millisecond later, so that each count so far has
+ * been dispatched. */
+struct host_round {
+  uint64_t time_ns;
+  int regions, regions_silent, regions_stale, workers_stuck;
+  bool partial;      /* a table is still being read */
+  size_t host_len;   /* values over all cores, without percore's own */
+  size_t events_len; /* notifications */
+};
+enum region_type { REGION_DERIVE, REGION_GAUGE };
+struct region_value {
+  enum region_type type;
+  int64_t derive;
+  double gauge;
+  uint64_t first_ns; /* time of the first point with this name in the round */
+  int64_t first;
+};
+extern struct host_round *snapshot;
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
-extern size_t host_values_max;          /* MaxValues; 0: 10000 */
-extern size_t host_room; /* limit on values of regions; 0: MaxValues */
-extern bool host_memory_may_be_short; /* false: a shortage fails the test */
-/* Number of the last snapshot that was dispatched. Initially, all snapshots
- * count as dispatched. */
-extern uint64_t host_dispatched;
-extern uint64_t host_before_it; /* see struct region_outlet */
-extern uint64_t began_ns;       /* start of the watch, CLOCK_BOOTTIME */
+extern size_t host_values_max;          /* MaxValues; 0: 20000 */
+extern bool host_settles; /* false: a round is never followed by another */
+extern uint64_t began_ns; /* start of the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);
 int tear_down(void **state);
@@ -40,6 +53,9 @@ void play_round(uint64_t after_ns);
 
 /* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
+
+/* Plays a round after the clock was set back. */
+void play_round_set_back(void);
 
 /* Plays a round that begins at the same CLOCK_BOOTTIME as the previous round.
  */

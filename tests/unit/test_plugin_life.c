@@ -3,7 +3,7 @@
 #include "fake_collectd.h"
 
 #include "cycles/sampler.h"
-#include "plugin/region_sampler.h"
+#include "plugin/region_thread.h"
 
 #include <setjmp.h>
 
@@ -55,55 +55,25 @@ struct snapshot *sampler_take(struct sampler *sampler) {
 
 void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 
-/* Records the calls of the fake region sampler. */
+/* Records the calls of the fake region thread. */
 static struct {
   int start_status;
   unsigned starts, stops;
-  uint64_t interval_ns;
-  struct region_outlet outlet;
-  struct region_snapshot *queue[2];
-  size_t queue_len;
+  cdtime_t interval;
 } region_stub;
 
-int region_sampler_start(struct region_sampler **sampler,
-                         const struct region_watch_options *options,
-                         uint64_t interval_ns) {
-  (void)options;
+int region_thread_start(struct region_thread **thread,
+                        const struct region_watch_options *options) {
   region_stub.starts++;
-  region_stub.interval_ns = interval_ns;
+  region_stub.interval = options->interval;
   if (region_stub.start_status == 0)
-    *sampler = (struct region_sampler *)(void *)&region_stub;
+    *thread = (struct region_thread *)(void *)&region_stub;
   return region_stub.start_status;
 }
 
-void region_sampler_stop(struct region_sampler *sampler) {
-  if (sampler != NULL)
+void region_thread_stop(struct region_thread *thread) {
+  if (thread != NULL)
     region_stub.stops++;
-}
-
-struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {
-  if (sampler == NULL || region_stub.queue_len == 0)
-    return NULL;
-  return region_stub.queue[--region_stub.queue_len];
-}
-
-void region_sampler_tell(struct region_sampler *sampler,
-                         const struct region_outlet *outlet) {
-  (void)sampler;
-  region_stub.outlet = *outlet;
-}
-
-static void queue_region_values(uint64_t time_s, int count) {
-  struct region_snapshot *snapshot =
-      region_snapshot_new(1, time_s * SECOND, 1000);
-  assert_non_null(snapshot);
-  for (int i = 0; i < count; i++)
-    region_snapshot_put(snapshot, REGION_RANK_HOST,
-                        &(struct region_value){.plugin = "percore_host_a_b_c",
-                                               .plugin_instance = "all",
-                                               .type_instance = "row",
-                                               .type = REGION_GAUGE});
-  region_stub.queue[region_stub.queue_len++] = snapshot;
 }
 
 static void queue_snapshot(uint64_t time_s) {
@@ -233,7 +203,7 @@ static void regions_are_read_by_a_thread_of_their_own(void **state) {
   assert_int_equal(region_stub.starts, 0);
   assert_int_equal(fake.init(), 0);
   assert_int_equal(region_stub.starts, 1);
-  assert_int_equal(region_stub.interval_ns, 10 * SECOND);
+  assert_int_equal(region_stub.interval, TIME_T_TO_CDTIME_T_STATIC(10));
   assert_int_equal(fake.shutdown(), 0);
   assert_int_equal(region_stub.stops, 1);
 }
@@ -248,32 +218,6 @@ static void each_read_tries_again_to_start_regions(void **state) {
   assert_int_equal(read_once(), 0);
   assert_int_equal(read_once(), 0);
   assert_int_equal(region_stub.starts, 3);
-}
-
-static void regions_get_the_values_that_loads_leave(void **state) {
-  (void)state;
-  oconfig_item_t *block = fake_config("MaxValues 30");
-  assert_int_equal(fake.config(block), 0);
-  fake_config_free(block);
-  assert_int_equal(fake.init(), 0);
-  queue_snapshot(1000);
-  queue_region_values(1000, 50);
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(fake.values_len, 30);
-  /* Until the next loads are dispatched, regions may use as many values as the
-   * last loads left of MaxValues. */
-  fake_reset();
-  queue_region_values(1010, 50);
-  assert_int_equal(read_once(), 0);
-  size_t room = fake.values_len;
-  assert_true(room > 0 && room < 30);
-  fake_reset();
-  queue_snapshot(1020);
-  assert_int_equal(read_once(), 0);
-  const struct fake_value *dropped =
-      fake_find("percore_host-self/derive-values_dropped");
-  assert_non_null(dropped);
-  assert_int_equal(dropped->values[0].derive, 2 * (50 - room));
 }
 
 static void messages_of_the_sampler_are_logged_at_their_level(void **state) {
@@ -297,7 +241,6 @@ int main(void) {
       TEST(shutdown_stops_the_sampler),
       TEST(regions_are_read_by_a_thread_of_their_own),
       TEST(each_read_tries_again_to_start_regions),
-      TEST(regions_get_the_values_that_loads_leave),
       TEST(messages_of_the_sampler_are_logged_at_their_level),
   };
   return cmocka_run_group_tests_name("plugin_life", tests, NULL, NULL);

@@ -62,7 +62,6 @@ struct row {
   bool live;
   size_t name; /* index of the name of the row's last object */
   int64_t open;
-  unsigned changes; /* objects added since the last complete round */
 };
 
 struct producer {
@@ -71,11 +70,13 @@ struct producer {
   struct row rows[ALL_TABLES][MOST_ROWS];
 };
 
+/* What a data store knows of a series that stores its rates: how much it has
+ * grown from one point to the next. */
 struct series {
   char name[3 * DATA_MAX_NAME_LEN];
-  uint64_t zero_ns; /* timestamp of the 0 before the series' first point */
-  int64_t last,
-      base; /* base: counts before the row was freed for lack of memory */
+  cdtime_t time;
+  int64_t last, grown;
+  bool begun;
 };
 
 static struct {
@@ -88,8 +89,6 @@ static struct {
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
   int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
-  /* Numbers of dispatched snapshots: see struct region_outlet. */
-  uint64_t dispatched, before_it;
   struct series series[2000];
   size_t series_len;
   bool inexact;       /* some counts are no longer known exactly */
@@ -106,14 +105,7 @@ static unsigned random_below(unsigned bound) {
 
 static bool chance(unsigned of) { return random_below(of) == 0; }
 
-static bool is_wanted(size_t name) {
-  return !play.row_option || row_names[name][0] < 'x';
-}
-
-static void count_in_model(unsigned t, size_t name, unsigned field, int core,
-                           int64_t n) {
-  if (!is_wanted(name))
-    return;
+static void count_in_model(unsigned t, unsigned field, int core, int64_t n) {
   play.counted[t][field] += n;
   if (t == PORTS && core >= 0)
     play.by_core[core][field] += n;
@@ -202,10 +194,7 @@ static void add_some_row(struct producer *producer, unsigned t) {
   if (percore_row_add(producer->region, t, row_names[name], &row) != 0)
     return; /* the row already exists, or the table is full */
   struct row *into = &producer->rows[t][row];
-  *into =
-      (struct row){.live = true, .name = name, .changes = into->changes + 1};
-  if (into->changes > 1 && play.row_option)
-    play.inexact = true;
+  *into = (struct row){.live = true, .name = name};
 }
 
 static void remove_some_row(struct producer *producer, unsigned t) {
@@ -250,18 +239,17 @@ static void count_somewhere(struct producer *producer, unsigned t) {
   int core = (int)random_below(CORES + 1) - 1;
   int64_t n = 1 + random_below(chance(4) ? 1000 : 10);
   add_to_cell(producer, t, row, field, core, n);
-  count_in_model(t, producer->rows[t][row].name, field, core, n);
+  count_in_model(t, field, core, n);
 }
 
 /* Updates a row after its removal. The table's sum still includes such updates.
  */
 static void count_late(struct producer *producer, unsigned t) {
   uint32_t row = random_below(storages[t].rows);
-  if (producer->rows[t][row].live || producer->rows[t][row].name == 0 ||
-      play.row_option)
+  if (producer->rows[t][row].live || producer->rows[t][row].name == 0)
     return;
   add_to_cell(producer, t, row, PACKET, -1, 1);
-  count_in_model(t, 0, PACKET, -1, 1);
+  count_in_model(t, PACKET, -1, 1);
 }
 
 static void open_somewhere(struct producer *producer, unsigned t) {
@@ -307,10 +295,10 @@ static void play_events(void) {
  * The values in the data stores
  */
 
-static struct series *series_of(const struct region_value *value) {
+static struct series *series_of(const value_list_t *list) {
   char name[sizeof(play.series[0].name)];
-  snprintf(name, sizeof(name), "%s/%s/%s", value->plugin,
-           value->plugin_instance, value->type_instance);
+  snprintf(name, sizeof(name), "%s/%s/%s", list->plugin, list->plugin_instance,
+           list->type_instance);
   for (size_t i = 0; i < play.series_len; i++)
     if (strcmp(play.series[i].name, name) == 0)
       return &play.series[i];
@@ -320,34 +308,37 @@ static struct series *series_of(const struct region_value *value) {
   return series;
 }
 
-static void store(const struct region_value *value) {
-  if (value->type != REGION_DERIVE ||
-      strcmp(value->plugin_instance, "self") == 0)
+static void store(const struct fake_value *value) {
+  int64_t count = value->values[0].derive;
+  if (strcmp(value->list.type, "derive") != 0 ||
+      strcmp(value->list.plugin_instance, "self") == 0)
     return;
-  struct series *series = series_of(value);
-  bool begins_anew =
-      value->derive < series->last || value->first.zero_ns != series->zero_ns;
-  if (begins_anew && series->last > 0) {
-    if (!play.short_of_memory)
-      fail_msg("%s begins anew: %lld after %lld", series->name,
-               (long long)value->derive, (long long)series->last);
-    series->base += series->last;
-  }
-  series->last = value->derive;
-  series->zero_ns = value->first.zero_ns;
+  struct series *series = series_of(&value->list);
+  if (series->begun && value->list.time <= series->time &&
+      !play.short_of_memory)
+    fail_msg("%s: time goes back: %.6f %lld after %.6f %lld", series->name, CDTIME_T_TO_DOUBLE(value->list.time), (long long)count, CDTIME_T_TO_DOUBLE(series->time), (long long)series->last);
+  if (!series->begun && count != 0)
+    fail_msg("%s begins with %lld", series->name, (long long)count);
+  if (series->begun && count < series->last && !play.short_of_memory)
+    fail_msg("%s falls from %lld to %lld", series->name,
+             (long long)series->last, (long long)count);
+  if (series->begun && count > series->last)
+    series->grown += count - series->last;
+  series->begun = true;
+  series->last = count;
+  series->time = value->list.time;
 }
 
 static void store_all(void) {
-  for (int rank = REGION_RANK_HOST; rank < REGION_RANKS; rank++)
-    for (size_t i = 0; i < snapshot->values[rank].len; i++)
-      store(&snapshot->values[rank].list[i]);
+  for (size_t i = 0; i < fake.values_len; i++)
+    store(&fake.values[i]);
 }
 
 static int64_t sum_of(const char *prefix) {
   int64_t sum = 0;
   for (size_t i = 0; i < play.series_len; i++)
     if (strncmp(play.series[i].name, prefix, strlen(prefix)) == 0)
-      sum += play.series[i].base + play.series[i].last;
+      sum += play.series[i].grown;
   return sum;
 }
 
@@ -368,10 +359,7 @@ static void check_counters(bool exact) {
       for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
         snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
                  field_names[f], core);
-        /* For an object, the counts of a core from before the first reading are
-         * unknown. */
-        check_sum(prefix, play.by_core[core][f],
-                  exact && !play.few_values && !play.row_option);
+        check_sum(prefix, play.by_core[core][f], exact && !play.few_values);
       }
     }
 }
@@ -384,36 +372,29 @@ static void check_gauges(unsigned t) {
   for (unsigned p = 0; p < play.instances; p++)
     for (uint32_t row = 0; row < storages[t].rows; row++) {
       const struct row *object = &play.producers[p].rows[t][row];
-      if (play.producers[p].region != NULL && object->live &&
-          is_wanted(object->name))
+      if (play.producers[p].region != NULL && object->live)
         expected += object->open;
     }
-  const struct region_values *values = &snapshot->values[REGION_RANK_HOST];
-  for (size_t i = 0; i < values->len; i++)
-    if (strcmp(values->list[i].plugin, plugin) == 0)
-      sum += values->list[i].gauge;
-  if (sum != (double)expected)
+  for (size_t i = 0; i < fake.values_len; i++)
+    if (strcmp(fake.values[i].list.plugin, plugin) == 0)
+      sum += fake.values[i].values[0].gauge;
+  if (sum != (double)expected) {
+    { for (size_t i = 0; i < fake.values_len; i++) if (strcmp(fake.values[i].list.plugin, plugin) == 0) fprintf(stderr, "%s/%s %g t %.3f\n", plugin, fake.values[i].list.type_instance, fake.values[i].values[0].gauge, CDTIME_T_TO_DOUBLE(fake.values[i].list.time)); for (unsigned p = 0; p < play.instances; p++) { fprintf(stderr, "producer %u %p age %u\n", p, (void*)play.producers[p].region, play.producers[p].age); if (play.producers[p].region) for (unsigned r = 0; r < storages[t].rows; r++) fprintf(stderr, "  row %u live %d name %s open %ld\n", r, play.producers[p].rows[t][r].live, row_names[play.producers[p].rows[t][r].name], play.producers[p].rows[t][r].open); } }
     fail_msg("%s adds up to %g, but %lld are open", plugin, sum,
-             (long long)expected);
+             (long long)expected); }
 }
 
+/* Rows that Top has just hidden are dispatched once more. */
 static void check_places(void) {
-  size_t shown[ALL_TABLES] = {0};
-  const struct region_values *values = &snapshot->values[REGION_RANK_HOST];
-  for (size_t i = 0; i < values->len; i++)
-    for (unsigned t = 0; t < play.tables; t++) {
-      char plugin[128];
-      snprintf(plugin, sizeof(plugin), "percore_host_unit_%s_packets",
-               table_names[t]);
-      shown[t] += strcmp(values->list[i].plugin, plugin) == 0;
-    }
-  for (unsigned t = 0; play.top > 0 && t < play.tables; t++)
-    assert_true(shown[t] <= play.top + 1);
-  size_t most = host_values_max > 0 ? host_values_max : 10000;
-  size_t all = snapshot->values[REGION_RANK_SELF].len +
-               snapshot->values[REGION_RANK_USEFUL].len + values->len;
-  if (all > most)
-    fail_msg("%zu values, but MaxValues is %zu", all, most);
+  for (unsigned t = 0; play.top > 0 && t < play.tables; t++) {
+    char plugin[128];
+    size_t shown = 0;
+    snprintf(plugin, sizeof(plugin), "percore_host_unit_%s_packets",
+             table_names[t]);
+    for (size_t i = 0; i < fake.values_len; i++)
+      shown += strcmp(fake.values[i].list.plugin, plugin) == 0;
+    assert_true(shown <= 2 * play.top + 1);
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -423,37 +404,28 @@ static void check_places(void) {
 static void look(bool quiet) {
   bool gauges_differ = play.gauges_differ;
   play.gauges_differ = false;
-  play_round(SECOND);
-  for (unsigned p = 0; p < play.instances; p++) {
+  if (play.drops && !quiet && chance(4)) {
+    play_round_set_back();
+    play.gauges_differ |= gauges_differ;
+  } else {
+    play_round(SECOND);
+  }
+  for (unsigned p = 0; p < play.instances; p++)
     play.producers[p].age++;
-    for (unsigned t = 0; t < play.tables; t++)
-      for (uint32_t row = 0; !snapshot->partial && row < MOST_ROWS; row++)
-        play.producers[p].rows[t][row].changes = 0;
-  }
   check_places();
-  if (play.drops && !quiet && chance(4))
-    return; /* simulates a dropped snapshot */
   store_all();
-  play.before_it = play.before_it << (snapshot->number - play.dispatched) | 1;
-  play.dispatched = snapshot->number;
-  if (!play.drops || quiet ||
-      chance(2)) { /* otherwise, a later call of look() tells the watch */
-    host_dispatched = play.dispatched;
-    host_before_it = play.before_it;
-  }
-  /* If a table or region does not fit into MaxMemory, a warning is logged. With
-   * the option Row, single rows may be left out without a warning. */
+  /* If a table or region does not fit into MaxMemory, a warning is logged. */
   bool is_left_out =
-      (play.row_option && play.short_of_memory) ||
       fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
-      fake_logged(LOG_WARNING, "raise MaxMemory") != NULL;
+      fake_logged(LOG_WARNING, "too little for it; raise MaxMemory") != NULL ||
+      fake_logged(LOG_WARNING, "is not read") != NULL;
   play.inexact |= is_left_out;
   bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;
-  check_counters(is_whole && !play.inexact && !play.drops);
-  for (unsigned t = 0; is_whole && !gauges_differ && t < play.tables; t++)
-    if (!play.few_values)
-      check_gauges(t);
-  play.schema_age += host_dispatched == snapshot->number;
+  check_counters(quiet && is_whole && !play.inexact && !play.drops);
+  for (unsigned t = 0; quiet && is_whole && !gauges_differ && t < play.tables;
+       t++)
+    check_gauges(t);
+  play.schema_age++;
 }
 
 /* Writes a configuration in which all tables have the same options. */
@@ -498,10 +470,8 @@ static void play_seed(unsigned seed) {
   set_up(NULL);
   host_now_ns = play.pieces ? hours_pass : NULL;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
-  host_memory_may_be_short = play.short_of_memory;
   host_values_max = play.few_values ? 60 + random_below(60) : 0;
-  if (play.drops)
-    host_dispatched = host_before_it = 0;
+  host_settles = false;
   configure(lines, sizeof(lines));
   start_watch(lines);
   for (unsigned round = 0; round < ROUNDS; round++) {

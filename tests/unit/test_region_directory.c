@@ -470,7 +470,8 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
 static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
-  struct region_allowance allowance = {.max = 1};
+  struct region_pool pool = {.max = 1};
+  struct region_allowance allowance = {.pool = &pool};
   struct region_view view;
   struct region_fault fault;
   assert_int_equal(region_view_open(&view, memory_with(&bytes),

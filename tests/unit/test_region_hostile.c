@@ -22,7 +22,7 @@
 
 #include "region/connection.h"
 #include "region/message.h"
-#include "region/receiver.h"
+#include "region/receive.h"
 #include "region/writer.h"
 #include "region_unit.h"
 
@@ -118,6 +118,7 @@ static enum region_event meet(struct region_reader *reader, int listener,
 }
 
 static void memory_that_is_not_a_region_is_refused_with_a_reason(void **state) {
+  (void)state;
   enum { ALL = F_SEAL_SHRINK | F_SEAL_GROW | 0x10 | F_SEAL_SEAL };
   static const struct {
     const char *text;
@@ -136,8 +137,7 @@ static void memory_that_is_not_a_region_is_refused_with_a_reason(void **state) {
       {"PERCORE1", 4096, 0, MOST_PASSED, "more than HELLO"},
       {"", (size_t)1 << 40, ALL, 1, "are allowed"},
   };
-  struct region_reader_options options = {.hello_wait_ms = 1,
-                                          .receiver = *state};
+  struct region_reader_options options = {.hello_wait_ms = 1};
   struct region_reader *reader;
   int listener = listen_as_unit();
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
@@ -254,169 +254,71 @@ static void a_lingering_socket_does_not_block_the_reader(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * With a receiver
+ * The child that receives
  */
-
-static int start_receiver(void **state) {
-  struct region_receiver *receiver = region_receiver_new();
-  *state = receiver;
-  return receiver != NULL ? region_receiver_start(receiver) : -1;
-}
-
-static int free_receiver(void **state) {
-  region_receiver_free(*state);
-  return 0;
-}
-
-static struct region_reader *open_with(struct region_receiver *receiver,
-                                       int wait_ms) {
-  struct region_reader_options options = {.hello_wait_ms = wait_ms,
-                                          .receiver = receiver};
-  struct region_reader *reader;
-  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
-  return reader;
-}
-
-static void
-a_region_is_read_and_its_end_is_seen_through_a_receiver(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct region_reader *reader = open_with(*state, 60000);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(region_reader_pid(reader), getpid());
-  assert_int_equal(region_reader_uid(reader), getuid());
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 60000),
-                     errno);
-  assert_return_code(percore_destroy(region), 0);
-  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
-  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_presence(reader), REGION_LEFT);
-  region = unit_create(PERCORE_SERVE_THREAD);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_return_code(percore_destroy(region), 0);
-  region_reader_close(reader);
-}
-
-static void
-the_host_does_not_see_the_receiver_among_its_children(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct region_reader *reader = open_with(*state, 60000);
-  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-  assert_int_equal(errno, ECHILD);
-  assert_return_code(percore_destroy(region), 0);
-  region_reader_close(reader);
-}
 
 static void unit_path(char path[static 128]) {
   snprintf(path, 128, "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
 }
 
-static void a_producer_that_is_only_probed_can_send_nothing(void **state) {
-  (void)state;
-  struct region_connection connection;
+static int connect_to_unit(struct region_connection *connection) {
   char path[128];
   int listener = listen_as_unit();
   unit_path(path);
-  assert_return_code(region_connection_probe(&connection, path), errno);
-  assert_int_equal(connection.uid, getuid());
+  assert_return_code(region_connection_open(connection, path), errno);
   int peer = accept(listener, NULL, NULL);
-  assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
-  assert_int_equal(errno, EPIPE);
-  region_connection_close(&connection);
-  close(peer);
   close(listener);
+  return peer;
 }
 
-/* Returns the PID of the process that waits for HELLO on this connection. */
-static pid_t process_of(int peer) {
-  struct ucred process;
-  socklen_t size = sizeof(process);
-  assert_return_code(getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &process, &size),
+static void await_child(pid_t *child) {
+  for (int i = 0; i < 10000 && region_receive_is_held_up(child); i++)
+    poll(NULL, 0, 1);
+  assert_int_equal(*child, 0);
+}
+
+static void the_host_does_not_see_the_child(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader_options options = {.hello_wait_ms = 60000};
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+  assert_int_equal(errno, ECHILD);
+  assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 60000),
                      errno);
-  assert_int_not_equal(process.pid, getpid());
-  return process.pid;
-}
-
-static pid_t stop_process_of(int peer) {
-  pid_t pid = process_of(peer);
-  assert_return_code(kill(pid, SIGSTOP), errno);
-  return pid;
-}
-
-static int try_hello_of(struct region_connection *connection,
-                        struct region_receiver *receiver, int wait_ms) {
-  struct region_fault fault;
-  char path[128];
-  unit_path(path);
-  return region_receiver_hello(receiver, connection, path, wait_ms, &fault);
-}
-
-/* Lets a receiving process connect, and returns the producer's end of the
- * connection. First waits until the receiving processes of refused connections
- * have exited. */
-static int accept_process(struct region_connection *connection,
-                          struct region_receiver *receiver) {
-  char path[128];
-  int listener = listen_as_unit();
-  unit_path(path);
-  for (;;) {
-    assert_return_code(region_connection_probe(connection, path), errno);
-    close(accept(listener, NULL, NULL)); /* the probe */
-    struct pollfd ready = {.fd = listener, .events = POLLIN};
-    while (try_hello_of(connection, receiver, 0) != 0 && errno == EAGAIN)
-      if (poll(&ready, 1, 1) > 0) {
-        int peer = accept(listener, NULL, NULL);
-        close(listener);
-        return peer;
-      }
-    assert_int_equal(errno, EBUSY);
-    region_connection_close(connection);
-  }
-}
-
-static void close_both(struct region_connection *connection, int peer) {
-  region_connection_close(connection);
-  close(peer);
-}
-
-/* Makes percore refuse a producer of this user: sends HELLO with a descriptor
- * that is not a region. */
-static void offend(struct region_receiver *receiver) {
-  struct region_connection connection;
-  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  int peer = accept_process(&connection, receiver);
-  send_hello(peer, null, 1);
-  assert_int_equal(try_hello_of(&connection, receiver, 60000), -1);
-  assert_int_equal(errno, EPROTO);
-  close_both(&connection, peer);
-  close(null);
+  assert_return_code(percore_destroy(region), 0);
+  region_reader_close(reader);
 }
 
 static void after_hello_a_producer_can_send_nothing(void **state) {
+  (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
-  int peer = accept_process(&connection, *state);
+  struct region_fault fault;
+  pid_t child = 0;
+  int peer = connect_to_unit(&connection);
   send_hello(peer, region->memfd, 1);
-  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
+  assert_return_code(region_receive_hello(&connection, &child, &fault), errno);
   assert_int_equal(connection.size, region->size);
   assert_true(region_connection_is_open(&connection));
   assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
   assert_int_equal(errno, EPIPE);
-  assert_true(region_connection_is_open(&connection));
   close(peer);
   assert_false(region_connection_is_open(&connection));
   region_connection_close(&connection);
+  await_child(&child);
   assert_return_code(percore_destroy(region), 0);
 }
 
 /* One of the messages after HELLO is empty but carries a descriptor. It must
  * not be taken for the end of the connection. */
 static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
+  (void)state;
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  char byte = 0, path[128];
+  char byte = 0;
   struct iovec parts[KINDS] = {[BYTE] = {&byte, 1}};
   char control[CMSG_SPACE(sizeof(int))] = {0};
   struct cmsghdr *rights = (void *)control;
@@ -424,12 +326,12 @@ static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
                              .cmsg_level = SOL_SOCKET,
                              .cmsg_type = SCM_RIGHTS};
   memcpy(CMSG_DATA(rights), &region->memfd, sizeof(int));
-  unit_path(path);
+  unsigned before = count_descriptors();
   for (int kind = 0; kind < KINDS; kind++) {
     struct region_connection connection;
     struct region_fault fault;
-    int peer = accept_process(&connection, *state);
-    pid_t pid = stop_process_of(peer);
+    pid_t child = 0;
+    int peer = connect_to_unit(&connection);
     struct msghdr more = {.msg_iov = &parts[kind], .msg_iovlen = 1};
     if (kind == EMPTY_WITH_DESCRIPTOR) {
       more.msg_control = control;
@@ -440,178 +342,35 @@ static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
       send_hello(peer, region->memfd, 1);
     else
       assert_true(sendmsg(peer, &more, 0) >= 0);
-    assert_return_code(kill(pid, SIGCONT), errno);
-    assert_int_equal(
-        region_receiver_hello(*state, &connection, path, 60000, &fault), -1);
+    assert_int_equal(region_receive_hello(&connection, &child, &fault), -1);
     assert_int_equal(errno, EPROTO);
     assert_non_null(strstr(fault.text, "more than HELLO"));
-    close_both(&connection, peer);
+    region_connection_close(&connection);
+    close(peer);
+    await_child(&child);
   }
+  assert_int_equal(count_descriptors(), before);
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_descriptor_that_is_not_memory_stays_in_its_process(void **state) {
+/* The last close of the socket takes long. */
+static void a_descriptor_that_is_not_memory_stays_in_the_child(void **state) {
+  (void)state;
   struct region_connection connection;
+  struct region_fault fault;
+  pid_t child = 0;
   int other, fd = lingering_socket(&other);
   unsigned before = count_descriptors();
-  int peer = accept_process(&connection, *state);
-  pid_t pid = stop_process_of(peer);
+  int peer = connect_to_unit(&connection);
   send_hello(peer, fd, 1);
-  close(fd); /* does not block, because it is not the last close(2) */
-  assert_return_code(kill(pid, SIGCONT), errno);
-  assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
+  close(fd);
+  assert_int_equal(region_receive_hello(&connection, &child, &fault), -1);
   assert_int_equal(errno, EPROTO);
-  close_both(&connection, peer);
-  assert_int_equal(count_descriptors(), before - 1);
-  close(other);
-}
-
-static int count_descriptors_of(pid_t pid) {
-  char path[64];
-  int count = 0;
-  snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-  DIR *directory = opendir(path);
-  assert_non_null(directory);
-  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-    count += entry->d_name[0] != '.';
-  closedir(directory);
-  return count;
-}
-
-static void one_process_waits_for_all_producers(void **state) {
-  struct region_connection connections[3];
-  int peers[3];
-  for (int i = 0; i < 3; i++)
-    peers[i] = accept_process(&connections[i], *state);
-  assert_int_equal(process_of(peers[1]), process_of(peers[0]));
-  assert_int_equal(process_of(peers[2]), process_of(peers[0]));
-  /* The process may hold stdin, stdout, stderr, and two descriptors per
-   * connection. If it held more and could not exit, a peer would not see the
-   * end of its connection. Wait, because the process may still be busy with the
-   * last connection. */
-  pid_t pid = process_of(peers[0]);
-  for (int i = 0; i < 10000 && count_descriptors_of(pid) > 9; i++)
-    poll(NULL, 0, 1);
-  assert_int_equal(count_descriptors_of(pid), 3 + 3 * 2);
-  for (int i = 0; i < 3; i++)
-    close_both(&connections[i], peers[i]);
-}
-
-static void requests_pending_at_a_refusal_are_repeated(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  struct region_connection connection;
-  char byte;
-  int peer = accept_process(&connection, *state);
-  pid_t pid = process_of(peer);
-  offend(*state);
-  assert_int_equal(recv(peer, &byte, 1, 0),
-                   0); /* the receiving process closes the connection */
+  region_connection_close(&connection);
   close(peer);
-  int listener = listen_as_unit();
-  assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
-  assert_int_equal(errno, EAGAIN);
-  assert_int_equal(try_hello_of(&connection, *state, 0), -1);
-  assert_int_equal(errno, EAGAIN);
-  peer = accept(listener, NULL, NULL);
-  assert_int_not_equal(process_of(peer), pid);
-  send_hello(peer, region->memfd, 1);
-  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
-  close_both(&connection, peer);
-  close(listener);
-  assert_return_code(percore_destroy(region), 0);
-}
-
-static void each_connection_of_an_offender_has_its_own_process(void **state) {
-  struct region_connection connections[2];
-  int peers[2];
-  offend(*state);
-  for (int i = 0; i < 2; i++)
-    peers[i] = accept_process(&connections[i], *state);
-  assert_int_not_equal(process_of(peers[0]), process_of(peers[1]));
-  for (int i = 0; i < 2; i++)
-    close_both(&connections[i], peers[i]);
-}
-
-static void at_most_two_processes_wait_for_an_offenders_socket(void **state) {
-  struct region_connection connections[3];
-  struct region_fault fault;
-  char path[128];
-  int peers[2];
-  unit_path(path);
-  offend(*state);
-  for (int i = 0; i < 2; i++)
-    peers[i] = accept_process(&connections[i], *state);
-  int listener = listen_as_unit();
-  assert_return_code(region_connection_probe(&connections[2], path), errno);
-  assert_int_equal(
-      region_receiver_hello(*state, &connections[2], path, 60000, &fault), -1);
-  assert_int_equal(errno, EBUSY);
-  assert_non_null(strstr(fault.text, "cannot exit"));
-  region_connection_close(&connections[0]); /* its process exits */
-  region_connection_close(&connections[2]);
-  close(listener);
-  close(peers[0]);
-  peers[0] = accept_process(&connections[0], *state);
-  for (int i = 0; i < 2; i++)
-    close_both(&connections[i], peers[i]);
-}
-
-/* The probe may have met another producer, which was replaced before HELLO. */
-static void the_producer_is_the_process_that_sent_hello(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  struct region_connection connection;
-  int peer = accept_process(&connection, *state);
-  connection.pid = getppid();
-  region_close_fd(&connection.pidfd);
-  send_hello(peer, region->memfd, 1);
-  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
-  assert_int_equal(connection.pid, getpid());
-  assert_true(connection.pidfd >= 0);
-  close_both(&connection, peer);
-  assert_return_code(percore_destroy(region), 0);
-}
-
-/* The queue of the listener has room for one connection, which the probe takes.
- */
-static void readers_connect_to_a_producer_without_a_queue(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  struct region_connection connection;
-  char path[128];
-  int listener = listen_as_unit(), peer = -1;
-  unit_path(path);
-  assert_return_code(listen(listener, 0), errno);
-  assert_return_code(region_connection_probe(&connection, path), errno);
-  /* The connection of the probe has not been accepted yet, so the queue is
-   * full. */
-  for (int i = 0; i < 5; i++) {
-    assert_int_equal(try_hello_of(&connection, *state, 1), -1);
-    assert_int_equal(errno, EAGAIN);
-  }
-  do {
-    close(peer);
-    peer = accept(listener, NULL, NULL);
-  } while (!try_hello(peer, region->memfd, 1));
-  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
-  close_both(&connection, peer);
-  close(listener);
-  assert_return_code(percore_destroy(region), 0);
-}
-
-/* If the producer ends while the receiving process is stopped, the reader must
- * not wait forever. */
-static void a_silent_connection_ends_with_its_producer(void **state) {
-  struct region_connection connection;
-  int peer = accept_process(&connection, *state);
-  pid_t process = stop_process_of(peer), producer = fork();
-  if (producer == 0)
-    _exit(0);
-  region_close_fd(&connection.pidfd);
-  connection.pidfd = (int)syscall(SYS_pidfd_open, producer, 0);
-  assert_int_equal(waitpid(producer, NULL, 0), producer);
-  assert_int_equal(try_hello_of(&connection, *state, 0), -1);
-  assert_int_equal(errno, ECONNRESET);
-  assert_return_code(kill(process, SIGCONT), errno);
-  close_both(&connection, peer);
+  assert_int_equal(count_descriptors(), before - 1);
+  await_child(&child);
+  close(other);
 }
 
 static bool nobody(uid_t uid, void *argument) {
@@ -621,8 +380,8 @@ static bool nobody(uid_t uid, void *argument) {
 }
 
 static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
-  struct region_reader_options options = {.may_read = nobody,
-                                          .receiver = *state};
+  (void)state;
+  struct region_reader_options options = {.may_read = nobody};
   struct region_reader *reader;
   int listener = listen_as_unit();
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
@@ -633,57 +392,6 @@ static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
   close(peer);
   close(listener);
   region_reader_close(reader);
-}
-
-/* Returns the PID of the last child of `parent` with this name, or 0 if no
- * child has it. */
-static pid_t child_of(pid_t parent, const char *name) {
-  char line[128], command[64] = "";
-  snprintf(line, sizeof(line), "/proc/%d/task/%d/children", (int)parent,
-           (int)parent);
-  FILE *file = fopen(line, "re");
-  int pid = 0, found = 0;
-  while (file != NULL && fscanf(file, "%d", &pid) == 1) {
-    snprintf(line, sizeof(line), "/proc/%d/comm", pid);
-    FILE *comm = fopen(line, "re");
-    if (comm != NULL && fgets(command, sizeof(command), comm) != NULL &&
-        strcmp(command, name) == 0)
-      found = pid;
-    if (comm != NULL)
-      fclose(comm);
-  }
-  if (file != NULL)
-    fclose(file);
-  return found;
-}
-
-static void a_killed_receiver_is_replaced(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct region_reader *reader = open_with(*state, 60000);
-  pid_t pid;
-  while ((pid = child_of(getpid(), "percore-receive\n")) == 0)
-    ; /* the receiving process does not run yet */
-  assert_return_code(kill(pid, SIGKILL), errno);
-  /* The requests to the killed process are lost. Then a new receiver starts. */
-  while (region_reader_refresh(reader) != REGION_CAME)
-    assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
-  assert_int_not_equal(child_of(getpid(), "percore-receive\n"), pid);
-  assert_return_code(percore_destroy(region), 0);
-  region_reader_close(reader);
-}
-
-static void percore_open_leaves_no_process_when_it_has_a_region(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct percore_reader *reader;
-  int came = -1;
-  assert_return_code(percore_open(&reader, "unit", NULL), 0);
-  for (int i = 0; i < 60 && came < 0; i++)
-    came = percore_refresh(reader);
-  assert_int_equal(came, 1);
-  assert_int_equal(child_of(getpid(), "percore-receive\n"), 0);
-  percore_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -723,6 +431,7 @@ static pid_t answer_resets(int listener, int memory,
 }
 
 static void a_reset_returns_the_producers_answer(void **state) {
+  (void)state;
   static const struct {
     struct answer answers[4];
     int error;
@@ -744,8 +453,17 @@ static void a_reset_returns_the_producers_answer(void **state) {
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     int listener = listen_as_unit();
     pid_t pid = answer_resets(listener, memory, cases[i].answers, 4);
-    int status = region_receiver_reset(*state, path, getuid(), 1, 0, 60000);
+    struct region_connection connection;
+    struct region_fault fault;
+    struct region_message question = {.type = REGION_RESET, .request = 1};
+    pid_t child = 0;
+    assert_return_code(region_connection_open(&connection, path), errno);
+    assert_true(region_connection_await(&connection, 60000));
+    int status =
+        region_receive_answer(&connection, &child, &question, 60000, &fault);
     assert_int_equal(status == 0 ? 0 : errno, cases[i].error);
+    region_connection_close(&connection);
+    await_child(&child);
     assert_return_code(kill(pid, SIGKILL), errno);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     close(listener);
@@ -754,51 +472,19 @@ static void a_reset_returns_the_producers_answer(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_reset_waits_no_longer_than_its_limit(void **state) {
-  char path[128];
-  int listener = listen_as_unit();
-  unit_path(path);
-  assert_int_equal(region_receiver_reset(*state, path, getuid(), 1, 0, 0), -1);
-  assert_int_equal(errno, ETIMEDOUT);
-  close(listener);
-}
-
 int main(void) {
-#define WITH_RECEIVER(test)                                                    \
-  cmocka_unit_test_setup_teardown(test, start_receiver, free_receiver)
-  struct CMUnitTest tests[] = {
+  const struct CMUnitTest tests[] = {
       cmocka_unit_test(memory_that_is_not_a_region_is_refused_with_a_reason),
-      {"memory_that_is_not_a_region_is_refused_with_a_reason by a receiver",
-       memory_that_is_not_a_region_is_refused_with_a_reason, start_receiver,
-       free_receiver, NULL},
       cmocka_unit_test(readers_connect_only_to_sockets),
       cmocka_unit_test(a_region_whose_name_differs_from_its_socket_is_refused),
       cmocka_unit_test(a_lingering_socket_does_not_block_the_reader),
-      cmocka_unit_test(a_producer_that_is_only_probed_can_send_nothing),
-      WITH_RECEIVER(a_region_is_read_and_its_end_is_seen_through_a_receiver),
-      WITH_RECEIVER(the_host_does_not_see_the_receiver_among_its_children),
-      WITH_RECEIVER(after_hello_a_producer_can_send_nothing),
-      WITH_RECEIVER(a_producer_that_sends_more_than_hello_is_refused),
-      WITH_RECEIVER(a_descriptor_that_is_not_memory_stays_in_its_process),
-      WITH_RECEIVER(one_process_waits_for_all_producers),
-      WITH_RECEIVER(requests_pending_at_a_refusal_are_repeated),
-      WITH_RECEIVER(each_connection_of_an_offender_has_its_own_process),
-      WITH_RECEIVER(at_most_two_processes_wait_for_an_offenders_socket),
-      WITH_RECEIVER(the_producer_is_the_process_that_sent_hello),
-      WITH_RECEIVER(readers_connect_to_a_producer_without_a_queue),
-      WITH_RECEIVER(a_silent_connection_ends_with_its_producer),
-      WITH_RECEIVER(nothing_is_received_from_a_user_who_is_not_allowed),
-      WITH_RECEIVER(a_killed_receiver_is_replaced),
-      cmocka_unit_test(percore_open_leaves_no_process_when_it_has_a_region),
-      WITH_RECEIVER(a_reset_returns_the_producers_answer),
-      WITH_RECEIVER(a_reset_waits_no_longer_than_its_limit),
+      cmocka_unit_test(the_host_does_not_see_the_child),
+      cmocka_unit_test(after_hello_a_producer_can_send_nothing),
+      cmocka_unit_test(a_producer_that_sends_more_than_hello_is_refused),
+      cmocka_unit_test(a_descriptor_that_is_not_memory_stays_in_the_child),
+      cmocka_unit_test(nothing_is_received_from_a_user_who_is_not_allowed),
+      cmocka_unit_test(a_reset_returns_the_producers_answer),
   };
-  bool receivers = unit_has_receivers();
-  for (size_t i = 0; i < COUNT_OF(tests) && !receivers; i++)
-    if (tests[i].setup_func == start_receiver)
-      tests[i] = (struct CMUnitTest){.name = tests[i].name,
-                                     .test_func = unit_need_receivers};
-  alarm(600); /* ends the program if a test hangs */
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);
 }

@@ -397,7 +397,7 @@ static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   assert_in_range(len, 1, COUNT_OF(peers) - 1);
   for (int i = 0; i < 3; i++) {
     assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-    assert_int_equal(region_reader_errno(reader), EAGAIN);
+    assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
     assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
   }
   for (int i = 0; i < len; i++)
@@ -631,7 +631,8 @@ memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   struct percore_region *region;
   struct region_reader *reader;
   size_t claim = (size_t)MANY_SLOTS * (TABLES + 1) * sizeof(uint64_t);
-  struct region_allowance allowance = {.max = claim};
+  struct region_pool pool = {.own = claim};
+  struct region_allowance allowance = {.pool = &pool};
   assert_return_code(
       percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
@@ -641,21 +642,21 @@ memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
   assert_int_equal(allowance.used, 0);
   claim += (size_t)MANY_SLOTS * 64; /* 64: TRACKED_SLOT in view.c */
-  allowance.max = claim + DIRECTORY_TWICE;
+  pool.own = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_in_range(allowance.used, claim, allowance.max);
+  assert_in_range(allowance.used, claim, pool.own);
   /* This region uses the whole allowance. Its successor inherits it. */
-  allowance.max = allowance.used;
+  pool.own = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  assert_int_equal(allowance.used, allowance.max);
+  assert_int_equal(allowance.used, pool.own);
   assert_return_code(percore_destroy(region), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_return_code(
       percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(allowance.used, allowance.max);
+  assert_int_equal(allowance.used, pool.own);
   region_reader_close(reader);
   assert_int_equal(allowance.used, 0);
   assert_return_code(percore_destroy(region), errno);
@@ -671,7 +672,8 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
   struct region_reader_options reading = {.hello_wait_ms = 30000};
-  struct region_allowance allowance = {.max = 100 << 20};
+  struct region_pool pool = {.own = 100 << 20};
+  struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
   struct region_reader *reader;
   for (int i = 0; i < STATES; i++)

@@ -1,0 +1,315 @@
+/* Dispatches the values of a region_sum. */
+#include "region_instance.h"
+#include "region_source.h"
+
+#include "base/clock.h"
+
+#include "utils/common/common.h"
+
+#include <math.h>
+
+#define GAUGE_MAX 1e18
+
+/* Rows are put in batches, which fit into the L1 cache, and within a batch field
+ * by field, so that consecutive values differ only in the row. */
+#define ROWS_AT_ONCE 256
+
+/* ---------------------------------------------------------------------------
+ * Value lists
+ */
+
+/* Copies a name, which always fits, into a part of an identifier. */
+static void set(char *part, const char *name) {
+  size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
+  memcpy(part, name, length);
+  part[length] = '\0';
+}
+
+void region_put_begin(const struct region_watch *watch, value_list_t *list,
+                      const char *plugin, const char *plugin_instance) {
+  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns),
+                         .interval = watch->options.interval};
+  set(list->plugin, plugin);
+  set(list->plugin_instance, plugin_instance);
+}
+
+void region_put_derive(value_list_t *list, const char *name, uint64_t count) {
+  set(list->type, "derive");
+  set(list->type_instance, name);
+  list->values = &(value_t){.derive = (derive_t)count};
+  list->values_len = 1;
+  plugin_dispatch_values(list);
+}
+
+void region_put_gauge(value_list_t *list, const char *type, const char *name,
+                      double gauge) {
+  if (!(fabs(gauge) <= GAUGE_MAX)) /* also true for NAN */
+    return;
+  set(list->type, type);
+  set(list->type_instance, name);
+  list->values = &(value_t){.gauge = gauge};
+  list->values_len = 1;
+  plugin_dispatch_values(list);
+}
+
+/* ---------------------------------------------------------------------------
+ * Gauges, levels and states
+ */
+
+static void combine_row(const struct region_sum *sum,
+                        struct region_sum_row *row,
+                        const struct region_object *object) {
+  bool first = row->parts == 0;
+  uint32_t copies = MIN(MIN(sum->copies, row->copies), object->copies);
+  if (row == sum->other)
+    copies = 1;
+  for (uint32_t copy = 0; copy < copies; copy++)
+    for (uint32_t n = 0; n < sum->shape.present.len; n++) {
+      const struct region_column *column = &sum->shape.present.list[n];
+      size_t at = (size_t)copy * sum->shape.columns + column->column;
+      size_t base = (size_t)object->copies * sum->shape.columns;
+      region_sum_combine(sum, column, &row->now[at],
+                         object->last[at] - object->last[base + at], first);
+    }
+  row->parts++;
+}
+
+/* Combines those of all live objects into their rows, and those of the others
+ * into `other`. */
+static void gather(struct region_sum *sum) {
+  struct region_sum_row *other = sum->other;
+  const struct region_columns *present = &sum->shape.present;
+  other->parts = 0;
+  for (size_t i = 0; i < sum->len; i++)
+    sum->rows[i]->parts = 0;
+  if (present->len == 0)
+    return;
+  for (uint32_t n = 0; n < present->len; n++)
+    other->now[present->list[n].column] = 0;
+  for (struct region_source *source = sum->sources; source != NULL;
+       source = source->next_of_sum) {
+    for (uint32_t n = 0; n < present->len && source->has_present; n++)
+      region_sum_combine(sum, &present->list[n],
+                         &other->now[present->list[n].column],
+                         source->present[present->list[n].column],
+                         other->parts == 0);
+    other->parts += source->has_present;
+    for (size_t p = 0; p < source->objects.len; p++) {
+      struct region_object *object = source->objects.list[p];
+      if (object->row != NULL && !object->is_chosen)
+        combine_row(sum, object->row->shown ? object->row : other, object);
+    }
+  }
+  if (other->parts > 0 || sum->shape.top_field >= 0)
+    other->parts += 2; /* reports no states, but gauges that are 0 */
+}
+
+/* ---------------------------------------------------------------------------
+ * One field of one copy
+ */
+
+struct put {
+  const struct region_sum *sum;
+  value_list_t list;
+  cdtime_t now, before; /* time of this put, and of the put before */
+  struct region_sum_field *field;
+  uint32_t copy;
+  bool goes_on; /* the previous put had the copy and the field */
+};
+
+static double in_ns(const struct put *put, double value) {
+  uint64_t tsc_hz = put->sum->tsc_hz;
+  return put->field->cycles && tsc_hz != 0 ? value * 1e9 / (double)tsc_hz
+                                           : value;
+}
+
+static void put_counter(struct put *put, const struct region_sum_row *row,
+                        uint64_t cells, cdtime_t time) {
+  const struct region_sum *sum = put->sum;
+  unsigned __int128 count = cells;
+  if (put->field->cycles && sum->tsc_hz != 0)
+    count = count * NS_PER_S / sum->tsc_hz;
+  if (count > INT64_MAX)
+    return;
+  put->list.time = time;
+  region_put_derive(&put->list, row->name, (uint64_t)count);
+  put->list.time = put->now;
+}
+
+/* Puts the percentiles of what was counted since the previous put. */
+static void put_percentiles(struct put *put, const struct region_sum_row *row,
+                            const uint64_t *sent, const uint64_t *now) {
+  static const struct {
+    const char *name;
+    double q;
+  } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
+  const struct region_sum_field *field = put->field;
+  uint64_t grown[PERCORE_MAX_COLUMNS];
+  char name[DATA_MAX_NAME_LEN];
+  for (uint32_t c = 0; c < field->cells; c++)
+    grown[c] = (int64_t)(now[c] - sent[c]) > 0 ? now[c] - sent[c] : 0;
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(percentiles); i++) {
+    double at = region_histogram_quantile(field->sub_bits, grown, field->cells,
+                                          percentiles[i].q);
+    snprintf(name, sizeof(name), "%s_%s", row->name, percentiles[i].name);
+    if (at >= 0) /* else the histogram is empty */
+      region_put_gauge(&put->list, "gauge", name, in_ns(put, at));
+  }
+}
+
+/* True if the gauge, level or state can be reported. States, and levels without
+ * an aggregation, cannot be combined over several sources or cores. */
+static bool has_meaning(const struct put *put,
+                        const struct region_sum_row *row) {
+  const struct region_sum *sum = put->sum;
+  const struct region_sum_field *field = put->field;
+  bool none =
+      field->kind == PERCORE_STATE ||
+      (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
+  return row->parts > 0 && (put->copy == 0 || row != sum->other) &&
+         (!none ||
+          (row->parts == 1 && (put->copy > 0 || !sum->shape.per_core)));
+}
+
+static void put_row(struct put *put, struct region_sum_row *row) {
+  const struct region_sum_field *field = put->field;
+  size_t at = (size_t)put->copy * put->sum->shape.columns + field->column;
+  bool goes_on = put->goes_on && row->put == put->sum->puts;
+  uint64_t *now = &row->now[at], *sent = &row->sent[at];
+  if (put->copy >= row->copies)
+    return;
+  if (field->kind == PERCORE_HISTOGRAM)
+    put_percentiles(put, row, sent, now);
+  else if (field->kind != PERCORE_COUNTER) {
+    if (has_meaning(put, row))
+      region_put_gauge(&put->list, "gauge", row->name,
+                       in_ns(put, (double)(int64_t)*now));
+    return;
+  } else if (!goes_on) {
+    put_counter(put, row, *sent,
+                row->put == put->sum->puts && row->put > 0
+                    ? put->before
+                    : NS_TO_CDTIME_T(row->since_ns));
+    return;
+  }
+  for (uint32_t c = 0; c < field->cells; c++)
+    if ((int64_t)(now[c] - sent[c]) > 0) /* `other` may be behind */
+      sent[c] = now[c];
+  if (field->kind == PERCORE_COUNTER)
+    put_counter(put, row, *sent, put->now);
+}
+
+/* Puts one field of one copy for the rows from `from` to `to` - 1, and `other`
+ * before all rows. */
+static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
+  const struct region_sum *sum = put->sum;
+  put->copy = copy;
+  put->goes_on = sum->puts > 0 && put->field->put == sum->puts &&
+                 (copy == 0 || sum->core_put[copy - 1] == sum->puts);
+  char text[512], core[16] = "all";
+  snprintf(text, sizeof(text), "%s_%s_%s_%s",
+           copy == 0 ? "percore_host" : "percore", sum->budget->name,
+           sum->table, put->field->label);
+  set(put->list.plugin, text);
+  if (copy > 0)
+    snprintf(core, sizeof(core), "%u", copy - 1);
+  snprintf(text, sizeof(text), "%s%s%s", core,
+           sum->instance[0] != 0 ? "@" : "", sum->instance);
+  set(put->list.plugin_instance, text);
+  if (from == 0 && !sum->shape.single && sum->other->shown)
+    put_row(put, sum->other);
+  for (size_t i = from; i < to; i++)
+    if (sum->rows[i]->put_now)
+      put_row(put, sum->rows[i]);
+}
+
+/* ---------------------------------------------------------------------------
+ * A whole sum
+ */
+
+/* Charges the budget for what is shown. A core is reported from the put on in
+ * which the budget has room for it. */
+static void charge(struct region_sum *sum, bool *cores) {
+  struct region_allowance *values = &sum->budget->values;
+  size_t of_copy = (sum->shown + !sum->shape.single) * sum->shape.values;
+  size_t need = sum->region_config->report_host ? of_copy : 0;
+  for (uint32_t core = 0; core + 1 < sum->copies; core++) {
+    bool is_free = need + of_copy <= sum->charged + region_allowance_left(values);
+    cores[core] = sum->core_used[core] && (sum->core_put[core] != 0 || is_free);
+    need += cores[core] ? of_copy : 0;
+  }
+  values->used += need - sum->charged;
+  values->pool->used += need - sum->charged;
+  sum->charged = need;
+}
+
+/* Notes what the put contained. */
+static void end_put(struct region_sum *sum, const bool *cores,
+                    uint64_t now_ns) {
+  for (size_t i = 0; i < sum->len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    row->weight = 0;
+    if (!row->put_now)
+      continue;
+    row->put = sum->puts + 1;
+    row->since_ns = now_ns + 1000; /* after this point */
+  }
+  if (sum->other->shown)
+    sum->other->put = sum->puts + 1;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    sum->shape.fields[f].put = sum->puts + 1;
+  for (uint32_t copy = 1; copy < sum->copies; copy++)
+    if (cores[copy - 1])
+      sum->core_put[copy - 1] = sum->puts + 1;
+}
+
+/* True for the table `core` if no worker calls percore_poll. The table is then
+ * not reported. */
+static bool is_unused(const struct region_sum *sum) {
+  return sum->shape.is_core && (sum->len == 0 || sum->rows[0]->now[0] == 0);
+}
+
+static void put_all(struct put *put, const bool *cores) {
+  const struct region_sum *sum = put->sum;
+  size_t from = 0;
+  do {
+    size_t to = MIN(from + ROWS_AT_ONCE, sum->len);
+    for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+      put->field = &sum->shape.fields[f];
+      if (!put->field->wanted)
+        continue;
+      if (sum->region_config->report_host)
+        put_copy(put, 0, from, to);
+      for (uint32_t copy = 1; copy < sum->copies; copy++)
+        if (cores[copy - 1])
+          put_copy(put, copy, from, to);
+    }
+    from = to;
+  } while (from < sum->len);
+}
+
+void region_sum_put(struct region_sum *sum, struct region_watch *watch) {
+  uint64_t now_ns = watch->now.stamp_ns;
+  bool cores[sum->shape.core_count + 1];
+  struct put put = {.sum = sum,
+                    .now = NS_TO_CDTIME_T(now_ns),
+                    .before = NS_TO_CDTIME_T(sum->put_ns)};
+  region_put_begin(watch, &put.list, "", "");
+  region_sum_choose(sum);
+  gather(sum);
+  charge(sum, cores);
+  if (!sum->other->shown && sum->puts > 0)
+    sum->other->since_ns = sum->put_ns;
+  sum->other->shown |= region_sum_row_owes(sum, sum->other) ||
+                       (sum->other->parts > 0 && !sum->shape.single);
+  for (size_t i = 0; i < sum->len; i++)
+    sum->rows[i]->put_now =
+        !is_unused(sum) &&
+        (sum->rows[i]->shown || region_sum_row_owes(sum, sum->rows[i]));
+  put_all(&put, cores);
+  end_put(sum, cores, now_ns);
+  sum->puts++;
+  sum->put_ns = now_ns;
+  sum->is_new = false;
+  region_sum_forget(sum, false);
+}

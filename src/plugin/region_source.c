@@ -1,0 +1,697 @@
+#include "region_source.h"
+
+#include "region_instance.h"
+
+#include "base/array.h"
+
+#include "utils/common/common.h"
+
+#include <sys/mman.h>
+
+/* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
+ * a single core. */
+#define SLOTS_PER_CELL 16
+/* The costs, in cells, of finding the memory of a slot's rows (lseek), and of
+ * matching a name with a regular expression. */
+#define CELLS_PER_SLOT 16
+#define CELLS_PER_MATCH 32
+/* Reading slot by slot is faster if a tile (a block of rows that are read
+ * together) has at least TILE_ROWS rows. */
+#define TILE_ROWS 16
+#define TILE_CORES_BYTES ((size_t)1 << 20)
+
+/* ---------------------------------------------------------------------------
+ * Memory
+ */
+
+static void *claim(struct region_source *source, size_t bytes) {
+  void *memory = region_claim(&source->sum->budget->memory, bytes);
+  source->bytes += memory != NULL ? bytes : 0;
+  return memory;
+}
+
+static bool make_arrays(struct region_source *source) {
+  size_t cells = region_sum_cells(source->sum);
+  if (source->last == NULL)
+    source->last = claim(source, (2 * cells + source->sum->shape.columns) *
+                                     sizeof(uint64_t));
+  if (source->last == NULL)
+    return false;
+  source->now = source->last + cells;
+  source->present = source->now + cells;
+  return true;
+}
+
+/* Reserves address space for the marks of all possible rows; only the marks of
+ * rows in use take memory. If memory is short, the last rows have no mark. */
+static void make_marks(struct region_source *source) {
+  const struct region_shape *shape = &source->sum->shape;
+  struct region_allowance *memory = &source->sum->budget->memory;
+  struct region_reader *reader = source->instance->reader;
+  size_t size = (size_t)region_reader_directory(reader)
+                    ->tables[source->number]
+                    .max_rows *
+                sizeof(struct region_mark);
+  if (shape->top_field < 0 && !shape->chooses_rows)
+    return;
+  if (source->marks == NULL) {
+    void *marks = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (marks == MAP_FAILED)
+      return;
+    source->marks = marks;
+    source->marks_size = size;
+  }
+  size_t rows = region_reader_rows(reader, source->number);
+  size_t most = source->marks_len +
+                region_allowance_left(memory) / sizeof(struct region_mark);
+  rows = MIN(rows, most / 8 * 7); /* leaves memory for names */
+  size_t more = rows > source->marks_len ? rows - source->marks_len : 0;
+  if (region_allowance_take(memory, more * sizeof(struct region_mark))) {
+    source->bytes += more * sizeof(struct region_mark);
+    source->marks_len += (uint32_t)more;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Objects
+ */
+
+static size_t size_of_object(const struct region_sum *sum, uint32_t copies) {
+  return sizeof(struct region_object) + sizeof(struct region_object *) +
+         (size_t)copies * sum->shape.columns * sizeof(uint64_t) *
+             (1 + (sum->shape.present.len > 0));
+}
+
+/* Returns the cells of the row at index i. */
+static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
+                                uint32_t i) {
+  size_t at = (size_t)i * tile->columns;
+  return copy == 0 ? tile->totals + at
+                   : tile->cores + at +
+                         (size_t)(copy - 1) * tile->capacity * tile->columns;
+}
+
+static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
+  return tile->births + (size_t)i * tile->columns;
+}
+
+/* Sets the values from which the object's counting begins: the cells when it
+ * was added or, unless from_birth is set, now. The cells of single cores when
+ * it was added are not known; only a row's first object is known to have begun
+ * at 0. */
+static void begin_object(const struct region_source *source,
+                         struct region_object *object, uint32_t i,
+                         bool from_birth) {
+  const struct region_columns *present = &source->sum->shape.present;
+  const struct region_tile *tile = &source->tile;
+  bool is_first = region_incarnation(object->generation) <= 1;
+  for (uint32_t copy = 0; copy < object->copies; copy++) {
+    uint64_t *last = object->last + (size_t)copy * tile->columns;
+    uint64_t *base = last + (size_t)object->copies * tile->columns;
+    const uint64_t *cells = cells_of(tile, copy, i);
+    for (uint32_t n = 0; n < present->len; n++) {
+      uint32_t c = present->list[n].column;
+      bool is_gauge =
+          source->sum->shape.fields[present->list[n].field].kind ==
+          PERCORE_GAUGE;
+      base[c] = !is_gauge   ? 0
+                : copy == 0 ? births_of(tile, i)[c]
+                : is_first  ? 0
+                            : cells[c];
+    }
+    if (from_birth && copy == 0)
+      cells = births_of(tile, i);
+    if (!is_first || !from_birth)
+      memcpy(last, cells, tile->columns * sizeof(*last));
+  }
+}
+
+static struct region_object *make_object(struct region_source *source,
+                                         uint32_t i, bool from_birth) {
+  struct region_sum *sum = source->sum;
+  struct region_object *object =
+      region_claim(&sum->budget->memory, size_of_object(sum, sum->copies));
+  if (object == NULL)
+    return NULL;
+  object->copies = sum->copies;
+  object->number = source->tile.first_row + i;
+  object->generation = source->tile.generations[i];
+  begin_object(source, object, i, from_birth);
+  return object;
+}
+
+/* Stops counting the object for its row. A row without objects is hidden, with
+ * Top not until the next choice, because a successor may continue it. */
+static void release(struct region_source *source,
+                    struct region_object *object) {
+  if (object->row != NULL && --object->row->objects == 0 &&
+      source->sum->shape.top_field < 0)
+    region_sum_hide(source->sum, object->row);
+  object->row = NULL;
+}
+
+void region_object_free(struct region_source *source,
+                        struct region_object *object) {
+  release(source, object);
+  region_allowance_give(&source->sum->budget->memory,
+                        size_of_object(source->sum, object->copies));
+  free(object);
+}
+
+static bool add(struct region_objects *objects, struct region_object *object) {
+  if (!array_reserve(&objects->list, objects->len, &objects->capacity,
+                     sizeof(*objects->list)))
+    return false;
+  objects->list[objects->len++] = object;
+  return true;
+}
+
+void region_object_show(struct region_source *source,
+                        struct region_object *object,
+                        struct region_sum_row *row) {
+  if (!add(&source->objects, object)) {
+    region_object_free(source, object);
+    return;
+  }
+  object->row = row;
+  row->objects++;
+}
+
+static int by_number(const void *a, const void *b) {
+  const struct region_object *x = *(struct region_object *const *)a;
+  const struct region_object *y = *(struct region_object *const *)b;
+  return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Frees the objects that need not be tracked any more, and sorts the others. */
+static void tidy(struct region_source *source) {
+  struct region_objects *objects = &source->objects;
+  size_t kept = 0;
+  for (size_t p = 0; p < objects->len; p++) {
+    struct region_object *object = objects->list[p];
+    if (object->row == NULL || !object->row->shown)
+      region_object_free(source, object);
+    else
+      objects->list[kept++] = object;
+  }
+  objects->len = kept;
+  if (kept > 0)
+    qsort(objects->list, kept, sizeof(*objects->list), by_number);
+}
+
+static void drop_candidates(struct region_source *source, size_t from) {
+  for (size_t i = from; i < source->candidates.len; i++)
+    region_object_free(source, source->candidates.list[i]);
+  source->candidates.len = MIN(from, source->candidates.len);
+}
+
+/* ---------------------------------------------------------------------------
+ * A row that is read
+ */
+
+struct row {
+  struct region_source *source;
+  uint32_t i, number;
+  bool is_live;
+  bool was_seen; /* the last scan read the same object; false without a mark */
+  bool is_new;   /* no scan has counted the object yet */
+  struct region_mark *mark; /* NULL: none */
+  const uint64_t *totals, *births;
+};
+
+/* Returns the value of the cell that Top ranks by, or 0 without Top. */
+static uint64_t top_cell(const struct region_sum *sum, const uint64_t *cells) {
+  return sum->shape.top_field >= 0
+             ? cells[sum->shape.fields[sum->shape.top_field].column]
+             : 0;
+}
+
+/* Returns the weight by which Top ranks the row: the growth of a counter since
+ * `last`, or the present value of a gauge or level; 0 without Top. */
+static int64_t weigh(const struct row *row, uint64_t last) {
+  const struct region_shape *shape = &row->source->sum->shape;
+  if (shape->top_field < 0)
+    return 0;
+  const struct region_sum_field *field = &shape->fields[shape->top_field];
+  if (field->kind == PERCORE_GAUGE)
+    last = row->births[field->column];
+  else if (field->kind != PERCORE_COUNTER)
+    last = 0;
+  return (int64_t)(row->totals[field->column] - last);
+}
+
+/* Adds what the object has grown to its row or, if `row` is NULL, nowhere: as a
+ * part of the table's growth, it then counts for `other`. */
+static void count(const struct region_source *source,
+                  struct region_object *object, uint32_t i,
+                  struct region_sum_row *row) {
+  const struct region_sum *sum = source->sum;
+  const struct region_columns *present = &sum->shape.present;
+  uint32_t back = 0;
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    uint64_t *last = object->last + (size_t)copy * sum->shape.columns;
+    const uint64_t *cells = cells_of(&source->tile, copy, i);
+    if (row == NULL)
+      memcpy(last, cells, sum->shape.columns * sizeof(*last));
+    else if (copy == 0)
+      back = region_sum_count(sum, copy, last, cells, row);
+    else
+      (void)region_sum_count(sum, copy, last, cells, row);
+    for (uint32_t n = 0; n < present->len; n++)
+      last[present->list[n].column] = cells[present->list[n].column];
+  }
+  source->instance->watch->cells_back += back;
+}
+
+static void follow(const struct row *row, struct region_object *object) {
+  struct region_sum *sum = row->source->sum;
+  int64_t weight = weigh(row, top_cell(sum, object->last));
+  object->is_chosen = false;
+  object->row->weight = region_weights_add(object->row->weight, weight);
+  count(row->source, object, row->i, object->row);
+  if (!row->is_live)
+    release(row->source, object);
+}
+
+/* Ends an object whose row holds another object by now. The births of the next
+ * object include the last counts of this one. If the row has held further
+ * objects since the last scan, the last counts belong to `other`. */
+static void end_object(const struct row *row, struct region_object *object) {
+  struct region_sum *sum = row->source->sum;
+  uint32_t next = region_incarnation(object->generation) + 1;
+  if (region_incarnation(row->source->tile.generations[row->i]) == next) {
+    uint64_t before = top_cell(sum, object->last);
+    /* Cells that were read while the row was changing may exceed the births. */
+    (void)region_sum_count(sum, 0, object->last, row->births, object->row);
+    object->row->weight = region_weights_add(
+        object->row->weight, (int64_t)(top_cell(sum, object->last) - before));
+  }
+  release(row->source, object);
+}
+
+/* Counts a row that is not shown: its gauges for `other`. */
+static void leave_out(const struct row *row) {
+  struct region_source *source = row->source;
+  const struct region_sum *sum = source->sum;
+  for (uint32_t n = 0; n < sum->shape.present.len; n++) {
+    const struct region_column *column = &sum->shape.present.list[n];
+    bool is_gauge = sum->shape.fields[column->field].kind == PERCORE_GAUGE;
+    uint32_t c = column->column;
+    region_sum_combine(sum, column, &source->present[c],
+                       row->totals[c] - (is_gauge ? row->births[c] : 0),
+                       !source->has_present);
+  }
+  source->has_present = sum->shape.present.len > 0;
+}
+
+static int by_weight(const void *a, const void *b) {
+  const struct region_object *x = *(struct region_object *const *)a;
+  const struct region_object *y = *(struct region_object *const *)b;
+  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
+                                : by_number(a, b);
+}
+
+void region_candidates_cut(struct region_source *source) {
+  struct region_objects *candidates = &source->candidates;
+  size_t most = source->sum->config->top;
+  if (candidates->len > 0)
+    qsort(candidates->list, candidates->len, sizeof(*candidates->list),
+          by_weight);
+  if (candidates->len >= most)
+    source->least = candidates->list[most - 1]->weight;
+  drop_candidates(source, most);
+}
+
+static void offer(const struct row *row, int64_t weight) {
+  struct region_source *source = row->source;
+  size_t most = source->sum->config->top;
+  if (source->candidates.len >= most && weight <= source->least)
+    return;
+  struct region_object *object = make_object(source, row->i, false);
+  if (object == NULL || !add(&source->candidates, object)) {
+    if (object != NULL)
+      region_object_free(source, object);
+    source->missing++;
+    return;
+  }
+  object->weight = weight;
+  if (source->candidates.len == 2 * most)
+    region_candidates_cut(source);
+}
+
+static bool read_name(const struct row *row, char name[REGION_ROW_NAME_SIZE]) {
+  return region_reader_row_name(row->source->instance->reader,
+                                row->source->number, row->number,
+                                row->source->tile.generations[row->i], name);
+}
+
+/* True if the option Row does not match the name of an object. */
+static bool is_unwanted(const struct row *row, const char *name) {
+  struct region_source *source = row->source;
+  if (!source->sum->shape.chooses_rows || row->was_seen)
+    return false;
+  source->names_matched += source->sum->config->rows_len;
+  if (region_config_wants_row(source->sum->config, name))
+    return false;
+  if (row->mark != NULL)
+    row->mark->candidate_in = REGION_UNWANTED;
+  return true;
+}
+
+/* Returns the row of the sum for an object, or NULL if the object is not to be
+ * shown. With Top, only names that are already shown are found. */
+static struct region_sum_row *find_row(const struct row *row) {
+  struct region_source *source = row->source;
+  struct region_sum *sum = source->sum;
+  bool ranks = sum->shape.top_field >= 0;
+  bool full = region_allowance_left(&sum->budget->values) <
+              region_sum_row_values(sum);
+  char name[REGION_ROW_NAME_SIZE];
+  if (row->was_seen && row->mark->candidate_in == REGION_UNWANTED)
+    return NULL;
+  if ((ranks && sum->shown == 0 && !sum->shape.chooses_rows) ||
+      (ranks && row->was_seen && !source->looks_names_up) ||
+      (!ranks && full && !source->looks_names_up && !sum->shape.chooses_rows))
+    return NULL;
+  if (!read_name(row, name) || is_unwanted(row, name))
+    return NULL;
+  struct region_sum_row *found = region_sum_find(sum, name, !ranks && !full);
+  if (found == NULL || (ranks && !found->shown) ||
+      (!ranks && !region_sum_show(sum, found)))
+    return NULL;
+  return found;
+}
+
+/* Handles a live object that is not tracked. */
+static void consider(const struct row *row) {
+  struct region_source *source = row->source;
+  struct region_sum *sum = source->sum;
+  struct region_sum_row *shown = find_row(row);
+  struct region_object *object =
+      shown != NULL ? make_object(source, row->i, row->is_new) : NULL;
+  if (object != NULL) {
+    if (shown->objects == 0)
+      shown->since_ns = !row->is_new ? source->instance->watch->now.stamp_ns
+                        : source->scanned || shown->put != 0
+                            ? sum->put_ns
+                            : source->start_ns;
+    region_object_show(source, object, shown);
+    follow(row, object);
+    return;
+  }
+  bool is_unwanted =
+      row->mark != NULL && row->mark->candidate_in == REGION_UNWANTED;
+  uint64_t last = row->was_seen ? row->mark->weighed
+                                : top_cell(sum, row->is_new ? row->births
+                                                            : row->totals);
+  leave_out(row);
+  if (sum->shape.top_field < 0)
+    source->left_out += !is_unwanted;
+  else if (row->mark != NULL && !is_unwanted)
+    offer(row, weigh(row, last));
+  source->missing += row->mark == NULL;
+}
+
+static struct row look_at(struct region_source *source, uint32_t i) {
+  const struct region_tile *tile = &source->tile;
+  uint32_t number = tile->first_row + i;
+  struct row row = {
+      .source = source,
+      .i = i,
+      .number = number,
+      .is_live = region_state(tile->generations[i]) == REGION_LIVE,
+      .mark = number < source->marks_len ? &source->marks[number] : NULL,
+      .totals = cells_of(tile, 0, i),
+      .births = births_of(tile, i)};
+  row.was_seen = row.mark != NULL && row.mark->incarnation ==
+                                         region_incarnation(tile->generations[i]);
+  row.is_new = !row.was_seen &&
+               (source->scanned ? source->missed == 0 : source->from_zero);
+  if (row.mark != NULL && !row.was_seen)
+    row.mark->candidate_in = 0;
+  return row;
+}
+
+static struct region_object *find_object(struct region_source *source,
+                                         uint32_t row) {
+  struct region_object **list = source->objects.list;
+  while (source->next_object < source->objects_len &&
+         list[source->next_object]->number < row)
+    source->next_object++;
+  return source->next_object < source->objects_len &&
+                 list[source->next_object]->number == row
+             ? list[source->next_object]
+             : NULL;
+}
+
+static void read_row(struct region_source *source, uint32_t i) {
+  const struct region_tile *tile = &source->tile;
+  struct region_object *object = find_object(source, tile->first_row + i);
+  if (tile->generations[i] == 0) { /* it received another object meanwhile */
+    source->missing++;
+    if (object != NULL)
+      count(source, object, i, NULL);
+    return;
+  }
+  struct row row = look_at(source, i);
+  source->live += row.is_live;
+  source->instance->watch->rows_torn += tile->torn[i];
+  if (object != NULL && region_incarnation(object->generation) !=
+                            region_incarnation(tile->generations[i])) {
+    end_object(&row, object);
+    object = NULL;
+  }
+  if (object != NULL)
+    follow(&row, object);
+  else if (row.is_live)
+    consider(&row);
+  if (row.mark == NULL)
+    return;
+  row.mark->incarnation = region_incarnation(tile->generations[i]);
+  row.mark->weighed = top_cell(source->sum, row.totals);
+}
+
+/* Adds the cells of every row to the totals of the table. */
+static void add_tile(const struct region_source *source) {
+  const struct region_columns *counters = &source->sum->shape.counters;
+  const struct region_tile *tile = &source->tile;
+  for (uint32_t copy = 0; copy < source->sum->copies; copy++) {
+    uint64_t *now = source->now + (size_t)copy * tile->columns;
+    if (copy > 0 && !tile->core_used[copy - 1])
+      continue;
+    for (uint32_t i = 0; i < tile->rows; i++) {
+      const uint64_t *cells = cells_of(tile, copy, i);
+      for (uint32_t n = 0; n < counters->len; n++)
+        now[counters->list[n].column] += cells[counters->list[n].column];
+    }
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * A scan
+ */
+
+/* Leaves the table out in this round, and logs the reason once. */
+static void give_up(struct region_source *source) {
+  struct region_sum *sum = source->sum;
+  WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
+            sum->budget->name, sum->table,
+            errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
+                             "ReportPerCore false"
+                           : "MaxMemory is too small for it; raise MaxMemory");
+  source->from_zero = false;
+  source->ending = false;
+  region_source_stop(source);
+}
+
+void region_source_begin(struct region_source *source, bool ending) {
+  struct region_sum *sum = source->sum;
+  if (ending)
+    region_source_stop(source);
+  else if (source->underway || source->puts_seen == sum->puts + 1)
+    return;
+  source->ending = ending;
+  errno = ENOMEM;
+  if (!make_arrays(source)) {
+    give_up(source);
+    return;
+  }
+  tidy(source);
+  drop_candidates(source, 0);
+  make_marks(source);
+  memset(source->now, 0, region_sum_cells(sum) * sizeof(*source->now));
+  source->has_present = false;
+  bool several = sum->sources != source || source->next_of_sum != NULL;
+  source->looks_names_up =
+      several && (sum->shape.top_field < 0 || !source->scanned ||
+                  source->names_seen != sum->names_shown);
+  source->names_seen = sum->names_shown;
+  source->puts_seen = sum->puts + 1;
+  source->least = INT64_MIN;
+  source->scans++;
+  source->next_row = 0;
+  source->next_object = 0;
+  source->objects_len = source->objects.len;
+  source->live = source->left_out = source->missing = 0;
+  source->underway = true;
+  sum->open++;
+}
+
+void region_source_stop(struct region_source *source) {
+  if (!source->underway)
+    return;
+  source->underway = false;
+  source->sum->open--;
+}
+
+/* Adds what all cells have grown since the last scan to `other`, from which the
+ * growth of shown rows has already been subtracted. What was counted before the
+ * first scan is left out unless from_zero is set. */
+static void grow(struct region_source *source) {
+  const struct region_sum *sum = source->sum;
+  uint32_t drops = 0;
+  if (!source->scanned && !source->from_zero) {
+    memcpy(source->last, source->now,
+           region_sum_cells(sum) * sizeof(*source->last));
+  }
+  if (sum->other->since_ns == 0)
+    sum->other->since_ns = source->from_zero
+                               ? source->start_ns
+                               : source->instance->watch->now.stamp_ns;
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    size_t at = (size_t)copy * sum->shape.columns;
+    drops += region_sum_count(sum, copy, source->last + at, source->now + at,
+                              NULL);
+  }
+  source->instance->watch->cells_back += drops;
+  if (drops > 0)
+    WARN_ONCE(source->instance->drop_told,
+              "percore: region %s: counters of table %s decreased, which a "
+              "producer must never do. They are reported again once they "
+              "exceed their former values.",
+              source->instance->label, sum->table);
+}
+
+static void finish(struct region_source *source) {
+  struct region_sum *sum = source->sum;
+  grow(source);
+  source->scanned = true;
+  source->missed = source->missing + source->left_out;
+  source->ending = false;
+  sum->is_new = true;
+  sum->read_ns = source->instance->watch->now.monotonic_ns;
+  source->instance->watch->rows_left_out += source->left_out;
+  if (source->left_out > 0)
+    WARN_ONCE(sum->room_told,
+              "percore: region %s: table %s: %" PRIu64
+              " of its rows are counted only in `other`: a region may have "
+              "half of MaxValues or MaxMemory that other regions leave; raise "
+              "them, or choose rows with Row and Top.",
+              source->instance->region, sum->table, source->left_out);
+  if (source->marks_len <
+          region_reader_rows(source->instance->reader, source->number) &&
+      (sum->shape.top_field >= 0 || sum->shape.chooses_rows))
+    WARN_ONCE(sum->memory_told,
+              "percore: region %s: table %s: some of its rows are counted only "
+              "in `other`: MaxMemory is too small; raise MaxMemory.",
+              source->instance->region, sum->table);
+  region_source_stop(source);
+}
+
+static uint32_t tile_rows(const struct region_sum *sum) {
+  uint64_t cells =
+      sum->shape.per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
+  uint64_t row = (uint64_t)sum->shape.columns * sum->copies;
+  uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
+  return (uint32_t)MAX(1, MAX(cells / row, few));
+}
+
+/* Returns the cost of reading the tile, in cells. */
+static uint64_t cost_of_tile(const struct region_source *source) {
+  const struct region_sum *sum = source->sum;
+  uint64_t slots =
+      sum->shape.per_core ? region_reader_slots(source->instance->reader) : 1;
+  uint64_t row =
+      sum->shape.columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+  return MAX(1, source->tile.rows) * row + CELLS_PER_SLOT * slots +
+         CELLS_PER_MATCH * source->names_matched;
+}
+
+static void read_tile(struct region_source *source) {
+  struct region_sum *sum = source->sum;
+  source->names_matched = 0;
+  region_tile_read(source->instance->reader, &source->tile, source->next_row);
+  add_tile(source);
+  for (uint32_t core = 0; core < sum->shape.core_count; core++)
+    sum->core_used[core] |= source->tile.core_used[core];
+  for (uint32_t i = 0; i < source->tile.rows; i++)
+    read_row(source, i);
+  region_sum_count_live(sum, source->live);
+  source->next_row += source->tile.rows;
+}
+
+bool region_source_read(struct region_source *source, uint64_t *cells_left) {
+  if (!source->underway)
+    return false;
+  int status = region_tile_init(
+      &source->tile, source->instance->reader, source->number,
+      tile_rows(source->sum),
+      REGION_WANT_BIRTHS | (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
+  if (status != 0) {
+    give_up(source);
+    return true;
+  }
+  do {
+    read_tile(source);
+    *cells_left -= MIN(*cells_left, cost_of_tile(source));
+    if (source->tile.rows < source->tile.capacity) {
+      finish(source);
+      break;
+    }
+  } while (*cells_left > 0 &&
+           region_watch_is_wanted(source->instance->watch));
+  region_tile_free(&source->tile);
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * The sum of a source
+ */
+
+void region_source_join(struct region_source *source, struct region_sum *sum) {
+  source->sum = sum;
+  source->next_of_sum = sum->sources;
+  sum->sources = source;
+}
+
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but) {
+  const struct region_source *source = sum->sources;
+  while (source != NULL && (source->instance == but ||
+                            !region_instance_is_alive(source->instance)))
+    source = source->next_of_sum;
+  return source != NULL;
+}
+
+void region_source_leave(struct region_source *source) {
+  struct region_sum *sum = source->sum;
+  if (sum == NULL)
+    return;
+  region_source_stop(source);
+  drop_candidates(source, 0);
+  for (size_t p = 0; p < source->objects.len; p++)
+    region_object_free(source, source->objects.list[p]);
+  struct region_source **link = &sum->sources;
+  while (*link != source)
+    link = &(*link)->next_of_sum;
+  *link = source->next_of_sum;
+  region_allowance_give(&sum->budget->memory, source->bytes);
+  free(source->objects.list);
+  free(source->candidates.list);
+  free(source->last);
+  if (source->marks != NULL)
+    munmap(source->marks, source->marks_size);
+  *source = (struct region_source){.instance = source->instance,
+                                   .number = source->number};
+}

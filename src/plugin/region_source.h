@@ -1,0 +1,122 @@
+/* region_source: reads one table of one producer again and again, and adds what
+ * it counted to a sum.
+ *
+ * An object is what a producer's row holds from percore_row_add until
+ * percore_row_remove. Cells are never zeroed, so the growth of the sum of all
+ * cells is what the table counted, whichever objects held its rows. The objects
+ * of shown rows are tracked: what their cells grew belongs to their rows, and
+ * is taken from `other`. A scan reads every row once, and may take several
+ * rounds. */
+#ifndef PERCORE_PLUGIN_REGION_SOURCE_H
+#define PERCORE_PLUGIN_REGION_SOURCE_H
+
+#include "region_sum.h"
+
+struct region_instance;
+
+/* A tracked object, or a candidate: an object that Top may show, with its cells
+ * at the last scan. */
+struct region_object {
+  struct region_sum_row *row; /* NULL: none yet, or it counts no more */
+  uint64_t generation;
+  uint32_t number;
+  uint32_t copies; /* allocated */
+  bool is_chosen;  /* until the next scan, its gauges are in `other` */
+  int64_t weight;  /* of a candidate */
+  uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
+                      gauges, levels or states, what to subtract from them */
+};
+
+/* What is remembered about each row of a table if the option Top or Row is set.
+ */
+struct region_mark {
+  uint32_t incarnation; /* of the last object seen in the row; 0: none */
+  /* The last scan in which it was a candidate and not chosen; 0: none. */
+  uint32_t candidate_in;
+  /* Cell value, at the last scan, of the column that Top ranks by. */
+  uint64_t weighed;
+};
+#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it */
+
+struct region_objects {
+  struct region_object **list;
+  size_t len, capacity;
+};
+
+struct region_source {
+  struct region_instance *instance;
+  uint32_t number;        /* index of the table in the directory */
+  struct region_sum *sum; /* NULL: not added to any sum */
+  struct region_source *next_of_sum;
+  bool from_zero; /* all of its counts are reported, including those before the
+                     first scan */
+  uint64_t start_ns; /* CLOCK_REALTIME: when the producer started */
+  bool scanned;   /* at least one scan is complete */
+  bool odd_told;  /* the reason for having no sum was logged */
+  bool ending;    /* the producer has ended; its last scan is not complete */
+  uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
+  uint64_t names_seen; /* the sum's names_shown, when the last scan began */
+  uint32_t scans;
+  uint64_t missed; /* rows that the last complete scan did not track */
+  /* The current scan. */
+  bool underway, looks_names_up;
+  struct region_tile tile;
+  uint32_t next_row;
+  size_t next_object, objects_len;
+  uint64_t live, left_out, missing, names_matched;
+  uint64_t *last, *now; /* [copy][column]: sums of all cells */
+  uint64_t *present; /* [column]: gauges, levels and states of objects without a
+                        row, in the last scan */
+  bool has_present;
+  struct region_mark *marks; /* NULL: not needed, or memory is short */
+  size_t marks_size;
+  uint32_t marks_len;
+  struct region_objects objects;    /* sorted by number */
+  struct region_objects candidates; /* of the last scan */
+  int64_t least; /* candidates with this weight or less are rejected */
+  size_t bytes;  /* charged to the budget, except for objects */
+};
+
+/* How many cells are read at a time, which takes a few milliseconds. */
+#define REGION_PIECE_CELLS UINT64_C(131072)
+
+/* Returns the sum of two weights, which come from producers and could overflow
+ * it. */
+static inline int64_t region_weights_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum))
+    return b < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
+void region_source_join(struct region_source *source, struct region_sum *sum);
+
+/* Removes the source from its sum, and frees it. */
+void region_source_leave(struct region_source *source);
+
+/* True if another live instance is added to the sum. */
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but);
+
+/* Begins a scan, unless one is in progress, or has been made since the last
+ * put. If `ending` is set, the producer has ended, so the last scan begins. */
+void region_source_begin(struct region_source *source, bool ending);
+
+/* Reads rows until the scan is complete or *cells_left is 0, and subtracts the
+ * cost of reading, in cells. Returns false if no scan is in progress. */
+bool region_source_read(struct region_source *source, uint64_t *cells_left);
+
+/* Aborts a scan. No count is lost: the next scan begins at the first row. */
+void region_source_stop(struct region_source *source);
+
+/* Tracks an object for a row. */
+void region_object_show(struct region_source *source,
+                        struct region_object *object,
+                        struct region_sum_row *row);
+void region_object_free(struct region_source *source,
+                        struct region_object *object);
+
+/* Keeps only the candidates with the largest weights. */
+void region_candidates_cut(struct region_source *source);
+
+#endif

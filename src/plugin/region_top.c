@@ -1,0 +1,112 @@
+/* Which rows the option Top shows. Sources propose candidates; the choice is
+ * made by name, over all sources.
+ *
+ * A time-series store keeps every name that it has ever received, so the shown
+ * names must not change in each interval if many rows have similar counts. A
+ * shown row stays shown until it is removed, or until a candidate clearly
+ * exceeds it for the second time within three scans. A free place goes to any
+ * candidate. */
+#include "region_source.h"
+
+#include "region_instance.h"
+
+#include "utils/common/common.h"
+
+/* To replace a shown row, a candidate must have at least CLEARLY times the
+ * weight of that row. */
+#define CLEARLY 2
+
+static int64_t strength_of(const struct region_sum_row *row) {
+  return row->shown || row->weight < 0 ? row->weight : row->weight / CLEARLY;
+}
+
+/* Puts the rows that should be shown first. Among equals, rows that are already
+ * shown come first. */
+static int compare_rights(const void *a, const void *b) {
+  const struct region_sum_row *x = *(struct region_sum_row *const *)a;
+  const struct region_sum_row *y = *(struct region_sum_row *const *)b;
+  bool x_waits = !x->shown && !x->again, y_waits = !y->shown && !y->again;
+  if (x_waits != y_waits)
+    return x_waits - y_waits;
+  if (strength_of(x) != strength_of(y))
+    return strength_of(x) < strength_of(y) ? 1 : -1;
+  if (x->weight != y->weight)
+    return x->weight < y->weight ? 1 : -1;
+  return x->shown != y->shown ? y->shown - x->shown
+                              : strcmp(x->name, y->name);
+}
+
+/* Finds the row of a candidate, and adds the candidate's weight to it. */
+static void propose(struct region_source *source,
+                    struct region_object *candidate) {
+  char name[REGION_ROW_NAME_SIZE];
+  uint32_t before = source->marks[candidate->number].candidate_in;
+  if (!region_reader_row_name(source->instance->reader, source->number,
+                              candidate->number, candidate->generation, name))
+    return;
+  candidate->row = region_sum_find(source->sum, name, true);
+  if (candidate->row == NULL)
+    return;
+  candidate->row->objects++;
+  candidate->row->contends = true;
+  candidate->row->again |= before != 0 && before + 2 >= source->scans;
+  candidate->row->weight =
+      region_weights_add(candidate->row->weight, candidate->weight);
+}
+
+static void choose(struct region_sum *sum, struct region_sum_row **list,
+                   size_t len) {
+  qsort(list, len, sizeof(*list), compare_rights);
+  for (size_t i = sum->config->top; i < len; i++)
+    region_sum_hide(sum, list[i]);
+  for (size_t i = 0; i < MIN(len, sum->config->top); i++)
+    if (!list[i]->shown && region_sum_show(sum, list[i])) {
+      list[i]->since_ns = sum->sources->instance->watch->now.stamp_ns;
+      sum->names_shown++;
+    }
+}
+
+/* Tracks the candidates whose rows are shown now. Remembers the others, because
+ * they compete if they are candidates again soon. */
+static void conclude(struct region_source *source) {
+  for (size_t i = 0; i < source->candidates.len; i++) {
+    struct region_object *candidate = source->candidates.list[i];
+    struct region_sum_row *row = candidate->row;
+    if (row != NULL && row->shown) {
+      row->objects--;
+      candidate->row = NULL;
+      candidate->is_chosen = true;
+      region_object_show(source, candidate, row);
+      continue;
+    }
+    source->marks[candidate->number].candidate_in = source->scans;
+    region_object_free(source, candidate);
+  }
+  source->candidates.len = 0;
+}
+
+void region_sum_choose(struct region_sum *sum) {
+  struct region_source *source;
+  size_t len = 0;
+  if (sum->shape.top_field < 0)
+    return;
+  for (size_t i = 0; i < sum->len; i++)
+    if (sum->rows[i]->objects == 0)
+      region_sum_hide(sum, sum->rows[i]);
+  for (source = sum->sources; source != NULL; source = source->next_of_sum) {
+    region_candidates_cut(source);
+    for (size_t i = 0; i < source->candidates.len; i++)
+      propose(source, source->candidates.list[i]);
+  }
+  struct region_sum_row **list = malloc((sum->len + 1) * sizeof(*list));
+  for (size_t i = 0; i < sum->len && list != NULL; i++)
+    if (sum->rows[i]->shown || sum->rows[i]->contends)
+      list[len++] = sum->rows[i];
+  if (list != NULL)
+    choose(sum, list, len);
+  free(list);
+  for (source = sum->sources; source != NULL; source = source->next_of_sum)
+    conclude(source);
+  for (size_t i = 0; i < sum->len; i++)
+    sum->rows[i]->contends = sum->rows[i]->again = false;
+}

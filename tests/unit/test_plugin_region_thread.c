@@ -1,0 +1,74 @@
+/* Tests the thread that reads regions. It uses the real clock, but no result
+ * depends on durations. */
+#include "plugin_unit.h"
+
+#include "plugin/region_thread.h"
+#include "region_unit.h"
+
+#include <time.h>
+
+static struct region_thread *thread;
+
+static void start(void) {
+  struct region_watch_options options = {.configs = &config.regions,
+                                         .interval = MS_TO_CDTIME_T(20),
+                                         .values_max = 10000,
+                                         .memory_max = (size_t)1 << 30};
+  assert_int_equal(region_thread_start(&thread, &options), 0);
+}
+
+static void wait_a_while(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+}
+
+static void each_value_is_of_a_later_moment(void **state) {
+  unit_need_receivers(state);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  start();
+  wait_a_while();
+  region_thread_stop(thread);
+  size_t rounds = 0, read = 0;
+  cdtime_t last = 0;
+  for (size_t i = 0; i < fake.values_len; i++) {
+    const value_list_t *list = &fake.values[i].list;
+    if (strcmp(list->type_instance, "regions") != 0)
+      continue;
+    rounds++;
+    read += fake.values[i].values[0].gauge == 1;
+    assert_true(list->time > last);
+    assert_true(list->interval == MS_TO_CDTIME_T(20));
+    last = list->time;
+  }
+  assert_true(rounds > 2);
+  assert_true(read > 1);
+  assert_int_equal(percore_destroy(region), 0);
+}
+
+static void it_stops_while_a_producer_does_not_answer(void **state) {
+  unit_need_receivers(state);
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  start();
+  wait_a_while();
+  region_thread_stop(thread);
+  assert_int_equal(percore_destroy(region), 0);
+}
+
+static void it_stops_before_its_first_round(void **state) {
+  unit_need_receivers(state);
+  start();
+  region_thread_stop(thread);
+}
+
+int main(void) {
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
+                                  plugin_unit_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(each_value_is_of_a_later_moment),
+      TEST(it_stops_while_a_producer_does_not_answer),
+      TEST(it_stops_before_its_first_round),
+  };
+  return cmocka_run_group_tests_name("plugin_region_thread", tests,
+                                     unit_make_runtime_dir,
+                                     unit_remove_runtime_dir);
+}
