@@ -64,8 +64,4 @@ int methods_sample(struct methods *methods,
 /* Repeats the tests of sources (proofs) that are due. */
 void methods_prove(struct methods *methods);
 
-/* True if percore's own method can measure at least one core, or if all cores
- * are offline. */
-bool methods_have_load(const struct methods *methods);
-
 #endif

@@ -187,39 +187,34 @@ static void write_histogram(const struct place *place, struct field_ref field,
   }
 }
 
-static void write_value(const struct place *place, struct field_ref field,
-                        const uint64_t *cells) {
+/* Writes a value as a line or as a member of the open JSON object. */
+static void put_value(const struct place *place, struct field_ref field,
+                      const uint64_t *cells) {
   char value[VALUE_TEXT_SIZE];
-  if (field.layout->kind == PERCORE_HISTOGRAM) {
+  if (place->dump->json != NULL) {
+    value_json(place->dump->json, field.described->name, field, cells);
+  } else if (field.layout->kind == PERCORE_HISTOGRAM) {
     write_histogram(place, field, cells);
-    return;
+  } else {
+    value_text(value, field, cells);
+    write_line(place, field.described->name, value,
+               field.layout->kind == PERCORE_STATE ? "" : field_unit(field));
   }
-  value_text(value, field, cells);
-  write_line(place, field.described->name, value,
-             field.layout->kind == PERCORE_STATE ? "" : field_unit(field));
 }
 
-static void write_row(const struct dump *dump, const struct row *row) {
-  const struct region_tile *tile = row->tile;
-  struct place place = {.dump = dump,
-                        .table = dump->directory->described[tile->table].name,
-                        .torn = tile->torn[row->i] != 0};
-  text_clean_string(place.row, sizeof(place.row),
-                    row->name[0] != '\0' ? row->name : "-");
-  uint32_t fields = dump->directory->tables[tile->table].field_count;
-  for (uint32_t f = 0; f < fields; f++) {
-    struct field_ref field = field_of(dump->directory, tile->table, f);
-    uint32_t column = field.layout->column;
-    place.core = -1;
-    if (field_has_total(dump->directory, tile->table, f))
-      write_value(&place, field, row->shown + column);
-    if (!shows_cores(dump, tile, f))
-      continue;
-    for (place.core = 0; place.core < (int)tile->core_count; place.core++)
-      if (tile->core_used[place.core])
-        write_value(&place, field,
-                    tile_core_cells(tile, row->i, (uint32_t)place.core) +
-                        column);
+/* Puts the totals of a row or, if place->core is not -1, its values on a core.
+ */
+static void put_values(const struct place *place, const struct row *row) {
+  const struct dump *dump = place->dump;
+  uint32_t t = row->tile->table;
+  const uint64_t *cells =
+      place->core < 0 ? row->shown
+                      : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
+  for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
+    struct field_ref field = field_of(dump->directory, t, f);
+    if (place->core < 0 ? field_has_total(dump->directory, t, f)
+                        : shows_cores(dump, row->tile, f))
+      put_value(place, field, cells + field.layout->column);
   }
 }
 
@@ -295,51 +290,49 @@ static void put_table_about(const struct dump *dump, uint32_t t) {
   json_open_array(json, "rows");
 }
 
-static void put_totals(const struct dump *dump, const struct row *row) {
-  uint32_t t = row->tile->table;
-  json_open_object(dump->json, "values");
-  for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
-    struct field_ref field = field_of(dump->directory, t, f);
-    if (field_has_total(dump->directory, t, f))
-      value_json(dump->json, field.described->name, field,
-                 row->shown + field.layout->column);
-  }
-  json_close_object(dump->json);
+static void open_object(const struct dump *dump, const char *key) {
+  if (dump->json != NULL)
+    json_open_object(dump->json, key);
 }
 
-static void put_core(const struct dump *dump, const struct row *row,
-                     uint32_t core) {
-  uint32_t t = row->tile->table;
-  const uint64_t *cells = tile_core_cells(row->tile, row->i, core);
-  char key[16];
-  snprintf(key, sizeof(key), "%" PRIu32, core);
-  json_open_object(dump->json, key);
-  for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
-    struct field_ref field = field_of(dump->directory, t, f);
-    if (shows_cores(dump, row->tile, f))
-      value_json(dump->json, field.described->name, field,
-                 cells + field.layout->column);
-  }
-  json_close_object(dump->json);
+static void close_object(const struct dump *dump) {
+  if (dump->json != NULL)
+    json_close_object(dump->json);
 }
 
 static void put_row(const struct dump *dump, const struct row *row) {
   const struct region_tile *tile = row->tile;
-  struct json *json = dump->json;
-  json_open_object(json, NULL);
-  json_text(json, "row", row->name);
-  if (tile->torn[row->i])
-    json_bool(json, "torn", true);
-  if (tile->table != TABLE_CORE)
-    put_totals(dump, row);
-  if (tile->cores != NULL) {
-    json_open_object(json, "cores");
-    for (uint32_t core = 0; core < tile->core_count; core++)
-      if (tile->core_used[core])
-        put_core(dump, row, core);
-    json_close_object(json);
+  struct place place = {.dump = dump,
+                        .table = dump->directory->described[tile->table].name,
+                        .core = -1,
+                        .torn = tile->torn[row->i] != 0};
+  text_clean_string(place.row, sizeof(place.row),
+                    row->name[0] != '\0' ? row->name : "-");
+  open_object(dump, NULL);
+  if (dump->json != NULL)
+    json_text(dump->json, "row", row->name);
+  if (dump->json != NULL && place.torn)
+    json_bool(dump->json, "torn", true);
+  if (tile->table != TABLE_CORE) {
+    open_object(dump, "values");
+    put_values(&place, row);
+    close_object(dump);
   }
-  json_close_object(json);
+  if (tile->cores != NULL)
+    open_object(dump, "cores");
+  for (int core = 0; tile->cores != NULL && core < (int)tile->core_count;
+       core++) {
+    char key[16];
+    snprintf(key, sizeof(key), "%d", place.core = core);
+    if (!tile->core_used[core])
+      continue;
+    open_object(dump, key);
+    put_values(&place, row);
+    close_object(dump);
+  }
+  if (tile->cores != NULL)
+    close_object(dump);
+  close_object(dump);
 }
 
 /* ---------------------------------------------------------------------------
@@ -353,10 +346,7 @@ static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
       continue;
     for (uint32_t c = 0; c < tile->columns; c++)
       row.shown[c] = region_row_shown(dump->directory, tile, row.i, c);
-    if (dump->json != NULL)
-      put_row(dump, &row);
-    else
-      write_row(dump, &row);
+    put_row(dump, &row);
   }
 }
 

@@ -1,87 +1,128 @@
 #include "live.h"
 
-#include "cycles/core_set.h"
-#include "messages.h"
-#include "screen.h"
+#include "text.h"
 #include "tool.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
 
 /* How often the page checks for keys and for a new window size. */
 #define FOLLOW_NS UINT64_C(100000000)
+#define SAID_MAX 65536
+
+/* Sequences of ECMA-48, which all current terminal emulators support. */
+#define CLEAR "\033[2J"
+#define HOME "\033[H"
+#define ERASE_LINE "\033[K"
+#define ERASE_BELOW "\033[J"
 
 struct live {
   const struct live_face *face;
   bool json;
-  struct screen *screen; /* NULL if stdout is not a terminal */
-  struct messages *messages;
-  const void *figures; /* the figures shown last, or NULL */
+  bool page;            /* stdout is a terminal: the table is redrawn in place */
+  const void *figures;  /* the figures shown last, or NULL */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
-
-  /* State that the user changes with keys. */
-  struct window view;
-  struct core_set cores; /* view.cores points here if cores were chosen */
-  bool helping, paused, prompting;
-  char typed[64];        /* text typed at the prompt */
-  const char *complaint; /* what is wrong with the typed text, or NULL */
+  struct window view;         /* the order is chosen with keys */
+  bool reads_keys;            /* the terminal sends each key, without echo */
+  struct termios cooked;      /* the terminal modes to restore */
+  pthread_mutex_t lock;       /* protects the members below */
+  char newest[512];           /* the newest message, clean text; "": none */
+  FILE *said;                 /* all messages, printed when the page ends */
+  char *text;
+  size_t text_size;
 };
+
+/* ---------------------------------------------------------------------------
+ * Messages
+ */
+
+/* Notices are dropped, because they only repeat what the table shows about
+ * sources. While there is a page, messages are held back. */
+static void write_message(void *context, enum journal_level level,
+                          const char *line) {
+  struct live *live = context;
+  if (level >= JOURNAL_NOTICE)
+    return;
+  if (!live->page) {
+    say_failure(live->face->command, "%s", line);
+    return;
+  }
+  pthread_mutex_lock(&live->lock);
+  text_clean_string(live->newest, sizeof(live->newest), line);
+  if (ftell(live->said) < SAID_MAX)
+    fprintf(live->said, "percore %s: %s\n", live->face->command, live->newest);
+  pthread_mutex_unlock(&live->lock);
+}
+
+struct journal live_journal(struct live *live) {
+  return (struct journal){.write = write_message, .context = live};
+}
+
+int live_fail(struct live *live, const char *format, ...) {
+  char why[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, sizeof(why), format, arguments);
+  va_end(arguments);
+  write_message(live, JOURNAL_ERROR, why);
+  return TOOL_FAILURE;
+}
 
 /* ---------------------------------------------------------------------------
  * The page
  */
 
-static void write_help(const struct live *live, FILE *page) {
-  fputs("q          quit\n"
-        "space, p   pause; the same key continues\n"
-        "c          show only some cores, such as 0-3,8 (empty: all)\n",
-        page);
-  if (live->face->columns != NULL)
-    fputs("< >        sort by another column (or the arrow keys)\n"
-          "r          reverse the order\n",
-          page);
-  fputs("?, h       this help; any key ends it\n", page);
+/* Sets the size of the window, leaving the last column free, because terminals
+ * wrap a line that fills it, and the last line for the cursor. Returns true if
+ * the size has changed. */
+static bool measure(struct live *live) {
+  struct winsize size = {0};
+  struct window before = live->view;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    size.ws_col = size.ws_row = 0;
+  live->view.width = (size.ws_col > 0 ? size.ws_col : 80) - 1;
+  live->view.height = (size.ws_row > 0 ? size.ws_row : 24) - 1;
+  return live->view.width != before.width || live->view.height != before.height;
 }
 
-/* Writes the lines above the table: the newest message, and the prompt or the
- * word "paused". Returns the number of lines. */
-static int write_status(struct live *live, FILE *page, int width) {
-  int lines = messages_show_last(live->messages, page, width);
-  char line[160] = "";
-  if (live->prompting)
-    snprintf(line, sizeof(line), "cores: %s_%s%s", live->typed,
-             live->complaint != NULL ? "  " : "",
-             live->complaint != NULL ? live->complaint : "");
-  else if (live->paused)
-    snprintf(line, sizeof(line), "paused; space continues");
-  if (line[0] == '\0')
-    return lines;
-  fprintf(page, "%.*s\n", width, line);
-  return lines + 1;
+static int write_page(struct live *live, FILE *page) {
+  struct window window = live->view;
+  pthread_mutex_lock(&live->lock);
+  if (live->newest[0] != '\0') {
+    fprintf(page, "%.*s\n", window.width, live->newest);
+    window.height--;
+  }
+  pthread_mutex_unlock(&live->lock);
+  if (live->figures != NULL)
+    return window_write(page, window, live->face->table, live->figures);
+  fprintf(page, "%s\n", live->face->waiting);
+  return 0;
 }
 
 static int show_page(struct live *live) {
-  FILE *page = screen_page(live->screen);
+  char *text = NULL, *rest, *line;
+  size_t size;
+  FILE *page = open_memstream(&text, &size);
   if (page == NULL)
     return -ENOMEM;
-  /* Leave the last column free, because terminals wrap a line that fills it,
-   * and leave the last line free for the cursor. */
-  struct window window = live->view;
-  window.width = screen_width(live->screen) - 1;
-  window.height = screen_height(live->screen) - 1;
-  window.height -= write_status(live, page, window.width);
-  int status = 0;
-  if (live->helping)
-    write_help(live, page);
-  else if (live->figures != NULL)
-    status = window_write(page, window, live->face->table, live->figures);
-  else
-    fprintf(page, "%s\n", live->face->waiting);
-  screen_show(live->screen);
+  int status = write_page(live, page);
+  if (fclose(page) != 0)
+    status = -ENOMEM;
+  fputs(HOME, stdout);
+  for (rest = text; status == 0 && (line = strsep(&rest, "\n")) != NULL;)
+    if (rest != NULL)
+      printf("%s" ERASE_LINE "\n", line);
+  fputs(ERASE_BELOW, stdout);
+  fflush(stdout);
+  free(text);
   return status;
 }
 
@@ -91,177 +132,83 @@ struct live *live_open(const struct live_face *face, bool json) {
     return NULL;
   live->face = face;
   live->json = json;
-  if (!json)
-    live->screen = screen_open();
-  live->view.colour = live->screen != NULL && colour_wanted();
-  live->messages = messages_open(face->command, live->screen != NULL);
-  if (live->messages == NULL) {
-    live_close(live);
+  live->page = !json && is_terminal();
+  live->said = open_memstream(&live->text, &live->text_size);
+  pthread_mutex_init(&live->lock, NULL);
+  if (live->said == NULL) {
+    free(live);
     return NULL;
   }
-  if (live->screen != NULL)
+  if (live->page) {
+    live->view.colour = colour_wanted();
+    measure(live);
+    fputs(CLEAR, stdout);
     show_page(live);
+  }
   return live;
 }
 
 void live_close(struct live *live) {
   if (live == NULL)
     return;
-  screen_close(live->screen);
-  messages_close(live->messages);
+  if (live->reads_keys)
+    tcsetattr(STDIN_FILENO, TCSANOW, &live->cooked);
+  fclose(live->said);
+  fputs(live->text, stderr);
+  free(live->text);
+  pthread_mutex_destroy(&live->lock);
   free(live);
 }
 
-struct journal live_journal(struct live *live) {
-  return messages_journal(live->messages);
-}
-
 const struct window *live_view(const struct live *live) { return &live->view; }
-
-int live_fail(struct live *live, const char *format, ...) {
-  char why[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(why, sizeof(why), format, arguments);
-  va_end(arguments);
-  struct journal journal = live_journal(live);
-  journal_say(&journal, JOURNAL_ERROR, "%s", why);
-  return TOOL_FAILURE;
-}
 
 /* ---------------------------------------------------------------------------
  * Keys
  */
 
-enum {
-  ENTER = '\n',
-  RETURN = '\r',
-  ESCAPE = '\033',
-  ERASE = '\b',
-  DELETE = 127
-};
-
-static void accept_cores(struct live *live) {
-  struct core_set cores;
-  live->complaint = NULL;
-  if (live->typed[0] == '\0') {
-    live->view.cores = NULL;
-  } else if (core_set_parse(&cores, live->typed) != 0 ||
-             core_set_count(&cores) == 0) {
-    live->complaint = "(not a list such as 0-3,8)";
-    return;
-  } else {
-    live->cores = cores;
-    live->view.cores = &live->cores;
-  }
-  live->prompting = false;
-}
-
-static void edit_prompt(struct live *live, char key) {
-  size_t length = strlen(live->typed);
-  live->complaint = NULL;
-  if (key == ENTER || key == RETURN)
-    accept_cores(live);
-  else if (key == ESCAPE)
-    live->prompting = false;
-  else if (key == ERASE || key == DELETE)
-    live->typed[length > 0 ? length - 1 : 0] = '\0';
-  else if (isprint((unsigned char)key) && length + 1 < sizeof(live->typed))
-    live->typed[length] = key;
+/* Makes the terminal send each key immediately, without echo. Repeated, because
+ * the shell restores the modes after Ctrl-Z. The kernel stops a process in the
+ * background that changes the modes. */
+static bool begin_keys(struct live *live) {
+  struct termios raw;
+  if (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) != getpgrp() ||
+      tcgetattr(STDIN_FILENO, &raw) != 0)
+    return false;
+  if (!(raw.c_lflag & ICANON))
+    return true;
+  if (!live->reads_keys)
+    live->cooked = raw;
+  raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+  raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
+  live->reads_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+  return live->reads_keys;
 }
 
 /* Sorts by the next or the previous column. The default order comes before the
  * first column and after the last. */
-static void move_order(struct live *live, bool right) {
-  if (live->face->columns == NULL || live->figures == NULL)
-    return;
-  size_t orders = live->face->columns(live->figures) + 1;
-  live->view.sort = (live->view.sort + (right ? 1 : orders - 1)) % orders;
-  live->view.reverse = false;
-}
-
 static void obey(struct live *live, char key) {
-  if (live->prompting) {
-    edit_prompt(live, key);
-    return;
-  }
-  if (live->helping) {
-    live->helping = false;
-    return;
-  }
-  switch (key) {
-  case 'q':
+  size_t orders = live->face->columns != NULL && live->figures != NULL
+                      ? live->face->columns(live->figures) + 1
+                      : 1;
+  if (key == 'q')
     stop_request();
-    break;
-  case '?':
-  case 'h':
-    live->helping = true;
-    break;
-  case ' ':
-  case 'p':
-    live->paused = !live->paused;
-    break;
-  case '<':
-  case '>':
-    move_order(live, key == '>');
-    break;
-  case 'r':
+  else if (key == 'r')
     live->view.reverse = !live->view.reverse;
-    break;
-  case 'c':
-    memset(live->typed, 0, sizeof(live->typed));
-    live->prompting = true;
-    break;
-  default:
-    break;
-  }
+  else if (key == '<' || key == '>')
+    live->view.sort = (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
 }
 
-/* Handles the right and left arrow keys, which terminals send as ESC [ C and
- * ESC [ D, and skips all other escape sequences. Returns the number of bytes
- * used, or 0 if `keys` does not begin with an escape sequence. */
-static size_t take_sequence(struct live *live, const char *keys,
-                            size_t length) {
-  if (length < 2 || keys[0] != ESCAPE || (keys[1] != '[' && keys[1] != 'O'))
-    return 0;
-  size_t used = 2;
-  while (used < length && !isalpha((unsigned char)keys[used]) &&
-         keys[used] != '~')
-    used++;
-  if (used < length && !live->prompting &&
-      (keys[used] == 'C' || keys[used] == 'D'))
-    move_order(live, keys[used] == 'C');
-  return used < length ? used + 1 : length;
-}
-
-/* Handles the keys typed since the last call. Returns true if any key was
- * typed. */
-static bool obey_keys(struct live *live) {
-  char keys[64];
-  size_t length = screen_keys(live->screen, keys, sizeof(keys));
-  for (size_t i = 0; i < length;) {
-    size_t sequence = take_sequence(live, keys + i, length - i);
-    if (sequence == 0)
-      obey(live, keys[i]);
-    i += sequence > 0 ? sequence : 1;
+void live_follow(struct live *live) {
+  char key;
+  bool changed = live->page && measure(live);
+  if (!live->page)
+    return;
+  while (begin_keys(live) && read(STDIN_FILENO, &key, 1) == 1) {
+    obey(live, key);
+    changed = true;
   }
-  return length > 0;
-}
-
-bool live_follow(struct live *live) {
-  bool was_paused = false;
-  if (live->screen == NULL)
-    return false;
-  while (!stop_requested()) {
-    bool resized = screen_changed(live->screen);
-    if (obey_keys(live) || resized)
-      show_page(live);
-    if (!live->paused)
-      break;
-    was_paused = true;
-    sleep_until_ns(monotonic_ns() + FOLLOW_NS);
-  }
-  return was_paused;
+  if (changed)
+    show_page(live);
 }
 
 /* ---------------------------------------------------------------------------
@@ -274,7 +221,7 @@ static int show(struct live *live) {
   int status;
   if (live->json) {
     status = live->face->json(stdout, live->figures);
-  } else if (live->screen != NULL) {
+  } else if (live->page) {
     status = show_page(live);
   } else {
     status = window_write(stdout, live->view, live->face->table, live->figures);
@@ -285,35 +232,23 @@ static int show(struct live *live) {
   return status == 0 ? flush_output(live->face->command) : status;
 }
 
-static int run(struct live *live, uint64_t count, void *context) {
+int live_run(struct live *live, uint64_t count, void *context) {
+  int status = TOOL_OK;
   for (uint64_t n = 0; count == 0 || n < count; n++) {
     const void *figures = NULL;
-    int status = live->face->next(live, context, &figures);
+    status = live->face->next(live, context, &figures);
     if (status != TOOL_OK || figures == NULL)
-      return status;
+      break;
     live->figures = figures;
-    status = show(live);
-    if (status != 0)
-      return status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
-  }
-  return TOOL_OK;
-}
-
-int live_run(struct live *live, uint64_t count, void *context) {
-  int status = run(live, count, context);
-  if (live->helping || live->paused || live->prompting) {
-    /* The last page stays on the terminal, so it must show the table, not the
-     * help or the prompt. */
-    live->helping = live->paused = live->prompting = false;
-    show_page(live);
+    int shown = show(live);
+    if (shown != 0) {
+      status = shown == -EPIPE ? TOOL_OK : TOOL_FAILURE;
+      break;
+    }
   }
   live->figures = NULL;
   return status;
 }
-
-/* ---------------------------------------------------------------------------
- * Waiting
- */
 
 void live_pace(struct live *live, double interval_s) {
   live->interval_ns = (uint64_t)(interval_s * 1e9);
@@ -325,7 +260,7 @@ bool live_wait(struct live *live) {
   if (now_ns > live->interval_began_ns + live->interval_ns)
     live->interval_began_ns = now_ns;
   uint64_t end_ns = live->interval_began_ns += live->interval_ns;
-  uint64_t slice_ns = live->screen != NULL ? FOLLOW_NS : UINT64_MAX;
+  uint64_t slice_ns = live->page ? FOLLOW_NS : UINT64_MAX;
   while (!stop_requested()) {
     live_follow(live);
     now_ns = monotonic_ns();

@@ -63,10 +63,8 @@ int live_fail(struct live *live, const char *format, ...)
 void live_pace(struct live *live, double interval_s);
 bool live_wait(struct live *live);
 
-/* Handles typed keys and changes of the window's size. If the user pauses,
- * returns only after the pause. Commands that do not wait with live_wait must
- * call this function several times a second. Returns true if there was a pause.
- */
-bool live_follow(struct live *live);
+/* Handles typed keys and changes of the window's size. Commands that do not wait
+ * with live_wait must call this function several times a second. */
+void live_follow(struct live *live);
 
 #endif

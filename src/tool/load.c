@@ -114,27 +114,15 @@ struct sampling {
   struct snapshot *shown;
 };
 
-/* Waits for the next snapshot and returns it. Returns NULL after a request to
- * stop. */
-static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
-  while (true) {
-    struct snapshot *snapshot;
-    if (live_follow(live)) /* drop the snapshots taken during a pause */
-      while ((snapshot = sampler_take(sampler)) != NULL)
-        snapshot_free(snapshot);
-    if (stop_requested())
-      return NULL;
-    snapshot = sampler_wait(sampler, UINT64_C(100000000));
-    if (snapshot != NULL)
-      return snapshot;
-  }
-}
-
 static int next(struct live *live, void *context, const void **figures) {
   struct sampling *sampling = context;
-  struct snapshot *snapshot = wait_for(live, sampling->sampler);
-  if (snapshot == NULL)
-    return TOOL_OK;
+  struct snapshot *snapshot = NULL;
+  while (snapshot == NULL) {
+    live_follow(live);
+    if (stop_requested())
+      return TOOL_OK;
+    snapshot = sampler_wait(sampling->sampler, UINT64_C(100000000));
+  }
   snapshot_free(sampling->shown);
   *figures = sampling->shown = snapshot;
   return sampler_has_source(sampling->sampler)
@@ -203,7 +191,7 @@ const struct command load_command = {
     .summary = "show how busy each core is, live",
     .usage = "[OPTION]... [-- COMMAND [ARGUMENT]...]",
     .about = "Shows how busy each core is every few seconds: on a terminal in "
-             "place (? lists the keys), otherwise one table after the other. "
+             "place (q quits, < > sort, r reverses), otherwise one table after the other. "
              "Ctrl-C ends it. With a COMMAND, runs the command, prints the "
              "loads over its run on stderr and exits as the command does. "
              "percore(1) explains the columns.",

@@ -1,7 +1,6 @@
 /* percore load -- COMMAND: measures loads while a command runs. */
 #include "base/clock.h"
 #include "load.h"
-#include "messages.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -172,13 +171,17 @@ static int run(struct measuring *measuring, const struct load_options *options,
   return exit_status;
 }
 
+static void say_message(void *context, enum journal_level level,
+                        const char *line) {
+  (void)context;
+  if (level < JOURNAL_NOTICE)
+    say_failure(COMMAND, "%s", line);
+}
+
 int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words) {
-  struct messages *messages = messages_open(COMMAND, false);
-  if (messages == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  struct engine_options engine =
-      load_engine_options(options, machine, messages_journal(messages));
+  struct engine_options engine = load_engine_options(
+      options, machine, (struct journal){.write = say_message});
   struct measuring measuring = {0};
   getrlimit(RLIMIT_NOFILE, &measuring.inherited.files);
   int result, status = engine_open(&measuring.engine, &engine);
@@ -192,6 +195,5 @@ int load_command_run(const struct load_options *options,
     result = say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
   figures_close(measuring.figures);
   engine_close(measuring.engine);
-  messages_close(messages);
   return result;
 }

@@ -303,27 +303,10 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-/* Returns how many of the shown cores were busy on average, over 1, 5 or 15
- * minutes if `period` is 0, 1 or 2. A core whose load is unknown is counted as
- * idle. Returns NAN if all loads are unknown. */
-static double busy_cores(const struct snapshot *snapshot,
-                         const struct window *window, size_t period) {
-  if (window->cores == NULL)
-    return snapshot->host.load_average[period];
-  double sum = NAN;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    double average = snapshot->cores[i].load_average[period];
-    if (window_shows_core(window, snapshot->cores[i].core) && !isnan(average))
-      sum = isnan(sum) ? average : sum + average;
-  }
-  return sum;
-}
-
-static void write_host(FILE *out, const struct snapshot *snapshot,
-                       const struct window *window) {
+static void write_host(FILE *out, const struct snapshot *snapshot) {
   char load[3][CELL_SIZE], queue[3][CELL_SIZE];
   for (size_t i = 0; i < 3; i++) {
-    number_text(load[i], CELL_SIZE, "%.2f", busy_cores(snapshot, window, i));
+    number_text(load[i], CELL_SIZE, "%.2f", snapshot->host.load_average[i]);
     number_text(queue[i], CELL_SIZE, "%.2f",
                 snapshot->host.run_queue_average[i]);
   }
@@ -340,12 +323,12 @@ static bool ran_too_briefly(const struct snapshot *snapshot) {
 }
 
 static int write_below(FILE *out, const struct snapshot *snapshot,
-                       const struct window *window, size_t aggregates) {
+                       size_t aggregates) {
   fprintf(out, "%-14s %6s %6s %6s %6s %6s\n", "load % of", "mean", "min", "max",
           "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
     write_aggregate(out, &snapshot->aggregates[i]);
-  write_host(out, snapshot, window);
+  write_host(out, snapshot);
   if (ran_too_briefly(snapshot))
     fputs("no loads: the command ended before its loads could be measured; "
           "source idle needs at least 20 ms\n",
@@ -372,8 +355,7 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   if (cores.core == NULL)
     return -ENOMEM;
   for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (window_shows_core(window, snapshot->cores[i].core))
-      cores.core[cores.len++] = &snapshot->cores[i];
+    cores.core[cores.len++] = &snapshot->cores[i];
   /* Unless reversed, core numbers are sorted in ascending order, and values of
    * all other columns in descending order. */
   bool rising = (window->sort == COLUMN_CORE) != window->reverse;
@@ -398,7 +380,7 @@ int load_table_write(FILE *out, const void *figures, struct window window) {
   FILE *part = open_memstream(&below, &size);
   if (part == NULL)
     return -ENOMEM;
-  int status = write_below(part, snapshot, &window, aggregates);
+  int status = write_below(part, snapshot, aggregates);
   if (fclose(part) != 0)
     status = -ENOMEM;
   if (status == 0) {

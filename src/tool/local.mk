@@ -8,16 +8,12 @@ CLEANFILES += src/tool/percore.1
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
-	src/tool/check.c \
 	src/tool/clock.c \
-	src/tool/compare.c src/tool/compare.h \
+	src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
-	src/tool/doctor_collectd.c \
+	src/tool/doctor_service.c \
 	src/tool/dump.c \
-	src/tool/findings.c \
-	src/tool/findings_service.c \
-	src/tool/findings_write.c \
 	src/tool/json.c src/tool/json.h \
 	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
@@ -26,17 +22,12 @@ libcommand_la_SOURCES = \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c \
-	src/tool/messages.c src/tool/messages.h \
-	src/tool/method_readers.c src/tool/methods_private.h \
 	src/tool/methods.c \
 	src/tool/names.c src/tool/names.h \
-	src/tool/proctext.c src/tool/proctext.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/regions.c \
 	src/tool/reset.c \
 	src/tool/say.c src/tool/tool.h \
-	src/tool/screen.c src/tool/screen.h \
-	src/tool/soak.c \
 	src/tool/target.c src/tool/target.h \
 	src/tool/text.c src/tool/text.h \
 	src/tool/top.c src/tool/top.h \
@@ -45,13 +36,12 @@ libcommand_la_SOURCES = \
 	src/tool/values.c src/tool/values.h \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
-	src/tool/wake_plot.c \
 	src/tool/wake_text.c \
 	src/tool/window.c src/tool/window.h \
 	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
-libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_CFLAGS = $(AM_CFLAGS)
+libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions

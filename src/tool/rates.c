@@ -200,57 +200,37 @@ static void fill_row(struct rates *rates, struct rate_row *row, uint32_t i) {
 }
 
 /* ---------------------------------------------------------------------------
- * The rows with the largest keys: a heap whose top is the smallest of them
+ * The rows with the largest keys
  */
 
-static bool comes_before(const struct rate_row *a, const struct rate_row *b) {
-  return a->key != b->key ? a->key > b->key : a->row < b->row;
+static int by_key(const void *left, const void *right) {
+  const struct rate_row *a = left, *b = right;
+  if (a->key != b->key)
+    return a->key > b->key ? -1 : 1;
+  return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void swap_rows(struct rate_row *a, struct rate_row *b) {
-  struct rate_row kept = *a;
-  *a = *b;
-  *b = kept;
+/* Sorts the rows and keeps at most options.rows of them. */
+static void keep_first(struct rates *rates) {
+  if (rates->rows_len > 0)
+    qsort(rates->rows, rates->rows_len, sizeof(*rates->rows), by_key);
+  if (rates->rows_len > rates->options.rows)
+    rates->rows_len = rates->options.rows;
 }
 
-static void sift_down(struct rate_row *heap, size_t count, size_t at) {
-  for (size_t child; (child = 2 * at + 1) < count; at = child) {
-    if (child + 1 < count && comes_before(&heap[child], &heap[child + 1]))
-      child++;
-    if (!comes_before(&heap[at], &heap[child]))
-      return;
-    swap_rows(&heap[at], &heap[child]);
-  }
-}
-
-static void sift_up(struct rate_row *heap, size_t at) {
-  for (; at > 0 && comes_before(&heap[(at - 1) / 2], &heap[at]);
-       at = (at - 1) / 2)
-    swap_rows(&heap[(at - 1) / 2], &heap[at]);
-}
-
-/* Returns where to keep a row with this key, or NULL if its key is too small.
- */
+/* Returns where to keep a row, or NULL if enough rows come before it. There is
+ * room for twice as many rows as are kept. */
 static struct rate_row *place_for(struct rates *rates, double key,
                                   uint32_t row) {
+  size_t most = rates->options.rows;
   struct rate_row wanted = {.key = key, .row = row};
-  if (rates->rows_len < rates->options.rows)
-    return &rates->rows[rates->rows_len];
-  return comes_before(&wanted, &rates->rows[0]) ? &rates->rows[0] : NULL;
-}
-
-static void keep(struct rates *rates, const struct rate_row *row) {
-  if (row == &rates->rows[rates->rows_len])
-    sift_up(rates->rows, rates->rows_len++);
-  else
-    sift_down(rates->rows, rates->rows_len, 0);
-}
-
-static void sort_heap(struct rates *rates) {
-  for (size_t count = rates->rows_len; count > 1; count--) {
-    swap_rows(&rates->rows[0], &rates->rows[count - 1]);
-    sift_down(rates->rows, count - 1, 0);
+  if (rates->rows_len == 2 * most) {
+    keep_first(rates);
+    rates->is_cut = true;
   }
+  return rates->is_cut && by_key(&wanted, &rates->rows[most - 1]) > 0
+             ? NULL
+             : &rates->rows[rates->rows_len];
 }
 
 /* ---------------------------------------------------------------------------
@@ -274,7 +254,7 @@ static void take_row(struct rates *rates, struct region_reader *reader,
   row->row = tile->first_row + i;
   memcpy(row->name, name, sizeof(name));
   fill_row(rates, row, i);
-  keep(rates, row);
+  rates->rows_len++;
 }
 
 static void remember(struct rates *rates) {
@@ -316,6 +296,7 @@ int rates_read(struct rates *rates, struct region_reader *reader,
   struct region_tile *tile = &rates->tile;
   rates->rows_len = 0;
   rates->rows_live = 0;
+  rates->is_cut = false;
   rates->interval_s =
       past->read_ns != 0 ? (double)(now_ns - past->read_ns) / 1e9 : NAN;
   for (uint32_t first = 0;; first += tile->rows) {
@@ -330,7 +311,7 @@ int rates_read(struct rates *rates, struct region_reader *reader,
     remember(rates);
   }
   past->read_ns = now_ns;
-  sort_heap(rates);
+  keep_first(rates);
   return 0;
 }
 
@@ -341,11 +322,12 @@ int rates_read(struct rates *rates, struct region_reader *reader,
 static int make_rows(struct rates *rates) {
   size_t cores = rates->tile.cores != NULL ? rates->tile.core_count : 0;
   size_t values = rates->columns_len * (1 + cores);
-  rates->rows = calloc(rates->options.rows, sizeof(*rates->rows));
-  rates->values = calloc(rates->options.rows * values, sizeof(*rates->values));
+  size_t rows = 2 * rates->options.rows;
+  rates->rows = calloc(rows, sizeof(*rates->rows));
+  rates->values = calloc(rows * values, sizeof(*rates->values));
   if (rates->rows == NULL || rates->values == NULL)
     return -ENOMEM;
-  for (size_t r = 0; r < rates->options.rows; r++) {
+  for (size_t r = 0; r < rows; r++) {
     struct rate_row *row = &rates->rows[r];
     row->values = rates->values + r * values;
     row->cores = cores > 0 ? row->values + rates->columns_len : NULL;

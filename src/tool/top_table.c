@@ -72,7 +72,7 @@ static void write_worker(FILE *out, bool colour, const struct worker *worker) {
   fputc('\n', out);
 }
 
-/* Writes a line for each thread on the shown cores, but for at most `lines`
+/* Writes a line for each thread, but for at most `lines`
  * threads. If `lines` is 0, the number of threads is not limited. */
 static void write_workers(FILE *out, const struct workers *workers, int lines,
                           const struct window *window) {
@@ -85,8 +85,7 @@ static void write_workers(FILE *out, const struct workers *workers, int lines,
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
           "polls/s", "empty %", "items/s", "thread");
   for (size_t w = 0; w < workers->count; w++) {
-    if (!window_shows_core(window, workers->workers[w].core) ||
-        (lines > 0 && shown >= lines)) {
+    if (lines > 0 && shown >= lines) {
       left++;
       continue;
     }
@@ -229,11 +228,6 @@ static void write_values(const struct sheet *sheet, char *name,
   fputc('\n', sheet->out);
 }
 
-static bool shows_core(const struct rates *rates, const struct window *window,
-                       uint32_t core) {
-  return rates->tile.core_used[core] && window_shows_core(window, (int)core);
-}
-
 static void write_row(const struct sheet *sheet, const struct rate_row *row) {
   const struct rates *rates = sheet->rates;
   char name[NAME_TEXT_SIZE];
@@ -242,7 +236,7 @@ static void write_row(const struct sheet *sheet, const struct rate_row *row) {
   if (row->cores == NULL)
     return;
   for (uint32_t core = 0; core < rates->tile.core_count; core++) {
-    if (!shows_core(rates, sheet->window, core))
+    if (!rates->tile.core_used[core])
       continue;
     snprintf(name, sizeof(name), "  core %" PRIu32, core);
     write_values(sheet, name, row->cores + core * rates->columns_len);
@@ -274,22 +268,20 @@ static int write_rows(const struct sheet *sheet) {
 }
 
 /* Returns how many lines one row takes. */
-static size_t row_lines(const struct rates *rates,
-                        const struct window *window) {
+static size_t row_lines(const struct rates *rates) {
   size_t lines = 1;
   for (uint32_t core = 0;
        rates->tile.cores != NULL && core < rates->tile.core_count; core++)
-    lines += shows_core(rates, window, core);
+    lines += rates->tile.core_used[core];
   return lines;
 }
 
 /* Returns how many rows fit into `lines` lines; if `lines` is 0, all rows fit.
  */
-static size_t rows_that_fit(const struct rates *rates, int lines,
-                            const struct window *window) {
+static size_t rows_that_fit(const struct rates *rates, int lines) {
   if (lines <= 0)
     return rates->rows_len;
-  size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates, window) : 1;
+  size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates) : 1;
   if (room == 0)
     room = 1;
   return rates->rows_len < room ? rates->rows_len : room;
@@ -306,7 +298,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
       .rates = rates,
       .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
       .columns = columns_that_fit(rates, window->width),
-      .rows = rows_that_fit(rates, lines, window),
+      .rows = rows_that_fit(rates, lines),
   };
   fprintf(out, "%s: %" PRIu64 " %s",
           directory->described[rates->tile.table].name, rates->rows_live,
@@ -367,7 +359,7 @@ int top_table_write(FILE *out, const void *top_figures, struct window window) {
     int share = left > (int)sections ? left / (int)sections : 1;
     status = write_rates(out, figures, rates, window.height <= 0 ? 0 : share,
                          &window);
-    int used = 3 + (int)(rates->rows_len * row_lines(rates, &window));
+    int used = 3 + (int)(rates->rows_len * row_lines(rates));
     left -= used < share ? used : share;
   }
   return status;

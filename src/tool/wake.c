@@ -26,10 +26,10 @@
 /* The options of percore wake. An option that was not given is NULL, 0 or NAN.
  */
 struct wake_arguments {
-  const char *method, *source, *csv, *from, *unit, *include, *exclude, *plot;
+  const char *method, *source, *csv;
   uint64_t count;
   double seconds, distance_us, pause_ms;
-  bool compare, json;
+  bool json;
 };
 
 static const char *method_choice(int i) {
@@ -39,11 +39,6 @@ static const char *method_choice(int i) {
 static const char *source_choice(int i) {
   static const char *const sources[] = {"bpf", "perf", NULL};
   return sources[i];
-}
-
-static const char *unit_choice(int i) {
-  static const char *const units[] = {"us", "ns", NULL};
-  return units[i];
 }
 
 static const struct argument arguments[] = {
@@ -73,45 +68,12 @@ static const struct argument arguments[] = {
              .max = 60000),
     ARGUMENT(struct wake_arguments, csv, 'o', "csv", ARGUMENT_TEXT, "FILE",
              "write the datapoints, and info.yml beside them"),
-    ARGUMENT(struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
-             "instead of measuring, read datapoints that this command or wult "
-             "wrote"),
-    ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
-             "the unit of the times in FILE, instead of info.yml",
-             .choice = unit_choice),
-    ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
-             "COMPARISON",
-             "use only datapoints of a file that match, such as "
-             "'SilentTime > 100 and ReqCState == C6'"),
-    ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
-             "COMPARISON", "leave out datapoints of a file that match"),
-    ARGUMENT(struct wake_arguments, compare, 'c', "compare", ARGUMENT_FLAG,
-             NULL, "compare the datapoints of two files"),
-    ARGUMENT(struct wake_arguments, plot, 'P', "plot", ARGUMENT_TEXT, "FILE",
-             "draw the latencies into an SVG file; needs gnuplot"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
 /* ---------------------------------------------------------------------------
  * Files
  */
-
-static int read_points(struct wake_points *points, const char *path,
-                       const struct wake_arguments *options) {
-  char why[WAKE_WHY_SIZE];
-  struct wake_csv_options csv = {.us_per_unit = 0};
-  if (options->unit != NULL)
-    csv.us_per_unit = strcmp(options->unit, "ns") == 0 ? 0.001 : 1;
-  if (options->include != NULL &&
-      wake_filter_parse(&csv.include, options->include, why) != 0)
-    return say_usage(COMMAND, "--include: %s", why);
-  if (options->exclude != NULL &&
-      wake_filter_parse(&csv.exclude, options->exclude, why) != 0)
-    return say_usage(COMMAND, "--exclude: %s", why);
-  return wake_csv_read(points, path, &csv, why) == 0
-             ? TOOL_OK
-             : say_failure(COMMAND, "%s", why);
-}
 
 /* Returns 0 if the file can be written, or a negative errno. */
 static int try_output(const char *path) {
@@ -126,25 +88,15 @@ static int try_output(const char *path) {
   return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : -errno;
 }
 
-/* Checks that the files of --csv and --plot can be written, and that gnuplot is
- * installed if --plot is given. Called before a measurement, whose results
- * would otherwise be lost. */
-static int check_outputs(const struct wake_arguments *options) {
-  const struct {
-    const char *option, *path;
-  } outputs[] = {{"--csv", options->csv}, {"--plot", options->plot}};
-  for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
-    int status = outputs[i].path == NULL ? 0 : try_output(outputs[i].path);
-    if (status != 0)
-      return say_failure(COMMAND,
-                         "%s: cannot write %s: %s; name a file in a directory "
-                         "that you can write to",
-                         outputs[i].option, outputs[i].path, strerror(-status));
-  }
-  return options->plot == NULL || wake_can_plot()
+/* Called before a measurement, whose results would otherwise be lost. */
+static int check_output(const char *path) {
+  int status = path == NULL ? 0 : try_output(path);
+  return status == 0
              ? TOOL_OK
-             : say_failure(COMMAND, "--plot: gnuplot is not installed; "
-                                    "apt-get install gnuplot-nox");
+             : say_failure(COMMAND,
+                           "--csv: cannot write %s: %s; name a file in a "
+                           "directory that you can write to",
+                           path, strerror(-status));
 }
 
 /* Writes the results of a measurement or of a file. has_histogram is true if
@@ -169,37 +121,7 @@ static int write_run(const struct wake_run *run,
   if (options->csv != NULL &&
       wake_csv_write(run->points, options->csv, &info, why) != 0)
     return say_failure(COMMAND, "%s", why);
-  return options->plot != NULL ? wake_plot(options->plot, run) : TOOL_OK;
-}
-
-static int show_file(const struct wake_arguments *options) {
-  struct wake_points points = {.len = 0};
-  int status = check_outputs(options);
-  if (status == TOOL_OK)
-    status = read_points(&points, options->from, options);
-  if (status == TOOL_OK)
-    status =
-        write_run(&(struct wake_run){.points = &points, .file = options->from},
-                  options, false);
-  wake_points_free(&points);
-  return status;
-}
-
-static int compare_files(char **files, const struct wake_arguments *options) {
-  struct wake_points a = {.len = 0}, b = {.len = 0};
-  int status = read_points(&a, files[0], options);
-  if (status == TOOL_OK)
-    status = read_points(&b, files[1], options);
-  if (status == TOOL_OK &&
-      wake_write_comparison(
-          stdout, &(struct wake_run){.points = &a, .file = files[0]},
-          &(struct wake_run){.points = &b, .file = files[1]}) != 0)
-    status = say_failure(COMMAND, "%s", strerror(ENOMEM));
-  if (status == TOOL_OK && flush_output(COMMAND) != 0)
-    status = TOOL_FAILURE;
-  wake_points_free(&a);
-  wake_points_free(&b);
-  return status;
+  return TOOL_OK;
 }
 
 /* ---------------------------------------------------------------------------
@@ -334,7 +256,7 @@ static int measure_core(int core, const struct wake_arguments *options) {
       .distance_min_ns = 1000,
       .distance_max_ns = (uint64_t)(options->distance_us * 1e3),
       .pause_ns = (uint64_t)(options->pause_ms * 1e6)};
-  if (check_outputs(options) != TOOL_OK)
+  if (check_output(options->csv) != TOOL_OK)
     return TOOL_FAILURE;
   if (open_collector(&measurement.collect, &collect, options) != 0)
     return TOOL_FAILURE;
@@ -401,42 +323,6 @@ static int measure_word(int words, char **word,
  * The command
  */
 
-enum use { MEASURE, FROM, COMPARE };
-
-/* The letters of the options that each use of the command accepts, and the
- * message about other options. */
-static const struct {
-  const char *letters, *if_other;
-} uses[] = {
-    [MEASURE] = {"msntdpoPj", "works only with --from and --compare"},
-    [FROM] = {"fuIEoPj", "has no effect with --from; leave it out"},
-    [COMPARE] = {"cuIE", "has no effect with --compare; leave it out"},
-};
-
-static bool is_given(const struct argument *argument,
-                     const struct wake_arguments *options) {
-  const char *value = (const char *)options + argument->offset;
-  switch (argument->type) {
-  case ARGUMENT_TEXT:
-    return *(const char *const *)value != NULL;
-  case ARGUMENT_NUMBER:
-    return !isnan(*(const double *)value);
-  case ARGUMENT_WHOLE:
-    return *(const uint64_t *)value != 0;
-  default:
-    return *(const bool *)value;
-  }
-}
-
-static int check_options(enum use use, const struct wake_arguments *options) {
-  for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
-    if (is_given(&arguments[i], options) &&
-        strchr(uses[use].letters, arguments[i].letter) == NULL)
-      return say_usage(COMMAND, "--%s %s", arguments[i].name,
-                       uses[use].if_other);
-  return TOOL_OK;
-}
-
 static double or_default(double value, double otherwise) {
   return isnan(value) ? otherwise : value;
 }
@@ -448,18 +334,7 @@ static int wake_main(int argc, char **argv) {
   if (status >= 0)
     return status;
   int words = argc - optind;
-  enum use use = options.compare        ? COMPARE
-                 : options.from != NULL ? FROM
-                                        : MEASURE;
-  if (check_options(use, &options) != TOOL_OK)
-    return TOOL_USAGE;
   stop_catch();
-  if (use == COMPARE)
-    return words == 2 ? compare_files(argv + optind, &options)
-                      : say_usage(COMMAND, "--compare takes two files");
-  if (use == FROM)
-    return words == 0 ? show_file(&options)
-                      : say_usage(COMMAND, "--from cannot be used with a core");
   options.count = options.count > 0 ? options.count : COUNT_DEFAULT;
   options.seconds = or_default(options.seconds, 60);
   options.distance_us = or_default(options.distance_us, 4000);
@@ -470,16 +345,16 @@ static int wake_main(int argc, char **argv) {
 const struct command wake_command = {
     .name = COMMAND,
     .summary = "measure how fast an idle core wakes",
-    .usage = "[CORE] | --from FILE | --compare FILE FILE [OPTION]...",
+    .usage = "[CORE] [OPTION]...",
     .about =
         "Arms timers on a core and measures how long after the programmed time "
         "the core runs again, for each idle state that it was in. Without "
         "CORE, takes the last core that is not isolated. Interrupts "
-        "the core some 500 times a second. --from and --compare show "
-        "datapoints of earlier measurements, including those of wult. Ctrl-C "
+        "the core some 500 times a second. --csv writes files for "
+        "wult. Ctrl-C "
         "ends a measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
-    .words_max = 2,
+    .words_max = 1,
     .run = wake_main,
 };

@@ -10,7 +10,6 @@
 /* A set of datapoints and where they come from. */
 struct wake_run {
   const struct wake_points *points;
-  const char *file; /* NULL: measured now */
   /* The members below describe the measurement. They are unused if the
    * datapoints come from a file. */
   int core;
@@ -36,20 +35,7 @@ int wake_write_text(FILE *out, const struct wake_run *run);
 void wake_write_histogram(FILE *out, const struct wake_points *points,
                           int width);
 
-/* Prints the figures of two runs side by side, and how each figure changed.
- * Returns 0 or -ENOMEM. */
-int wake_write_comparison(FILE *out, const struct wake_run *a,
-                          const struct wake_run *b);
-
 /* Returns 0 or -ENOMEM. */
 int wake_write_json(FILE *out, const struct wake_run *run);
-
-/* True if gnuplot is in PATH. */
-bool wake_can_plot(void);
-
-/* Runs gnuplot to draw an SVG file with a histogram, a cumulative histogram,
- * and a plot of latency over SilentTime. Returns the exit status, after an
- * error message on failure. */
-int wake_plot(const char *path, const struct wake_run *run);
 
 #endif

@@ -55,10 +55,7 @@ int wake_write_json(FILE *out, const struct wake_run *run) {
   int status = 0;
   if (json == NULL)
     return -ENOMEM;
-  if (run->file != NULL)
-    json_text(json, "file", run->file);
-  else
-    put_measurement(json, run);
+  put_measurement(json, run);
   json_unsigned(json, "datapoints", run->points->len);
   json_open_array(json, "states");
   for (size_t s = 0; s < run->points->states_len && status == 0; s++)

@@ -9,10 +9,6 @@
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
-/* A comparison warns if the median idle times of the two runs differ by more
- * than this factor, because latency depends on how long the core was idle. */
-#define IDLE_TIMES_APART 2
-
 static void put_number(FILE *out, double value) {
   char text[CELL];
   number_text(text, sizeof(text), "%.2f", value);
@@ -51,10 +47,6 @@ static bool agrees(const struct wake_collect_status *status) {
 
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  if (run->file != NULL) {
-    fprintf(out, "%s: %zu datapoints\n", run->file, run->points->len);
-    return;
-  }
   fprintf(out, "core %d, method %s, source %s: %zu datapoints in %.1f s",
           run->core, run->method, wake_source_name(status->source),
           run->points->len, run->seconds);
@@ -191,80 +183,3 @@ void wake_write_histogram(FILE *out, const struct wake_points *points,
   }
 }
 
-/* ---------------------------------------------------------------------------
- * Two runs
- */
-
-static void put_change(FILE *out, size_t figure, const struct wake_summary *x,
-                       const struct wake_summary *y) {
-  double a = wake_figure(x, figure), b = wake_figure(y, figure);
-  char change[CELL];
-  if (isnan(a) || isnan(b))
-    return;
-  number_text(change, sizeof(change), "%+.1f", a > 0 ? 100 * (b / a - 1) : NAN);
-  fprintf(out, "  %-9s", wake_figures[figure].name);
-  put_number(out, a);
-  put_number(out, b);
-  fprintf(out, " %9s\n", change);
-}
-
-static int compare_metric(FILE *out, const struct wake_points *a, int state_a,
-                          const struct wake_points *b, int state_b,
-                          enum wake_metric metric) {
-  struct wake_summary x, y;
-  if (wake_summarize(&x, a, state_a, metric) != 0 ||
-      wake_summarize(&y, b, state_b, metric) != 0)
-    return -ENOMEM;
-  if (x.count == 0 || y.count == 0)
-    return 0;
-  fprintf(out, "%s, %s\n  %-9s %12s %12s %9s\n", a->states[state_a],
-          wake_metric_name(metric), "us", "A", "B", "change %");
-  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
-    put_change(out, figure, &x, &y);
-  return 0;
-}
-
-/* Warns if the idle times of two runs differ, because latency depends on how
- * long the core was idle before it woke. Returns 0 or -ENOMEM. */
-static int warn_of_idle_times(FILE *out, const struct wake_points *a,
-                              const struct wake_points *b) {
-  struct wake_summary x, y;
-  if (wake_summarize(&x, a, WAKE_ALL_STATES, WAKE_SILENT_TIME) != 0 ||
-      wake_summarize(&y, b, WAKE_ALL_STATES, WAKE_SILENT_TIME) != 0)
-    return -ENOMEM;
-  if (x.median > IDLE_TIMES_APART * y.median ||
-      y.median > IDLE_TIMES_APART * x.median)
-    fprintf(out,
-            "The cores were idle for different times before the events (median "
-            "SilentTime\n%.0f and %.0f us), which alone changes the "
-            "latencies.\n",
-            x.median, y.median);
-  return 0;
-}
-
-static void name_missing(FILE *out, const char *where,
-                         const struct wake_points *points,
-                         const struct wake_points *others) {
-  for (size_t s = 0; s < points->states_len; s++)
-    if (wake_state_has(points, (int)s) &&
-        !wake_state_has(others,
-                        wake_points_find_state(others, points->states[s])))
-      fprintf(out, "%s only in %s\n", points->states[s], where);
-}
-
-int wake_write_comparison(FILE *out, const struct wake_run *a,
-                          const struct wake_run *b) {
-  fprintf(out, "A %s: %zu datapoints\nB %s: %zu datapoints\n", a->file,
-          a->points->len, b->file, b->points->len);
-  int status = warn_of_idle_times(out, a->points, b->points);
-  name_missing(out, "A", a->points, b->points);
-  name_missing(out, "B", b->points, a->points);
-  for (size_t s = 0; s < a->points->states_len; s++) {
-    int other = wake_points_find_state(b->points, a->points->states[s]);
-    for (int metric = 0; other >= 0 && metric < WAKE_METRICS && status == 0;
-         metric++)
-      status = compare_metric(out, a->points, (int)s, b->points, other,
-                              (enum wake_metric)metric);
-  }
-  return status;
-}

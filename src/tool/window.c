@@ -1,7 +1,6 @@
 #include "window.h"
 
 #include "base/clock.h"
-#include "cycles/core_set.h"
 #include "text.h"
 
 #include <errno.h>
@@ -9,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-bool window_shows_core(const struct window *window, int core) {
-  return window->cores == NULL || core_set_has(window->cores, core);
-}
 
 /* Returns the length of the escape sequence at the beginning of `text`, or 0 if
  * `text` begins with other characters. */

@@ -8,19 +8,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct core_set;
-
 /* All members are 0 or NULL if the output is not a terminal. */
 struct window {
   int width;  /* in characters; 0: unlimited */
   int height; /* in lines; 0: unlimited */
   bool colour;
-  const struct core_set *cores; /* show only these cores; NULL: show all */
   size_t sort; /* column to sort by, from 1; 0: default order */
   bool reverse;
 };
-
-bool window_shows_core(const struct window *window, int core);
 
 /* Calls `write` and copies its output to `out`: only the lines that fit into
  * the window, each cut to the width and without trailing blanks. Returns 0,

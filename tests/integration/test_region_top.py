@@ -210,11 +210,9 @@ def test_terminal():
         written, status, took = on_terminal(
             [PERCORE, "top", "demo", "-i", "0.5"], 3, place.environment)
         check(status == 0 and took < 1, f"exit {status} after {took:.2f} s")
-        check(written.startswith("\033[?1049h\033[?25l"), repr(written[:40]))
+        check(written.startswith("\033[2J\033[H"), repr(written[:40]))
         check(written.count("\033[H") >= 4, "the page was hardly redrawn")
-        check(written.count("\033[?1049l") == written.count("\033[?25h") == 1,
-              "the terminal was not restored")
-        page = written.split("\033[?1049l")[1]
+        page = written.rsplit("\033[H", 1)[1]
         check("rx_packets" in page and "useful %" in page, repr(page))
         check(len(page.splitlines()) <= 24, f"{len(page.splitlines())} lines")
 

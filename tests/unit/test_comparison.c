@@ -75,7 +75,7 @@ static void without_a_window_blocks_show_all_of_256_cores(void **state) {
 }
 
 static void
-the_comparison_fits_any_window_and_counts_what_is_left_out(void **state) {
+the_comparison_fits_any_window(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(CORES);
   for (int width = 1; width < 200; width += 7)
@@ -91,64 +91,6 @@ the_comparison_fits_any_window_and_counts_what_is_left_out(void **state) {
       assert_true(lines <= height);
       free(out);
     }
-  char *out = table_of(comparison, (struct window){.width = 79, .height = 24});
-  assert_non_null(strstr(out, "\nleft out: 231 cores (--cores LIST"));
-  free(out);
-  free(comparison);
-}
-
-/* Returns a comparison of 13 methods. As on most machines, some methods report
- * no load. */
-static struct comparison *many_methods(size_t cores) {
-  static double load[METHODS_MAX][CORES];
-  struct comparison *comparison = comparison_of(cores);
-  comparison->methods_len = 13;
-  for (size_t i = 0; i < comparison->methods_len; i++) {
-    struct comparison_method *method = &comparison->method[i];
-    *method = (struct comparison_method){.name = "method", .load = load[i]};
-    snprintf(method->title, sizeof(method->title), "method %zu", i);
-    if (i >= 8 && i < 12)
-      snprintf(method->why, sizeof(method->why),
-               "this machine has no counter that could be read, and this is a "
-               "sentence of two lines");
-  }
-  comparison->method[12].name = "percore";
-  snprintf(comparison->method[12].title, sizeof(comparison->method[12].title),
-           "percore, idle");
-  return comparison;
-}
-
-static void
-in_80_by_24_every_method_is_shown_and_notes_if_they_fit(void **state) {
-  (void)state;
-  struct comparison *comparison = many_methods(2);
-  char *out = table_of(comparison, (struct window){.width = 79, .height = 23});
-  assert_non_null(strstr(out, "method 0 "));
-  assert_non_null(strstr(out, "percore, idle"));
-  assert_non_null(strstr(out, "\n[4] this machine"));
-  assert_null(strstr(out, "left out"));
-  free(out);
-  out = table_of(comparison, (struct window){.width = 79, .height = 22});
-  assert_non_null(strstr(out, "method 11 "));
-  assert_null(strstr(out, "[4]"));
-  assert_non_null(strstr(out, "\nleft out: notes (a larger window"));
-  free(out);
-  free(comparison);
-}
-
-static void a_low_window_keeps_percore_and_methods_with_values(void **state) {
-  (void)state;
-  struct comparison *comparison = many_methods(2);
-  char *out = table_of(comparison, (struct window){.width = 79, .height = 12});
-  assert_non_null(strstr(out, "method 7 "));
-  assert_null(strstr(out, "method 8 "));
-  assert_non_null(strstr(out, "percore, idle"));
-  assert_non_null(strstr(out, "left out: 4 methods, notes"));
-  free(out);
-  out = table_of(comparison, (struct window){.width = 39, .height = 4});
-  assert_non_null(strstr(out, "percore"));
-  assert_non_null(strstr(out, "left out: 12 methods, notes\n"));
-  free(out);
   free(comparison);
 }
 
@@ -189,9 +131,7 @@ int main(void) {
           methods_are_side_by_side_and_an_unavailable_one_says_why),
       cmocka_unit_test(without_a_window_blocks_show_all_of_256_cores),
       cmocka_unit_test(
-          the_comparison_fits_any_window_and_counts_what_is_left_out),
-      cmocka_unit_test(in_80_by_24_every_method_is_shown_and_notes_if_they_fit),
-      cmocka_unit_test(a_low_window_keeps_percore_and_methods_with_values),
+          the_comparison_fits_any_window),
       cmocka_unit_test(
           the_json_comparison_names_the_missing_method_and_its_reason),
   };

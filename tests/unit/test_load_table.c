@@ -270,39 +270,6 @@ static void cores_are_ordered_by_the_chosen_column(void **state) {
   free(fixture);
 }
 
-static void only_the_chosen_cores_are_shown(void **state) {
-  (void)state;
-  struct fixture *fixture = machine_of(8);
-  struct core_set cores;
-  core_set_clear(&cores);
-  core_set_add(&cores, 3);
-  char *out = table_of(fixture, (struct window){.cores = &cores});
-  assert_int_equal(strncmp(line_of(out, 2), "    3 ", 6), 0);
-  assert_int_equal(strncmp(line_of(out, 3), "load % of", 9), 0);
-  free(out);
-  free(fixture);
-}
-
-static void busy_cores_are_those_that_are_shown(void **state) {
-  (void)state;
-  struct fixture *fixture = machine_of(4);
-  for (int core = 0; core < 4; core++)
-    fixture->core[core] = busy_core(core, 0.25 * core);
-  fixture->core[1].load_average[2] = NAN;
-  struct core_set cores;
-  core_set_clear(&cores);
-  core_set_add(&cores, 1);
-  core_set_add(&cores, 3);
-  char *out = table_of(fixture, (struct window){.cores = &cores});
-  assert_non_null(strstr(out, "busy cores, 1/5/15 min: 1.00 1.00 0.75 "));
-  free(out);
-  core_set_clear(&cores);
-  out = table_of(fixture, (struct window){.cores = &cores});
-  assert_non_null(strstr(out, "busy cores, 1/5/15 min: - - - "));
-  free(out);
-  free(fixture);
-}
-
 static void a_run_too_short_to_measure_is_explained(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
@@ -382,8 +349,6 @@ int main(void) {
       cmocka_unit_test(
           the_json_document_holds_every_core_and_null_for_the_unknown),
       cmocka_unit_test(cores_are_ordered_by_the_chosen_column),
-      cmocka_unit_test(only_the_chosen_cores_are_shown),
-      cmocka_unit_test(busy_cores_are_those_that_are_shown),
       cmocka_unit_test(a_run_too_short_to_measure_is_explained),
       cmocka_unit_test(a_figure_that_rounds_to_zero_has_no_minus),
       cmocka_unit_test(colour_changes_no_character_of_any_table),

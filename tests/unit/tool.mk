@@ -7,7 +7,6 @@ tool_tests = \
 	tests/unit/test_findings \
 	tests/unit/test_json \
 	tests/unit/test_load_table \
-	tests/unit/test_messages \
 	tests/unit/test_methods \
 	tests/unit/test_proctext \
 	tests/unit/test_text \
@@ -18,12 +17,12 @@ tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
 tests_unit_test_arguments_LDADD = $(tool_tests_libs)
 tests_unit_test_comparison_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_comparison_LDADD = $(tool_tests_libs)
+tests_unit_test_findings_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_findings_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_json_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_json_LDADD = $(tool_tests_libs)
 tests_unit_test_load_table_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_load_table_LDADD = $(tool_tests_libs)
-tests_unit_test_messages_LDADD = $(tool_tests_libs)
 tests_unit_test_methods_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_proctext_LDADD = $(tool_tests_libs)
 tests_unit_test_text_LDADD = $(tool_tests_libs)
