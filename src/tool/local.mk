@@ -40,8 +40,8 @@ libcommand_la_SOURCES = \
 	src/tool/window.c src/tool/window.h \
 	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
-libcommand_la_CFLAGS = $(AM_CFLAGS)
-libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la -lm
+libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
+libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions
