@@ -334,8 +334,9 @@ static void a_source_that_must_be_named_is_reported_as_such(void **state) {
 static void leave_socket(const struct place *place, const char *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s.sock", place->run,
-           name);
+  int length = snprintf(address.sun_path, sizeof(address.sun_path),
+                        "%s/%s.sock", place->run, name);
+  assert_in_range(length, 1, sizeof(address.sun_path) - 1);
   assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
   close(fd);
 }

@@ -8,7 +8,6 @@ tool_tests = \
 	tests/unit/test_json \
 	tests/unit/test_load_table \
 	tests/unit/test_methods \
-	tests/unit/test_proctext \
 	tests/unit/test_text \
 	tests/unit/test_wake_text
 check_PROGRAMS += $(tool_tests)
@@ -24,7 +23,6 @@ tests_unit_test_json_LDADD = $(tool_tests_libs)
 tests_unit_test_load_table_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_load_table_LDADD = $(tool_tests_libs)
 tests_unit_test_methods_LDADD = libcyclesunit.la $(tool_tests_libs)
-tests_unit_test_proctext_LDADD = $(tool_tests_libs)
 tests_unit_test_text_LDADD = $(tool_tests_libs)
 tests_unit_test_wake_text_LDADD = $(tool_tests_libs)
 endif
