@@ -53,13 +53,18 @@ static void create_region(struct map_publisher *publisher,
                           const struct percore_table *tables, uint32_t len) {
   const struct map_publisher_options *options = &publisher->options;
   struct percore_options create = {
-      .size = sizeof(create),
-      .runtime_dir = options->runtime_dir,
-      .cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1,
-      .quiet = 1};
+      .size = sizeof(create), .runtime_dir = options->runtime_dir, .quiet = 1};
   char line[MAP_SAID_SIZE] = "";
-  if (percore_create(&publisher->region, options->region, tables, len,
-                     &create) != 0) {
+  if (publisher->cores_len == 0)
+    publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
+  if (publisher->cores_len > 0)
+    create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
+  if (create.cores == 0) {
+    snprintf(line, sizeof(line),
+             "region %s: cannot read the possible cores from " MAP_POSSIBLE,
+             options->region);
+  } else if (percore_create(&publisher->region, options->region, tables, len,
+                            &create) != 0) {
     struct percore_region_status status = {.size = sizeof(status)};
     percore_status(publisher->region, &status);
     snprintf(line, sizeof(line), "region %s: %s", options->region,
@@ -147,9 +152,6 @@ int map_publisher_open(struct map_publisher **publisher_out,
   if (publisher == NULL)
     return -ENOMEM;
   publisher->options = *options;
-  publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
-  if (publisher->cores_len == 0) /* without /sys, assume only core 0 exists */
-    publisher->cores_len = 1;
   return 0;
 }
 
