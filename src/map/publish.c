@@ -86,10 +86,22 @@ static void close_region(struct map_publisher *publisher) {
     publisher->sources[i].in_region = false;
 }
 
-static void enter_region(struct map_publisher *publisher) {
+/* Attaches to each core. Returns false after reporting the error if memory is
+ * missing for a core. */
+static bool attach(struct map_publisher *publisher) {
+  char line[MAP_SAID_SIZE];
   for (size_t i = 0; i < publisher->cores_len; i++)
-    percore_attach(publisher->region, "map", publisher->cores[i],
-                   &publisher->slots[i]);
+    if (percore_attach(publisher->region, "map", publisher->cores[i],
+                       &publisher->slots[i]) != 0) {
+      snprintf(line, sizeof(line), "region %s: cannot count for core %d: %s",
+               publisher->options.region, publisher->cores[i], strerror(errno));
+      map_say_once(publisher, publisher->said, line);
+      return false;
+    }
+  return true;
+}
+
+static void enter_region(struct map_publisher *publisher) {
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
     if (!map_source_has_table(source))
@@ -136,8 +148,10 @@ static void make_region(struct map_publisher *publisher) {
   for (uint32_t t = 0; t < len; t++)
     free((void *)tables[t].fields);
   free(tables);
-  if (publisher->region != NULL)
+  if (publisher->region != NULL && attach(publisher))
     enter_region(publisher);
+  else
+    close_region(publisher);
   publisher->outdated = publisher->region == NULL && len > 0;
 }
 
