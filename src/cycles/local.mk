@@ -43,7 +43,6 @@ libcycles_la_SOURCES = \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/softirq_clock.c src/cycles/softirq_clock.h \
 	src/cycles/softirq_clock_kernel.c src/cycles/softirq_clock_kernel.h \
-	src/cycles/soaker.c src/cycles/soaker.h \
 	src/cycles/softirq_words.h \
 	src/cycles/source.c src/cycles/source.h \
 	src/cycles/topology.c src/cycles/topology.h

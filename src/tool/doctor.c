@@ -2,9 +2,9 @@
  * improve. */
 #include "percore_config.h"
 
-#include "doctor.h"
 #include "cycles/core.h"
 #include "cycles/softirq_clock.h"
+#include "doctor.h"
 #include "text.h"
 #include "tool.h"
 #include "wake/core.h"
@@ -164,9 +164,9 @@ static bool is_spare(const struct doctor *doctor, enum source source) {
 
 static void check_source(struct doctor *doctor, enum source source) {
   const struct source_facts *facts = &doctor->source[source];
-  bool is_fine = facts->proof == PROOF_PROVEN ||
-                 (facts->proof != PROOF_TICK_SAMPLED &&
-                  is_spare(doctor, source));
+  bool is_fine =
+      facts->proof == PROOF_PROVEN ||
+      (facts->proof != PROOF_TICK_SAMPLED && is_spare(doctor, source));
   if (facts->cores == 0)
     /* The source event is optional. The kernel may report missing rights for a
      * core PMU that does not exist. */
@@ -198,8 +198,8 @@ void check_sources(struct doctor *doctor) {
 }
 
 /* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
- * `auto` chooses, and counts the cores. A named source is also tried on isolated
- * cores. Returns NULL after setting *status to -errno. */
+ * `auto` chooses, and counts the cores. A named source is also tried on
+ * isolated cores. Returns NULL after setting *status to -errno. */
 static struct engine *try_source(struct doctor *doctor, enum source named,
                                  int *status) {
   struct engine_options options = {
@@ -304,20 +304,21 @@ void check_isolated(struct doctor *doctor, const struct core_set *isolated) {
                doctor->source[source].proof == PROOF_PROVEN;
   bool improvable = counter && doctor->isolated_on_idle > 0;
   core_set_format(isolated, list, sizeof(list));
-  doctor_say(doctor, MACHINE, "isolated",
-             improvable ? VERDICT_NOTE : VERDICT_OK,
-             improvable
-                 ? "isolated cores are measured by idle, which does not disturb "
-                   "them but may miss softirqs; IsolatedCores \"hardware\" of "
-                   "the plugin uses a counter and costs an interrupt per sample "
-                   "and core (21 to 25 us if the core is halted)"
-                 : NULL,
-             "%s", or_none(list));
+  doctor_say(
+      doctor, MACHINE, "isolated", improvable ? VERDICT_NOTE : VERDICT_OK,
+      improvable
+          ? "isolated cores are measured by idle, which does not disturb "
+            "them but may miss softirqs; IsolatedCores \"hardware\" of "
+            "the plugin uses a counter and costs an interrupt per sample "
+            "and core (21 to 25 us if the core is halted)"
+          : NULL,
+      "%s", or_none(list));
 }
 
 void check_proc_stat(struct doctor *doctor) {
   bool lxcfs = machine_has_lxcfs(doctor->machine);
-  doctor_say(doctor, MACHINE, "/proc/stat", lxcfs ? VERDICT_MISSING : VERDICT_OK,
+  doctor_say(doctor, MACHINE, "/proc/stat",
+             lxcfs ? VERDICT_MISSING : VERDICT_OK,
              lxcfs ? "run without LXCFS, or give collectd the host's /proc and "
                      "/sys and set SysRoot"
                    : NULL,
@@ -371,10 +372,9 @@ static void check_softirq(struct doctor *doctor, const struct engine *engine) {
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   text_append(doctor->pmus, FACT_SIZE, " ", name);
-  doctor->core_pmu |= strcmp(name, "cpu") == 0 ||
-                      strncmp(name, "cpu_", 4) == 0 ||
-                      strncmp(name, "armv", 4) == 0 ||
-                      strncmp(name, "apple_", 6) == 0;
+  doctor->core_pmu |=
+      strcmp(name, "cpu") == 0 || strncmp(name, "cpu_", 4) == 0 ||
+      strncmp(name, "armv", 4) == 0 || strncmp(name, "apple_", 6) == 0;
 }
 
 static void check_machine(struct doctor *doctor, const struct engine *engine) {
@@ -388,9 +388,9 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              "%d online: %s (possible: %s)", doctor->cores_online, online,
              possible);
   check_isolated(doctor, &topology->isolated);
-  doctor_say(doctor, MACHINE, "nohz_full", VERDICT_OK, NULL, "%s",
-             or_none(read_line(machine, "/sys/devices/system/cpu/nohz_full",
-                               line)));
+  doctor_say(
+      doctor, MACHINE, "nohz_full", VERDICT_OK, NULL, "%s",
+      or_none(read_line(machine, "/sys/devices/system/cpu/nohz_full", line)));
   doctor_say(doctor, MACHINE, "hypervisor", unknown ? VERDICT_NOTE : VERDICT_OK,
              unknown ? "nothing to do: a counter that disagrees with the "
                        "kernel's idle time is kept, with a warning"
@@ -408,14 +408,13 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
   check_tick(doctor);
-  doctor_say(doctor, MACHINE, "PMUs",
-             doctor->core_pmu ? VERDICT_OK : VERDICT_NOTE,
-             doctor->core_pmu     ? NULL
-             : doctor->hypervisor ? "let the hypervisor give this machine a "
-                                    "PMU, if cycles and IPC are wanted"
-                                  : "load the driver of this processor's PMU",
-             "%s%s", or_none(doctor->pmus),
-             doctor->core_pmu ? "" : " (no core PMU)");
+  doctor_say(
+      doctor, MACHINE, "PMUs", doctor->core_pmu ? VERDICT_OK : VERDICT_NOTE,
+      doctor->core_pmu     ? NULL
+      : doctor->hypervisor ? "let the hypervisor give this machine a "
+                             "PMU, if cycles and IPC are wanted"
+                           : "load the driver of this processor's PMU",
+      "%s%s", or_none(doctor->pmus), doctor->core_pmu ? "" : " (no core PMU)");
   check_wake(doctor);
 }
 

@@ -208,8 +208,9 @@ static void put_values(const struct place *place, const struct row *row) {
   const struct dump *dump = place->dump;
   uint32_t t = row->tile->table;
   const uint64_t *cells =
-      place->core < 0 ? row->shown
-                      : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
+      place->core < 0
+          ? row->shown
+          : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
   for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
     struct field_ref field = field_of(dump->directory, t, f);
     if (place->core < 0 ? field_has_total(dump->directory, t, f)

@@ -191,7 +191,8 @@ const struct command load_command = {
     .summary = "show how busy each core is, live",
     .usage = "[OPTION]... [-- COMMAND [ARGUMENT]...]",
     .about = "Shows how busy each core is every few seconds: on a terminal in "
-             "place (q quits, < > sort, r reverses), otherwise one table after the other. "
+             "place (q quits, < > sort, r reverses), otherwise one table after "
+             "the other. "
              "Ctrl-C ends it. With a COMMAND, runs the command, prints the "
              "loads over its run on stderr and exits as the command does. "
              "percore(1) explains the columns.",

@@ -50,8 +50,8 @@ struct methods {
 
 struct method {
   const char *name, *title;
-  /* Fills row->now for the cores in methods->online. Returns 0, or -errno, which
-   * `path` and `absent` explain. */
+  /* Fills row->now for the cores in methods->online. Returns 0, or -errno,
+   * which `path` and `absent` explain. */
   int (*read)(struct methods *methods, struct row *row);
   enum source source; /* SOURCE_NONE if the method uses no source of percore */
   const char *path, *absent; /* the file it reads, why it may not exist */
@@ -146,10 +146,10 @@ static int read_task_clock(struct methods *methods, struct row *row) {
       perf_group_close(group);
       continue;
     }
-    int status = group->events_len > 0
-                     ? 0
-                     : perf_group_open(group, methods->machine, core, &event, 1,
-                                       false);
+    int status =
+        group->events_len > 0
+            ? 0
+            : perf_group_open(group, methods->machine, core, &event, 1, false);
     uint64_t began_ns = now_ns(methods);
     if (status == 0)
       status = perf_group_read(group, &reading);
@@ -194,8 +194,8 @@ static int read_source(struct methods *methods, struct row *row) {
   return 0;
 }
 
-/* Reads percore's own method, and titles it, for example "percore, source idle",
- * or "percore, source by core" if cores use different sources. */
+/* Reads percore's own method, and titles it, for example "percore, source
+ * idle", or "percore, source by core" if cores use different sources. */
 static int read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;
