@@ -192,7 +192,6 @@ enum percore_table_flags {
 
 /* Names that changed in 0.2.0. The compiler error names the replacement. */
 #define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
-#define PERCORE_LEVEL PERCORE_LEVEL_is_PERCORE_GAUGE_and_GAUGE_is_PERCORE_UPDOWN
 #define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
 #define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
 

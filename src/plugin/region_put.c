@@ -157,9 +157,8 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
   }
 }
 
-/* True if the up-down counter, gauge or state can be reported. States, and gauges
- * without
- * an aggregation, cannot be combined over several sources or cores. */
+/* True if the up-down counter, gauge or state can be reported. States, and
+ * gauges without an aggregation, cannot be combined over several sources or cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
