@@ -109,7 +109,7 @@ static bool may_count(const struct doctor *doctor) {
 /* Returns advice on how to make a counter work. Advises more rights only if the
  * counter exists. */
 static const char *counter_advice(const struct doctor *doctor,
-                                  enum source source) {
+                                  enum source_kind source) {
   bool exists = source == SOURCE_MPERF        ? doctor->has_mperf
                 : source == SOURCE_REF_CYCLES ? doctor->core_pmu
                                               : false;
@@ -142,7 +142,7 @@ static const char *counter_advice(const struct doctor *doctor,
          "or idle";
 }
 
-static const char *proof_advice(enum source source, enum proof proof) {
+static const char *proof_advice(enum source_kind source, enum proof proof) {
   if (proof == PROOF_TICK_SAMPLED)
     return "boot a kernel with a dynamic tick (CONFIG_NO_HZ_IDLE) and without "
            "nohz=off, or use a hardware source: work between two ticks is not "
@@ -155,14 +155,14 @@ static const char *proof_advice(enum source source, enum proof proof) {
 
 /* True if `auto` has chosen a source for every online core, but never this one.
  */
-static bool is_spare(const struct doctor *doctor, enum source source) {
+static bool is_spare(const struct doctor *doctor, enum source_kind source) {
   int chosen = 0;
   for (int other = 0; other < SOURCES; other++)
     chosen += doctor->source[other].chosen;
   return doctor->source[source].chosen == 0 && chosen == doctor->cores_online;
 }
 
-static void check_source(struct doctor *doctor, enum source source) {
+static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
   bool is_fine =
       facts->proof == PROOF_PROVEN ||
@@ -200,7 +200,7 @@ void check_sources(struct doctor *doctor) {
 /* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
  * `auto` chooses, and counts the cores. A named source is also tried on
  * isolated cores. Returns NULL after setting *status to -errno. */
-static struct engine *try_source(struct doctor *doctor, enum source named,
+static struct engine *try_source(struct doctor *doctor, enum source_kind named,
                                  int *status) {
   struct engine_options options = {
       .machine = doctor->machine,
@@ -220,7 +220,7 @@ static struct engine *try_source(struct doctor *doctor, enum source named,
   engine_sample(engine, false);
   const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
-    enum source source = cores[i].source;
+    enum source_kind source = cores[i].source;
     if (!cores[i].online || source < 0 ||
         (named != SOURCE_AUTO && named != source))
       continue;
@@ -244,8 +244,8 @@ static struct engine *try_source(struct doctor *doctor, enum source named,
 /* Tries all sources. Returns an engine with those that `auto` chooses, or NULL
  * after setting *status to -errno. */
 static struct engine *try_sources(struct doctor *doctor, int *status) {
-  static const enum source named[] = {SOURCE_MPERF, SOURCE_REF_CYCLES,
-                                      SOURCE_BPF, SOURCE_IDLE};
+  static const enum source_kind named[] = {SOURCE_MPERF, SOURCE_REF_CYCLES,
+                                           SOURCE_BPF, SOURCE_IDLE};
   snprintf(doctor->source[SOURCE_EVENT].reason, FACT_SIZE,
            "not tested: no event is named");
   for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {

@@ -9,7 +9,7 @@
 
 enum rate_kind {
   RATE_PER_SECOND, /* counters, and the number of values in histograms */
-  RATE_VALUE,      /* gauges and levels, shown as they are */
+  RATE_VALUE,      /* up-down counters and gauges, shown as they are */
   RATE_STATE,      /* the index of a named state */
   RATE_QUANTILE    /* a percentile of the values counted since the last read */
 };

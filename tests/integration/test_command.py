@@ -53,7 +53,7 @@ def test_usage_errors():
         ["load", "--count", "-1"], ["load", "--count", "1.5"],
         ["load", "--cores", "3-1"], ["load", "--cores", ""],
         ["load", "--cores", "99999"], ["load", "--source", "magic"],
-        ["load", "--source", "event"], ["load", "--denominator", "x"],
+        ["load", "--source", "event"],
         ["load", "--base-frequency", "fast"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
@@ -306,8 +306,7 @@ def test_completion():
         check(offered == listed and len(listed) > 1,
               f"{command}: {offered} is not {listed}")
     check(complete_in_bash(f"{PERCORE} d") == {"dump", "doctor"}, "commands")
-    check(complete_in_bash(f"{PERCORE} load --denominator t")
-          == {"tsc", "time-enabled"}, "choices")
+    check(complete_in_bash(f"{PERCORE} load --source i") == {"idle"}, "choices")
     check(not complete_in_bash(f"{PERCORE} load -- ls --"), "after --")
 
 

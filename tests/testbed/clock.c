@@ -211,7 +211,6 @@ void chapter_clock(void) {
                          .source = SOURCE_EVENT,
                          .event = core_pmu_event("inst_retired"),
                          .base_frequency_hz = INSTRUCTIONS_PER_S,
-                         .denominator = DENOMINATOR_TIME_ENABLED,
                      });
   for (size_t i = 0; i < SOFTIRQS; i++) {
     without[i] = measure_softirq(i, &truth, NULL, false);

@@ -21,8 +21,8 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/watch.c tests/testbed/watch.h
 tests_testbed_guest_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 if BPF
-tests_testbed_guest_SOURCES += tests/testbed/clock.c \
-	tests/testbed/soaker.c tests/testbed/soaker.h tests/testbed/wake.c \
+tests_testbed_guest_SOURCES += tests/testbed/clock.c tests/testbed/wake.c \
+	tests/testbed/soaker.c tests/testbed/soaker.h \
 	tests/integration/softirq_timer.c tests/integration/softirq_timer.h
 tests_testbed_guest_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir) \
 	-I$(top_srcdir)
