@@ -53,7 +53,7 @@ void region_put_gauge(value_list_t *list, const char *type, const char *name,
 }
 
 /* ---------------------------------------------------------------------------
- * Gauges, levels and states
+ * Up-down counters, gauges and states
  */
 
 static void combine_row(const struct region_sum *sum,
@@ -156,15 +156,16 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
   }
 }
 
-/* True if the gauge, level or state can be reported. States, and levels without
- * an aggregation, cannot be combined over several sources or cores. */
+/* True if the up-down counter, gauge or state can be reported. States, and
+ * gauges without an aggregation, cannot be combined over several sources or
+ * cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
   const struct region_sum_field *field = put->field;
   bool none =
       field->kind == PERCORE_STATE ||
-      (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
+      (field->kind == PERCORE_GAUGE && field->aggregation == PERCORE_NONE);
   return row->parts > 0 && (put->copy == 0 || row != sum->other) &&
          (!none ||
           (row->parts == 1 && (put->copy > 0 || !sum->shape.per_core)));

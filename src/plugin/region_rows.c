@@ -173,8 +173,8 @@ void region_sum_combine(const struct region_sum *sum,
   if (replace || field->kind == PERCORE_STATE)
     *now = value;
   else
-    *now = region_combine_levels(
-        field->kind == PERCORE_GAUGE ? PERCORE_SUM : field->aggregation, *now,
+    *now = region_combine_gauges(
+        field->kind == PERCORE_UPDOWN ? PERCORE_SUM : field->aggregation, *now,
         value);
 }
 

@@ -112,7 +112,7 @@ static void begin_object(const struct region_source *source,
     for (uint32_t n = 0; n < present->len; n++) {
       uint32_t c = present->list[n].column;
       bool is_gauge = source->sum->shape.fields[present->list[n].field].kind ==
-                      PERCORE_GAUGE;
+                      PERCORE_UPDOWN;
       base[c] = !is_gauge   ? 0
                 : copy == 0 ? births_of(tile, i)[c]
                 : is_first  ? 0
@@ -226,13 +226,14 @@ static uint64_t top_cell(const struct region_sum *sum, const uint64_t *cells) {
 }
 
 /* Returns the weight by which Top ranks the row: the growth of a counter since
- * `last`, or the present value of a gauge or level; 0 without Top. */
+ * `last`, or the present value of an up-down counter or gauge; 0 without Top.
+ */
 static int64_t weigh(const struct row *row, uint64_t last) {
   const struct region_shape *shape = &row->source->sum->shape;
   if (shape->top_field < 0)
     return 0;
   const struct region_sum_field *field = &shape->fields[shape->top_field];
-  if (field->kind == PERCORE_GAUGE)
+  if (field->kind == PERCORE_UPDOWN)
     last = row->births[field->column];
   else if (field->kind != PERCORE_COUNTER)
     last = 0;
@@ -294,7 +295,7 @@ static void leave_out(const struct row *row) {
   const struct region_sum *sum = source->sum;
   for (uint32_t n = 0; n < sum->shape.present.len; n++) {
     const struct region_column *column = &sum->shape.present.list[n];
-    bool is_gauge = sum->shape.fields[column->field].kind == PERCORE_GAUGE;
+    bool is_gauge = sum->shape.fields[column->field].kind == PERCORE_UPDOWN;
     uint32_t c = column->column;
     region_sum_combine(sum, column, &source->present[c],
                        row->totals[c] - (is_gauge ? row->births[c] : 0),

@@ -24,7 +24,7 @@ struct region_object {
   bool is_chosen;  /* until the next scan, its gauges are in `other` */
   int64_t weight;  /* of a candidate */
   uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
-                      gauges, levels or states, what to subtract from them */
+                      up-down counters, gauges or states, what to subtract from them */
 };
 
 /* What is remembered about each row of a table if the option Top or Row is set.
@@ -66,7 +66,7 @@ struct region_source {
   size_t next_object, objects_len;
   uint64_t live, left_out, missing, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */
-  uint64_t *present; /* [column]: gauges, levels and states of objects without a
+  uint64_t *present; /* [column]: up-down counters, gauges and states of objects without a
                         row, in the last scan */
   bool has_present;
   struct region_mark *marks; /* NULL: not needed, or memory is short */

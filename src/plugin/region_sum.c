@@ -69,7 +69,7 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
 }
 
 /* Returns the index of the field by which Top ranks rows, or -1 if Top is not
- * configured or the table has no counter, gauge or level with that name. */
+ * configured or the table has no counter or gauge with that name. */
 static int find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
     return -1;
@@ -79,7 +79,7 @@ static int find_top_field(const struct region_sum *sum) {
         sum->shape.fields[f].kind != PERCORE_STATE)
       return (int)f;
   WARNING("percore: Top %u \"%s\" is ignored: table %s has no such field, or "
-          "rows cannot be ranked by it; name a counter, gauge or level.",
+          "rows cannot be ranked by it; name a counter or gauge.",
           sum->config->top, sum->config->top_field, sum->table);
   return -1;
 }

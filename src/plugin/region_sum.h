@@ -58,12 +58,12 @@ struct region_sum_row {
                         did not contain it */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all sources */
-  uint32_t parts;    /* sources whose gauges, levels and states are in `now` */
+  uint32_t parts;    /* sources whose up-down counters, gauges and states are in `now` */
   bool shown;        /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
   bool put_now;         /* this put contains the row */
   int64_t weight;       /* Top ranks by it */
-  uint64_t *now;        /* counts; gauges, levels and states: at the last put */
+  uint64_t *now;        /* counts; up-down counters, gauges and states: at the last put */
   uint64_t *sent;       /* counts that were dispatched last */
   char name[];
 };
@@ -81,7 +81,7 @@ struct region_shape {
   uint32_t field_count, columns, core_count;
   uint32_t copies_made; /* allocated: 1, or 1 + core_count */
   /* The columns to read. counters: those of counters and histograms; present:
-   * those of gauges, levels and states. */
+   * those of up-down counters, gauges and states. */
   struct region_columns counters, present;
   uint32_t values;       /* of a row, in one copy */
   bool single, per_core; /* the table has a single row; it is PER_CORE */
@@ -177,7 +177,7 @@ bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row);
 bool region_sum_owes(const struct region_sum *sum);
 
-/* Combines a gauge, level or state with the one in *now, or replaces it. */
+/* Combines an up-down counter, gauge or state with the one in *now, or replaces it. */
 void region_sum_combine(const struct region_sum *sum,
                         const struct region_column *column, uint64_t *now,
                         uint64_t value, bool replace);

@@ -74,7 +74,7 @@ def check_never_back(collectd, identifier):
 
 def names_and_values():
     """Every kind of field is reported with the right name, type and value, per core and
-    for the host: counters as derive, gauges and levels as gauge, histograms as
+    for the host: counters as derive, up-down counters and gauges as gauge, histograms as
     percentiles of the interval, and cycles in nanoseconds"""
     with RuntimeDir(), Producer("gtpu") as producer:
         producer.do("core 0", "core 1")

@@ -27,17 +27,17 @@ static const char *const row_names[] = {"a",   "b",   "c",     "d", "e",
 
 #define COUNTERS                                                               \
   {.name = "packets", .unit = "packets"}, { .name = "bytes", .unit = "bytes" }
-#define OPEN_GAUGE                                                             \
-  { .name = "open", .unit = "1", .kind = PERCORE_GAUGE }
+#define OPEN_UPDOWN                                                             \
+  { .name = "open", .unit = "1", .kind = PERCORE_UPDOWN }
 #define SIZES                                                                  \
   {                                                                            \
     .name = "sizes", .unit = "bytes", .kind = PERCORE_HISTOGRAM,               \
     .sub_bits = 8, .max_bits = 20                                              \
   }
 
-static const struct percore_field fields_one[] = {COUNTERS, OPEN_GAUGE, SIZES};
+static const struct percore_field fields_one[] = {COUNTERS, OPEN_UPDOWN, SIZES};
 static const struct percore_field fields_two[] = {
-    {.name = "drops", .unit = "packets"}, OPEN_GAUGE, COUNTERS, SIZES};
+    {.name = "drops", .unit = "packets"}, OPEN_UPDOWN, COUNTERS, SIZES};
 
 /* Two schemas. columns[] is the column of each counted field and of `open`. */
 static const struct {

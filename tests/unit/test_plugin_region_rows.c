@@ -15,7 +15,7 @@
 static const struct percore_field flow_fields[] = {
     {.name = "packets", .unit = "packets"},
     {.name = "bytes", .unit = "bytes"},
-    {.name = "open", .unit = "1", .kind = PERCORE_GAUGE},
+    {.name = "open", .unit = "1", .kind = PERCORE_UPDOWN},
 };
 #define FLOW_TABLE(how, rows)                                                  \
   {                                                                            \
@@ -59,7 +59,7 @@ static void open_more(struct percore_region *region, const char *name,
   percore_owned_table_t flow;
   uint32_t row = row_of(region, 0, name);
   assert_int_equal(percore_owned_table(region, 0, &flow), 0);
-  percore_gauge_add(percore_owned_row(flow, row), 2, n);
+  percore_updown_add(percore_owned_row(flow, row), 2, n);
 }
 
 static void remove_row(struct percore_region *region, const char *name) {
