@@ -42,7 +42,7 @@ static struct percore_field *region_fields(const struct map_source *source,
         .name = field->name,
         .unit = unit_of(field->name),
         .help = field->help[0] != '\0' ? field->help : NULL,
-        .kind = field->is_gauge ? PERCORE_GAUGE : PERCORE_COUNTER};
+        .kind = field->is_gauge ? PERCORE_UPDOWN : PERCORE_COUNTER};
   }
   return fields;
 }

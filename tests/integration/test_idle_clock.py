@@ -215,18 +215,5 @@ def test_collectd():
         check("bpf" in collectd.log(), collectd.log())
 
 
-def test_soak():
-    """percore soak prints the share of time that other work took, and ends when the
-    given seconds are over"""
-    core = online_cores()[-1]
-    begin = time.monotonic()
-    done = run("soak", str(core), "1")
-    check(done.returncode == 0, done.stderr)
-    match = re.match(rf"core {core}: others took ([0-9.]+) % of ([0-9.]+) s, "
-                     r"in \d+ interruptions$", done.stdout)
-    check(match and 0 <= float(match[1]) <= 100, done.stdout)
-    check(1 <= float(match[2]) <= time.monotonic() - begin, done.stdout)
-
-
 if __name__ == "__main__":
     run_tests(globals(), "source bpf", PERCORE)
