@@ -158,16 +158,6 @@ static int read_source(void *into, const struct config_option *option,
   return 0;
 }
 
-static int read_denominator(void *into, const struct config_option *option,
-                            const oconfig_item_t *item) {
-  struct config *config = into;
-  const char *text = config_one_string(item);
-  if (text == NULL ||
-      denominator_parse(&config->sampler.engine.denominator, text) != 0)
-    return config_option_refuse(option, item, NULL);
-  return 0;
-}
-
 static int read_isolated_cores(void *into, const struct config_option *option,
                                const oconfig_item_t *item) {
   struct config *config = into;
@@ -240,9 +230,6 @@ static const struct config_option load_options[] = {
      .allowed =
          "one of \"auto\", \"mperf\", \"ref-cycles\", \"event\", \"bpf\", "
          "\"idle\""},
-    {.key = "Denominator",
-     .read = read_denominator,
-     .allowed = "one of \"auto\", \"tsc\", \"time-enabled\""},
     {.key = "IsolatedCores",
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
@@ -363,7 +350,6 @@ void config_init(struct config *config) {
       .max_memory = MAX_MEMORY_DEFAULT,
       .send_notifications = true,
       .sampler = {.engine = {.source = SOURCE_AUTO,
-                             .denominator = DENOMINATOR_AUTO,
                              .isolated_cores = ISOLATED_CORES_IDLE,
                              .raise_limit = true},
                   .figures = {.period_s = {60, 300, 900},

@@ -5,13 +5,13 @@
 #include "globals.h"
 #include "utils/common/common.h"
 
-static uint8_t code_of(enum source source) {
+static uint8_t code_of(enum source_kind source) {
   return (uint8_t)(source - SOURCE_AUTO);
 }
 
 /* Returns the severity of a change of source. Better sources have smaller
  * numbers. */
-static int severity_of(enum source from, enum source to) {
+static int severity_of(enum source_kind from, enum source_kind to) {
   if (to == SOURCE_NONE)
     return NOTIF_FAILURE;
   if (from == SOURCE_NONE || to < from)
@@ -30,8 +30,8 @@ static const char *format_cores(const struct core_set *cores, char *list,
   return whole ? "" : " and more";
 }
 
-static void send_change(const struct core_set *cores, enum source from,
-                        enum source to, cdtime_t time) {
+static void send_change(const struct core_set *cores, enum source_kind from,
+                        enum source_kind to, cdtime_t time) {
   char list[96];
   const char *more = format_cores(cores, list, sizeof(list));
   int count = core_set_count(cores);
@@ -53,8 +53,8 @@ static void send_change(const struct core_set *cores, enum source from,
 /* Sends one notification for all cores whose source changed from `from` to
  * `to`. Does nothing if there are none. */
 static void notify_change(const struct notify *notify,
-                          const struct snapshot *snapshot, enum source from,
-                          enum source to) {
+                          const struct snapshot *snapshot,
+                          enum source_kind from, enum source_kind to) {
   struct core_set cores;
   core_set_clear(&cores);
   for (size_t i = 0; i < snapshot->cores_len; i++) {

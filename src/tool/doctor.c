@@ -2,9 +2,9 @@
  * improve. */
 #include "percore_config.h"
 
-#include "doctor.h"
 #include "cycles/core.h"
 #include "cycles/softirq_clock.h"
+#include "doctor.h"
 #include "text.h"
 #include "tool.h"
 #include "wake/core.h"
@@ -109,7 +109,7 @@ static bool may_count(const struct doctor *doctor) {
 /* Returns advice on how to make a counter work. Advises more rights only if the
  * counter exists. */
 static const char *counter_advice(const struct doctor *doctor,
-                                  enum source source) {
+                                  enum source_kind source) {
   bool exists = source == SOURCE_MPERF        ? doctor->has_mperf
                 : source == SOURCE_REF_CYCLES ? doctor->core_pmu
                                               : false;
@@ -142,7 +142,7 @@ static const char *counter_advice(const struct doctor *doctor,
          "or idle";
 }
 
-static const char *proof_advice(enum source source, enum proof proof) {
+static const char *proof_advice(enum source_kind source, enum proof proof) {
   if (proof == PROOF_TICK_SAMPLED)
     return "boot a kernel with a dynamic tick (CONFIG_NO_HZ_IDLE) and without "
            "nohz=off, or use a hardware source: work between two ticks is not "
@@ -155,18 +155,18 @@ static const char *proof_advice(enum source source, enum proof proof) {
 
 /* True if `auto` has chosen a source for every online core, but never this one.
  */
-static bool is_spare(const struct doctor *doctor, enum source source) {
+static bool is_spare(const struct doctor *doctor, enum source_kind source) {
   int chosen = 0;
   for (int other = 0; other < SOURCES; other++)
     chosen += doctor->source[other].chosen;
   return doctor->source[source].chosen == 0 && chosen == doctor->cores_online;
 }
 
-static void check_source(struct doctor *doctor, enum source source) {
+static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
-  bool is_fine = facts->proof == PROOF_PROVEN ||
-                 (facts->proof != PROOF_TICK_SAMPLED &&
-                  is_spare(doctor, source));
+  bool is_fine =
+      facts->proof == PROOF_PROVEN ||
+      (facts->proof != PROOF_TICK_SAMPLED && is_spare(doctor, source));
   if (facts->cores == 0)
     /* The source event is optional. The kernel may report missing rights for a
      * core PMU that does not exist. */
@@ -198,9 +198,9 @@ void check_sources(struct doctor *doctor) {
 }
 
 /* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
- * `auto` chooses, and counts the cores. A named source is also tried on isolated
- * cores. Returns NULL after setting *status to -errno. */
-static struct engine *try_source(struct doctor *doctor, enum source named,
+ * `auto` chooses, and counts the cores. A named source is also tried on
+ * isolated cores. Returns NULL after setting *status to -errno. */
+static struct engine *try_source(struct doctor *doctor, enum source_kind named,
                                  int *status) {
   struct engine_options options = {
       .machine = doctor->machine,
@@ -220,7 +220,7 @@ static struct engine *try_source(struct doctor *doctor, enum source named,
   engine_sample(engine, false);
   const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
-    enum source source = cores[i].source;
+    enum source_kind source = cores[i].source;
     if (!cores[i].online || source < 0 ||
         (named != SOURCE_AUTO && named != source))
       continue;
@@ -244,8 +244,8 @@ static struct engine *try_source(struct doctor *doctor, enum source named,
 /* Tries all sources. Returns an engine with those that `auto` chooses, or NULL
  * after setting *status to -errno. */
 static struct engine *try_sources(struct doctor *doctor, int *status) {
-  static const enum source named[] = {SOURCE_MPERF, SOURCE_REF_CYCLES,
-                                      SOURCE_BPF, SOURCE_IDLE};
+  static const enum source_kind named[] = {SOURCE_MPERF, SOURCE_REF_CYCLES,
+                                           SOURCE_BPF, SOURCE_IDLE};
   snprintf(doctor->source[SOURCE_EVENT].reason, FACT_SIZE,
            "not tested: no event is named");
   for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
@@ -304,20 +304,21 @@ void check_isolated(struct doctor *doctor, const struct core_set *isolated) {
                doctor->source[source].proof == PROOF_PROVEN;
   bool improvable = counter && doctor->isolated_on_idle > 0;
   core_set_format(isolated, list, sizeof(list));
-  doctor_say(doctor, MACHINE, "isolated",
-             improvable ? VERDICT_NOTE : VERDICT_OK,
-             improvable
-                 ? "isolated cores are measured by idle, which does not disturb "
-                   "them but may miss softirqs; IsolatedCores \"hardware\" of "
-                   "the plugin uses a counter and costs an interrupt per sample "
-                   "and core (21 to 25 us if the core is halted)"
-                 : NULL,
-             "%s", or_none(list));
+  doctor_say(
+      doctor, MACHINE, "isolated", improvable ? VERDICT_NOTE : VERDICT_OK,
+      improvable
+          ? "isolated cores are measured by idle, which does not disturb "
+            "them but may miss softirqs; IsolatedCores \"hardware\" of "
+            "the plugin uses a counter and costs an interrupt per sample "
+            "and core (21 to 25 us if the core is halted)"
+          : NULL,
+      "%s", or_none(list));
 }
 
 void check_proc_stat(struct doctor *doctor) {
   bool lxcfs = machine_has_lxcfs(doctor->machine);
-  doctor_say(doctor, MACHINE, "/proc/stat", lxcfs ? VERDICT_MISSING : VERDICT_OK,
+  doctor_say(doctor, MACHINE, "/proc/stat",
+             lxcfs ? VERDICT_MISSING : VERDICT_OK,
              lxcfs ? "run without LXCFS, or give collectd the host's /proc and "
                      "/sys and set SysRoot"
                    : NULL,
@@ -371,10 +372,9 @@ static void check_softirq(struct doctor *doctor, const struct engine *engine) {
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   text_append(doctor->pmus, FACT_SIZE, " ", name);
-  doctor->core_pmu |= strcmp(name, "cpu") == 0 ||
-                      strncmp(name, "cpu_", 4) == 0 ||
-                      strncmp(name, "armv", 4) == 0 ||
-                      strncmp(name, "apple_", 6) == 0;
+  doctor->core_pmu |=
+      strcmp(name, "cpu") == 0 || strncmp(name, "cpu_", 4) == 0 ||
+      strncmp(name, "armv", 4) == 0 || strncmp(name, "apple_", 6) == 0;
 }
 
 static void check_machine(struct doctor *doctor, const struct engine *engine) {
@@ -388,9 +388,9 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              "%d online: %s (possible: %s)", doctor->cores_online, online,
              possible);
   check_isolated(doctor, &topology->isolated);
-  doctor_say(doctor, MACHINE, "nohz_full", VERDICT_OK, NULL, "%s",
-             or_none(read_line(machine, "/sys/devices/system/cpu/nohz_full",
-                               line)));
+  doctor_say(
+      doctor, MACHINE, "nohz_full", VERDICT_OK, NULL, "%s",
+      or_none(read_line(machine, "/sys/devices/system/cpu/nohz_full", line)));
   doctor_say(doctor, MACHINE, "hypervisor", unknown ? VERDICT_NOTE : VERDICT_OK,
              unknown ? "nothing to do: a counter that disagrees with the "
                        "kernel's idle time is kept, with a warning"
@@ -408,14 +408,13 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
   check_tick(doctor);
-  doctor_say(doctor, MACHINE, "PMUs",
-             doctor->core_pmu ? VERDICT_OK : VERDICT_NOTE,
-             doctor->core_pmu     ? NULL
-             : doctor->hypervisor ? "let the hypervisor give this machine a "
-                                    "PMU, if cycles and IPC are wanted"
-                                  : "load the driver of this processor's PMU",
-             "%s%s", or_none(doctor->pmus),
-             doctor->core_pmu ? "" : " (no core PMU)");
+  doctor_say(
+      doctor, MACHINE, "PMUs", doctor->core_pmu ? VERDICT_OK : VERDICT_NOTE,
+      doctor->core_pmu     ? NULL
+      : doctor->hypervisor ? "let the hypervisor give this machine a "
+                             "PMU, if cycles and IPC are wanted"
+                           : "load the driver of this processor's PMU",
+      "%s%s", or_none(doctor->pmus), doctor->core_pmu ? "" : " (no core PMU)");
   check_wake(doctor);
 }
 

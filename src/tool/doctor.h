@@ -36,7 +36,7 @@ struct doctor {
 
   int cores_online;
   struct source_facts source[SOURCES];
-  int isolated_on_idle; /* isolated cores for which `auto` chose idle */
+  int isolated_on_idle;         /* isolated cores for which `auto` chose idle */
   char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf misses */
   bool hypervisor, arm64;
   char pmus[FACT_SIZE]; /* names separated by blanks */
@@ -71,7 +71,8 @@ void check_regions(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
 void doctor_conclude(struct doctor *doctor);
 
-/* Reads the rights of a process. `pid` is a directory in `proc`, such as "self".
+/* Reads the rights of a process. `pid` is a directory in `proc`, such as
+ * "self".
  */
 void rights_read(struct rights *rights, const char *proc, const char *pid,
                  long group);

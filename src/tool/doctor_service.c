@@ -103,14 +103,13 @@ static void check_group(struct doctor *doctor) {
                "there is no group percore: only root and the user of a "
                "producer can read its region");
   else
-    doctor_say(doctor, REGIONS, "group",
-               member || root ? VERDICT_OK : VERDICT_NOTE,
-               member || root ? NULL : join_advice(advice),
-               "percore; user %s %s",
-               user != NULL ? user->pw_name : "(unknown)",
-               member ? "is a member"
-               : root ? "needs no membership"
-                      : "is not a member");
+    doctor_say(
+        doctor, REGIONS, "group", member || root ? VERDICT_OK : VERDICT_NOTE,
+        member || root ? NULL : join_advice(advice), "percore; user %s %s",
+        user != NULL ? user->pw_name : "(unknown)",
+        member ? "is a member"
+        : root ? "needs no membership"
+               : "is not a member");
 }
 
 static void check_unreadable(struct doctor *doctor,
@@ -265,10 +264,11 @@ static void check_running_rights(struct doctor *doctor,
              : useful ? VERDICT_MISSING
                       : VERDICT_NOTE,
              counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
-             counts   ? "collectd may read counters"
-             : useful ? "collectd may not read counters: it lacks CAP_PERFMON"
-                      : "collectd lacks CAP_PERFMON, but this machine offers no "
-                        "counters either");
+             counts ? "collectd may read counters"
+             : useful
+                 ? "collectd may not read counters: it lacks CAP_PERFMON"
+                 : "collectd lacks CAP_PERFMON, but this machine offers no "
+                   "counters either");
   doctor_say(doctor, COLLECTD, "regions", reads ? VERDICT_OK : VERDICT_MISSING,
              reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART,
              reads ? "collectd may read regions"

@@ -28,8 +28,8 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand, and their
     output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"], ["check"], ["map"], ["map", "top"],
-                    ["map", "dump"], ["clock"], ["soak"]):
+                    ["reset"], ["map"], ["map", "top"],
+                    ["map", "dump"], ["clock"], ["wake"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
@@ -53,13 +53,11 @@ def test_usage_errors():
         ["load", "--count", "-1"], ["load", "--count", "1.5"],
         ["load", "--cores", "3-1"], ["load", "--cores", ""],
         ["load", "--cores", "99999"], ["load", "--source", "magic"],
-        ["load", "--source", "event"], ["load", "--denominator", "x"],
+        ["load", "--source", "event"],
         ["load", "--base-frequency", "fast"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["soak"], ["soak", "x"], ["soak", "0.5"], ["soak", "-1"],
-        ["soak", "0", "0"], ["soak", "0", "1", "2"], ["map", "top"],
-        ["map", "top", "--nonsense"],
+        ["map", "top"], ["map", "top", "--nonsense"],
     ]
     for arguments in wrong:
         done = run(*arguments)
@@ -211,6 +209,19 @@ def test_keys():
     check(", by load %" in pages_of(written)[-1], "not sorted")
 
 
+def test_pause():
+    """in percore load, space stops redrawing, and the page says so until space is
+    typed again"""
+    written, status, _ = on_terminal(
+        LIVE, 3, halfway=typed(b" ", b"", b"", b" ", b"", b"q"))
+    check(status == 0, f"exit {status}")
+    pages = pages_of(written)
+    paused = [page.startswith("paused") for page in pages]
+    # Without the pause, there would be a page for each of three intervals.
+    check(paused.count(True) == 1, f"{paused.count(True)} pages while paused")
+    check(not paused[-1] and len(pages) > paused.index(True) + 2, str(paused))
+
+
 def test_terminal_modes():
     """after percore load ends, the terminal echoes again"""
     script = (f"{PERCORE} load -i 0.5 -n 1; stty -a")
@@ -289,15 +300,13 @@ def complete_in_bash(line):
 def test_completion():
     """bash completes subcommands, the options that --help lists, and the choices of an
     option"""
-    for command in ("load", "regions", "top", "dump", "reset", "check",
-                    "doctor"):
+    for command in ("load", "regions", "top", "dump", "reset", "doctor"):
         offered = complete_in_bash(f"{PERCORE} {command} --")
         listed = options_in_help(command)
         check(offered == listed and len(listed) > 1,
               f"{command}: {offered} is not {listed}")
     check(complete_in_bash(f"{PERCORE} d") == {"dump", "doctor"}, "commands")
-    check(complete_in_bash(f"{PERCORE} load --denominator t")
-          == {"tsc", "time-enabled"}, "choices")
+    check(complete_in_bash(f"{PERCORE} load --source i") == {"idle"}, "choices")
     check(not complete_in_bash(f"{PERCORE} load -- ls --"), "after --")
 
 

@@ -22,6 +22,7 @@ tests_testbed_guest_SOURCES = \
 tests_testbed_guest_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 if BPF
 tests_testbed_guest_SOURCES += tests/testbed/clock.c tests/testbed/wake.c \
+	tests/testbed/soaker.c tests/testbed/soaker.h \
 	tests/integration/softirq_timer.c tests/integration/softirq_timer.h
 tests_testbed_guest_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir) \
 	-I$(top_srcdir)

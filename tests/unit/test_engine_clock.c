@@ -290,7 +290,7 @@ static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
   (void)state;
   static const struct {
     enum isolated_cores isolated_cores;
-    enum source source;
+    enum source_kind source;
   } cases[] = {{ISOLATED_CORES_BPF, SOURCE_BPF},
                {ISOLATED_CORES_IDLE, SOURCE_IDLE},
                {ISOLATED_CORES_SKIP, SOURCE_NONE}};
