@@ -83,6 +83,22 @@ def test_lengths():
             check(lines <= LINES_AT_MOST, f"{path} has {lines} lines")
 
 
+def test_manuals():
+    """the manual pages cite only files that are installed"""
+    examples = {os.path.basename(path) for path in files_of("contrib/collectd",
+                                                            "contrib/producers")}
+    for path in files_of("src"):
+        if not path.endswith(".pod"):
+            continue
+        text = text_of(path)
+        cited = re.findall(r"[FC]<(?:contrib|tests|src)/[^>]*>", text)
+        check(not cited, f"{path} cites {cited}")
+        for name in re.findall(r"/usr/share/doc/percore/examples/([\w.-]+\w)", text):
+            check(name in examples, f"{path} cites the example {name}")
+        for target in re.findall(r"C<make bench[^>]*>(?! in a\s+build)", text):
+            check(False, f"{path} cites {target} as if it were installed")
+
+
 SCRIPT = """
 set -euo pipefail
 . "$1/contrib/setup.sh"
@@ -120,6 +136,7 @@ def test_configured_again():
 if __name__ == "__main__":
     results = Results()
     for test in (test_paths, test_file_names, test_folders, test_lengths,
+                 test_manuals,
                  test_configured_again):
         results.run(test)
     results.finish()
