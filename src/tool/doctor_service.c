@@ -80,7 +80,11 @@ static void check_directory(struct doctor *doctor, int error) {
   }
   const struct passwd *user = getpwuid(status.st_uid);
   const struct group *group = getgrgid(status.st_gid);
-  doctor_say(doctor, REGIONS, "directory", VERDICT_OK, NULL,
+  bool listed = (status.st_mode & S_IROTH) != 0;
+  doctor_say(doctor, REGIONS, "directory", listed ? VERDICT_NOTE : VERDICT_OK,
+             listed ? "chmod 3770 it: a user outside its group who lists it "
+                      "can block every producer and collectd"
+                    : NULL,
              "%s, mode %o, owner %s, group %s", path, status.st_mode & 07777,
              user != NULL ? user->pw_name : "(unknown)",
              group != NULL ? group->gr_name : "(unknown)");
@@ -103,14 +107,13 @@ static void check_group(struct doctor *doctor) {
                "there is no group percore: only root and the user of a "
                "producer can read its region");
   else
-    doctor_say(doctor, REGIONS, "group",
-               member || root ? VERDICT_OK : VERDICT_NOTE,
-               member || root ? NULL : join_advice(advice),
-               "percore; user %s %s",
-               user != NULL ? user->pw_name : "(unknown)",
-               member ? "is a member"
-               : root ? "needs no membership"
-                      : "is not a member");
+    doctor_say(
+        doctor, REGIONS, "group", member || root ? VERDICT_OK : VERDICT_NOTE,
+        member || root ? NULL : join_advice(advice), "percore; user %s %s",
+        user != NULL ? user->pw_name : "(unknown)",
+        member ? "is a member"
+        : root ? "needs no membership"
+               : "is not a member");
 }
 
 static void check_unreadable(struct doctor *doctor,
@@ -265,10 +268,11 @@ static void check_running_rights(struct doctor *doctor,
              : useful ? VERDICT_MISSING
                       : VERDICT_NOTE,
              counts ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
-             counts   ? "collectd may read counters"
-             : useful ? "collectd may not read counters: it lacks CAP_PERFMON"
-                      : "collectd lacks CAP_PERFMON, but this machine offers no "
-                        "counters either");
+             counts ? "collectd may read counters"
+             : useful
+                 ? "collectd may not read counters: it lacks CAP_PERFMON"
+                 : "collectd lacks CAP_PERFMON, but this machine offers no "
+                   "counters either");
   doctor_say(doctor, COLLECTD, "regions", reads ? VERDICT_OK : VERDICT_MISSING,
              reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART,
              reads ? "collectd may read regions"

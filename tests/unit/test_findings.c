@@ -1,3 +1,4 @@
+#include <errno.h>
 #include "unit.h"
 
 #include "fake_machine.h"
@@ -35,7 +36,7 @@ static void write_collectd(struct place *place, const char *status,
 }
 
 #define MAY_ALL                                                                \
-  "PPid:\t1\nUid:\t1\t1000\t1\t1\nGid:\t4\t4\t4\t4\n"                         \
+  "PPid:\t1\nUid:\t1\t1000\t1\t1\nGid:\t4\t4\t4\t4\n"                          \
   "Groups:\t27 998 \nCapEff:\t0000004000000000\n"
 
 static void begin(struct place *place) {
@@ -221,9 +222,10 @@ static void everything_missing_is_reported_with_advice(void **state) {
   struct place place;
   begin(&place);
   temp_tree_remove(&place.tree);
-  place.doctor =
-      (struct doctor){.machine = &place.fake->machine, .proc = place.proc,
-                      .cores_online = 2, .group = -1};
+  place.doctor = (struct doctor){.machine = &place.fake->machine,
+                                 .proc = place.proc,
+                                 .cores_online = 2,
+                                 .group = -1};
   for (int hypervisor = 0; hypervisor < 2; hypervisor++)
     for (int rights = 0; rights < 2; rights++) {
       place.doctor.hypervisor = hypervisor;
@@ -236,7 +238,7 @@ static void everything_missing_is_reported_with_advice(void **state) {
   assert_false(doctor_has_source(&place.doctor));
   assert_advice("running", "systemctl start collectd");
   assert_verdict("directory", "missing");
-  assert_advice("directory", "install -d -m 3775 -g percore");
+  assert_advice("directory", "install -d -m 3770 -g percore");
   assert_advice("group", "groupadd");
   char *out = text_of(&place);
   assert_non_null(strstr(out, "No source of loads works here"));
@@ -276,7 +278,8 @@ a_counter_that_does_not_exist_is_not_said_to_lack_rights(void **state) {
   place.doctor.source[SOURCE_REF_CYCLES] = (struct source_facts){
       .reason = "it cannot be opened: Permission denied (grant CAP_PERFMON)"};
   examine(&place);
-  assert_string_equal(find("ref-cycles")->value, "this machine has no core PMU");
+  assert_string_equal(find("ref-cycles")->value,
+                      "this machine has no core PMU");
   place.doctor.core_pmu = true;
   examine(&place);
   assert_value("ref-cycles", "CAP_PERFMON");
@@ -372,6 +375,20 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
   char *out = text_of(&place);
   assert_non_null(strstr(out, "SupplementaryGroups=percore"));
   free(out);
+  end(&place);
+}
+
+static void a_directory_that_every_user_may_list_is_noted(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  assert_return_code(chmod(place.run, 03770), errno);
+  examine(&place);
+  assert_verdict("directory", "ok");
+  assert_return_code(chmod(place.run, 03775), errno);
+  examine(&place);
+  assert_verdict("directory", "note");
+  assert_advice("directory", "chmod 3770");
   end(&place);
 }
 
@@ -472,14 +489,19 @@ int main(void) {
       cmocka_unit_test(on_arm64_no_advice_is_about_x86),
       cmocka_unit_test(everything_missing_is_reported_with_advice),
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
-      cmocka_unit_test(a_counter_that_does_not_exist_is_not_said_to_lack_rights),
-      cmocka_unit_test(with_perf_event_paranoid_minus_1_no_capability_is_needed),
+      cmocka_unit_test(
+          a_counter_that_does_not_exist_is_not_said_to_lack_rights),
+      cmocka_unit_test(
+          with_perf_event_paranoid_minus_1_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),
       cmocka_unit_test(interrupts_that_the_idle_clock_cannot_see_are_noted),
       cmocka_unit_test(a_source_that_must_be_named_is_reported_as_such),
-      cmocka_unit_test(an_unreadable_socket_is_reported_with_reason_and_command),
+      cmocka_unit_test(
+          an_unreadable_socket_is_reported_with_reason_and_command),
       cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
-      cmocka_unit_test(an_unproven_source_is_noted_only_if_a_core_depends_on_it),
+      cmocka_unit_test(a_directory_that_every_user_may_list_is_noted),
+      cmocka_unit_test(
+          an_unproven_source_is_noted_only_if_a_core_depends_on_it),
       cmocka_unit_test(every_running_collectd_is_reported),
       cmocka_unit_test(the_plugin_is_looked_for_where_collectd_looks),
       cmocka_unit_test(a_configuration_that_is_a_fifo_is_not_waited_for),
