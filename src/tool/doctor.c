@@ -330,7 +330,7 @@ void check_proc_stat(struct doctor *doctor) {
 static void check_wake(struct doctor *doctor) {
   char why[WAKE_WHY_SIZE] = "";
   struct wake_programs programs;
-  bool works = wake_programs_load(&programs, why) == 0;
+  bool works = wake_programs_load(&programs, true, why) == 0;
   wake_programs_free(&programs);
   const char *advice = strchr(why, ';'); /* "what failed: why; what to do" */
   if (!works)
