@@ -58,6 +58,7 @@ struct config {
     bool report_hidden;
     bool report_time;
     bool report_softirq;
+    bool use_bpf;
   } load;
 
   struct {

@@ -175,7 +175,7 @@ static bool is_single(const struct region_table *table) {
   return (table->flags & REGION_TABLE_SINGLE) != 0;
 }
 
-/* True if rows of the table must not be removed, because their levels and
+/* True if rows of the table must not be removed, because their gauges and
  * states in the slots would remain. */
 static bool keeps_rows(const struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
@@ -241,7 +241,7 @@ static void check_object(struct state *state, uint32_t t, uint32_t row,
           row, incarnation);
   if (keeps_rows(state, t) && (gone || incarnation > 1))
     FOUND(state, REGION_RULE_ROW_REMOVED,
-          "row %u was removed; rows of a PER_CORE table with levels or states "
+          "row %u was removed; rows of a PER_CORE table with gauges or states "
           "must not be removed",
           row);
   if (is_single(table) && (gone || incarnation > 1))
@@ -373,7 +373,7 @@ static void check_field(struct state *state, const struct region_tile *tile,
     }
     return;
   default:
-    return; /* gauges and levels may have any value */
+    return; /* up-down counters and gauges may have any value */
   }
 }
 

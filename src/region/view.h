@@ -15,7 +15,7 @@ struct region_known {
    * gets new holes, so these numbers only grow. */
   uint64_t live, generations, labels, births, resets, single;
   uint32_t checked_columns; /* columns that are read under a sequence counter */
-  bool all_sums;            /* the table has no levels and no states */
+  bool all_sums;            /* the table has no gauges and no states */
 };
 
 struct region_view {
