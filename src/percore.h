@@ -158,15 +158,15 @@ enum percore_storage {
 
 enum percore_kind {
   PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
-  PERCORE_GAUGE = 1,    /* grows and shrinks through percore_gauge_add */
-  PERCORE_LEVEL = 2,    /* set by percore_set */
+  PERCORE_UPDOWN = 1,   /* grows and shrinks through percore_updown_add */
+  PERCORE_GAUGE = 2,    /* set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; follows all other fields */
 };
 
-/* How readers combine the values of a level from the slots of a PER_CORE table.
- * Counters, gauges and histograms are always summed, and states are never
- * combined. */
+/* How readers combine the values of a gauge from the slots of a PER_CORE table.
+ * Counters, up-down counters and histograms are always summed, and states are
+ * never combined. */
 enum percore_aggregation {
   PERCORE_SUM = 0,
   PERCORE_MIN = 1,
@@ -190,8 +190,10 @@ enum percore_table_flags {
   PERCORE_NO_RESET = 2
 };
 
-/* Removed in 0.2.0. The compiler error names the replacement. */
+/* Names that changed in 0.2.0. The compiler error names the replacement. */
 #define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
+#define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
+#define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
 
 #define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
 
@@ -367,7 +369,7 @@ enum percore_remove_flags {
  * it. The row stays readable until it is reused. Removed rows are reused oldest
  * first, each after every attached thread has passed a quiescent point
  * (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1 with EINVAL,
- * ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with levels or states,
+ * ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with gauges or states,
  * or a single-row table). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
@@ -376,7 +378,7 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
 #define PERCORE_ALL_ROWS UINT32_MAX
 
 /* Makes counters and histograms show 0. Does not write to cells or change
- * rates; gauges, levels and states keep their values. Accepts
+ * rates; up-down counters, gauges and states keep their values. Accepts
  * PERCORE_ALL_TABLES and PERCORE_ALL_ROWS. Waits for workers inside a section,
  * at most 0.1 s per row. Returns 0, or -1 with EINVAL, ENOENT (not live),
  * ENODEV, ENOTSUP (PERCORE_NO_RESET), or EAGAIN (a worker stayed inside a

@@ -29,15 +29,15 @@ constexpr percore_field counter(const char *name, const char *unit = nullptr,
   return {name, unit, help, PERCORE_COUNTER, PERCORE_SUM, 0, 0, nullptr, 0};
 }
 
-constexpr percore_field gauge(const char *name, const char *unit = nullptr,
-                              const char *help = nullptr) noexcept {
-  return {name, unit, help, PERCORE_GAUGE, PERCORE_SUM, 0, 0, nullptr, 0};
+constexpr percore_field updown(const char *name, const char *unit = nullptr,
+                               const char *help = nullptr) noexcept {
+  return {name, unit, help, PERCORE_UPDOWN, PERCORE_SUM, 0, 0, nullptr, 0};
 }
 
-constexpr percore_field level(const char *name, percore_aggregation over_slots,
+constexpr percore_field updown(const char *name, percore_aggregation over_slots,
                               const char *unit = nullptr,
                               const char *help = nullptr) noexcept {
-  return {name, unit, help, PERCORE_LEVEL, over_slots, 0, 0, nullptr, 0};
+  return {name, unit, help, PERCORE_GAUGE, over_slots, 0, 0, nullptr, 0};
 }
 
 template <std::size_t N>
@@ -285,8 +285,8 @@ inline void add(Row row, Column column, std::uint64_t n) noexcept {
 }
 
 template <class Row, class Column>
-inline void gauge_add(Row row, Column column, std::int64_t n) noexcept {
-  percore_gauge_add(row, static_cast<std::uint32_t>(column), n);
+inline void updown_add(Row row, Column column, std::int64_t n) noexcept {
+  percore_updown_add(row, static_cast<std::uint32_t>(column), n);
 }
 
 template <class Row, class Column, class Value>

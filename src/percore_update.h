@@ -194,7 +194,7 @@ static inline void percore_cell_hist_add_(uint64_t *cells,
                     1);
 }
 
-/* percore_add, percore_gauge_add, percore_set, percore_hist_add and
+/* percore_add, percore_updown_add, percore_set, percore_hist_add and
  * percore_prefetch accept a percore_core_row_t or a percore_owned_row_t, and do
  * not compile with a percore_shared_row_t. */
 #ifdef __cplusplus
@@ -223,13 +223,13 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 #define percore_add(row, column, n)                                            \
   percore_cell_add_(percore_cells_(row), (column), (n))
 
-/* Adds n, which may be negative, to a gauge. A gauge is never set, so the sum
- * over the slots is right even if one core adds and another subtracts. */
-#define percore_gauge_add(row, column, n)                                      \
+/* Adds n, which may be negative, to an up-down counter. It is never set, so the
+ * sum over the slots is right even if one core adds and another subtracts. */
+#define percore_updown_add(row, column, n)                                     \
   percore_cell_add_(percore_cells_(row), (column),                             \
                     PERCORE_CAST_(uint64_t, PERCORE_CAST_(int64_t, n)))
 
-/* Sets a level or a state. */
+/* Sets a gauge or a state. */
 #define percore_set(row, column, value)                                        \
   percore_cell_set_(percore_cells_(row), (column),                             \
                     PERCORE_CAST_(uint64_t, value))
@@ -252,7 +252,7 @@ static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
 }
 
-/* Sets a level or a state of a SHARED table; the last call wins. */
+/* Sets a gauge or a state of a SHARED table; the last call wins. */
 static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
                                       uint64_t value) {
   __atomic_store_n(&row.shared_cells[column], value, __ATOMIC_RELAXED);

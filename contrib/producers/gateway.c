@@ -36,7 +36,7 @@ static const struct percore_field port_fields[] = {
     [ERRORS] = {.name = "rx_errors",
                 .unit = "packets",
                 .help = "damaged packets"},
-    [QUEUED] = {.name = "queued", .unit = "packets", .kind = PERCORE_GAUGE},
+    [QUEUED] = {.name = "queued", .unit = "packets", .kind = PERCORE_UPDOWN},
     [DELAY] = {.name = "delay",
                .unit = "ns",
                .help = "time from the arrival of a packet until it is "
@@ -157,8 +157,8 @@ static void receive(struct worker *worker, double arrived) {
       percore_add(port_row(worker, port), DROPS, (uint64_t)(*queued - QUEUE));
       *queued = QUEUE;
     }
-    percore_gauge_add(port_row(worker, port), QUEUED,
-                      (int64_t)(floor(*queued) - before));
+    percore_updown_add(port_row(worker, port), QUEUED,
+                       (int64_t)(floor(*queued) - before));
   }
 }
 
@@ -193,7 +193,7 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   percore_add(row, BYTES, bytes);
   percore_end(worker->slot);
   percore_add(row, ERRORS, rand_r(&worker->seed) % (port ? 3000 : 300) == 0);
-  percore_gauge_add(row, QUEUED, -(int64_t)n);
+  percore_updown_add(row, QUEUED, -(int64_t)n);
   for (unsigned i = 0; i < n; i++)
     percore_hist_add(row, worker->delay, delay_ns);
   *queued -= n;

@@ -26,7 +26,7 @@ static const struct percore_field port_fields[] = {
     [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
     [QUEUED] = {.name = "queued",
                 .unit = "packets",
-                .kind = PERCORE_GAUGE,
+                .kind = PERCORE_UPDOWN,
                 .help = "packets received and not yet sent"},
     [PACKET_TIME] = {.name = "packet_time",
                      .unit = "cycles",
@@ -88,7 +88,7 @@ static void *work(void *argument) {
   for (unsigned port = 0; !stop; port = (port + 1) % PORTS) {
     unsigned n = receive(&seed, sizes);
     percore_core_row_t row = percore_core_row(slot, ports, port_rows[port]);
-    percore_gauge_add(row, QUEUED, n);
+    percore_updown_add(row, QUEUED, n);
     for (unsigned i = 0; i < n; i++) {
       uint64_t start = percore_tsc();
       /* Counters that change between percore_begin and percore_end change
@@ -99,7 +99,7 @@ static void *work(void *argument) {
       percore_end(slot);
       percore_hist_add(row, packet_time, percore_tsc() - start);
     }
-    percore_gauge_add(row, QUEUED, -(int64_t)n);
+    percore_updown_add(row, QUEUED, -(int64_t)n);
     /* Call this once per round: the round counts as busy if n > 0. */
     percore_poll(slot, n);
     if (n == 0) {

@@ -29,7 +29,7 @@ static void begin_epoch(struct core *core) {
 
 static void drop_source(struct core *core) {
   perf_group_close(&core->group);
-  core->candidate = -1;
+  core->source_index = -1;
   core->source = SOURCE_NONE;
   begin_epoch(core);
 }
@@ -56,14 +56,14 @@ static void rest(const struct engine *engine, struct backoff *backoff) {
   backoff_extend(backoff, engine->time_ns, REST_FIRST_NS, REST_MAX_NS);
 }
 
-/* True if the core may use this candidate now. */
+/* True if the core may use this source now. */
 static bool is_usable(const struct engine *engine, const struct core *core,
                       int index, unsigned allowed) {
-  const struct candidate *candidate = &engine->candidates[index];
-  return candidate->available && candidate->proof != PROOF_REFUTED &&
-         (candidate->proof == PROOF_PROVEN || !candidate->must_be_proven) &&
-         (allowed >> candidate->source & 1) &&
-         core_set_has(&candidate->cores, core->number) &&
+  const struct source *source = &engine->sources[index];
+  return source->available && source->proof != PROOF_REFUTED &&
+         (source->proof == PROOF_PROVEN || !source->must_be_proven) &&
+         (allowed >> source->kind & 1) &&
+         core_set_has(&source->cores, core->number) &&
          core->backoff[index].until_ns <= engine->time_ns;
 }
 
@@ -92,10 +92,10 @@ static int take_room(struct engine *engine, int counters) {
  * is not hybrid. On a hybrid processor, an event without a PMU type counts on
  * one kind of core only. */
 static uint64_t pmu_type_of(const struct engine *engine, int core) {
-  for (int i = 0; i < engine->candidates_len; i++)
-    if (engine->candidates[i].pmu_type != 0 &&
-        core_set_has(&engine->candidates[i].cores, core))
-      return engine->candidates[i].pmu_type;
+  for (int i = 0; i < engine->sources_len; i++)
+    if (engine->sources[i].pmu_type != 0 &&
+        core_set_has(&engine->sources[i].cores, core))
+      return engine->sources[i].pmu_type;
   return 0;
 }
 
@@ -130,7 +130,7 @@ static void open_ipc_group(struct engine *engine, struct core *core,
     return;
   }
   rest(engine, &core->ipc_backoff);
-  char why[CANDIDATE_REASON_MAX];
+  char why[SOURCE_REASON_MAX];
   perf_explain(why, sizeof(why), status);
   if (engine_begins(engine, CONDITION_NO_IPC, true))
     engine_say(engine, JOURNAL_WARNING,
@@ -139,27 +139,26 @@ static void open_ipc_group(struct engine *engine, struct core *core,
                core->number, why);
 }
 
-/* Returns 0 if the core can use the candidate now, or -errno. Opens the counter
+/* Returns 0 if the core can use the source now, or -errno. Opens the counter
  * group and reads it once. Otherwise, a group that can be opened but not read
  * would be chosen, announced and given up again at every attempt. A pinned
  * group that did not receive its counter (-EBUSY) is accepted, because
  * read_failed handles that error. The bpf source can be used if the idle clock
  * has already run on the core. */
-static int try_candidate(struct engine *engine, const struct core *core,
-                         const struct candidate *candidate,
-                         struct perf_group *group) {
+static int try_source(struct engine *engine, const struct core *core,
+                      const struct source *source, struct perf_group *group) {
   struct idle_clock_reading halted;
   struct perf_reading reading;
-  if (candidate->source == SOURCE_IDLE)
+  if (source->kind == SOURCE_IDLE)
     return 0;
-  if (candidate->source == SOURCE_BPF)
+  if (source->kind == SOURCE_BPF)
     return engine->clock_read
                ? idle_clock_core(engine->clock, core->number, &halted)
                : -EAGAIN;
-  int status = take_room(engine, candidate->events_len);
+  int status = take_room(engine, source->events_len);
   if (status == 0)
-    status = candidate_open(candidate, group, engine->options.machine,
-                            core->number, candidate->pinned);
+    status = source_open(source, group, engine->options.machine, core->number,
+                         source->pinned);
   if (status != 0)
     return status;
   status = perf_group_read(group, &reading);
@@ -169,58 +168,56 @@ static int try_candidate(struct engine *engine, const struct core *core,
   return status;
 }
 
-static void explain_clock(struct candidate *candidate,
-                          const struct core *core) {
-  snprintf(candidate->trouble, sizeof(candidate->trouble),
+static void explain_clock(struct source *source, const struct core *core) {
+  snprintf(source->trouble, sizeof(source->trouble),
            "the idle clock has not run on core %d, or its value there is wrong",
            core->number);
 }
 
-/* Switches the core to the candidate. Returns false if the core cannot use it;
+/* Switches the core to the source. Returns false if the core cannot use it;
  * the core then keeps its source. */
-static bool take_candidate(struct engine *engine, struct core *core,
-                           int index) {
-  struct candidate *candidate = &engine->candidates[index];
+static bool take_source(struct engine *engine, struct core *core, int index) {
+  struct source *source = &engine->sources[index];
   struct perf_group group = {0};
-  int status = try_candidate(engine, core, candidate, &group);
+  int status = try_source(engine, core, source, &group);
   if (status != 0) {
-    if (candidate->source == SOURCE_BPF)
-      explain_clock(candidate, core);
+    if (source->kind == SOURCE_BPF)
+      explain_clock(source, core);
     else
-      perf_explain(candidate->trouble, sizeof(candidate->trouble), status);
+      perf_explain(source->trouble, sizeof(source->trouble), status);
     rest(engine, &core->backoff[index]);
     return false;
   }
   drop_source(core);
   core->group = group;
-  core->candidate = index;
+  core->source_index = index;
   core->low_windows = 0;
-  if (candidate->source != SOURCE_IDLE && candidate->proof == PROOF_PROVEN)
+  if (source->kind != SOURCE_IDLE && source->proof == PROOF_PROVEN)
     /* Clear the reason for which the source was condemned earlier: it no longer
      * applies. */
-    candidate->reason[0] = '\0';
+    source->reason[0] = '\0';
   return true;
 }
 
-static void choose_candidate(struct engine *engine, struct core *core,
-                             unsigned allowed) {
-  for (int i = 0; i < engine->candidates_len; i++) {
+static void choose_source(struct engine *engine, struct core *core,
+                          unsigned allowed) {
+  for (int i = 0; i < engine->sources_len; i++) {
     if (!is_usable(engine, core, i, allowed))
       continue;
-    if (i == core->candidate || take_candidate(engine, core, i))
+    if (i == core->source_index || take_source(engine, core, i))
       return;
   }
-  if (core->candidate >= 0)
+  if (core->source_index >= 0)
     drop_source(core);
 }
 
 void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
-  choose_candidate(engine, core, allowed);
-  const struct candidate *candidate =
-      core->candidate >= 0 ? &engine->candidates[core->candidate] : NULL;
-  core->source = candidate != NULL ? candidate->source : SOURCE_NONE;
-  core->proof = candidate != NULL ? candidate->proof : PROOF_PENDING;
-  core->counts_smi = candidate != NULL && candidate->smi >= 0;
+  choose_source(engine, core, allowed);
+  const struct source *source =
+      core->source_index >= 0 ? &engine->sources[core->source_index] : NULL;
+  core->source = source != NULL ? source->kind : SOURCE_NONE;
+  core->proof = source != NULL ? source->proof : PROOF_PENDING;
+  core->counts_smi = source != NULL && source->smi >= 0;
   open_ipc_group(engine, core, allowed);
 }
 
@@ -233,20 +230,20 @@ static void read_counter(struct engine *engine, struct core *core);
 /* Leaves the core without a source until the next sample chooses one, and
  * delays the next attempt to use the source that failed. */
 static void give_up(struct engine *engine, struct core *core) {
-  rest(engine, &core->backoff[core->candidate]);
+  rest(engine, &core->backoff[core->source_index]);
   drop_source(core);
 }
 
 /* Closes a group that no longer works and opens it again. Reads the new group
  * immediately, so that the next sample produces a load. */
 static void reopen(struct engine *engine, struct core *core, bool pinned) {
-  const struct candidate *candidate = &engine->candidates[core->candidate];
+  const struct source *source = &engine->sources[core->source_index];
   perf_group_close(&core->group);
   engine->counts.reopens++;
   engine->counts.windows_discarded++;
   begin_epoch(core);
-  if (candidate_open(candidate, &core->group, engine->options.machine,
-                     core->number, pinned) == 0)
+  if (source_open(source, &core->group, engine->options.machine, core->number,
+                  pinned) == 0)
     read_counter(engine, core);
   else
     give_up(engine, core);
@@ -256,14 +253,14 @@ static void reopen(struct engine *engine, struct core *core, bool pinned) {
  * counter of a pinned group (-EBUSY), reopens the group without pinning it. The
  * group then shares counters, and its readings are scaled. */
 static void read_failed(struct engine *engine, struct core *core, int status) {
-  struct candidate *candidate = &engine->candidates[core->candidate];
+  struct source *source = &engine->sources[core->source_index];
   if (status == -EBUSY && core->group.pinned) {
     if (engine_begins(engine, CONDITION_COUNTERS_SHARED, true))
       engine_say(engine, JOURNAL_NOTICE,
                  "core %d: %s lost its counter to another user of the PMU; "
                  "from now on, counters already in use are shared, and their "
                  "readings are scaled",
-                 core->number, source_name(candidate->source));
+                 core->number, source_name(source->kind));
     reopen(engine, core, false);
     return;
   }
@@ -271,7 +268,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
     reopen(engine, core, core->group.pinned);
     return;
   }
-  snprintf(candidate->trouble, sizeof(candidate->trouble),
+  snprintf(source->trouble, sizeof(source->trouble),
            "it could not be read on core %d: %s", core->number,
            strerror(-status));
   engine->counts.errors++;
@@ -279,7 +276,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
 }
 
 static void read_counter(struct engine *engine, struct core *core) {
-  const struct candidate *candidate = &engine->candidates[core->candidate];
+  const struct source *source = &engine->sources[core->source_index];
   struct core_sample *sample = &core->sample;
   struct perf_reading reading;
   int status = perf_group_read(&core->group, &reading);
@@ -289,8 +286,8 @@ static void read_counter(struct engine *engine, struct core *core) {
     return;
   }
   if (core->has_reading)
-    status = candidate_window(candidate, &core->reading, &reading,
-                              &sample->growth, &core->multiplexed);
+    status = source_window(source, &core->reading, &reading, &sample->growth,
+                           &core->multiplexed);
   if (status == -ESTALE) {
     reopen(engine, core, core->group.pinned);
     return;
@@ -305,7 +302,7 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->has_reading = true;
   core->reading = reading;
   core->reading_time_ns = time_ns;
-  core->backoff[core->candidate].wait_ns = 0;
+  core->backoff[core->source_index].wait_ns = 0;
 }
 
 /* Computes the core's unhalted time from the idle clock. If the engine could
@@ -317,7 +314,7 @@ static void read_clock(struct engine *engine, struct core *core) {
   if (!engine->clock_read)
     return;
   if (idle_clock_core(engine->clock, core->number, &reading) != 0) {
-    explain_clock(&engine->candidates[core->candidate], core);
+    explain_clock(&engine->sources[core->source_index], core);
     engine->counts.errors++;
     give_up(engine, core);
     return;
@@ -337,7 +334,7 @@ static void read_clock(struct engine *engine, struct core *core) {
   core->has_reading = true;
   core->reading_time_ns = reading.time_ns;
   core->halted_ns = reading.halted_ns;
-  core->backoff[core->candidate].wait_ns = 0;
+  core->backoff[core->source_index].wait_ns = 0;
 }
 
 static void read_ipc(struct core *core) {
@@ -368,7 +365,7 @@ void core_read(struct engine *engine, struct core *core) {
     core_read_idle(engine, core);
   else if (core->source == SOURCE_BPF)
     read_clock(engine, core);
-  else if (core->candidate >= 0)
+  else if (core->source_index >= 0)
     read_counter(engine, core);
   read_ipc(core);
 }

@@ -3,10 +3,10 @@
 #ifndef PERCORE_CORE_H
 #define PERCORE_CORE_H
 
-#include "candidate.h"
 #include "perf_event.h"
 #include "procstat.h"
 #include "source.h"
+#include "source_kind.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,18 +67,19 @@ struct core {
   int number;
   bool online;
   bool isolated;
-  enum source source; /* the source in use; SOURCE_NONE: the load is unknown */
+  enum source_kind
+      source;         /* the source in use; SOURCE_NONE: the load is unknown */
   enum proof proof;   /* result of proving `source` (source.h) */
   bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
 
   /* The members below are private to the engine. */
-  int candidate; /* index of the candidate in use, or -1 */
-  int announced; /* the candidate last named in the journal */
-  /* For each candidate: delays the next attempt after a failure on this
+  int source_index; /* in engine.sources, or -1 */
+  int announced;    /* the source last named in the journal */
+  /* For each source: delays the next attempt after a failure on this
    * core. */
-  struct backoff backoff[CANDIDATES_MAX];
+  struct backoff backoff[SOURCES_MAX];
   struct perf_group group;
   bool has_reading; /* `reading` holds the group's last reading */
   struct perf_reading reading;
@@ -103,7 +104,7 @@ struct core {
   int low_windows; /* consecutive windows that contradict the source */
 };
 
-/* Switches the core to the best available candidate among the sources in the
+/* Switches the core to the best available source among the sources in the
  * bit mask `allowed`, and opens its counters. */
 void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 

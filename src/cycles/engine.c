@@ -1,9 +1,12 @@
+/* Reads all cores once per sample, and keeps track of which cores exist. */
 #include "engine_private.h"
 
+#include "base/array.h"
 #include "btf.h"
 #include "loadavg.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,181 @@ static const char *const kernel_members[KERNEL_MEMBERS] = {
     [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
     [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
 };
+
+/* ---------------------------------------------------------------------------
+ * Cores that come online or go offline, and isolated cores
+ */
+
+/* How often the list of isolated cores is read again. */
+#define ISOLATED_INTERVAL_NS (60 * NS_PER_S)
+
+/* Adds a core unless it is already known. Returns false if out of memory. */
+static bool add_core(struct engine *engine, int number) {
+  size_t len = engine->cores_len, at = 0;
+  while (at < len && engine->cores[at].number < number)
+    at++;
+  if (at < len && engine->cores[at].number == number)
+    return true;
+  if (!array_resize(&engine->cores, len + 1, sizeof(*engine->cores)))
+    return false;
+  struct core *cores = engine->cores;
+  memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
+  cores[at] = (struct core){.number = number,
+                            .source = SOURCE_NONE,
+                            .source_index = -1,
+                            .announced = -1};
+  engine->cores_len++;
+  return true;
+}
+
+/* Reads which cores are isolated. This is repeated every ISOLATED_INTERVAL_NS,
+ * because cgroup partitions, which isolate cores, can be created and dissolved
+ * at any time. */
+static void find_isolated(struct engine *engine) {
+  topology_read_isolated(&engine->topology, engine->options.machine);
+  core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->cores[i].isolated =
+        core_set_has(&engine->topology.isolated, engine->cores[i].number);
+  engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
+}
+
+/* Adds new cores, closes cores that have gone offline, and restarts cores that
+ * were offline between two samples. */
+static int apply_online(struct engine *engine, const struct core_set *changed) {
+  const struct core_set *online = &engine->topology.online;
+  sources_find_cores(engine->sources, engine->sources_len,
+                     engine->options.machine);
+  core_set_for_each(core, online) {
+    if (core_set_has(&engine->wanted, core) && !add_core(engine, core))
+      return -ENOMEM;
+  }
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct core *core = &engine->cores[i];
+    bool is_online = core_set_has(online, core->number);
+    if (core->online != is_online || core_set_has(changed, core->number)) {
+      engine->counts.windows_discarded += core->online;
+      engine->counts.reopens += is_online;
+      core_restart(core);
+    }
+    core->online = is_online;
+  }
+  find_isolated(engine);
+  return 0;
+}
+
+static int find_hotplug(struct engine *engine) {
+  const struct machine *machine = engine->options.machine;
+  struct core_set changed = {0}, online;
+  if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
+    core_set_fill(&changed);
+  bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
+                                     &online) == 0 &&
+               core_set_next(&online, -1) >= 0;
+  if (known && core_set_equal(&online, &engine->topology.online) &&
+      core_set_next(&changed, -1) < 0)
+    return 0;
+  int status = topology_refresh(&engine->topology, machine);
+  if (status == 0)
+    return apply_online(engine, &changed);
+  /* If neither sysfs nor /proc/stat lists the cores, keep the previous list. */
+  return known ? status : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * /proc/stat
+ */
+
+/* Reports cores whose rows in /proc/stat are unreadable. Other cores are not
+ * affected. */
+static void say_unreadable_rows(struct engine *engine) {
+  const struct core_set *unreadable = &engine->stat.unreadable;
+  bool any = core_set_next(unreadable, -1) >= 0;
+  if (engine_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
+    char list[128];
+    core_set_format(unreadable, list, sizeof(list));
+    engine_say(engine, JOURNAL_WARNING,
+               "/proc/stat has no readable row for %s %s: figures that need "
+               "/proc/stat are missing there",
+               core_set_count(unreadable) == 1 ? "core" : "cores", list);
+  }
+}
+
+static bool same_cores(const struct engine *engine) {
+  struct core_set rows = engine->stat.cores;
+  core_set_union(&rows, &engine->stat.unreadable);
+  return core_set_equal(&rows, &engine->topology.online);
+}
+
+static void say_withheld(const struct engine *engine) {
+  char rows[128], cores[128];
+  core_set_format(&engine->stat.cores, rows, sizeof(rows));
+  core_set_format(&engine->topology.online, cores, sizeof(cores));
+  if (engine->lxcfs)
+    engine_say(
+        engine, JOURNAL_WARNING,
+        "LXCFS provides /proc/stat and the list of cores, and may renumber "
+        "cores for this container: the source idle and figures "
+        "that need /proc/stat are withheld");
+  else
+    engine_say(engine, JOURNAL_WARNING,
+               "/proc/stat lists cores %s, but cores %s are online: the source "
+               "idle and figures that need /proc/stat are withheld",
+               rows, cores);
+}
+
+/* Returns false if the rows of /proc/stat may describe other cores than those
+ * that sysfs lists. In a container, LXCFS may renumber the rows, and no file
+ * shows which cores of sysfs they describe. If LXCFS also provides the list of
+ * cores, the rows and the list may agree and both be wrong. */
+static bool stat_describes_these_cores(struct engine *engine) {
+  bool same = !engine->lxcfs && same_cores(engine);
+  if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
+    say_withheld(engine);
+  return same;
+}
+
+static int read_rows(struct engine *engine) {
+  int status = procstat_read(&engine->stat, engine->options.machine);
+  if (engine_begins(engine, CONDITION_STAT_FAILED, status != 0))
+    engine_say(engine, JOURNAL_WARNING, "/proc/stat cannot be used: %s",
+               strerror(-status));
+  engine->stat_valid = false;
+  if (status != 0)
+    return status;
+  if (!same_cores(engine)) {
+    /* A core may have just come online or gone offline. */
+    status = find_hotplug(engine);
+    if (status != 0)
+      return status;
+  }
+  engine->stat_valid = stat_describes_these_cores(engine);
+  say_unreadable_rows(engine);
+  return 0;
+}
+
+/* Makes the idle source available only if this sample can use /proc/stat. */
+static void update_idle_source(struct engine *engine) {
+  struct source *source = engine_source(engine, SOURCE_IDLE);
+  bool was_available = source->available;
+  source->available = engine->stat_valid;
+  if (!engine->stat_valid)
+    snprintf(source->reason, sizeof(source->reason), "%s",
+             engine->conditions[CONDITION_STAT_FAILED]
+                 ? "/proc/stat cannot be read"
+             : engine->lxcfs
+                 ? "LXCFS provides /proc/stat and the list of cores of this "
+                   "container"
+                 : "the cores in /proc/stat differ from the online cores");
+  else if (!was_available)
+    source->reason[0] = '\0';
+}
+
+static int read_stat(struct engine *engine) {
+  int status = read_rows(engine);
+  update_idle_source(engine);
+  return status;
+}
 
 /* ---------------------------------------------------------------------------
  * Open and close
@@ -47,16 +225,16 @@ static void warn_of_absent_cores(const struct engine *engine) {
 
 /* Warns if the source that the user named is unavailable. */
 static void warn_of_named_source(const struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++) {
-    const struct candidate *candidate = &engine->candidates[i];
+  for (int i = 0; i < engine->sources_len; i++) {
+    const struct source *source = &engine->sources[i];
     bool named =
-        engine->options.source == candidate->source ||
+        engine->options.source == source->kind ||
         (engine->options.source == SOURCE_AUTO &&
-         candidate->source == SOURCE_EVENT && engine->options.event != NULL);
-    if (named && !candidate->available)
+         source->kind == SOURCE_EVENT && engine->options.event != NULL);
+    if (named && !source->available)
       engine_say(engine, JOURNAL_WARNING,
                  "source %s is configured but unavailable: %s",
-                 source_name(candidate->source), candidate->reason);
+                 source_name(source->kind), source->reason);
   }
 }
 
@@ -96,13 +274,13 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
   engine->lxcfs = machine_has_lxcfs(options->machine);
-  engine_find_isolated(engine);
-  engine->candidates_len =
-      candidates_find(engine->candidates, &engine->options, &engine->topology);
+  find_isolated(engine);
+  engine->sources_len =
+      sources_find(engine->sources, &engine->options, &engine->topology);
   engine_measure_tsc(engine);
   btf_find(options->machine, kernel_members, engine->kernel_has,
            KERNEL_MEMBERS);
-  status = engine_apply_online(engine, &none);
+  status = apply_online(engine, &none);
   if (status != 0)
     goto failed;
   engine->counts = (struct engine_counts){0};
@@ -197,12 +375,12 @@ int engine_sample(struct engine *engine, bool late) {
                "this machine was suspended; the window is discarded");
     reopen_all(engine);
   }
-  int status = engine_find_hotplug(engine);
+  int status = find_hotplug(engine);
   if (status != 0)
     return status;
   if (engine->time_ns >= engine->isolated_at_ns)
-    engine_find_isolated(engine);
-  int stat_status = engine_read_stat(engine);
+    find_isolated(engine);
+  int stat_status = read_stat(engine);
   engine_read_clock(engine);
   engine_choose_sources(engine);
   engine_for_each_online(core, engine) { core_read(engine, core); }
@@ -215,4 +393,122 @@ int engine_sample(struct engine *engine, bool late) {
   engine_for_each_online(core, engine) { core_commit(engine, core); }
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Answers to callers after a sample
+ */
+
+const struct core *engine_cores(const struct engine *engine,
+                                size_t *cores_len) {
+  *cores_len = engine->cores_len;
+  return engine->cores;
+}
+
+const struct engine_options *engine_options(const struct engine *engine) {
+  return &engine->options;
+}
+
+const struct machine *engine_machine(const struct engine *engine) {
+  return engine->options.machine;
+}
+
+const struct topology *engine_topology(const struct engine *engine) {
+  return &engine->topology;
+}
+
+const struct procstat *engine_procstat(const struct engine *engine) {
+  return engine->stat_valid ? &engine->stat : NULL;
+}
+
+const struct engine_counts *engine_counts(const struct engine *engine) {
+  return &engine->counts;
+}
+
+uint64_t engine_time_ns(const struct engine *engine) { return engine->time_ns; }
+
+bool engine_tick_sampled(const struct engine *engine) {
+  for (int i = 0; i < engine->sources_len; i++)
+    if (engine->sources[i].proof == PROOF_TICK_SAMPLED)
+      return true;
+  return false;
+}
+
+/* True if any core has spent time in this column of /proc/stat since boot. */
+static bool is_used(const struct engine *engine, enum procstat_column column) {
+  core_set_for_each(core, &engine->stat.cores) {
+    if (engine->stat.rows[core].ns[column] > 0)
+      return true;
+  }
+  return false;
+}
+
+/* A kernel that samples interrupts at the tick never adds to the column irq,
+ * because the tick cannot interrupt another interrupt. A column irq above 0
+ * thus shows that the kernel times interrupts. */
+bool engine_softirq_is_idle(const struct engine *engine) {
+  return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
+         !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&
+           is_used(engine, PROCSTAT_IRQ));
+}
+
+bool engine_steal_is_unknown(const struct engine *engine) {
+  return engine->topology.hypervisor && engine->stat_valid &&
+         !is_used(engine, PROCSTAT_STEAL);
+}
+
+bool engine_has_source(const struct engine *engine) {
+  bool any_online = false;
+  engine_for_each_online(core, engine) {
+    if (core->source != SOURCE_NONE)
+      return true;
+    any_online = true;
+  }
+  return !any_online;
+}
+
+const char *engine_source_reason(const struct engine *engine,
+                                 enum source_kind kind) {
+  const char *trouble = "";
+  for (int i = 0; i < engine->sources_len; i++) {
+    const struct source *source = &engine->sources[i];
+    if (source->kind != kind)
+      continue;
+    if (source->reason[0] != '\0')
+      return source->reason;
+    trouble = source->trouble;
+  }
+  return trouble;
+}
+
+/* ---------------------------------------------------------------------------
+ * Windows
+ */
+
+/* Returns unhalted time minus off_ns, as a share of wall time. */
+static double share_of_wall(const struct core_totals *from,
+                            const struct core_totals *to, double off_ns) {
+  double wall_ns = to->wall - from->wall;
+  if (from->epoch != to->epoch || !(wall_ns > 0))
+    return NAN;
+  return fmin(fmax((to->unhalted - from->unhalted - off_ns) / wall_ns, 0), 1);
+}
+
+double engine_load(const struct core_totals *from,
+                   const struct core_totals *to) {
+  return share_of_wall(from, to, 0);
+}
+
+double engine_load_low(const struct core_totals *from,
+                       const struct core_totals *to) {
+  return share_of_wall(from, to, to->stolen - from->stolen);
+}
+
+double engine_frequency_hz(const struct core_totals *from,
+                           const struct core_totals *to) {
+  double wall_ns = to->wall - from->wall, mperf = to->mperf - from->mperf;
+  if (from->epoch != to->epoch || !(wall_ns > 0) || !(mperf > 0))
+    return NAN;
+  double base_hz = 1e9 * (to->base_cycles - from->base_cycles) / wall_ns;
+  return base_hz * (to->aperf - from->aperf) / mperf;
 }

@@ -36,7 +36,7 @@
 #include "journal.h"
 #include "machine.h"
 #include "procstat.h"
-#include "source.h"
+#include "source_kind.h"
 #include "topology.h"
 
 #include <stdatomic.h>
@@ -47,11 +47,11 @@ struct engine_options {
   /* the cores to measure; NULL: all cores that are online at each sample */
   const struct core_set *cores;
   const struct machine *machine;
-  bool hardware;            /* whether hardware counters may be used */
-  enum source source;       /* SOURCE_AUTO: the best proven source */
+  bool hardware; /* whether hardware counters may be used */
+  bool no_bpf;   /* auto loads no BPF programs; a pinned clock is used */
+  enum source_kind source;  /* SOURCE_AUTO: the best proven source */
   const char *event;        /* for SOURCE_EVENT */
   double base_frequency_hz; /* base frequency of the counter; 0: unknown */
-  enum denominator denominator;
   enum isolated_cores isolated_cores;
   struct core_set also_isolated; /* in addition to the kernel's list */
   bool ipc;                      /* also count cycles and instructions */
@@ -128,7 +128,7 @@ bool engine_has_source(const struct engine *engine);
 /* Returns one line for percore doctor: why a source is not used, or what is
  * wrong with it; "" if nothing is wrong. */
 const char *engine_source_reason(const struct engine *engine,
-                                 enum source source);
+                                 enum source_kind kind);
 
 /* Returns the result of idle_clock_unseen for the open idle clock, for percore
  * doctor; "" if no clock is open. */

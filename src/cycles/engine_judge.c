@@ -27,8 +27,8 @@
 
 void engine_measure_tsc(struct engine *engine) {
   if (engine->time_ns >= engine->tsc_backoff.until_ns &&
-      candidates_measure_tsc(engine->candidates, engine->candidates_len,
-                             engine->options.machine, &engine->topology) != 0)
+      sources_measure_tsc(engine->sources, engine->sources_len,
+                          engine->options.machine, &engine->topology) != 0)
     backoff_extend(&engine->tsc_backoff, engine->time_ns, TSC_RETRY_FIRST_NS,
                    TSC_RETRY_MAX_NS);
 }
@@ -41,23 +41,23 @@ static double share(double from, double to, double wall_ns) {
  * host, so the core's source must be proven again. */
 static void watch_tsc(struct engine *engine, const struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
-  if (core->candidate < 0 || from->epoch != to->epoch)
+  if (core->source_index < 0 || from->epoch != to->epoch)
     return;
-  struct candidate *candidate = &engine->candidates[core->candidate];
+  struct source *source = &engine->sources[core->source_index];
   double rate =
       share(from->base_cycles, to->base_cycles, to->wall - from->wall);
-  if (candidate->tsc < 0 || !(rate > 0))
+  if (source->tsc < 0 || !(rate > 0))
     return;
-  double moved = fabs(rate / candidate->tsc_per_ns - 1);
-  if (candidate->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
-    candidate->proof = PROOF_PENDING;
+  double moved = fabs(rate / source->tsc_per_ns - 1);
+  if (source->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
+    source->proof = PROOF_PENDING;
     engine_say(engine, JOURNAL_NOTICE,
                "the TSC went from %.6f to %.6f GHz (a live migration?); source "
                "%s must be proven again",
-               candidate->tsc_per_ns, rate, source_name(candidate->source));
+               source->tsc_per_ns, rate, source_name(source->kind));
   }
-  if (candidate->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
-    candidate->tsc_per_ns = rate;
+  if (source->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
+    source->tsc_per_ns = rate;
 }
 
 /* ---------------------------------------------------------------------------
@@ -79,16 +79,16 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
 /* Reports a source that read too low, without condemning it: this hypervisor
  * has reported no steal, so the kernel's figure may be wrong instead. */
 static void doubt(struct engine *engine, const struct core *core,
-                  struct candidate *candidate, double hardware, double kernel) {
+                  struct source *source, double hardware, double kernel) {
   snprintf(
-      candidate->trouble, sizeof(candidate->trouble),
+      source->trouble, sizeof(source->trouble),
       "it read %.1f %% on core %d while the kernel measured at least "
       "%.1f %%; this hypervisor reports no stolen time, so either may be right",
       100 * hardware, core->number, 100 * kernel);
-  if (!candidate->doubt_reported)
+  if (!source->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
-               source_name(candidate->source), candidate->trouble);
-  candidate->doubt_reported = true;
+               source_name(source->kind), source->trouble);
+  source->doubt_reported = true;
 }
 
 /* Condemns the source of a core if the source has missed work in too many
@@ -106,17 +106,18 @@ static void judge_source(struct engine *engine, struct core *core) {
   if (!engine_condemns(&core->low_windows, hardware, kernel, steal,
                        engine->stat.bracket_ns, engine_tick_sampled(engine)))
     return;
-  struct candidate *candidate = &engine->candidates[core->candidate];
+  struct source *source = &engine->sources[core->source_index];
   if (engine_steal_is_unknown(engine)) {
-    doubt(engine, core, candidate, hardware, kernel);
+    doubt(engine, core, source, hardware, kernel);
     return;
   }
   snprintf(
-      candidate->reason, sizeof(candidate->reason),
+      source->reason, sizeof(source->reason),
       "it read %.1f %% while the kernel measured at least %.1f %%, in three "
       "consecutive windows of 4.6 s",
       100 * hardware, 100 * kernel);
-  core->backoff[core->candidate].until_ns = engine->time_ns + CONDEMN_REST_NS;
+  core->backoff[core->source_index].until_ns =
+      engine->time_ns + CONDEMN_REST_NS;
 }
 
 static void say_softirq_is_idle(struct engine *engine) {
@@ -134,8 +135,8 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  candidates_yield_to_guests(engine->candidates, engine->candidates_len,
-                             engine->options.machine);
+  sources_yield_to_guests(engine->sources, engine->sources_len,
+                          engine->options.machine);
   engine_measure_tsc(engine);
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {

@@ -1,25 +1,21 @@
 /* engine_private: the engine object, shared by the files that implement it.
  * Each file calls only files listed below it:
  *
- *   engine.c          open, sample, close
+ *   engine.c          open, sample, close; cores, /proc/stat, answers
  *   engine_prove.c    when and where sources are proven
  *   engine_judge.c    whether sources are still correct
- *   engine_sources.c  which source each core uses
- *   engine_stat.c     /proc/stat
- *   engine_clock.c    the idle clock
- *   engine_cores.c    cores that come online or go offline
+ *   engine_sources.c  which source each core uses; the idle clock
  *   core.c            one core: choose a source, open, read
  *   core_columns.c    one core: the columns of /proc/stat
- *   engine_state.c    answers to callers after a sample
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
 
 #include "base/clock.h"
-#include "candidate.h"
 #include "core.h"
 #include "engine.h"
 #include "idle_clock.h"
+#include "source.h"
 
 /* Members of kernel structures that show how the kernel accounts for time,
  * found in the kernel's BTF type information. Without BTF, the kernel is
@@ -61,8 +57,8 @@ struct engine {
   struct core_set wanted; /* options.cores, or all cores */
   struct topology topology;
   bool kernel_has[KERNEL_MEMBERS];
-  struct candidate candidates[CANDIDATES_MAX];
-  int candidates_len;
+  struct source sources[SOURCES_MAX];
+  int sources_len;
   struct backoff tsc_backoff; /* delays measuring the TSC's rate */
   struct idle_clock *clock;   /* the clock that the bpf source reads, or NULL */
   bool clock_read;            /* true if this sample has read the clock */
@@ -92,14 +88,14 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
-/* Returns the candidate for `source`, which must be SOURCE_IDLE or SOURCE_BPF.
- * There is always exactly one candidate for each of these two sources. */
-static inline struct candidate *engine_candidate(struct engine *engine,
-                                                 enum source source) {
-  struct candidate *candidate = engine->candidates;
-  while (candidate->source != source)
-    candidate++;
-  return candidate;
+/* Returns the source for `source`, which must be SOURCE_IDLE or SOURCE_BPF.
+ * There is always exactly one source for each of these two sources. */
+static inline struct source *engine_source(struct engine *engine,
+                                           enum source_kind kind) {
+  struct source *source = engine->sources;
+  while (source->kind != kind)
+    source++;
+  return source;
 }
 
 static inline uint64_t engine_clock(const struct engine *engine,
@@ -131,31 +127,7 @@ static inline bool engine_begins(struct engine *engine,
 }
 
 /* ---------------------------------------------------------------------------
- * engine_cores.c
- */
-
-/* Handles cores that came online or went offline since the last call. Returns 0
- * or -errno. */
-int engine_find_hotplug(struct engine *engine);
-
-/* Applies the current list of online cores. Cores in `changed` have come online
- * or gone offline since the last sample; their counters are opened again even
- * if the cores were online at both samples. Returns 0 or -ENOMEM. */
-int engine_apply_online(struct engine *engine, const struct core_set *changed);
-
-/* Reads which cores are isolated from the scheduler or the tick. */
-void engine_find_isolated(struct engine *engine);
-
-/* ---------------------------------------------------------------------------
- * engine_stat.c
- */
-
-/* Reads /proc/stat, and decides whether the idle source can use it. Returns 0
- * or -errno. */
-int engine_read_stat(struct engine *engine);
-
-/* ---------------------------------------------------------------------------
- * engine_clock.c
+ * engine_sources.c
  */
 
 /* Opens the idle clock if it is wanted and an attempt is due, and reads it. If
@@ -165,10 +137,6 @@ void engine_read_clock(struct engine *engine);
 /* With the option Source "auto", has the idle clock loaded if no core uses a
  * counter and the idle source is known to miss work. */
 void engine_consider_clock(struct engine *engine);
-
-/* ---------------------------------------------------------------------------
- * engine_sources.c
- */
 
 /* Chooses the best available source for every online core. */
 void engine_choose_sources(struct engine *engine);

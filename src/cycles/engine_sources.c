@@ -1,4 +1,174 @@
+/* Which source each core uses, and when the idle clock is needed. */
 #include "engine_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(SOURCE_REASON_MAX >= PROGRAMS_WHY_SIZE,
+               "a reason has no room for that of the clock");
+
+#define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
+#define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
+
+/* If a core spends more than this share of its time in softirqs, the idle
+ * source may miss part of them. The kernel samples softirqs at the tick, so a
+ * smaller share may be due to chance. */
+#define SOFTIRQ_SHARE_MIN 0.05
+
+/* ---------------------------------------------------------------------------
+ * Whether to load the clock
+ */
+
+/* Returns the number of a core that spends so much time in softirqs that the
+ * idle source may miss some of them, or -1 if there is no such core. */
+static int core_with_softirq(const struct engine *engine) {
+  engine_for_each_online(core, engine) {
+    const struct core_totals *from = &core->judged, *to = &core->total;
+    double wall_ns = to->stat_wall - from->stat_wall;
+    double softirq_ns =
+        to->stat_ns[PROCSTAT_SOFTIRQ] - from->stat_ns[PROCSTAT_SOFTIRQ];
+    if (from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
+        softirq_ns > SOFTIRQ_SHARE_MIN * wall_ns)
+      return core->number;
+  }
+  return -1;
+}
+
+/* Writes to `text` why the idle source misses work on this machine, or "" if
+ * there is no sign that it does. */
+static void find_misses(const struct engine *engine, char *text, size_t size) {
+  int core = core_with_softirq(engine);
+  text[0] = '\0';
+  if (engine_tick_sampled(engine))
+    snprintf(text, size,
+             "on this kernel the source idle is sampled at the tick");
+  else if (engine_softirq_is_idle(engine))
+    snprintf(text, size, "this kernel counts softirqs on an idle core as idle");
+  else if (core >= 0)
+    snprintf(text, size,
+             "core %d spends a lot of time in softirqs, and the source idle "
+             "may miss part of it",
+             core);
+}
+
+static bool has_purpose(const struct engine *engine) {
+  return engine->clock_purpose[0] != '\0';
+}
+
+static bool counter_serves(const struct engine *engine) {
+  engine_for_each_online(core, engine) {
+    if (source_is_counter(core->source))
+      return true;
+  }
+  return false;
+}
+
+/* Sets clock_purpose, which lets the clock be loaded, only if the clock is
+ * needed: loading it interrupts every core of the machine, and afterwards the
+ * clock runs in every interrupt. */
+void engine_consider_clock(struct engine *engine) {
+  const struct source *source = engine_source(engine, SOURCE_BPF);
+  if (engine->options.source != SOURCE_AUTO || has_purpose(engine) ||
+      !engine->options.hardware || engine->options.no_bpf ||
+      source->available || counter_serves(engine))
+    return;
+  find_misses(engine, engine->clock_purpose, sizeof(engine->clock_purpose));
+  if (has_purpose(engine))
+    engine->clock_backoff = (struct backoff){0};
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening and reading
+ */
+
+/* Sets the source's reason: why no clock was loaded although none is
+ * pinned. */
+static void explain_not_loaded(const struct engine *engine,
+                               struct source *source) {
+  snprintf(source->reason, sizeof(source->reason), "%s",
+           topology_any_isolated(&engine->topology)
+               ? "loading it would interrupt isolated cores: pin it before the "
+                 "fast path starts (percore clock --pin)"
+           : engine->options.no_bpf
+               ? "UseBPF false forbids loading it, and no clock is pinned"
+               : "it is loaded only if named (Source \"bpf\") or if the source "
+                 "idle is known to miss work");
+}
+
+static void read_clock(struct engine *engine, struct source *source) {
+  int status = idle_clock_read(engine->clock);
+  engine->clock_read = status == 0;
+  if (status == 0 || status == -EAGAIN)
+    return;
+  idle_clock_close(engine->clock);
+  engine->clock = NULL;
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason), "%s%s",
+           status == -ENOLINK ? "the idle clock no longer runs: its pins were "
+                                "removed, or it missed halts"
+                              : "cannot read the idle clock: ",
+           status == -ENOLINK ? "" : strerror(-status));
+  backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
+                 CLOCK_RETRY_MAX_NS);
+}
+
+/* Reads the clock of every core once. This starts the clock on cores where it
+ * has not run yet, so that the first sample produces a load for every core. */
+static void start_cores(struct engine *engine) {
+  struct idle_clock_reading reading;
+  if (idle_clock_read(engine->clock) == 0)
+    core_set_for_each(core, &engine->topology.online) {
+      idle_clock_core(engine->clock, core, &reading);
+    }
+}
+
+static void open_clock(struct engine *engine, struct source *source) {
+  bool wanted = engine->options.source == SOURCE_BPF || has_purpose(engine);
+  bool load = wanted && !topology_any_isolated(&engine->topology);
+  int status =
+      idle_clock_open(&engine->clock, engine->options.machine,
+                      &engine->topology.possible, load, source->reason);
+  if (status != 0) {
+    if (status == -ENOENT && !load)
+      explain_not_loaded(engine, source);
+    backoff_extend(&engine->clock_backoff, engine->time_ns,
+                   CLOCK_RETRY_FIRST_NS, CLOCK_RETRY_MAX_NS);
+    return;
+  }
+  start_cores(engine);
+  engine->clock_backoff.wait_ns = 0;
+  source->available = true;
+  /* The clock needs no proof: on a core where it has not run, it produces no
+   * load. */
+  source->proof = PROOF_PROVEN;
+  source->reason[0] = '\0';
+  if (has_purpose(engine) && !idle_clock_is_pinned(engine->clock))
+    engine_say(engine, JOURNAL_INFO,
+               "the idle clock of source bpf is loaded: %s",
+               engine->clock_purpose);
+}
+
+const char *engine_clock_unseen(const struct engine *engine) {
+  return engine->clock != NULL ? idle_clock_unseen(engine->clock) : "";
+}
+
+void engine_read_clock(struct engine *engine) {
+  struct source *source = engine_source(engine, SOURCE_BPF);
+  engine->clock_read = false;
+  if (!engine->options.hardware || (engine->options.source != SOURCE_AUTO &&
+                                    engine->options.source != SOURCE_BPF))
+    return;
+  if (engine->clock == NULL &&
+      engine->time_ns >= engine->clock_backoff.until_ns)
+    open_clock(engine, source);
+  if (engine->clock != NULL)
+    read_clock(engine, source);
+}
+
+/* ---------------------------------------------------------------------------
+ * Sources
+ */
 
 /* Returns the sources that a core may use, as a bit mask. For isolated cores,
  * this depends on the option IsolatedCores. */
@@ -27,16 +197,15 @@ static const char *reason_to_leave(const struct engine *engine, int from,
                                    int to) {
   if (to >= 0 && to < from)
     return "a better source is available";
-  const char *why = candidate_why(&engine->candidates[from]);
+  const char *why = source_why(&engine->sources[from]);
   return why[0] != '\0' ? why : "it is unavailable there now";
 }
 
-static const char *candidate_name(const struct engine *engine, int candidate) {
-  return source_name(candidate < 0 ? SOURCE_NONE
-                                   : engine->candidates[candidate].source);
+static const char *name_at(const struct engine *engine, int source) {
+  return source_name(source < 0 ? SOURCE_NONE : engine->sources[source].kind);
 }
 
-/* `from` and `to` are indices of candidates, or -1. */
+/* `from` and `to` are indices of sources, or -1. */
 static void say_change(const struct engine *engine,
                        const struct core_set *changed, int from, int to) {
   char list[128];
@@ -44,23 +213,23 @@ static void say_change(const struct engine *engine,
   core_set_format(changed, list, sizeof(list));
   if (from < 0)
     engine_say(engine, JOURNAL_INFO, "%s %s: load comes from %s", cores, list,
-               candidate_name(engine, to));
+               name_at(engine, to));
   else
     engine_say(engine, JOURNAL_WARNING, "%s %s: source %s gives way to %s: %s",
-               cores, list, candidate_name(engine, from),
-               candidate_name(engine, to), reason_to_leave(engine, from, to));
+               cores, list, name_at(engine, from), name_at(engine, to),
+               reason_to_leave(engine, from, to));
 }
 
 /* Reports changes of sources, in one line for all cores with the same change.
  */
 static void say_changes(struct engine *engine) {
   engine_for_each_online(first, engine) {
-    int from = first->announced, to = first->candidate;
+    int from = first->announced, to = first->source_index;
     struct core_set changed = {0};
     if (from == to)
       continue;
     engine_for_each_online(core, engine) {
-      if (core->announced != from || core->candidate != to)
+      if (core->announced != from || core->source_index != to)
         continue;
       core_set_add(&changed, core->number);
       core->announced = to;
@@ -74,19 +243,19 @@ static void say_changes(struct engine *engine) {
 static void say_no_source(struct engine *engine) {
   if (!engine_begins(engine, CONDITION_NO_SOURCE, !engine_has_source(engine)))
     return;
-  for (int i = 0; i < engine->candidates_len; i++) {
-    const struct candidate *candidate = &engine->candidates[i];
+  for (int i = 0; i < engine->sources_len; i++) {
+    const struct source *source = &engine->sources[i];
     engine_say(engine, JOURNAL_ERROR, "no source of loads: %s: %s",
-               source_name(candidate->source), candidate_why(candidate));
+               source_name(source->kind), source_why(source));
   }
 }
 
-static const struct candidate *proven_counter(const struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++) {
-    const struct candidate *candidate = &engine->candidates[i];
-    if (candidate->available && candidate->proof == PROOF_PROVEN &&
-        source_is_counter(candidate->source))
-      return candidate;
+static const struct source *proven_counter(const struct engine *engine) {
+  for (int i = 0; i < engine->sources_len; i++) {
+    const struct source *source = &engine->sources[i];
+    if (source->available && source->proof == PROOF_PROVEN &&
+        source_is_counter(source->kind))
+      return source;
   }
   return NULL;
 }
@@ -94,7 +263,7 @@ static const struct candidate *proven_counter(const struct engine *engine) {
 /* Recommends a counter for isolated cores that use the idle source: isolated
  * cores often run many softirqs, some of which the idle source may miss. */
 static void say_isolated(struct engine *engine) {
-  const struct candidate *better = proven_counter(engine);
+  const struct source *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;
   core_set_intersect(&isolated, &engine->topology.online);
   core_set_intersect(&isolated, &engine->wanted);
@@ -109,7 +278,7 @@ static void say_isolated(struct engine *engine) {
              "not disturb them but may miss softirqs; IsolatedCores "
              "\"hardware\" uses %s there, at the cost of one interrupt per "
              "sample and core (21 to 25 us if the core is halted)",
-             list, source_name(better->source));
+             list, source_name(better->kind));
 }
 
 /* ---------------------------------------------------------------------------
@@ -120,11 +289,11 @@ static void say_isolated(struct engine *engine) {
  * source of this machine. */
 static long counters_wanted(const struct engine *engine) {
   int most = 0;
-  for (int i = 0; i < engine->candidates_len; i++)
-    if (engine->candidates[i].available &&
-        engine->candidates[i].proof != PROOF_REFUTED &&
-        engine->candidates[i].events_len > most)
-      most = engine->candidates[i].events_len;
+  for (int i = 0; i < engine->sources_len; i++)
+    if (engine->sources[i].available &&
+        engine->sources[i].proof != PROOF_REFUTED &&
+        engine->sources[i].events_len > most)
+      most = engine->sources[i].events_len;
   if (engine->options.ipc)
     most += 2;
   long wanted = 0;

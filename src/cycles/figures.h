@@ -64,7 +64,7 @@ struct core_figures {
   int core;
   bool online;
   bool isolated;
-  enum source source;
+  enum source_kind source;
   enum proof proof;
   double busy; /* load over the interval, 0 to 1 */
   /* The smallest and the largest load of the sample windows that ended in the

@@ -246,13 +246,7 @@ static int pin_one(int fd, const char *folder, const char *name,
 static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-    return errno != ENOENT
-               ? cannot("create", folder, errno, why)
-               : programs_fail(why, -ENOENT,
-                               "cannot create %s: its parent does not exist; "
-                               "run systemd-sysusers and systemd-tmpfiles "
-                               "--create percore.conf first",
-                               folder);
+    return cannot("create", folder, errno, why);
   int status = check_owner(folder, &file, why);
   if (status != 0)
     return status;

@@ -59,10 +59,10 @@ static uint64_t now_ns(const struct percore_load *load) {
 }
 
 static uint64_t shortest_window_ns(const struct percore_load *load,
-                                   enum source source) {
+                                   enum source_kind kind) {
   if (load->shortest_ns > 0)
     return load->shortest_ns;
-  return source == SOURCE_IDLE ? SHORTEST_IDLE_NS : SHORTEST_COUNTER_NS;
+  return kind == SOURCE_IDLE ? SHORTEST_IDLE_NS : SHORTEST_COUNTER_NS;
 }
 
 static void put(_Atomic double *figure, double value) {
@@ -105,7 +105,7 @@ static void publish(struct percore_load *load) {
     if (state->number >= load->cores_len)
       continue;
     struct load_core *core = &load->cores[state->number];
-    enum source source = state->online ? state->source : SOURCE_NONE;
+    enum source_kind source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
     if (source == SOURCE_NONE || core->start.epoch != state->total.epoch ||
         time_ns - core->start_ns >= shortest_ns)
@@ -292,7 +292,7 @@ double percore_load_get_window(const struct percore_load *load, int core,
 }
 
 const char *percore_load_source(const struct percore_load *load, int core) {
-  return source_name((enum source)atomic_load_explicit(
+  return source_name((enum source_kind)atomic_load_explicit(
       &published_of(load, core)->source, memory_order_relaxed));
 }
 

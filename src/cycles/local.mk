@@ -10,19 +10,14 @@ libcycles_la_SOURCES = \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/backoff.h \
-	src/cycles/candidate.c src/cycles/candidate.h \
-	src/cycles/candidates.c \
 	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
 	src/cycles/domains.c src/cycles/domains.h \
 	src/cycles/engine.c src/cycles/engine.h \
-	src/cycles/engine_cores.c src/cycles/engine_judge.c \
-	src/cycles/engine_clock.c \
-	src/cycles/engine_private.h src/cycles/engine_prove.c \
-	src/cycles/engine_sources.c src/cycles/engine_stat.c \
-	src/cycles/engine_state.c \
+	src/cycles/engine_judge.c src/cycles/engine_private.h \
+	src/cycles/engine_prove.c src/cycles/engine_sources.c \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
@@ -43,9 +38,9 @@ libcycles_la_SOURCES = \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/softirq_clock.c src/cycles/softirq_clock.h \
 	src/cycles/softirq_clock_kernel.c src/cycles/softirq_clock_kernel.h \
-	src/cycles/soaker.c src/cycles/soaker.h \
 	src/cycles/softirq_words.h \
 	src/cycles/source.c src/cycles/source.h \
+	src/cycles/source_kind.c src/cycles/source_kind.h \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm

@@ -63,7 +63,7 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  const struct candidate *candidate;
+  const struct source *source;
   const struct perf_group *group; /* NULL when proving idle time */
   const atomic_bool *cancel;
   double load;   /* the load that the source measured; explains the verdict */
@@ -108,7 +108,7 @@ static double load_since(const struct probe *probe,
   struct core_totals growth;
   double running;
   if (perf_group_read(probe->group, &to) != 0 ||
-      candidate_window(probe->candidate, from, &to, &growth, &running) != 0)
+      source_window(probe->source, from, &to, &growth, &running) != 0)
     return NAN;
   return growth.unhalted / growth.wall;
 }
@@ -318,14 +318,14 @@ static void *run(void *argument) {
 }
 
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct candidate *candidate,
-                const struct perf_group *group, const atomic_bool *cancel) {
+                const struct source *source, const struct perf_group *group,
+                const atomic_bool *cancel) {
   struct probe *probe = calloc(1, sizeof(*probe));
   if (probe == NULL)
     return -ENOMEM;
   probe->machine = machine;
   probe->core = core;
-  probe->candidate = candidate;
+  probe->source = source;
   probe->group = group;
   probe->cancel = cancel;
   int status = thread_start(&probe->thread, run, probe);

@@ -9,7 +9,7 @@
 #ifndef PERCORE_PROOF_H
 #define PERCORE_PROOF_H
 
-#include "candidate.h"
+#include "source.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,12 +57,12 @@ enum { PROOF_WHY_MAX = 256 };
 
 struct probe;
 
-/* Starts a probe that tests a candidate through its open group or, if group is
- * NULL, tests the kernel's idle time. `candidate` and `group` must outlive the
+/* Starts a probe that tests a source through its open group or, if group is
+ * NULL, tests the kernel's idle time. `source` and `group` must outlive the
  * probe. Returns 0 or -errno. */
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct candidate *candidate,
-                const struct perf_group *group, const atomic_bool *cancel);
+                const struct source *source, const struct perf_group *group,
+                const atomic_bool *cancel);
 
 bool probe_ended(const struct probe *probe);
 

@@ -1,84 +1,489 @@
+/* Finds the sources of this machine, and checks whether they are
+ * available. */
 #include "source.h"
 
+#include "core.h"
+#include "engine.h"
+
 #include <errno.h>
-#include <stddef.h>
-#include <strings.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
 
-struct name {
-  int value;
-  const char *name;
+/* How long the rate of the TSC is measured, in nanoseconds. */
+#define MEASUREMENT_NS 20000000
+
+#define CNT_CYCLES "cnt_cycles"
+
+/* One kind of core of a hybrid processor. On other processors, pmu is "" and
+ * pmu_type is 0. */
+struct core_kind {
+  char pmu[SOURCE_PMU_MAX];
+  uint64_t pmu_type;
 };
 
-static const struct name source_names[] = {
-    {SOURCE_AUTO, "auto"},   {SOURCE_NONE, "none"},
-    {SOURCE_MPERF, "mperf"}, {SOURCE_REF_CYCLES, "ref-cycles"},
-    {SOURCE_EVENT, "event"}, {SOURCE_BPF, "bpf"},
-    {SOURCE_IDLE, "idle"},   {0, NULL},
+struct finder {
+  const struct engine_options *options;
+  const struct topology *topology;
+  bool has_tsc;    /* msr/tsc exists */
+  bool tsc_steady; /* msr/tsc can be used as a divisor */
+  struct perf_event tsc;
+  struct source *sources;
+  int len;
 };
 
-static const struct name proof_names[] = {
-    {PROOF_PENDING, "pending"},   {PROOF_PROVEN, "proven"},
-    {PROOF_UNPROVEN, "unproven"}, {PROOF_TICK_SAMPLED, "tick-sampled"},
-    {PROOF_REFUTED, "refuted"},   {0, NULL},
-};
+/* ---------------------------------------------------------------------------
+ * One source
+ */
 
-static const struct name denominator_names[] = {
-    {DENOMINATOR_AUTO, "auto"},
-    {DENOMINATOR_TSC, "tsc"},
-    {DENOMINATOR_TIME_ENABLED, "time-enabled"},
-    {0, NULL},
-};
-
-static const struct name isolated_cores_names[] = {
-    {ISOLATED_CORES_IDLE, "idle"},
-    {ISOLATED_CORES_BPF, "bpf"},
-    {ISOLATED_CORES_HARDWARE, "hardware"},
-    {ISOLATED_CORES_SKIP, "skip"},
-    {0, NULL},
-};
-
-static const char *name_of(const struct name *names, int value) {
-  for (; names->name != NULL; names++)
-    if (names->value == value)
-      return names->name;
-  return "?";
+static void set_unavailable(struct source *source, const char *reason) {
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason), "%s", reason);
 }
 
-static int value_of(const struct name *names, const char *text, int *value) {
-  for (; names->name != NULL; names++)
-    if (strcasecmp(names->name, text) == 0) {
-      *value = names->value;
+/* Makes a source unavailable if the options exclude its source. The caller
+ * then does not look for the source's events, because that opens
+ * counters. */
+static void rule_out(struct source *source,
+                     const struct engine_options *options) {
+  if (options->source != SOURCE_AUTO && options->source != source->kind)
+    set_unavailable(source, "another source is configured");
+  else if (!options->hardware)
+    set_unavailable(source, "SysRoot may belong to another kernel; set "
+                            "HostPerf true if it belongs to this one");
+}
+
+/* Adds a source, which is available unless the options rule it out. The
+ * caller ensures that sources[] is not full. */
+static struct source *add_source(struct finder *finder, enum source_kind kind) {
+  struct source *source = &finder->sources[finder->len++];
+  *source = (struct source){
+      .kind = kind, .available = true, .tsc = -1, .aperf = -1, .smi = -1};
+  core_set_fill(&source->cores);
+  if (kind != SOURCE_IDLE)
+    rule_out(source, finder->options);
+  return source;
+}
+
+/* Adds a source for one kind of core. Sets pmu_type even if the options rule
+ * the source out, because the IPC counters need it. */
+static struct source *add_source_of_kind(struct finder *finder,
+                                         enum source_kind kind,
+                                         const struct core_kind *cores) {
+  struct source *source = add_source(finder, kind);
+  memcpy(source->pmu, cores->pmu, sizeof(source->pmu));
+  source->pmu_type = cores->pmu_type;
+  return source;
+}
+
+static int add_event(struct source *source, const struct perf_event *event) {
+  source->events[source->events_len] = *event;
+  return source->events_len++;
+}
+
+/* Adds an event by its name. Returns its index in the group, or -1 with the
+ * reason in why[]. */
+static int add_named_event(struct source *source, const struct finder *finder,
+                           const char *text, char why[SOURCE_REASON_MAX]) {
+  struct perf_event event;
+  int status = perf_event_parse(&event, text, finder->options->machine, why,
+                                SOURCE_REASON_MAX);
+  return status == 0 ? add_event(source, &event) : -1;
+}
+
+/* ---------------------------------------------------------------------------
+ * Divisors
+ */
+
+/* Returns the online cores in `cores` on which a counter may be opened briefly.
+ * Includes isolated cores only if there are no others. */
+static struct core_set cores_to_disturb(struct core_set cores,
+                                        const struct topology *topology) {
+  core_set_intersect(&cores, &topology->online);
+  struct core_set housekeeping = cores;
+  core_set_subtract(&housekeeping, &topology->isolated);
+  return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
+}
+
+/* Makes the source unavailable, and says why: its event does not exist, or
+ * the frequency at which the event counts is unknown. */
+static void explain_no_frequency(struct source *source,
+                                 const struct finder *finder) {
+  const struct machine *machine = finder->options->machine;
+  struct core_set cores = cores_to_disturb(source->cores, finder->topology);
+  struct perf_group group;
+  int status =
+      source_open(source, &group, machine, core_set_next(&cores, -1), false);
+  source->available = false;
+  if (status == -ENOENT || status == -EOPNOTSUPP)
+    perf_explain(source->reason, sizeof(source->reason), status);
+  else
+    set_unavailable(source, "the frequency at which the event counts is "
+                            "unknown: set BaseFrequency (percore(1): "
+                            "--base-frequency)");
+  if (status == 0)
+    perf_group_close(&group);
+}
+
+/* Chooses what the count of events[0] is divided by: a steady TSC in the same
+ * group, or otherwise the time for which the group was enabled, multiplied by
+ * the frequency at which the event counts. Call this after events[0] has been
+ * added. */
+static void choose_divisor(struct source *source, const struct finder *finder) {
+  char ignored[SOURCE_REASON_MAX];
+  if (finder->options->smi)
+    source->smi = add_named_event(source, finder, "msr/smi/", ignored);
+  /* A configured event may count at another rate than the TSC, so its count
+   * cannot be divided by that of the TSC. */
+  bool has_tsc_rate = source->kind != SOURCE_EVENT;
+  if (finder->tsc_steady && has_tsc_rate) {
+    source->tsc = add_event(source, &finder->tsc);
+    return;
+  }
+  if (finder->options->base_frequency_hz > 0)
+    source->base_frequency_hz = finder->options->base_frequency_hz;
+  if (source->base_frequency_hz > 0)
+    return;
+  source->needs_tsc_rate = has_tsc_rate && finder->has_tsc;
+  if (!source->needs_tsc_rate)
+    explain_no_frequency(source, finder);
+}
+
+static void find_tsc(struct finder *finder) {
+  const struct engine_options *options = finder->options;
+  char why[SOURCE_REASON_MAX];
+  if (!options->hardware)
+    return;
+  finder->has_tsc = perf_event_parse(&finder->tsc, "msr/tsc/", options->machine,
+                                     why, sizeof(why)) == 0;
+  finder->tsc_steady = finder->has_tsc && finder->topology->tsc_steady;
+  if (finder->has_tsc && !finder->tsc_steady)
+    journal_say(&options->journal, JOURNAL_INFO,
+                "the TSC of this machine is not steady (clocksource is not "
+                "tsc, or no constant_tsc or nonstop_tsc): counters are divided "
+                "by time-enabled");
+}
+
+/* Measures the rate of msr/tsc on one core for MEASUREMENT_NS. Returns 0 or
+ * -errno. */
+static int measure_tsc(const struct machine *machine, int core,
+                       const struct perf_event *tsc, double *rate_hz) {
+  struct perf_group group;
+  struct perf_reading from, to;
+  int status = perf_group_open(&group, machine, core, tsc, 1, false);
+  if (status != 0)
+    return status;
+  status = perf_group_read(&group, &from);
+  if (status == 0) {
+    nanosleep(&(struct timespec){.tv_nsec = MEASUREMENT_NS}, NULL);
+    status = perf_group_read(&group, &to);
+  }
+  perf_group_close(&group);
+  if (status != 0)
+    return status;
+  double rate = perf_rate(&from, &to);
+  if (isnan(rate))
+    return -ESTALE;
+  *rate_hz = 1e9 * rate;
+  return 0;
+}
+
+static int measure_tsc_somewhere(const struct machine *machine,
+                                 const struct topology *topology,
+                                 double *rate_hz, char *why, size_t why_size) {
+  struct perf_event tsc;
+  int status = perf_event_parse(&tsc, "msr/tsc/", machine, why, why_size);
+  if (status != 0)
+    return status;
+  struct core_set cores = cores_to_disturb(topology->online, topology);
+  core_set_for_each(core, &cores) {
+    status = measure_tsc(machine, core, &tsc, rate_hz);
+    if (status == 0)
       return 0;
-    }
-  return -EINVAL;
+  }
+  perf_explain(why, why_size, status);
+  return status;
 }
 
-const char *source_name(enum source source) {
-  return name_of(source_names, source);
+/* ---------------------------------------------------------------------------
+ * Availability
+ */
+
+static void ignore_name(const char *name, void *argument) {
+  (void)name;
+  (void)argument;
 }
 
-const char *proof_name(enum proof proof) { return name_of(proof_names, proof); }
-
-int source_parse(enum source *source, const char *text) {
-  int value;
-  if (value_of(source_names, text, &value) != 0 || value == SOURCE_NONE)
-    return -EINVAL;
-  *source = value;
-  return 0;
+/* Returns true if this host runs guests. A core PMU event that does not exclude
+ * guests can keep guests with a mediated PMU from starting. If KVM is a module,
+ * its use count shows whether guests run. If KVM is built in, it provides no
+ * use count, and guests are assumed to run. */
+static bool runs_guests(const struct machine *machine) {
+  static const char *const modules[] = {"kvm_intel", "kvm_amd"};
+  for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+    char path[64];
+    uint64_t users;
+    snprintf(path, sizeof(path), "/sys/module/%s/refcnt", modules[i]);
+    int status = machine_read_u64(machine, path, &users);
+    if (status == 0 && users > 0)
+      return true;
+    snprintf(path, sizeof(path), "/sys/module/%s/parameters", modules[i]);
+    if (status != 0 &&
+        machine->list_directory(machine->context, path, ignore_name, NULL) == 0)
+      return true;
+  }
+  return false;
 }
 
-int denominator_parse(enum denominator *denominator, const char *text) {
-  int value;
-  if (value_of(denominator_names, text, &value) != 0)
-    return -EINVAL;
-  *denominator = value;
-  return 0;
+static void update_availability(struct source *source, const char *why) {
+  source->available = !source->yielded && !source->needs_tsc_rate;
+  if (source->yielded)
+    snprintf(source->reason, sizeof(source->reason),
+             "this host runs guests, and a core counter can prevent "
+             "guests from starting: used only if named");
+  else if (source->needs_tsc_rate)
+    snprintf(source->reason, sizeof(source->reason),
+             "the rate of msr/tsc is not known: %s", why);
+  else
+    source->reason[0] = '\0';
 }
 
-int isolated_cores_parse(enum isolated_cores *isolated, const char *text) {
-  int value;
-  if (value_of(isolated_cores_names, text, &value) != 0)
-    return -EINVAL;
-  *isolated = value;
+void sources_yield_to_guests(struct source sources[], int len,
+                             const struct machine *machine) {
+  bool guests = runs_guests(machine);
+  for (int i = 0; i < len; i++) {
+    struct source *source = &sources[i];
+    if (!source->yields_to_guests || source->yielded == guests)
+      continue;
+    source->yielded = guests;
+    update_availability(source, "it has not been measured yet");
+  }
+}
+
+int sources_measure_tsc(struct source sources[], int len,
+                        const struct machine *machine,
+                        const struct topology *topology) {
+  char why[SOURCE_REASON_MAX] = "";
+  double rate_hz = 0;
+  int needed = 0;
+  for (int i = 0; i < len; i++)
+    needed += sources[i].needs_tsc_rate;
+  if (needed == 0)
+    return 0;
+  int status =
+      measure_tsc_somewhere(machine, topology, &rate_hz, why, sizeof(why));
+  for (int i = 0; i < len; i++) {
+    struct source *source = &sources[i];
+    if (!source->needs_tsc_rate)
+      continue;
+    source->needs_tsc_rate = status != 0;
+    source->base_frequency_hz = rate_hz;
+    update_availability(source, why);
+  }
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * Finding
+ */
+
+static void find_mperf(struct finder *finder, const struct core_kind *kind) {
+  char ignored[SOURCE_REASON_MAX];
+  struct source *source = add_source_of_kind(finder, SOURCE_MPERF, kind);
+  if (!source->available)
+    return;
+  bool named = finder->options->source == SOURCE_MPERF;
+  if (finder->topology->hypervisor && !named) {
+    set_unavailable(source, "under a hypervisor, MPERF may belong to the "
+                            "physical core: used only if named and proven");
+    return;
+  }
+  source->must_be_proven = finder->topology->hypervisor;
+  source->available =
+      add_named_event(source, finder, "msr/mperf/", source->reason) >= 0;
+  if (!source->available)
+    return;
+  if (finder->options->frequency)
+    source->aperf = add_named_event(source, finder, "msr/aperf/", ignored);
+  choose_divisor(source, finder);
+}
+
+static void find_ref_cycles(struct finder *finder,
+                            const struct core_kind *kind) {
+  struct source *source = add_source_of_kind(finder, SOURCE_REF_CYCLES, kind);
+  if (!source->available)
+    return;
+  struct perf_event event = {.type = PERF_TYPE_HARDWARE,
+                             .config = PERF_COUNT_HW_REF_CPU_CYCLES |
+                                       kind->pmu_type << PERF_PMU_TYPE_SHIFT};
+  add_event(source, &event);
+  source->pinned = true;
+  choose_divisor(source, finder);
+  source->yields_to_guests =
+      source->available && finder->options->source == SOURCE_AUTO;
+}
+
+static struct source *find_event(struct finder *finder, const char *text) {
+  struct source *source = add_source(finder, SOURCE_EVENT);
+  if (!source->available)
+    return source;
+  if (text == NULL) {
+    set_unavailable(source, "no event is configured");
+    return source;
+  }
+  source->available =
+      add_named_event(source, finder, text, source->reason) >= 0;
+  if (!source->available)
+    return source;
+  const char *slash = strchr(text, '/');
+  if (slash != NULL)
+    snprintf(source->pmu, sizeof(source->pmu), "%.*s", (int)(slash - text),
+             text);
+  source->pinned = true;
+  if (strstr(text, CNT_CYCLES) != NULL)
+    source->base_frequency_hz = finder->options->machine->system_counter_hz;
+  choose_divisor(source, finder);
+  return source;
+}
+
+/* Adds a source for the event cnt_cycles of one PMU if the PMU provides this
+ * event. arm64 machines have one PMU for each kind of core. The event counts at
+ * the rate of the system counter, and only while the core is not halted. Both
+ * properties are proven before the event is used. */
+static void find_cnt_cycles(const char *pmu, void *argument) {
+  struct finder *finder = argument;
+  const struct machine *machine = finder->options->machine;
+  char path[320], event[320], text[64];
+  snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
+  /* The last two places in sources[] are reserved for the sources bpf and
+   * idle. */
+  if (finder->len == SOURCES_MAX - 2 ||
+      machine->read_file(machine->context, path, text, sizeof(text)) < 0)
+    return;
+  snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
+  find_event(finder, event)->must_be_proven = true;
+}
+
+/* Adds a source for the configured event or, if no event is configured, for
+ * the event cnt_cycles of each PMU that provides it. */
+static void find_events(struct finder *finder) {
+  const struct engine_options *options = finder->options;
+  const struct machine *machine = options->machine;
+  int len = finder->len;
+  if (options->event == NULL && options->hardware &&
+      options->source == SOURCE_AUTO && machine->system_counter_hz > 0)
+    machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
+                            finder);
+  if (finder->len == len)
+    find_event(finder, options->event);
+}
+
+/* Adds the source for the bpf source. It is unavailable until the engine has
+ * opened the idle clock. */
+static void find_clock(struct finder *finder) {
+  struct source *source = add_source(finder, SOURCE_BPF);
+  if (source->available)
+    set_unavailable(source, "the idle clock is not open yet");
+}
+
+#define KINDS_MAX 3
+
+static int find_kinds(struct core_kind kinds[KINDS_MAX],
+                      const struct machine *machine) {
+  static const char *const pmus[KINDS_MAX] = {"cpu_core", "cpu_atom",
+                                              "cpu_lowpower"};
+  int len = 0;
+  for (size_t i = 0; i < KINDS_MAX; i++) {
+    char path[128];
+    uint64_t type;
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/type", pmus[i]);
+    if (machine_read_u64(machine, path, &type) != 0 || type > UINT32_MAX)
+      continue;
+    kinds[len] = (struct core_kind){.pmu_type = type};
+    snprintf(kinds[len++].pmu, sizeof(kinds->pmu), "%s", pmus[i]);
+  }
+  if (len == 0)
+    kinds[len++] = (struct core_kind){0};
+  return len;
+}
+
+int sources_find(struct source sources[SOURCES_MAX],
+                 const struct engine_options *options,
+                 const struct topology *topology) {
+  struct finder finder = {
+      .options = options, .topology = topology, .sources = sources};
+  struct core_kind kinds[KINDS_MAX];
+  int kinds_len = find_kinds(kinds, options->machine);
+  find_tsc(&finder);
+  for (int i = 0; i < kinds_len; i++)
+    find_mperf(&finder, &kinds[i]);
+  for (int i = 0; i < kinds_len; i++)
+    find_ref_cycles(&finder, &kinds[i]);
+  find_events(&finder);
+  find_clock(&finder);
+  add_source(&finder, SOURCE_IDLE);
+  sources_yield_to_guests(sources, finder.len, options->machine);
+  return finder.len;
+}
+
+void sources_find_cores(struct source sources[], int len,
+                        const struct machine *machine) {
+  for (int i = 0; i < len; i++) {
+    struct source *source = &sources[i];
+    char path[128];
+    if (source->pmu[0] == '\0')
+      continue;
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", source->pmu);
+    int status = machine_read_core_set(machine, path, &source->cores);
+    if (status == -ENOENT)
+      core_set_fill(&source->cores);
+    else if (status != 0)
+      core_set_clear(&source->cores);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening and computing
+ */
+
+int source_open(const struct source *source, struct perf_group *group,
+                const struct machine *machine, int core, bool pinned) {
+  return perf_group_open(group, machine, core, source->events,
+                         source->events_len, pinned);
+}
+
+/* Returns how much an event counted between two readings. `event` is its index
+ * in the group; if it is -1, returns 0. The unsigned subtraction is correct
+ * even if the counter wrapped. */
+static double counted(const struct perf_reading *from,
+                      const struct perf_reading *to, int event) {
+  return event < 0 ? 0 : (double)(to->value[event] - from->value[event]);
+}
+
+int source_window(const struct source *source, const struct perf_reading *from,
+                  const struct perf_reading *to, struct core_totals *growth,
+                  double *running) {
+  if (to->time_enabled_ns <= from->time_enabled_ns)
+    return -ESTALE;
+  if (to->time_running_ns <= from->time_running_ns)
+    return -EAGAIN;
+  double wall_ns = (double)(to->time_enabled_ns - from->time_enabled_ns);
+  double running_ns = (double)(to->time_running_ns - from->time_running_ns);
+  double unhalted = counted(from, to, 0);
+  double tsc = counted(from, to, source->tsc);
+  /* The TSC is counted in the same group, only while the other counters run, so
+   * its count is not scaled. */
+  double base =
+      source->tsc >= 0 ? tsc : source->base_frequency_hz * running_ns / 1e9;
+  if (!(base > 0))
+    return -EAGAIN;
+  *running = running_ns / wall_ns;
+  growth->wall = wall_ns;
+  growth->unhalted = unhalted / base * wall_ns;
+  growth->base_cycles = base / *running;
+  growth->mperf = source->aperf >= 0 ? unhalted : 0;
+  growth->aperf = counted(from, to, source->aperf);
+  growth->smi = counted(from, to, source->smi);
   return 0;
 }

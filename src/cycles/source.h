@@ -1,60 +1,96 @@
-/* source: the ways to measure a core's unhalted time. */
+/* source: a source as this machine provides it. Holds the events to read,
+ * how to compute unhalted time from them, and whether the source may be used.
+ * On a hybrid processor, each kind of core has its own sources. */
 #ifndef PERCORE_SOURCE_H
 #define PERCORE_SOURCE_H
 
-#include <stdbool.h>
+#include "backoff.h"
+#include "core_set.h"
+#include "perf_event.h"
+#include "source_kind.h"
 
-/* In the order in which SOURCE_AUTO tries the sources. */
-enum source {
-  SOURCE_AUTO = -2,
-  SOURCE_NONE = -1,
-  SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
-  SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
-  SOURCE_EVENT,      /* a configured perf event */
-  /* 1 - halted time / wall time, from an idle clock in the kernel. */
-  SOURCE_BPF,
-  SOURCE_IDLE, /* 1 - (idle + iowait) / wall time, from /proc/stat */
-  SOURCES,
+#define SOURCES_MAX 12
+#define SOURCE_REASON_MAX 256
+#define SOURCE_PMU_MAX 64
+
+struct core_totals;
+struct engine_options;
+struct topology;
+
+struct source {
+  enum source_kind kind;
+  bool available;                  /* if false, reason says why */
+  char reason[SOURCE_REASON_MAX];  /* "" if nothing is wrong */
+  char trouble[SOURCE_REASON_MAX]; /* why the source last failed on a core */
+  enum proof proof;
+  bool must_be_proven; /* not usable until it is proven */
+  struct backoff proof_backoff;
+  int proof_tries; /* proofs started; selects the next proof's core */
+  /* true once the journal has reported that this source read less work than the
+   * kernel measured */
+  bool doubt_reported;
+  bool yields_to_guests; /* unavailable while this host runs guests */
+  bool yielded;
+  bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
+  /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
+  char pmu[SOURCE_PMU_MAX];
+  uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
+  struct core_set cores; /* the cores that can use it */
+
+  /* For hardware sources only. events[0] counts unhalted time. */
+  int events_len;
+  struct perf_event events[PERF_GROUP_EVENTS_MAX];
+  int tsc;   /* index of msr/tsc, the divisor of events[0], or -1 */
+  int aperf; /* index of aperf in events, or -1 */
+  int smi;   /* index of smi in events, or -1 */
+  bool pinned;
+  /* The divisor of events[0] if tsc is -1, otherwise unused. 0: unknown. */
+  double base_frequency_hz;
+  double tsc_per_ns; /* the last known rate of the TSC; 0: not measured yet */
 };
 
-enum proof {
-  PROOF_PENDING,  /* not yet run */
-  PROOF_PROVEN,   /* read full load on a spinning core, less on an idle core */
-  PROOF_UNPROVEN, /* could not be tested fully: used, but shown as unproven */
-  /* The kernel samples the idle time of the idle source at the tick. */
-  PROOF_TICK_SAMPLED,
-  PROOF_REFUTED, /* does not measure unhalted time: not used */
-};
+/* Fills sources[] in the order in which they are tried, including
+ * unavailable sources with their reason. Returns the number of
+ * sources. */
+int sources_find(struct source sources[SOURCES_MAX],
+                 const struct engine_options *options,
+                 const struct topology *topology);
 
-enum denominator {
-  DENOMINATOR_AUTO,
-  DENOMINATOR_TSC, /* divide by msr/tsc of the same group */
-  /* divide by the product of time_enabled and the base frequency */
-  DENOMINATOR_TIME_ENABLED,
-};
+/* Finds out which cores can use each source. Call this before the first core
+ * is sampled, and whenever cores have come online or gone offline. */
+void sources_find_cores(struct source sources[], int len,
+                        const struct machine *machine);
 
-/* How to measure isolated cores. Reading a hardware counter interrupts the
- * core. */
-enum isolated_cores {
-  ISOLATED_CORES_IDLE, /* use the idle source */
-  ISOLATED_CORES_BPF,  /* use the bpf source, or idle if bpf is unavailable */
-  ISOLATED_CORES_HARDWARE, /* treat them like any other core */
-  ISOLATED_CORES_SKIP,     /* do not measure them */
-};
+/* Makes sources with yields_to_guests unavailable if this host runs guests,
+ * and available again if it no longer does. A counter that also counts inside
+ * guests can keep guests from starting. */
+void sources_yield_to_guests(struct source sources[], int len,
+                             const struct machine *machine);
 
-/* Returns "mperf", "ref-cycles", "event", "bpf", "idle", "none" or "auto". */
-const char *source_name(enum source source);
-const char *proof_name(enum proof proof);
+/* Measures the rate of msr/tsc for the sources that still need the rate, on
+ * the first core where the measurement succeeds. The measurement takes 20 ms,
+ * and is skipped if no source needs the rate. Returns 0 or -errno. On
+ * failure, the sources that need the rate remain unavailable. */
+int sources_measure_tsc(struct source sources[], int len,
+                        const struct machine *machine,
+                        const struct topology *topology);
 
-/* The sources whose reads interrupt the core, as a mask and as a predicate. */
-#define SOURCE_COUNTERS ((1U << SOURCE_BPF) - 1)
-static inline bool source_is_counter(enum source source) {
-  return source >= 0 && source < SOURCE_BPF;
+/* Returns what is wrong with the source, or "". */
+static inline const char *source_why(const struct source *source) {
+  return source->reason[0] != '\0' ? source->reason : source->trouble;
 }
 
-/* Parse the names that the configuration uses. Return 0 or -EINVAL. */
-int source_parse(enum source *source, const char *text);
-int denominator_parse(enum denominator *denominator, const char *text);
-int isolated_cores_parse(enum isolated_cores *isolated, const char *text);
+int source_open(const struct source *source, struct perf_group *group,
+                const struct machine *machine, int core, bool pinned);
+
+/* Computes what the group counted between two readings. Sets these members of
+ * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
+ * base_cycles, mperf, aperf and smi. *running is the growth of time_running
+ * divided by wall. Returns 0; -ESTALE if time_enabled did not advance, because
+ * the core was offline; -EAGAIN if the group did not run between the readings,
+ * so its count is unknown. *growth is unchanged on error. */
+int source_window(const struct source *source, const struct perf_reading *from,
+                  const struct perf_reading *to, struct core_totals *growth,
+                  double *running);
 
 #endif

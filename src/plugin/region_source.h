@@ -24,7 +24,7 @@ struct region_object {
   bool is_chosen;  /* until the next scan, its gauges are in `other` */
   int64_t weight;  /* of a candidate */
   uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
-                      gauges, levels or states, what to subtract from them */
+                      up-down counters, gauges or states, what to subtract from them */
 };
 
 /* What is remembered about each row of a table if the option Top or Row is set.
@@ -36,7 +36,8 @@ struct region_mark {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t weighed;
 };
-#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it */
+#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it   \
+                                    */
 
 struct region_objects {
   struct region_object **list;
@@ -51,9 +52,9 @@ struct region_source {
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
   uint64_t start_ns; /* CLOCK_REALTIME: when the producer started */
-  bool scanned;   /* at least one scan is complete */
-  bool odd_told;  /* the reason for having no sum was logged */
-  bool ending;    /* the producer has ended; its last scan is not complete */
+  bool scanned;      /* at least one scan is complete */
+  bool odd_told;     /* the reason for having no sum was logged */
+  bool ending;       /* the producer has ended; its last scan is not complete */
   uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;
@@ -65,7 +66,7 @@ struct region_source {
   size_t next_object, objects_len;
   uint64_t live, left_out, missing, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */
-  uint64_t *present; /* [column]: gauges, levels and states of objects without a
+  uint64_t *present; /* [column]: up-down counters, gauges and states of objects without a
                         row, in the last scan */
   bool has_present;
   struct region_mark *marks; /* NULL: not needed, or memory is short */

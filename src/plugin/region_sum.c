@@ -69,7 +69,7 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
 }
 
 /* Returns the index of the field by which Top ranks rows, or -1 if Top is not
- * configured or the table has no counter, gauge or level with that name. */
+ * configured or the table has no counter or gauge with that name. */
 static int find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
     return -1;
@@ -79,7 +79,7 @@ static int find_top_field(const struct region_sum *sum) {
         sum->shape.fields[f].kind != PERCORE_STATE)
       return (int)f;
   WARNING("percore: Top %u \"%s\" is ignored: table %s has no such field, or "
-          "rows cannot be ranked by it; name a counter, gauge or level.",
+          "rows cannot be ranked by it; name a counter or gauge.",
           sum->config->top, sum->config->top_field, sum->table);
   return -1;
 }
@@ -95,7 +95,7 @@ static void choose_columns(struct region_sum *sum) {
         field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
     struct region_columns *columns =
         counts ? &shape->counters : &shape->present;
-    shape->values += !field->wanted ? 0
+    shape->values += !field->wanted                     ? 0
                      : field->kind == PERCORE_HISTOGRAM ? 4
                                                         : 1;
     if (!field->wanted && (int)f != shape->top_field && !shape->is_core)

@@ -53,17 +53,17 @@ struct region_sum_field {
  * 1 + N is core N. */
 struct region_sum_row {
   struct region_sum_row *next; /* with the same hash */
-  uint64_t put;      /* number of the last put that contained the row; 0: none */
-  uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put did
-                        not contain it */
+  uint64_t put; /* number of the last put that contained the row; 0: none */
+  uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
+                        did not contain it */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all sources */
-  uint32_t parts;    /* sources whose gauges, levels and states are in `now` */
+  uint32_t parts;    /* sources whose up-down counters, gauges and states are in `now` */
   bool shown;        /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
   bool put_now;         /* this put contains the row */
   int64_t weight;       /* Top ranks by it */
-  uint64_t *now;        /* counts; gauges, levels and states: at the last put */
+  uint64_t *now;        /* counts; up-down counters, gauges and states: at the last put */
   uint64_t *sent;       /* counts that were dispatched last */
   char name[];
 };
@@ -81,7 +81,7 @@ struct region_shape {
   uint32_t field_count, columns, core_count;
   uint32_t copies_made; /* allocated: 1, or 1 + core_count */
   /* The columns to read. counters: those of counters and histograms; present:
-   * those of gauges, levels and states. */
+   * those of up-down counters, gauges and states. */
   struct region_columns counters, present;
   uint32_t values;       /* of a row, in one copy */
   bool single, per_core; /* the table has a single row; it is PER_CORE */
@@ -107,10 +107,10 @@ struct region_sum {
   uint8_t *core_used;            /* cores with a slot */
   uint64_t *core_put;            /* like `put` of a row */
   uint64_t puts, put_ns;         /* number and CLOCK_REALTIME of the last put */
-  uint64_t read_ns;       /* CLOCK_MONOTONIC: when a source was last read */
-  bool is_new;            /* a source was read completely since the last put */
-  size_t charged;         /* values charged to the budget */
-  uint64_t names_shown;   /* incremented whenever Top shows another name */
+  uint64_t read_ns;     /* CLOCK_MONOTONIC: when a source was last read */
+  bool is_new;          /* a source was read completely since the last put */
+  size_t charged;       /* values charged to the budget */
+  uint64_t names_shown; /* incremented whenever Top shows another name */
   bool room_told, memory_told, left_out_told;
 };
 
@@ -156,7 +156,7 @@ void region_name_clean(char *clean, size_t size, const char *name);
  * equal share a row. If there is none, makes it if `make` is set. Returns NULL
  * if there is none, if out of memory, or for the name `other`. */
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
-                                      bool make);
+                                       bool make);
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name);
@@ -177,7 +177,7 @@ bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row);
 bool region_sum_owes(const struct region_sum *sum);
 
-/* Combines a gauge, level or state with the one in *now, or replaces it. */
+/* Combines an up-down counter, gauge or state with the one in *now, or replaces it. */
 void region_sum_combine(const struct region_sum *sum,
                         const struct region_column *column, uint64_t *now,
                         uint64_t value, bool replace);

@@ -244,14 +244,14 @@ int region_reader_single_row(struct region_reader *reader, uint32_t table,
                              uint32_t row, uint64_t *values);
 
 /* Returns the value that tools show: counters since the last reset, gauges
- * since the row was added, levels and states unchanged. The tile must have
+ * since the row was added, gauges and states unchanged. The tile must have
  * births and resets. */
 uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);
 
-/* Combines two values of a level (enum percore_aggregation). */
-static inline uint64_t region_combine_levels(uint32_t aggregation, uint64_t a,
+/* Combines two values of a gauge (enum percore_aggregation). */
+static inline uint64_t region_combine_gauges(uint32_t aggregation, uint64_t a,
                                              uint64_t b) {
   switch (aggregation) {
   case PERCORE_SUM:

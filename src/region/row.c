@@ -45,7 +45,7 @@ static void store(uint64_t *word, uint64_t value) {
 }
 
 static bool is_set(const struct region_field *field) {
-  return field->kind == PERCORE_LEVEL || field->kind == PERCORE_STATE;
+  return field->kind == PERCORE_GAUGE || field->kind == PERCORE_STATE;
 }
 
 static void store_base(struct percore_region *region,
@@ -56,7 +56,7 @@ static void store_base(struct percore_region *region,
     store(&base[c], sums[c]);
 }
 
-/* Sets levels and states to 0, and births and resets to the present sums. No
+/* Sets gauges and states to 0, and births and resets to the present sums. No
  * other cell is ever set to 0, because readers would lose counts that they have
  * not read yet. */
 static void begin_cells(struct percore_region *region,
@@ -197,11 +197,11 @@ int percore_row_add_at(struct percore_region *region, uint32_t table,
  * Removing
  */
 
-/* True if the slots hold levels or states of the table. Its rows are then not
- * reused: the previous object's levels would look like those of the next, and
+/* True if the slots hold gauges or states of the table. Its rows are then not
+ * reused: the previous object's gauges would look like those of the next, and
  * only the owners of the slots may write them.
  */
-static bool has_levels_per_core(const struct percore_region *region,
+static bool has_gauges_per_core(const struct percore_region *region,
                                 const struct region_table *table) {
   for (uint32_t f = 0; f < table->field_count; f++)
     if (is_set(&region->fields[table->first_field + f]))
@@ -213,7 +213,7 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
                       uint32_t flags) {
   const struct region_table *table = &region->tables[t];
   if ((table->flags & REGION_TABLE_SINGLE) ||
-      has_levels_per_core(region, table))
+      has_gauges_per_core(region, table))
     return region_failed(ENOTSUP);
   if (!region_row_is_live(region, table, row))
     return region_failed(ENOENT);

@@ -81,9 +81,9 @@ static bool field_is_valid(const struct percore_field *field,
                 fault))
     return false;
   if ((unsigned)field->aggregation > PERCORE_NONE ||
-      (field->aggregation != PERCORE_SUM && field->kind != PERCORE_LEVEL))
+      (field->aggregation != PERCORE_SUM && field->kind != PERCORE_GAUGE))
     return region_breaks(fault, REGION_RULE_AGGREGATION,
-                         "only a level may have an aggregation other than "
+                         "only a gauge may have an aggregation other than "
                          "0 (sum)");
   return histogram_is_valid(field, fault) && states_are_valid(field, fault);
 }

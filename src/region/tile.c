@@ -79,13 +79,13 @@ void region_tile_free(struct region_tile *tile) {
  * Combining the copies of rows
  */
 
-/* Returns the combination of two values of a level. If `first`, so_far is the
+/* Returns the combination of two values of a gauge. If `first`, so_far is the
  * value of the shared block, which only a sum includes. */
 static uint64_t combine_levels(uint32_t aggregation, uint64_t so_far,
                                uint64_t value, bool first) {
   return first && aggregation != PERCORE_SUM
              ? value
-             : region_combine_levels(aggregation, so_far, value);
+             : region_combine_gauges(aggregation, so_far, value);
 }
 
 /* Combines consecutive rows. */
@@ -105,7 +105,7 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
       uint32_t kind = fields[f].kind, c = fields[f].column;
       if (kind == PERCORE_STATE)
         into[c] = values[c];
-      else if (kind == PERCORE_LEVEL)
+      else if (kind == PERCORE_GAUGE)
         into[c] =
             combine_levels(fields[f].aggregation, into[c], values[c], first);
       else
@@ -580,10 +580,10 @@ uint64_t region_row_shown(const struct region_directory *directory,
          directory->fields[table->first_field + f + 1].column <= column)
     f++;
   switch (directory->fields[table->first_field + f].kind) {
-  case PERCORE_LEVEL:
+  case PERCORE_GAUGE:
   case PERCORE_STATE:
     return tile->totals[cell];
-  case PERCORE_GAUGE:
+  case PERCORE_UPDOWN:
     return tile->totals[cell] - tile->births[cell];
   default:
     return tile->totals[cell] - tile->resets[cell];

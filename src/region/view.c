@@ -172,7 +172,7 @@ static void examine_table(const struct region_directory *directory,
     small &= field->cells <= MAX_CHECKED_CELLS;
     known->checked_columns += small ? field->cells : 0;
     known->all_sums &=
-        field->kind != PERCORE_LEVEL && field->kind != PERCORE_STATE;
+        field->kind != PERCORE_GAUGE && field->kind != PERCORE_STATE;
   }
 }
 

@@ -16,7 +16,7 @@
 /* What the reader knows about a table. */
 struct region_known {
   uint32_t checked_columns; /* columns that are read under a sequence counter */
-  bool all_sums;            /* the table has no levels and no states */
+  bool all_sums;            /* the table has no gauges and no states */
 };
 
 struct region_view {

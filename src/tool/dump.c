@@ -208,8 +208,9 @@ static void put_values(const struct place *place, const struct row *row) {
   const struct dump *dump = place->dump;
   uint32_t t = row->tile->table;
   const uint64_t *cells =
-      place->core < 0 ? row->shown
-                      : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
+      place->core < 0
+          ? row->shown
+          : tile_core_cells(row->tile, row->i, (uint32_t)place->core);
   for (uint32_t f = 0; f < dump->directory->tables[t].field_count; f++) {
     struct field_ref field = field_of(dump->directory, t, f);
     if (place->core < 0 ? field_has_total(dump->directory, t, f)
@@ -258,7 +259,7 @@ static void put_region(struct json *json, struct region_reader *reader) {
 }
 
 static void put_field(struct json *json, const struct percore_field *field) {
-  static const char *const kinds[] = {"counter", "gauge", "level", "state",
+  static const char *const kinds[] = {"counter", "updown", "gauge", "state",
                                       "histogram"};
   static const char *const aggregations[] = {"sum", "min", "max", "none"};
   json_open_object(json, NULL);
@@ -266,7 +267,7 @@ static void put_field(struct json *json, const struct percore_field *field) {
   json_text(json, "kind", kinds[field->kind]);
   put_optional(json, "unit", field->unit);
   put_optional(json, "help", field->help);
-  if (field->kind == PERCORE_LEVEL)
+  if (field->kind == PERCORE_GAUGE)
     json_text(json, "aggregation", aggregations[field->aggregation]);
   json_close_object(json);
 }
@@ -463,7 +464,7 @@ const struct command dump_command = {
     .summary = "print every value of a region, once",
     .usage = "REGION [OPTION]...",
     .about = "Prints every value of a region once: counters and histograms "
-             "since their last reset, gauges, levels and states as they are. "
+             "since their last reset, up-down counters, gauges and states as they are. "
              "REGION is NAME or NAME@INSTANCE.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,

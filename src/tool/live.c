@@ -26,11 +26,12 @@
 struct live {
   const struct live_face *face;
   bool json;
-  bool page;            /* stdout is a terminal: the table is redrawn in place */
-  const void *figures;  /* the figures shown last, or NULL */
+  bool page;           /* stdout is a terminal: the table is redrawn in place */
+  const void *figures; /* the figures shown last, or NULL */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
   struct window view;         /* the order is chosen with keys */
+  bool paused;                /* the page is not redrawn by itself */
   bool reads_keys;            /* the terminal sends each key, without echo */
   struct termios cooked;      /* the terminal modes to restore */
   pthread_mutex_t lock;       /* protects the members below */
@@ -96,8 +97,9 @@ static bool measure(struct live *live) {
 static int write_page(struct live *live, FILE *page) {
   struct window window = live->view;
   pthread_mutex_lock(&live->lock);
-  if (live->newest[0] != '\0') {
-    fprintf(page, "%.*s\n", window.width, live->newest);
+  if (live->paused || live->newest[0] != '\0') {
+    fprintf(page, "%.*s\n", window.width,
+            live->paused ? "paused; the space bar continues" : live->newest);
     window.height--;
   }
   pthread_mutex_unlock(&live->lock);
@@ -192,10 +194,13 @@ static void obey(struct live *live, char key) {
                       : 1;
   if (key == 'q')
     stop_request();
+  else if (key == ' ' || key == 'p')
+    live->paused = !live->paused;
   else if (key == 'r')
     live->view.reverse = !live->view.reverse;
   else if (key == '<' || key == '>')
-    live->view.sort = (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
+    live->view.sort =
+        (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
 }
 
 void live_follow(struct live *live) {
@@ -222,7 +227,7 @@ static int show(struct live *live) {
   if (live->json) {
     status = live->face->json(stdout, live->figures);
   } else if (live->page) {
-    status = show_page(live);
+    status = live->paused ? 0 : show_page(live);
   } else {
     status = window_write(stdout, live->view, live->face->table, live->figures);
     fputc('\n', stdout);

@@ -21,11 +21,6 @@ static const char *source_choice(int i) {
   return i == 0 ? "auto" : i <= SOURCES ? source_name(i - 1) : NULL;
 }
 
-static const char *denominator_choice(int i) {
-  static const char *const names[] = {"auto", "tsc", "time-enabled", NULL};
-  return names[i];
-}
-
 static const struct argument arguments[] = {
     ARGUMENT_INTERVAL(struct load_options),
     ARGUMENT_COUNT(struct load_options),
@@ -40,9 +35,6 @@ static const struct argument arguments[] = {
              ARGUMENT_NUMBER, "HZ",
              "how fast the event counts while the core is not halted", .min = 1,
              .max = 1e12),
-    ARGUMENT(struct load_options, denominator, 'd', "denominator",
-             ARGUMENT_TEXT, "NAME", "what counters are divided by",
-             .choice = denominator_choice),
     ARGUMENT_JSON(struct load_options),
     ARGUMENT(struct load_options, compare, 'm', "compare", ARGUMENT_FLAG, NULL,
              "show every method of measuring a load side by side"),
@@ -92,7 +84,6 @@ struct engine_options load_engine_options(const struct load_options *options,
       .cancel = stop_flag(),
   };
   source_parse(&engine.source, options->source);
-  denominator_parse(&engine.denominator, options->denominator);
   return engine;
 }
 
@@ -165,7 +156,7 @@ static int load_run(const struct load_options *options,
 }
 
 static int load_main(int argc, char **argv) {
-  struct load_options options = {.source = "auto", .denominator = "auto"};
+  struct load_options options = {.source = "auto"};
   int status = arguments_read(&load_command, argc, argv, &options);
   if (status >= 0)
     return status;
@@ -191,7 +182,8 @@ const struct command load_command = {
     .summary = "show how busy each core is, live",
     .usage = "[OPTION]... [-- COMMAND [ARGUMENT]...]",
     .about = "Shows how busy each core is every few seconds: on a terminal in "
-             "place (q quits, < > sort, r reverses), otherwise one table after the other. "
+             "place (q quits, < > sort, r reverses), otherwise one table after "
+             "the other. "
              "Ctrl-C ends it. With a COMMAND, runs the command, prints the "
              "loads over its run on stderr and exits as the command does. "
              "percore(1) explains the columns.",

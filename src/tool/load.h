@@ -13,7 +13,7 @@ struct load_options {
   double interval_s;     /* 0 if not given */
   uint64_t count;        /* number of tables; 0: no limit */
   struct core_set cores; /* empty: all */
-  const char *source, *denominator, *event;
+  const char *source, *event;
   double base_frequency_hz;
   bool json, compare;
 };

@@ -50,10 +50,11 @@ struct methods {
 
 struct method {
   const char *name, *title;
-  /* Fills row->now for the cores in methods->online. Returns 0, or -errno, which
-   * `path` and `absent` explain. */
+  /* Fills row->now for the cores in methods->online. Returns 0, or -errno,
+   * which `path` and `absent` explain. */
   int (*read)(struct methods *methods, struct row *row);
-  enum source source; /* SOURCE_NONE if the method uses no source of percore */
+  enum source_kind
+      source; /* SOURCE_NONE if the method uses no source of percore */
   const char *path, *absent; /* the file it reads, why it may not exist */
   enum { STAT_BUSY, STAT_SUM, STAT_SHARE, STAT_NOT_IDLE } figure;
 };
@@ -146,10 +147,10 @@ static int read_task_clock(struct methods *methods, struct row *row) {
       perf_group_close(group);
       continue;
     }
-    int status = group->events_len > 0
-                     ? 0
-                     : perf_group_open(group, methods->machine, core, &event, 1,
-                                       false);
+    int status =
+        group->events_len > 0
+            ? 0
+            : perf_group_open(group, methods->machine, core, &event, 1, false);
     uint64_t began_ns = now_ns(methods);
     if (status == 0)
       status = perf_group_read(group, &reading);
@@ -168,7 +169,7 @@ static int read_task_clock(struct methods *methods, struct row *row) {
 
 static void read_engine(const struct methods *methods, struct row *row,
                         const struct engine *engine) {
-  enum source source = row->method->source;
+  enum source_kind source = row->method->source;
   size_t len;
   const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
@@ -194,10 +195,10 @@ static int read_source(struct methods *methods, struct row *row) {
   return 0;
 }
 
-/* Reads percore's own method, and titles it, for example "percore, source idle",
- * or "percore, source by core" if cores use different sources. */
+/* Reads percore's own method, and titles it, for example "percore, source
+ * idle", or "percore, source by core" if cores use different sources. */
 static int read_percore(struct methods *methods, struct row *row) {
-  enum source source = SOURCE_NONE;
+  enum source_kind source = SOURCE_NONE;
   bool mixed = false;
   size_t len;
   const struct core *cores = engine_cores(methods->engine, &len);
@@ -399,7 +400,7 @@ void methods_prove(struct methods *methods) {
   /* Proving takes time, so an unavailable source is not proven. */
   for (size_t i = 0; i < methods->comparison.methods_len; i++) {
     struct engine *engine = methods->rows[i].engine;
-    enum source source = methods->rows[i].method->source;
+    enum source_kind source = methods->rows[i].method->source;
     if (engine != NULL && engine_source_reason(engine, source)[0] == '\0' &&
         engine_proof_due(engine))
       engine_prove(engine);

@@ -26,8 +26,8 @@ static void add_column(struct rates *rates, struct field_ref field,
 static int make_columns(struct rates *rates,
                         const struct region_directory *directory) {
   static const enum rate_kind kinds[] = {[PERCORE_COUNTER] = RATE_PER_SECOND,
+                                         [PERCORE_UPDOWN] = RATE_VALUE,
                                          [PERCORE_GAUGE] = RATE_VALUE,
-                                         [PERCORE_LEVEL] = RATE_VALUE,
                                          [PERCORE_STATE] = RATE_STATE,
                                          [PERCORE_HISTOGRAM] = RATE_PER_SECOND};
   uint32_t table = rates->tile.table;
@@ -120,7 +120,7 @@ static double value_of(const struct rates *rates,
   const struct region_field *field = column->field.layout;
   uint32_t c = field->column;
   uint64_t birth = copy->births != NULL ? copy->births[c] : 0;
-  if (field->kind == PERCORE_GAUGE)
+  if (field->kind == PERCORE_UPDOWN)
     return (double)(int64_t)(copy->now[c] - birth);
   if (column->kind == RATE_VALUE || column->kind == RATE_STATE)
     return (double)copy->now[c];

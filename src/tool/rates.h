@@ -9,7 +9,7 @@
 
 enum rate_kind {
   RATE_PER_SECOND, /* counters, and the number of values in histograms */
-  RATE_VALUE,      /* gauges and levels, shown as they are */
+  RATE_VALUE,      /* up-down counters and gauges, shown as they are */
   RATE_STATE,      /* the index of a named state */
   RATE_QUANTILE    /* a percentile of the values counted since the last read */
 };
@@ -63,7 +63,7 @@ struct rates {
   double interval_s; /* time between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
   bool is_cut; /* the first options.rows rows are sorted; others were dropped */
-  double *values;        /* storage for the values of all rows */
+  double *values; /* storage for the values of all rows */
   size_t rows_len;
   uint64_t rows_live;
 };

@@ -264,7 +264,8 @@ const struct command top_command = {
     .usage = "REGION [OPTION]...",
     .about = "Shows the rates of a fast path's counters, what its polling "
              "threads do with their time, and which of them are stuck: on a "
-             "terminal in place (q quits, < > sort, r reverses), otherwise one table after "
+             "terminal in place (q quits, < > sort, r reverses), otherwise one "
+             "table after "
              "the other. REGION is NAME or NAME@INSTANCE. Ctrl-C ends it.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,

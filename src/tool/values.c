@@ -23,7 +23,7 @@ bool field_has_total(const struct region_directory *directory, uint32_t table,
   if (directory->tables[table].storage != PERCORE_PER_CORE)
     return true;
   return table != TABLE_CORE && layout->kind != PERCORE_STATE &&
-         (layout->kind != PERCORE_LEVEL || layout->aggregation != PERCORE_NONE);
+         (layout->kind != PERCORE_GAUGE || layout->aggregation != PERCORE_NONE);
 }
 
 bool table_has_totals(const struct region_directory *directory,
@@ -83,7 +83,7 @@ void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells) {
   if (has_state(field, cells[0]))
     snprintf(text, VALUE_TEXT_SIZE, "%s", field.described->states[cells[0]]);
-  else if (field.layout->kind == PERCORE_GAUGE)
+  else if (field.layout->kind == PERCORE_UPDOWN)
     snprintf(text, VALUE_TEXT_SIZE, "%" PRId64, (int64_t)cells[0]);
   else
     snprintf(text, VALUE_TEXT_SIZE, "%" PRIu64, cells[0]);
@@ -116,7 +116,7 @@ void value_json(struct json *json, const char *key, struct field_ref field,
     histogram_json(json, key, field, cells);
   else if (has_state(field, cells[0]))
     json_text(json, key, field.described->states[cells[0]]);
-  else if (field.layout->kind == PERCORE_GAUGE)
+  else if (field.layout->kind == PERCORE_UPDOWN)
     json_integer(json, key, (int64_t)cells[0]);
   else
     json_unsigned(json, key, cells[0]);

@@ -19,7 +19,7 @@ struct field_ref field_of(const struct region_directory *directory,
 enum { TABLE_CORE = 0 };
 
 /* Returns true if the field has a total, false if only its values on each core
- * are known: a state or a level without aggregation in a PER_CORE table, or any
+ * are known: a state or a gauge without aggregation in a PER_CORE table, or any
  * field of the table `core`. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
@@ -55,8 +55,8 @@ struct histogram_summary {
 void histogram_summarise(struct histogram_summary *summary,
                          struct field_ref field, const uint64_t *buckets);
 
-/* Formats the value of a field that is not a histogram: counters and levels as
- * unsigned numbers, gauges as signed numbers, states by name. `cells` are the
+/* Formats the value of a field that is not a histogram: counters and gauges as
+ * unsigned numbers, up-down counters as signed numbers, states by name. `cells` are the
  * cells of the field. Names of states are untrusted bytes. */
 #define VALUE_TEXT_SIZE 160
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,

@@ -12,14 +12,11 @@
 #include <sys/utsname.h>
 
 static const struct {
-  enum source source;
-  enum denominator denominator;
+  enum source_kind source;
   const char *how;
 } ways[] = {
-    {SOURCE_MPERF, DENOMINATOR_TSC, "mperf / tsc"},
-    {SOURCE_MPERF, DENOMINATOR_TIME_ENABLED, "mperf / time-enabled"},
-    {SOURCE_REF_CYCLES, DENOMINATOR_TSC, "ref-cycles / tsc"},
-    {SOURCE_REF_CYCLES, DENOMINATOR_TIME_ENABLED, "ref-cycles / time-enabled"},
+    {SOURCE_MPERF, "mperf"},
+    {SOURCE_REF_CYCLES, "ref-cycles"},
 };
 
 static void name_machine(void) {
@@ -53,14 +50,13 @@ static int last_core(void) {
   return core;
 }
 
-/* Measures the load of the core with one source and denominator, for busy
+/* Measures the load of the core with one source, for busy
  * shares that are known. Returns false if the core cannot use that source. */
 static bool measure(size_t way, int core) {
   struct watch watch;
   int status = watch_open(&watch, (struct engine_options){
                                       .hardware = true,
                                       .source = ways[way].source,
-                                      .denominator = ways[way].denominator,
                                       .isolated_cores = ISOLATED_CORES_HARDWARE,
                                   });
   const struct core *seen = NULL;

@@ -66,7 +66,7 @@ enum { PACKETS, BYTES, HELD, LATENCY, FIELDS };
 static const struct percore_field fields_1[] = {
     {.name = "packets", .unit = "packets"},
     {.name = "bytes", .unit = "bytes"},
-    {.name = "held", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "held", .unit = "packets", .kind = PERCORE_UPDOWN},
     {.name = "latency",
      .unit = "ns",
      .kind = PERCORE_HISTOGRAM,
@@ -193,10 +193,10 @@ static void hold(struct worker *worker, uint64_t object) {
   if (options.schema != 1)
     return;
   if (options.percore)
-    percore_gauge_add(percore_core_row(worker->slot, core_table, row),
-                      columns[HELD], n);
+    percore_updown_add(percore_core_row(worker->slot, core_table, row),
+                       columns[HELD], n);
   else
-    percore_gauge_add(percore_owned_row(owned_table, row), columns[HELD], n);
+    percore_updown_add(percore_owned_row(owned_table, row), columns[HELD], n);
 }
 
 /* ---------------------------------------------------------------------------

@@ -13,8 +13,8 @@
  *   keys TABLE FIRST COUNT             add rows with the keys FIRST ...
  *   places TABLE FIRST COUNT           add rows with the row numbers FIRST ...
  *   adds TABLE FIRST COUNT COLUMN N    add N in COUNT rows of an OWNED table
- *   add TABLE ROW COLUMN N CORE        add to a counter or gauge
- *   set TABLE ROW COLUMN N CORE        set a level
+ *   add TABLE ROW COLUMN N CORE        add to a counter or up-down counter
+ *   set TABLE ROW COLUMN N CORE        set a gauge
  *   hist TABLE ROW FIELD VALUE TIMES CORE
  *   poll CORE BUSY IDLE [TIMES]        poll rounds with and without work, 1 ms
  *                                      each
@@ -49,7 +49,7 @@ static const struct percore_field global_fields[] = {
     {.name = "rounds", .unit = "operations"},
     {.name = "queue",
      .unit = "1",
-     .kind = PERCORE_LEVEL,
+     .kind = PERCORE_GAUGE,
      .aggregation = PERCORE_MAX},
     {.name = "time", .unit = "cycles"},
 };
@@ -57,7 +57,7 @@ static const struct percore_field global_fields[] = {
 static const struct percore_field port_fields[] = {
     {.name = "packets", .unit = "packets"},
     {.name = "bytes", .unit = "bytes"},
-    {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "depth", .unit = "packets", .kind = PERCORE_UPDOWN},
     {.name = "latency",
      .unit = "ns",
      .kind = PERCORE_HISTOGRAM,
@@ -156,9 +156,9 @@ static int do_add(const char *line) {
   if (sscanf(line, "%u %u %u %lld %d", &table, &row, &column, &n, &core) != 5)
     return -1;
   if (core < 0)
-    percore_gauge_add(owned_row(table, row), column, n);
+    percore_updown_add(owned_row(table, row), column, n);
   else
-    percore_gauge_add(core_row(table, row, core), column, n);
+    percore_updown_add(core_row(table, row, core), column, n);
   return 0;
 }
 

@@ -20,7 +20,7 @@ RULES = re.findall(r"^=item B<([a-z-]+)>$",
                    PAGE[PAGE.index("=head1 RULES"):], re.MULTILINE)
 
 PER_CORE, OWNED, SHARED = range(3)
-COUNTER, GAUGE, LEVEL, STATE, HISTOGRAM = range(5)
+COUNTER, UPDOWN, GAUGE, STATE, HISTOGRAM = range(5)
 CONSISTENT, SINGLE = 1, 2
 LIVE, GONE = 0x100000006, 0x10000000b  # incarnation 1
 SEALS = 0x2 | 0x4 | 0x10 | 0x1  # SHRINK, GROW, FUTURE_WRITE, SEAL
@@ -36,9 +36,9 @@ TABLES = [
     # name, storage, flags, rows, row name size, key, fields
     ("core", PER_CORE, SINGLE, 1, 0, 0, CORE),
     ("worker", PER_CORE, SINGLE, 1, 0, 0,
-     [("queue", "packets", LEVEL, {"aggregation": 2})]),
+     [("queue", "packets", GAUGE, {"aggregation": 2})]),
     ("port", PER_CORE, 0, 4, 24, 0,
-     [("packets", "packets", COUNTER, {}), ("depth", "packets", GAUGE, {}),
+     [("packets", "packets", COUNTER, {}), ("depth", "packets", UPDOWN, {}),
       ("latency", "ns", HISTOGRAM, {"sub_bits": 1, "max_bits": 4})]),
     ("session", OWNED, CONSISTENT, 3, 0, 2,
      [("packets", "packets", COUNTER, {}), ("bytes", "bytes", COUNTER, {})]),

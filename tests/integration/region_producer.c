@@ -50,7 +50,7 @@ static const char *const hostile_links[] = {"do\xe2\x80\xaewn", "u\"p\\"};
 static struct percore_field port_fields[] = {
     {.name = "rx_packets", .unit = "packets", .help = "received packets"},
     {.name = "rx_bytes", .unit = "bytes"},
-    {.name = "in_flight", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "in_flight", .unit = "packets", .kind = PERCORE_UPDOWN},
     {.name = "latency",
      .unit = "ns",
      .kind = PERCORE_HISTOGRAM,
@@ -60,7 +60,7 @@ static struct percore_field port_fields[] = {
 static struct percore_field worker_fields[] = {
     {.name = "queue",
      .unit = "packets",
-     .kind = PERCORE_LEVEL,
+     .kind = PERCORE_GAUGE,
      .aggregation = PERCORE_MAX},
     {.name = "link",
      .unit = "1",
@@ -74,7 +74,7 @@ static const struct percore_field session_fields[] = {
 };
 static const struct percore_field odd_fields[] = {
     {.name = "errors", .unit = "errors"},
-    {.name = "balance", .unit = "1", .kind = PERCORE_GAUGE},
+    {.name = "balance", .unit = "1", .kind = PERCORE_UPDOWN},
 };
 static struct percore_table tables[] = {
     [PORT] = {.name = "port",
@@ -174,7 +174,7 @@ static void *work(void *argument) {
   if (percore_attach(region, name, worker->core, &slot) != 0)
     perror("percore_attach");
   percore_core_row_t idle = percore_core_row(slot, port_table, port_rows[1]);
-  percore_gauge_add(idle, IN_FLIGHT, worker->number == 0 ? -5 : 2);
+  percore_updown_add(idle, IN_FLIGHT, worker->number == 0 ? -5 : 2);
   percore_core_row_t state = percore_core_row(slot, worker_table, 0);
   percore_set(state, QUEUE, 10 + worker->number);
   percore_set(state, LINK, worker->number % 2);

@@ -115,7 +115,7 @@ def reused(region):
 
 
 def levels_removed(region):
-    """Removes a row of a PER_CORE table that contains levels but no births. Such a row
+    """Removes a row of a PER_CORE table that contains gauges but no births. Such a row
     must not be removed."""
     level_in_rows(region)
     without_births(region, WORKER)

@@ -104,7 +104,7 @@ def check_target(compiler, machine, objdump, level, directory):
     check(re.search(ATOMIC[machine] + r"|\bbl\b", "\n".join(code["shared_add"])),
           where + ": shared_add is not atomic")
     for name, count in (("core_add", 1), ("core_add_one", 1),
-                        ("core_add_four", 4), ("core_gauge", 1)):
+                        ("core_add_four", 4), ("core_updown", 1)):
         loads, stores = loads_and_stores(code[name], machine)
         check((loads, stores) == (count, count),
               "%s: %s has %d loads and %d stores:\n%s"

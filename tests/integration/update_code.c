@@ -9,7 +9,7 @@ extern "C" {
 void core_add(percore_core_row_t row, uint64_t n);
 void core_add_one(percore_core_row_t row);
 void core_add_four(percore_core_row_t row, uint64_t n);
-void core_gauge(percore_core_row_t row, int64_t n);
+void core_updown(percore_core_row_t row, int64_t n);
 void core_set(percore_core_row_t row, uint64_t n);
 void owned_add(percore_owned_table_t table, uint32_t row, uint64_t n);
 void shared_add(percore_shared_row_t row, uint64_t n);
@@ -31,8 +31,8 @@ void core_add_four(percore_core_row_t row, uint64_t n) {
   percore_add(row, 3, n);
 }
 
-void core_gauge(percore_core_row_t row, int64_t n) {
-  percore_gauge_add(row, 2, n);
+void core_updown(percore_core_row_t row, int64_t n) {
+  percore_updown_add(row, 2, n);
 }
 
 void core_set(percore_core_row_t row, uint64_t n) { percore_set(row, 1, n); }

@@ -1,6 +1,6 @@
-/* The update paths of update_code.c with percore.hpp, so that a test can compare
- * the machine code of both. Also tests that descriptions are constant and that
- * objects work. */
+/* The update paths of update_code.c with percore.hpp, so that a test can
+ * compare the machine code of both. Also tests that descriptions are constant
+ * and that objects work. */
 #include <percore.hpp>
 
 #include <thread>
@@ -9,7 +9,7 @@ extern "C" {
 void core_add(percore_core_row_t row, uint64_t n);
 void core_add_one(percore_core_row_t row);
 void core_add_four(percore_core_row_t row, uint64_t n);
-void core_gauge(percore_core_row_t row, int64_t n);
+void core_updown(percore_core_row_t row, int64_t n);
 void core_set(percore_core_row_t row, uint64_t n);
 void owned_add(percore_owned_table_t table, uint32_t row, uint64_t n);
 void shared_add(percore_shared_row_t row, uint64_t n);
@@ -36,8 +36,8 @@ void core_add_four(percore_core_row_t row, uint64_t n) {
   percore::add(row, field::load, n);
 }
 
-void core_gauge(percore_core_row_t row, int64_t n) {
-  percore::gauge_add(row, field::depth, n);
+void core_updown(percore_core_row_t row, int64_t n) {
+  percore::updown_add(row, field::depth, n);
 }
 
 void core_set(percore_core_row_t row, uint64_t n) { percore::set(row, 1, n); }
@@ -75,8 +75,8 @@ static constexpr const char *links[] = {"down", "up"};
 static constexpr percore_field fields[] = {
     percore::counter("packets", "packets", "received"),
     percore::counter("bytes", "bytes"),
-    percore::gauge("depth", "packets"),
-    percore::level("load", PERCORE_MAX),
+    percore::updown("depth", "packets"),
+    percore::gauge("load", PERCORE_MAX),
     percore::histogram("latency", 2, 10, "ns"),
 };
 static constexpr percore_field few_fields[] = {percore::counter("requests"),

@@ -3,11 +3,11 @@
 #include "burner.h"
 #include "chapters.h"
 #include "cycles/programs.h"
-#include "cycles/soaker.h"
 #include "cycles/softirq_clock.h"
 #include "integration/softirq_timer.h"
 #include "pmu.h"
 #include "report.h"
+#include "soaker.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ struct loads {
 
 static void *soak(void *context) {
   struct soak *soak = context;
-  int status = soak_core(soak, 0, SOAK_NS, NULL);
+  int status = soak_core(soak, 0, SOAK_NS);
   if (status != 0)
     note("the soaker: %s", strerror(-status));
   return NULL;
@@ -211,7 +211,6 @@ void chapter_clock(void) {
                          .source = SOURCE_EVENT,
                          .event = core_pmu_event("inst_retired"),
                          .base_frequency_hz = INSTRUCTIONS_PER_S,
-                         .denominator = DENOMINATOR_TIME_ENABLED,
                      });
   for (size_t i = 0; i < SOFTIRQS; i++) {
     without[i] = measure_softirq(i, &truth, NULL, false);

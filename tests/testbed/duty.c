@@ -19,7 +19,6 @@ void chapter_duty(void) {
                          .source = SOURCE_EVENT,
                          .event = core_pmu_event("inst_retired"),
                          .base_frequency_hz = 125e6,
-                         .denominator = DENOMINATOR_TIME_ENABLED,
                      });
   const struct core *core = watch_core(&watch, CORE);
   engine_sample(watch.engine, false);
@@ -71,7 +70,7 @@ void chapter_ipc(void) {
  */
 void chapter_tsc(void) {
 #define MSR "/sys/bus/event_source/devices/msr/"
-  static const struct overlay_file files[] = {
+  struct overlay_file files[] = {
       {MSR "type", "4\n"}, /* PERF_TYPE_RAW */
       {MSR "format/event", "config:0-63\n"},
       {MSR "events/mperf", "event=0x08\n"},
@@ -82,20 +81,20 @@ void chapter_tsc(void) {
        "tsc\n"},
       {NULL, NULL}};
   static const struct {
-    enum denominator denominator;
-    const char *how;
-  } hows[] = {{DENOMINATOR_TSC, "mperf / tsc"},
-              {DENOMINATOR_TIME_ENABLED, "mperf / time-enabled"}};
+    const char *clocksource, *how;
+  } hows[] = {{"tsc\n", "mperf / tsc"}, {"hpet\n", "mperf / time-enabled"}};
+  struct overlay_file *clocksource =
+      &files[sizeof(files) / sizeof(files[0]) - 2];
   run_on(0);
   for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
     struct overlay overlay;
     struct watch watch;
+    clocksource->text = hows[i].clocksource;
     overlay_open(&overlay, files);
     watch_open(&watch, (struct engine_options){
                            .machine = &overlay.machine,
                            .hardware = true,
                            .source = SOURCE_AUTO,
-                           .denominator = hows[i].denominator,
                        });
     engine_sample(watch.engine, false);
     const struct core *core = watch_core(&watch, CORE);

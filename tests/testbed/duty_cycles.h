@@ -13,7 +13,7 @@
 
 struct duty_terms {
   int core;
-  const char *how; /* names the source and the denominator */
+  const char *how; /* names the source and its divisor */
   /* True if the machine is so slow that a wake-up per tick costs more than the
    * tolerance. This cost is then added to the tolerance. */
   bool slow;

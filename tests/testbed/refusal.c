@@ -64,27 +64,6 @@ static void refuse_unknown(void) {
   watch_close(&watch);
 }
 
-static void refuse_tsc(void) {
-  struct watch watch;
-  static const char *const words[] = {"event", "tsc", NULL};
-  watch_open(&watch, (struct engine_options){
-                         .hardware = true,
-                         .source = SOURCE_EVENT,
-                         .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = 125e6,
-                         .denominator = DENOMINATOR_TSC,
-                     });
-  const char *reason = watch.engine != NULL
-                           ? engine_source_reason(watch.engine, SOURCE_EVENT)
-                           : "";
-  note("denominator tsc: \"%s\"", reason);
-  result(strstr(reason, "tsc") != NULL && watch_said(&watch, words),
-         "the denominator tsc is refused with a reason if there is no TSC");
-  result(watch.engine == NULL || watch_core(&watch, 1)->source != SOURCE_EVENT,
-         "an event without its denominator is not used");
-  watch_close(&watch);
-}
-
 void chapter_refusal(void) {
   run_on(0);
   static const char *const idle_half[] = {"event", "refuted", "idle", NULL};
@@ -100,5 +79,4 @@ void chapter_refusal(void) {
          "of the proof",
          spin_half);
   refuse_unknown();
-  refuse_tsc();
 }

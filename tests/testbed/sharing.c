@@ -22,7 +22,6 @@ static struct engine_options by_event(void) {
       .source = SOURCE_EVENT,
       .event = core_pmu_event("inst_retired"),
       .base_frequency_hz = 125e6,
-      .denominator = DENOMINATOR_TIME_ENABLED,
   };
 }
 

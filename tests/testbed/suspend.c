@@ -28,7 +28,7 @@ static bool fall_asleep(void) {
          write_text("/sys/power/state", "mem");
 }
 
-static void suspend(enum source source) {
+static void suspend(enum source_kind source) {
   static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS,
                                          false,  0,       false};
   struct watch watch;

@@ -87,7 +87,7 @@ double play_load(const struct play *play, int core) {
   return engine_load(&play->before[core], &state->total);
 }
 
-enum source play_source(const struct play *play, int core) {
+enum source_kind play_source(const struct play *play, int core) {
   const struct core *state = play_core(play, core);
   return state == NULL ? SOURCE_NONE : state->source;
 }
@@ -98,25 +98,25 @@ const struct engine_counts *play_counts(const struct play *play) {
 
 /* Sets the result of a source's proof for the PMU of one core (-1: for all
  * PMUs). */
-static void set_proof(struct play *play, enum source source, int core,
+static void set_proof(struct play *play, enum source_kind kind, int core,
                       enum proof proof) {
   int found = 0;
-  for (int i = 0; i < play->engine->candidates_len; i++) {
-    struct candidate *candidate = &play->engine->candidates[i];
-    if (candidate->source != source ||
-        (core >= 0 && !core_set_has(&candidate->cores, core)))
+  for (int i = 0; i < play->engine->sources_len; i++) {
+    struct source *source = &play->engine->sources[i];
+    if (source->kind != kind ||
+        (core >= 0 && !core_set_has(&source->cores, core)))
       continue;
-    candidate->proof = proof;
+    source->proof = proof;
     found++;
   }
   assert_true(found > 0);
 }
 
-void play_proof(struct play *play, enum source source, enum proof proof) {
-  set_proof(play, source, -1, proof);
+void play_proof(struct play *play, enum source_kind kind, enum proof proof) {
+  set_proof(play, kind, -1, proof);
 }
 
-void play_proof_on(struct play *play, enum source source, int core,
+void play_proof_on(struct play *play, enum source_kind kind, int core,
                    enum proof proof) {
-  set_proof(play, source, core, proof);
+  set_proof(play, kind, core, proof);
 }

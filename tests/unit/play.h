@@ -49,13 +49,13 @@ void play_seconds(struct play *play, int seconds);
  */
 const struct core *play_core(const struct play *play, int core);
 double play_load(const struct play *play, int core);
-enum source play_source(const struct play *play, int core);
+enum source_kind play_source(const struct play *play, int core);
 const struct engine_counts *play_counts(const struct play *play);
 
 /* Sets the result of a source's proof, as if the proof had been run. */
-void play_proof(struct play *play, enum source source, enum proof proof);
+void play_proof(struct play *play, enum source_kind source, enum proof proof);
 /* Sets the result of a source's proof, but only for the PMU of this core. */
-void play_proof_on(struct play *play, enum source source, int core,
+void play_proof_on(struct play *play, enum source_kind source, int core,
                    enum proof proof);
 
 #endif

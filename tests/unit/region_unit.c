@@ -17,14 +17,14 @@ static const struct percore_field global_fields[] = {
     {.name = "rounds", .unit = "operations"},
     {.name = "queue",
      .unit = "1",
-     .kind = PERCORE_LEVEL,
+     .kind = PERCORE_GAUGE,
      .aggregation = PERCORE_MAX},
 };
 
 static const struct percore_field port_fields[] = {
     {.name = "packets", .unit = "packets", .help = "received"},
     {.name = "bytes", .unit = "bytes"},
-    {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "depth", .unit = "packets", .kind = PERCORE_UPDOWN},
     {.name = "latency",
      .unit = "ns",
      .kind = PERCORE_HISTOGRAM,

@@ -29,10 +29,10 @@ enum unit_tables { GLOBALS, PORT, SESSION, SLOW, FLOW, TABLES };
 enum { PACKETS, BYTES, DEPTH, LATENCY }; /* fields of `port` */
 enum { LATENCY_COLUMN = 3 };
 
-/* The tables of the test regions. globals: PER_CORE, a single row, with a level
+/* The tables of the test regions. globals: PER_CORE, a single row, with a gauge
  * (its aggregation is the maximum); port: PER_CORE, with row names, packets,
- * bytes, a gauge and a histogram; session: OWNED, with row keys, consistent;
- * slow: SHARED; flow: OWNED, with PERCORE_NO_RESET. */
+ * bytes, an up-down counter and a histogram; session: OWNED, with row keys,
+ * consistent; slow: SHARED; flow: OWNED, with PERCORE_NO_RESET. */
 extern const struct percore_table unit_tables[TABLES];
 
 enum { PORT_ROWS = 4, SESSION_ROWS = 3 };

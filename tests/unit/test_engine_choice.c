@@ -327,23 +327,6 @@ static void a_failed_pmu_of_a_hybrid_does_not_affect_the_other(void **state) {
   play_end(&play);
 }
 
-static void a_warning_says_that_a_configured_tsc_is_unavailable(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.5);
-  play.options.denominator = DENOMINATOR_TSC;
-  fake_machine_file(
-      play.fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
-  play_open(&play);
-  play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "Denominator", "no counter", NULL), 1);
-  play_end(&play);
-}
-
 /* ---------------------------------------------------------------------------
  * Isolated cores
  */
@@ -468,7 +451,10 @@ static void no_counter_is_calibrated_on_an_isolated_core(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
-  play.options.denominator = DENOMINATOR_TIME_ENABLED;
+  fake_machine_file(
+      play.fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
   core_set_add(&play.options.also_isolated, 0);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, 1)->core =
       1;
@@ -520,7 +506,6 @@ int main(void) {
       cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
       cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
       cmocka_unit_test(a_failed_pmu_of_a_hybrid_does_not_affect_the_other),
-      cmocka_unit_test(a_warning_says_that_a_configured_tsc_is_unavailable),
       cmocka_unit_test(isolated_cores_are_not_disturbed),
       cmocka_unit_test(nohz_full_cores_are_not_disturbed),
       cmocka_unit_test(isolated_cores_are_read_by_hardware_if_configured),

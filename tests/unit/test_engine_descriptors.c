@@ -19,7 +19,7 @@ static void start(struct play *play, long hard_limit) {
   play->options.raise_limit = true;
 }
 
-static int cores_on(const struct play *play, enum source source) {
+static int cores_on(const struct play *play, enum source_kind source) {
   int count = 0;
   for (int core = 0; core < CORES; core++)
     count += play_source(play, core) == source;

@@ -333,7 +333,7 @@ static void check_window(struct life *life, int core) {
                apart ? ran : ran - woken, tolerance);
 }
 
-static void check_core(struct life *life, int core, enum source before) {
+static void check_core(struct life *life, int core, enum source_kind before) {
   const struct play *play = &life->play;
   const struct core *state = play_core(play, core);
   struct model *model = &life->model[core];
@@ -363,7 +363,7 @@ static void check_core(struct life *life, int core, enum source before) {
 
 static void sample(struct life *life) {
   struct play *play = &life->play;
-  enum source before[CORES_MAX_PLAYED];
+  enum source_kind before[CORES_MAX_PLAYED];
   for (int i = 0; i < life->cores; i++)
     before[i] = play_source(play, i);
   next_moment(life);

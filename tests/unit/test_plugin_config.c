@@ -15,7 +15,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_null(options.engine.cores);
   assert_true(options.engine.hardware);
   assert_int_equal(options.engine.source, SOURCE_AUTO);
-  assert_int_equal(options.engine.denominator, DENOMINATOR_AUTO);
+  assert_false(options.engine.no_bpf);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
   assert_null(options.engine.event);
   assert_true(options.engine.base_frequency_hz == 0);
@@ -50,15 +50,17 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
   assert_null(config_cores(&config.wake_latency.cores));
   assert_int_equal(config.wake_latency.probes, 200);
   assert_true(config.wake_latency.max_load == 50);
+  assert_true(config.wake_latency.window_s == 600);
 }
 
 static void options_of_wake_latency_add_up(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
-                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\n</WakeLatency>");
+                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
   assert_cores(&config.wake_latency.cores, "2-3,8");
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
+  assert_true(config.wake_latency.window_s == 90);
   assert_null(config_cores(&config.cores));
 }
 
@@ -81,9 +83,9 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "SendNotifications false\n"
                   "<Load>\n"
                   "  Source \"event\"\n"
+                  "  UseBPF false\n"
                   "  Event \"armv8_pmuv3/cnt_cycles/\"\n"
                   "  BaseFrequency 1000000000\n"
-                  "  Denominator \"time-enabled\"\n"
                   "  IsolatedCores \"skip\"\n"
                   "  AlsoIsolated \"4-7\"\n"
                   "  SampleInterval 0.25\n"
@@ -119,9 +121,9 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(config.max_memory == 8589934592.);
   assert_false(config.send_notifications);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
+  assert_true(options.engine.no_bpf);
   assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
   assert_true(options.engine.base_frequency_hz == 1e9);
-  assert_int_equal(options.engine.denominator, DENOMINATOR_TIME_ENABLED);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
   assert_cores(&options.engine.also_isolated, "4-7");
   assert_int_equal(options.sample_interval_ns, 250000000);
@@ -172,8 +174,6 @@ static void every_good_value_is_accepted(void **state) {
       "<Load>\nEvent \"r1a8\"\nSource \"event\"\n</Load>",
       "<Load>\nEvent \"0x1A8\"\n</Load>",
       "<Load>\nEvent \"cpu/event=0x3c,umask=0x01/\"\n</Load>",
-      "<Load>\nDenominator \"auto\"\n</Load>",
-      "<Load>\nDenominator \"tsc\"\n</Load>",
       "<Load>\nIsolatedCores \"idle\"\n</Load>",
       "<Load>\nIsolatedCores \"hardware\"\n</Load>",
       "<Load>\nAlsoIsolated 5\n</Load>",
@@ -234,8 +234,6 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
        "\"mperf\""},
       {"<Load>\nSource \"none\"\n</Load>", "Source", "\"none\"", "\"idle\""},
       {"<Load>\nSource true\n</Load>", "Source", "true", "\"idle\""},
-      {"<Load>\nDenominator \"wall\"\n</Load>", "Denominator", "\"wall\"",
-       "\"tsc\""},
       {"<Load>\nIsolatedCores \"never\"\n</Load>", "IsolatedCores", "\"never\"",
        "\"skip\""},
       {"<Load>\nAlsoIsolated \"all\"\n</Load>", "AlsoIsolated", "\"all\"",

@@ -28,8 +28,8 @@ static int tear_down(void **state) {
 }
 
 /* Makes snapshot number n. The source of core i is sources[i]. */
-static struct snapshot *make_snapshot(const enum source *sources, size_t len,
-                                      unsigned n) {
+static struct snapshot *make_snapshot(const enum source_kind *sources,
+                                      size_t len, unsigned n) {
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
   assert_non_null(snapshot);
   snapshot->time_ns = START + n * 10 * SECOND;
@@ -47,7 +47,8 @@ static void free_snapshot(struct snapshot *snapshot) {
   free(snapshot);
 }
 
-static void notify_sources(const enum source *sources, size_t len, unsigned n) {
+static void notify_sources(const enum source_kind *sources, size_t len,
+                           unsigned n) {
   struct snapshot *snapshot = make_snapshot(sources, len, n);
   notify_snapshot(&notify, snapshot, sending);
   free_snapshot(snapshot);
@@ -59,7 +60,7 @@ static void notify_sources(const enum source *sources, size_t len, unsigned n) {
 static void
 a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
   (void)state;
-  enum source before[8], after[8];
+  enum source_kind before[8], after[8];
   for (int i = 0; i < 8; i++) {
     before[i] = SOURCE_REF_CYCLES;
     after[i] = i < 6 ? SOURCE_IDLE : SOURCE_NONE;
@@ -69,8 +70,8 @@ a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
   notify_sources(after, 8, 1);
   notify_sources(after, 8, 2);
   assert_int_equal(fake.notifications_len, 2);
-  const notification_t *lost = &fake.notifications[0];
-  const notification_t *worse = &fake.notifications[1];
+  const notification_t *worse = &fake.notifications[0];
+  const notification_t *lost = &fake.notifications[1];
   assert_int_equal(lost->severity, NOTIF_FAILURE);
   assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
   assert_int_equal(worse->severity, NOTIF_WARNING);
@@ -87,33 +88,51 @@ a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
 
 static void a_first_source_and_hotplug_are_not_changes(void **state) {
   (void)state;
-  notify_sources((enum source[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
-  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
-  const enum source same[] = {SOURCE_IDLE, SOURCE_IDLE};
+  notify_sources((enum source_kind[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
+  notify_sources((enum source_kind[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
+  const enum source_kind same[] = {SOURCE_IDLE, SOURCE_IDLE};
   struct snapshot *snapshot = make_snapshot(same, 2, 2);
   snapshot->cores[1].online = false;
   snapshot->cores[1].source = SOURCE_NONE;
   notify_snapshot(&notify, snapshot, true);
   free_snapshot(snapshot);
-  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
+  notify_sources((enum source_kind[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
   assert_int_equal(fake.notifications_len, 0);
+}
+
+static void a_change_of_source_is_logged_with_both_loads(void **state) {
+  (void)state;
+  static const enum source_kind sources[2][3] = {
+      {SOURCE_IDLE, SOURCE_IDLE, SOURCE_IDLE},
+      {SOURCE_BPF, SOURCE_BPF, SOURCE_IDLE}};
+  static const double loads[2][3] = {{.25, .35, .9}, {.50, .61, .9}};
+  for (unsigned n = 0; n < 2; n++) {
+    struct snapshot *snapshot = make_snapshot(sources[n], 3, n);
+    for (int core = 0; core < 3; core++)
+      snapshot->cores[core].busy = loads[n][core];
+    notify_snapshot(&notify, snapshot, false);
+    free_snapshot(snapshot);
+  }
+  assert_non_null(fake_logged(
+      LOG_NOTICE, "changed from idle to bpf: cores 0-1; their mean load was "
+                  "30.0 %, and is now 55.5 %."));
 }
 
 static void
 without_send_notifications_changes_are_only_remembered(void **state) {
   (void)state;
   sending = false;
-  notify_sources((enum source[]){SOURCE_MPERF}, 1, 0);
-  notify_sources((enum source[]){SOURCE_IDLE}, 1, 1);
+  notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 0);
+  notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 1);
   sending = true;
-  notify_sources((enum source[]){SOURCE_IDLE}, 1, 2);
+  notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 2);
   assert_int_equal(fake.notifications_len, 0);
 }
 
 static void
 a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
   (void)state;
-  enum source before[256], after[256];
+  enum source_kind before[256], after[256];
   for (int i = 0; i < 256; i++) {
     before[i] = SOURCE_MPERF;
     after[i] = i % 2 == 0 ? SOURCE_IDLE : SOURCE_MPERF;
@@ -123,7 +142,7 @@ a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
   assert_int_equal(fake.notifications_len, 1);
   const char *message = fake.notifications[0].message;
   assert_non_null(strstr(message, "of 128 cores"));
-  assert_non_null(strstr(message, " and more."));
+  assert_non_null(strstr(message, " and more; their mean load "));
 }
 
 int main(void) {
@@ -131,6 +150,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_change_of_source_is_notified_once_for_all_its_cores),
       TEST(a_first_source_and_hotplug_are_not_changes),
+      TEST(a_change_of_source_is_logged_with_both_loads),
       TEST(without_send_notifications_changes_are_only_remembered),
       TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
   };

@@ -128,8 +128,8 @@ static ssize_t read_nothing(void *context, int fd, void *buffer, size_t size) {
   return -EIO;
 }
 
-/* Tries to prove the candidate on the core of this thread. */
-static enum proof prove(const struct candidate *candidate,
+/* Tries to prove the source on the core of this thread. */
+static enum proof prove(const struct source *source,
                         const struct perf_group *group,
                         char why[PROOF_WHY_MAX]) {
   const atomic_bool cancel = false;
@@ -137,8 +137,7 @@ static enum proof prove(const struct candidate *candidate,
   struct machine *machine = machine_linux("/");
   assert_non_null(machine);
   assert_int_equal(
-      probe_start(&probe, machine, sched_getcpu(), candidate, group, &cancel),
-      0);
+      probe_start(&probe, machine, sched_getcpu(), source, group, &cancel), 0);
   enum proof proof = probe_end(probe, why);
   machine_linux_close(machine);
   return proof;
@@ -148,9 +147,9 @@ static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   (void)state;
   const struct machine broken = {.perf_read = read_nothing};
   const struct perf_group group = {.machine = &broken};
-  const struct candidate candidate = {.source = SOURCE_MPERF};
+  const struct source source = {.kind = SOURCE_MPERF};
   char why[PROOF_WHY_MAX];
-  assert_int_equal(prove(&candidate, &group, why), PROOF_UNPROVEN);
+  assert_int_equal(prove(&source, &group, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
 }
 
@@ -172,15 +171,14 @@ static void a_counter_that_never_stops_is_not_proven(void **state) {
   (void)state;
   const struct machine endless = {.perf_read = read_clock};
   const struct perf_group group = {.machine = &endless, .events_len = 1};
-  const struct candidate candidate = {.source = SOURCE_EVENT,
-                                      .events_len = 1,
-                                      .tsc = -1,
-                                      .aperf = -1,
-                                      .smi = -1,
-                                      .denominator = DENOMINATOR_TIME_ENABLED,
-                                      .base_frequency_hz = 1e9};
+  const struct source source = {.kind = SOURCE_EVENT,
+                                .events_len = 1,
+                                .tsc = -1,
+                                .aperf = -1,
+                                .smi = -1,
+                                .base_frequency_hz = 1e9};
   char why[PROOF_WHY_MAX];
-  enum proof proof = prove(&candidate, &group, why);
+  enum proof proof = prove(&source, &group, why);
   if (proof == PROOF_REFUTED)
     assert_non_null(strstr(why, "does not stop when the core halts"));
   else

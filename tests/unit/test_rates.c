@@ -219,11 +219,11 @@ static void percentiles_cover_the_time_since_the_last_read(void **state) {
   assert_nan(value("eth0", "latency_p99"));
 }
 
-static void a_gauge_is_a_value_and_may_be_negative(void **state) {
+static void an_up_down_counter_is_a_value_and_may_be_negative(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
   percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
-  percore_gauge_add(cells, DEPTH, -7);
+  percore_updown_add(cells, DEPTH, -7);
   open_rates((struct rates_options){0});
   look(1);
   assert_near(value("eth0", "depth"), -7, 1e-9);
@@ -290,7 +290,7 @@ int main(void) {
       TEST(the_order_can_change_between_two_reads),
       TEST(rows_cannot_be_sorted_by_an_unknown_field),
       TEST(percentiles_cover_the_time_since_the_last_read),
-      TEST(a_gauge_is_a_value_and_may_be_negative),
+      TEST(an_up_down_counter_is_a_value_and_may_be_negative),
       TEST(more_cells_than_the_limit_are_refused),
       TEST(a_counter_that_steps_back_has_no_rate),
   };

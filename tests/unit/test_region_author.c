@@ -243,19 +243,19 @@ static void a_reader_in_the_producer_follows_the_next_region(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static const struct percore_field level_fields[] = {
-    {.name = "least", .kind = PERCORE_LEVEL, .aggregation = PERCORE_MIN},
-    {.name = "each", .kind = PERCORE_LEVEL, .aggregation = PERCORE_NONE},
+static const struct percore_field gauge_fields[] = {
+    {.name = "least", .kind = PERCORE_GAUGE, .aggregation = PERCORE_MIN},
+    {.name = "each", .kind = PERCORE_GAUGE, .aggregation = PERCORE_NONE},
     {.name = "count"},
 };
-static const struct percore_table levels = {
-    .name = "levels", .fields = level_fields, .field_count = 3};
+static const struct percore_table gauges = {
+    .name = "gauges", .fields = gauge_fields, .field_count = 3};
 
 static void
 a_reader_sees_each_slot_the_shared_block_and_the_minimum(void **state) {
   (void)state;
   struct percore_region *region =
-      create(&levels, &(struct percore_options){.cores = 2});
+      create(&gauges, &(struct percore_options){.cores = 2});
   percore_slot_t slots[2];
   uint64_t values[3];
   percore_core_table_t table = unit_core_table(region, 0);

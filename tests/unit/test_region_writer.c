@@ -48,14 +48,14 @@ static void each_storage_counts_in_its_own_way(void **state) {
 }
 
 static void
-a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
+an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t in = unit_attach(region, 0);
   percore_slot_t out = unit_attach(region, 2);
-  percore_gauge_add(percore_core_row(in, ports, port), DEPTH, 10);
-  percore_gauge_add(percore_core_row(out, ports, port), DEPTH, -4);
+  percore_updown_add(percore_core_row(in, ports, port), DEPTH, 10);
+  percore_updown_add(percore_core_row(out, ports, port), DEPTH, -4);
   struct region_reader *reader = unit_connect();
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
   assert_return_code(percore_detach(region, out), 0);
@@ -303,7 +303,7 @@ static void a_live_row_number_is_not_added_twice(void **state) {
 /* Fields for tables of every storage, with and without PERCORE_NO_RESET. */
 static const struct percore_field churn_fields[] = {
     {.name = "packets", .unit = "packets"},
-    {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "depth", .unit = "packets", .kind = PERCORE_UPDOWN},
     {.name = "size",
      .unit = "bytes",
      .kind = PERCORE_HISTOGRAM,
@@ -396,7 +396,7 @@ static void a_state_begins_at_zero_with_its_row(void **state) {
 static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   (void)s;
   static const struct percore_field fields[] = {
-      {.name = "jobs"}, {.name = "queue", .kind = PERCORE_LEVEL}};
+      {.name = "jobs"}, {.name = "queue", .kind = PERCORE_GAUGE}};
   static const struct percore_table tables[] = {
       {.name = "queue", .fields = fields, .field_count = 2, .max_rows = 2}};
   struct percore_region *region;
@@ -410,7 +410,8 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   unit_end(region);
 }
 
-static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
+static void
+a_reset_shows_zero_and_leaves_up_down_counters_and_cells(void **state) {
   struct percore_region *region = *state;
   uint64_t values[64];
   percore_core_table_t ports = unit_core_table(region, PORT);
@@ -418,7 +419,7 @@ static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_core_row_t row = percore_core_row(slot, ports, port);
   percore_add(row, PACKETS, 40);
-  percore_gauge_add(row, DEPTH, 3);
+  percore_updown_add(row, DEPTH, 3);
   assert_return_code(percore_reset(region, PORT, port), 0);
   percore_add(row, PACKETS, 2);
   struct region_reader *reader = unit_connect();
@@ -931,7 +932,8 @@ static void garbage_on_the_socket_ends_that_connection_only(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       REGION_TEST(each_storage_counts_in_its_own_way),
-      REGION_TEST(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
+      REGION_TEST(
+          an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it),
       REGION_TEST(a_maximum_level_covers_all_used_slots),
       REGION_TEST(a_histogram_counts_each_value_once),
       REGION_TEST(two_threads_on_one_core_use_slots_with_its_label),
@@ -947,7 +949,7 @@ int main(void) {
       cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
       REGION_TEST(a_state_begins_at_zero_with_its_row),
       cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
-      REGION_TEST(a_reset_shows_zero_and_leaves_gauges_and_cells),
+      REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells),
       cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
       REGION_TEST(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "cycles/journal.h"
-#include "cycles/source.h"
+#include "cycles/source_kind.h"
 #include "fake_machine.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 static void a_source_is_parsed_from_the_name_that_is_printed(void **state) {
   (void)state;
   static const struct {
-    enum source source;
+    enum source_kind source;
     const char *name;
   } names[] = {{SOURCE_AUTO, "auto"},
                {SOURCE_MPERF, "mperf"},
@@ -19,7 +19,7 @@ static void a_source_is_parsed_from_the_name_that_is_printed(void **state) {
                {SOURCE_BPF, "bpf"},
                {SOURCE_IDLE, "idle"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    enum source source = SOURCE_NONE;
+    enum source_kind source = SOURCE_NONE;
     assert_string_equal(source_name(names[i].source), names[i].name);
     assert_int_equal(source_parse(&source, names[i].name), 0);
     assert_int_equal(source, names[i].source);
@@ -39,24 +39,11 @@ static void every_source_and_proof_has_a_name_of_its_own(void **state) {
 
 static void the_source_none_cannot_be_configured(void **state) {
   (void)state;
-  enum source source;
+  enum source_kind source;
   static const char *const bad[] = {"none",   "",      "ref_cycles", "mper",
                                     "mperf ", "aperf", "?"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
     assert_int_equal(source_parse(&source, bad[i]), -EINVAL);
-}
-
-static void denominators_are_auto_tsc_and_time_enabled(void **state) {
-  (void)state;
-  enum denominator denominator;
-  assert_int_equal(denominator_parse(&denominator, "auto"), 0);
-  assert_int_equal(denominator, DENOMINATOR_AUTO);
-  assert_int_equal(denominator_parse(&denominator, "tsc"), 0);
-  assert_int_equal(denominator, DENOMINATOR_TSC);
-  assert_int_equal(denominator_parse(&denominator, "time-enabled"), 0);
-  assert_int_equal(denominator, DENOMINATOR_TIME_ENABLED);
-  assert_int_equal(denominator_parse(&denominator, "wall"), -EINVAL);
-  assert_int_equal(denominator_parse(&denominator, ""), -EINVAL);
 }
 
 static void isolated_cores_are_idle_hardware_or_skip(void **state) {
@@ -109,7 +96,6 @@ int main(void) {
       cmocka_unit_test(a_source_is_parsed_from_the_name_that_is_printed),
       cmocka_unit_test(every_source_and_proof_has_a_name_of_its_own),
       cmocka_unit_test(the_source_none_cannot_be_configured),
-      cmocka_unit_test(denominators_are_auto_tsc_and_time_enabled),
       cmocka_unit_test(isolated_cores_are_idle_hardware_or_skip),
       cmocka_unit_test(numbers_out_of_range_have_a_printable_name),
       cmocka_unit_test(a_journal_receives_whole_lines_with_their_level),

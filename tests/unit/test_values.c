@@ -18,11 +18,11 @@ static void assert_value(enum percore_kind kind, uint64_t cell,
   assert_string_equal(text, wanted);
 }
 
-static void counters_are_unsigned_and_gauges_signed(void **state) {
+static void counters_are_unsigned_and_up_down_counters_signed(void **state) {
   (void)state;
   assert_value(PERCORE_COUNTER, UINT64_MAX, "18446744073709551615");
-  assert_value(PERCORE_LEVEL, UINT64_MAX, "18446744073709551615");
-  assert_value(PERCORE_GAUGE, UINT64_MAX, "-1");
+  assert_value(PERCORE_GAUGE, UINT64_MAX, "18446744073709551615");
+  assert_value(PERCORE_UPDOWN, UINT64_MAX, "-1");
 }
 
 static void states_have_names_and_unknown_states_are_numbers(void **state) {
@@ -97,7 +97,7 @@ static void sizes_have_binary_units(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counters_are_unsigned_and_gauges_signed),
+      cmocka_unit_test(counters_are_unsigned_and_up_down_counters_signed),
       cmocka_unit_test(states_have_names_and_unknown_states_are_numbers),
       cmocka_unit_test(a_histogram_is_summarised_by_count_and_percentiles),
       cmocka_unit_test(an_empty_histogram_has_no_percentiles),
