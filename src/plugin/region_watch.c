@@ -344,6 +344,7 @@ static bool read_piece(struct region_instance *instance) {
     bool read = region_source_read(&instance->sources[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
+  region_reader_give_back(instance->reader);
   return cells_left < REGION_PIECE_CELLS;
 }
 
