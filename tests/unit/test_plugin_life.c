@@ -59,6 +59,7 @@ void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 static struct {
   int start_status;
   unsigned starts, stops;
+  bool hangs;
   cdtime_t interval;
 } region_stub;
 
@@ -71,9 +72,15 @@ int region_thread_start(struct region_thread **thread,
   return region_stub.start_status;
 }
 
-void region_thread_stop(struct region_thread *thread) {
+bool region_thread_stop(struct region_thread *thread) {
   if (thread != NULL)
     region_stub.stops++;
+  return !region_stub.hangs;
+}
+
+bool region_thread_hangs(struct region_thread *thread) {
+  assert_non_null(thread);
+  return region_stub.hangs;
 }
 
 static void queue_snapshot(uint64_t time_s) {
