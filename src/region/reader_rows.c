@@ -87,7 +87,7 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
       (const void *)(view->map + region_view_block(view, s));
   slot->quiescent = region_load(&head->quiescent);
   slot->last_tsc = region_load(&head->last_tsc);
-  slot->asleep = region_load(&head->asleep) != 0;
+  slot->asleep_tsc = region_load(&head->asleep_tsc);
 }
 
 /* ---------------------------------------------------------------------------
