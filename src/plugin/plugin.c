@@ -24,8 +24,8 @@ static struct {
   struct dispatch dispatch;
   struct notify notify;
   struct region_thread *region_thread; /* NULL: the next read tries again */
-  struct map_sampler *map_sampler;   /* NULL: no <Map> */
-  struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
+  struct map_sampler *map_sampler;     /* NULL: no <Map> */
+  struct wake_sampler *wake_sampler;   /* NULL: no <WakeLatency> */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;

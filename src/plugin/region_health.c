@@ -96,8 +96,7 @@ static void tell(const struct region_instance *instance, int severity,
 static void tell(const struct region_instance *instance, int severity,
                  const char *format, ...) {
   notification_t note = {.severity = severity,
-                         .time =
-                             NS_TO_CDTIME_T(instance->watch->now.stamp_ns)};
+                         .time = NS_TO_CDTIME_T(instance->watch->now.stamp_ns)};
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(note.message, sizeof(note.message), format, arguments);

@@ -31,11 +31,11 @@ struct region_instance {
   uint32_t next_source; /* the next source to read */
   uint64_t turn;        /* the last round in which it was read */
   struct region_workers workers;
-  bool from_zero; /* no process served the name just before the producer started,
-                     so none of its counts have been reported */
+  bool from_zero; /* no process served the name just before the producer
+                     started, so none of its counts have been reported */
   uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
                                have ended, until its last counts are read; 0 */
-  uint64_t counted_in; /* the last round in which its workers were read */
+  uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
   bool listed;    /* the socket is in the runtime directory */
   bool restarted; /* the name has a different producer than in the previous

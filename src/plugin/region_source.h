@@ -36,7 +36,8 @@ struct region_mark {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t weighed;
 };
-#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it */
+#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it   \
+                                    */
 
 struct region_objects {
   struct region_object **list;
@@ -51,9 +52,9 @@ struct region_source {
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
   uint64_t start_ns; /* CLOCK_REALTIME: when the producer started */
-  bool scanned;   /* at least one scan is complete */
-  bool odd_told;  /* the reason for having no sum was logged */
-  bool ending;    /* the producer has ended; its last scan is not complete */
+  bool scanned;      /* at least one scan is complete */
+  bool odd_told;     /* the reason for having no sum was logged */
+  bool ending;       /* the producer has ended; its last scan is not complete */
   uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;

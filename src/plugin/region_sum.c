@@ -95,7 +95,7 @@ static void choose_columns(struct region_sum *sum) {
         field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
     struct region_columns *columns =
         counts ? &shape->counters : &shape->present;
-    shape->values += !field->wanted ? 0
+    shape->values += !field->wanted                     ? 0
                      : field->kind == PERCORE_HISTOGRAM ? 4
                                                         : 1;
     if (!field->wanted && (int)f != shape->top_field && !shape->is_core)

@@ -53,9 +53,9 @@ struct region_sum_field {
  * 1 + N is core N. */
 struct region_sum_row {
   struct region_sum_row *next; /* with the same hash */
-  uint64_t put;      /* number of the last put that contained the row; 0: none */
-  uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put did
-                        not contain it */
+  uint64_t put; /* number of the last put that contained the row; 0: none */
+  uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
+                        did not contain it */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all sources */
   uint32_t parts;    /* sources whose up-down counters, gauges and states are in `now` */
@@ -107,10 +107,10 @@ struct region_sum {
   uint8_t *core_used;            /* cores with a slot */
   uint64_t *core_put;            /* like `put` of a row */
   uint64_t puts, put_ns;         /* number and CLOCK_REALTIME of the last put */
-  uint64_t read_ns;       /* CLOCK_MONOTONIC: when a source was last read */
-  bool is_new;            /* a source was read completely since the last put */
-  size_t charged;         /* values charged to the budget */
-  uint64_t names_shown;   /* incremented whenever Top shows another name */
+  uint64_t read_ns;     /* CLOCK_MONOTONIC: when a source was last read */
+  bool is_new;          /* a source was read completely since the last put */
+  size_t charged;       /* values charged to the budget */
+  uint64_t names_shown; /* incremented whenever Top shows another name */
   bool room_told, memory_told, left_out_told;
 };
 
@@ -156,7 +156,7 @@ void region_name_clean(char *clean, size_t size, const char *name);
  * equal share a row. If there is none, makes it if `make` is set. Returns NULL
  * if there is none, if out of memory, or for the name `other`. */
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
-                                      bool make);
+                                       bool make);
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name);

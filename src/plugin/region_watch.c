@@ -116,17 +116,18 @@ static struct region_sum *make_sum(const struct region_instance *instance,
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
   struct region_sum *before = replaced != NULL ? *replaced : NULL;
-  void *list = realloc(watch->sums, (watch->sums_len + 1) * sizeof(*watch->sums));
+  void *list =
+      realloc(watch->sums, (watch->sums_len + 1) * sizeof(*watch->sums));
   if (list == NULL)
     return NULL;
   if (replaced != NULL)
     replaced = (struct region_sum **)list + (replaced - watch->sums);
   watch->sums = list;
-  struct region_sum *sum = region_sum_new(
-      instance->config, directory, t, name,
-      before != NULL && before->tsc_hz != 0 ? before->tsc_hz
-                                            : directory->header.tsc_hz,
-      instance->budget);
+  struct region_sum *sum = region_sum_new(instance->config, directory, t, name,
+                                          before != NULL && before->tsc_hz != 0
+                                              ? before->tsc_hz
+                                              : directory->header.tsc_hz,
+                                          instance->budget);
   if (sum == NULL)
     return NULL;
   if (before == NULL)
@@ -193,7 +194,8 @@ static uint64_t start_of(const struct region_instance *instance) {
   const struct region_moment *now = &instance->watch->now;
   uint64_t start_ns =
       region_reader_directory(instance->reader)->header.start_boottime_ns;
-  uint64_t age_ns = now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
+  uint64_t age_ns =
+      now->boottime_ns > start_ns ? now->boottime_ns - start_ns : 0;
   return age_ns < now->stamp_ns ? now->stamp_ns - age_ns : 1;
 }
 
@@ -343,6 +345,7 @@ static bool read_piece(struct region_instance *instance) {
     bool read = region_source_read(&instance->sources[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
+  region_reader_give_back(instance->reader);
   return cells_left < REGION_PIECE_CELLS;
 }
 
@@ -442,9 +445,8 @@ static void forget(struct region_watch *watch) {
   region_list_forget(watch);
   for (size_t i = 0; i < watch->sums_len; i++) {
     struct region_sum *sum = watch->sums[i];
-    bool unused =
-        sum->sources == NULL && !region_sum_owes(sum) &&
-        watch->now.monotonic_ns - sum->read_ns >= REGION_FORGET_NS;
+    bool unused = sum->sources == NULL && !region_sum_owes(sum) &&
+                  watch->now.monotonic_ns - sum->read_ns >= REGION_FORGET_NS;
     if (unused)
       region_sum_free(sum);
     else

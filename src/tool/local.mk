@@ -12,7 +12,7 @@ libcommand_la_SOURCES = \
 	src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
-	src/tool/doctor_service.c \
+	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
 	src/tool/listing.c src/tool/listing.h \

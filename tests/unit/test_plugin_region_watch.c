@@ -690,12 +690,13 @@ a_socket_in_place_of_one_that_refused_is_tried_at_once(void **state) {
   unlink(path);
 }
 
-static void a_directory_that_everybody_may_write_is_logged_once(void **state) {
+static void
+a_directory_that_everybody_may_list_or_replace_is_logged_once(void **state) {
   (void)state;
   static const struct {
     mode_t mode;
     size_t told;
-  } cases[] = {{0777, 1}, {01777, 0}, {02770, 0}};
+  } cases[] = {{0733, 1}, {01777, 1}, {01773, 0}, {03770, 0}};
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     assert_return_code(chmod(dir, cases[i].mode), errno);
@@ -853,7 +854,7 @@ int main(void) {
       TEST(sockets_that_nobody_serves_take_no_places),
       TEST(a_socket_that_refuses_is_tried_in_few_rounds),
       TEST(a_socket_in_place_of_one_that_refused_is_tried_at_once),
-      TEST(a_directory_that_everybody_may_write_is_logged_once),
+      TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once),
       TEST(of_few_descriptors_a_quarter_is_left_for_others),
       TEST(no_more_than_256_regions_are_read),
       TEST(an_instance_that_ended_gives_its_place_to_the_next),
