@@ -329,7 +329,8 @@ HOST_ROWS = [
         Panel('timeseries', 'Events',
               [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
               'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
-              'rows_left_out: rows of regions that are counted only in `other`.', 'ops', from_zero=True),
+              'rows_left_out: rows of regions that are counted only in `other`.', 'ops',
+              from_zero=True),
         Panel('timeseries', 'Worst lateness and cost of a sample',
               [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',
                       value='seconds', thin='max')], (12, 7),

@@ -17,6 +17,7 @@
 #define MAP_WHY_SIZE 256
 #define MAP_ROW_NAME_SIZE 120 /* including the final NUL */
 #define MAP_CORES_MAX 8192
+#define MAP_POSSIBLE "/sys/devices/system/cpu/possible"
 
 /* What the kernel reports about a map. */
 struct map_info {

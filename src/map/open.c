@@ -13,8 +13,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#define POSSIBLE "/sys/devices/system/cpu/possible"
-
 static const struct {
   const char *name;
   bool is_array, is_per_cpu;
@@ -50,7 +48,7 @@ bool map_is_per_cpu(const struct map_info *info) {
 
 size_t map_possible_cores(int *cores, size_t size) {
   char text[4096] = "";
-  FILE *file = fopen(POSSIBLE, "re");
+  FILE *file = fopen(MAP_POSSIBLE, "re");
   if (file != NULL) {
     if (fgets(text, sizeof(text), file) == NULL)
       text[0] = '\0';
@@ -104,7 +102,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   map->stride = (info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;
-  snprintf(why, MAP_WHY_SIZE, "cannot read the possible cores from " POSSIBLE);
+  snprintf(why, MAP_WHY_SIZE,
+           "cannot read the possible cores from " MAP_POSSIBLE);
   return -EIO;
 }
 

@@ -43,7 +43,8 @@ struct map_source {
 struct map_publisher {
   struct map_publisher_options options;
   struct percore_region *region;
-  int cores[MAP_CORES_MAX]; /* numbers of the possible cores */
+  int cores[MAP_CORES_MAX]; /* numbers of the possible cores; known before the
+                               region is created */
   percore_slot_t slots[MAP_CORES_MAX];
   size_t cores_len;
   struct map_source *sources;

@@ -79,7 +79,6 @@ struct region_watch {
       rows_left_out;        /* since start */
   struct region_moment now; /* this round */
   bool any_met;             /* a region was found since start */
-  bool any_useful;          /* `useful` is not clear */
   bool absent_told;
 };
 

@@ -52,7 +52,7 @@ static void insert(struct region_watch *watch,
 
 static void free_instance(struct region_instance *instance) {
   region_instance_free_sources(instance);
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_reader_close(instance->reader);
   instance->budget->instances--;
   free(instance);
@@ -313,10 +313,12 @@ static bool may_have_changed(struct region_watch *watch) {
     return false;
   bool is_recent = changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
   watch->directory_ns = is_recent ? 0 : changed_ns;
-  if ((status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+  if ((status.st_mode & S_IROTH) != 0 ||
+      (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
     region_warn(region_about_host(watch),
-                "any user may replace the regions in %s, because its mode is "
-                "%04o. Make it writable by its group only (chmod 3775).",
+                "any user may replace the regions in %s or block its lock, "
+                "because its mode is %04o. Close it to users outside its group "
+                "(chmod 3770).",
                 region_runtime_dir(), (unsigned)status.st_mode & 07777);
   return true;
 }

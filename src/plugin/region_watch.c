@@ -253,7 +253,7 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
 }
 
 /* Reads, once in a round, what refers to the whole region. */
-static void count(struct region_instance *instance, bool ended) {
+static void count(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   uint64_t adds = 0;
   if (instance->counted_in == watch->round)
@@ -267,13 +267,12 @@ static void count(struct region_instance *instance, bool ended) {
   follow_count(region_reader_attach_refused(instance->reader),
                &instance->attaches_refused, &watch->attaches_refused);
   follow_count(adds, &instance->adds_refused, &watch->adds_refused);
-  watch->any_useful = true;
   watch->useful.host |= instance->config->report_host;
-  (void)region_workers_look(
-      &instance->workers, instance->reader, watch->now.monotonic_ns,
-      instance->counted_in == 0 && instance->from_zero, ended,
-      instance->config->report_per_core != REGION_PER_CORE_NONE,
-      &watch->useful);
+  (void)region_workers_read(&instance->workers, instance->reader,
+                            watch->now.monotonic_ns, percore_tsc(),
+                            instance->from_zero ? watch->useful.since_tsc : 0);
+  region_useful_add(&watch->useful, &instance->workers,
+                    instance->config->report_per_core != REGION_PER_CORE_NONE);
   instance->counted_in = watch->round;
 }
 
@@ -295,8 +294,8 @@ static void begin_next(struct region_instance *instance, uint64_t *cells_left) {
 
 /* Reads the workers, and begins a turn, in which all tables are read. A turn
  * may take several rounds. */
-static void begin_turn(struct region_instance *instance, bool ended) {
-  count(instance, ended);
+static void begin_turn(struct region_instance *instance) {
+  count(instance);
   if (instance->begun == instance->source_count)
     instance->begun = 0;
 }
@@ -309,7 +308,7 @@ static void came(struct region_instance *instance) {
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->turn = 0;
   instance->attaches_refused = instance->adds_refused = 0;
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_instance_free_sources(instance);
   struct region_budget *budget = region_budget_find(
       watch, instance->config, instance->region, instance->uid);
@@ -327,7 +326,7 @@ static void came(struct region_instance *instance) {
                                .number = t,
                                .from_zero = instance->from_zero,
                                .start_ns = start_of(instance)};
-  begin_turn(instance, false);
+  begin_turn(instance);
 }
 
 static void went(struct region_instance *instance) {
@@ -337,7 +336,7 @@ static void went(struct region_instance *instance) {
     region_source_stop(&instance->sources[t]);
   }
   instance->begun = instance->source_count;
-  begin_turn(instance, true);
+  begin_turn(instance);
 }
 
 /* True if the last counts of an ended producer must still be read. */
@@ -372,7 +371,7 @@ static void refresh(struct region_instance *instance) {
     break;
   case REGION_AS_BEFORE:
     if (region_instance_is_alive(instance))
-      begin_turn(instance, false);
+      begin_turn(instance);
   }
 }
 
@@ -402,7 +401,7 @@ static void end_producer(struct region_instance *instance) {
 static void look_after(struct region_instance *instance) {
   instance->looked_in = instance->watch->round;
   if (instance->ending_since_ns != 0)
-    begin_turn(instance, true);
+    begin_turn(instance);
   else
     refresh(instance);
 }
@@ -441,6 +440,7 @@ static bool read_piece(struct region_instance *instance) {
     bool read = region_source_read(&instance->sources[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
+  region_reader_give_back(instance->reader);
   return cells_left < REGION_PIECE_CELLS;
 }
 
@@ -532,8 +532,7 @@ static void put_all(struct region_watch *watch) {
          sum != NULL && region_watch_is_wanted(watch); sum = sum->next)
       if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
         region_sum_put(sum, watch);
-  if (watch->any_useful && region_useful_count(&watch->useful) > 0 &&
-      know_topology(watch) == 0)
+  if (watch->useful.end > 0 && know_topology(watch) == 0)
     region_useful_put(&watch->useful, watch);
   watch->put_ns = watch->now.stamp_ns;
 }
@@ -573,10 +572,7 @@ void region_watch_round(struct region_watch *watch,
   watch->now = *now;
   watch->round++;
   region_log_begin(&watch->log, now->monotonic_ns);
-  if (watch->any_useful)
-    memset(&watch->useful, 0, sizeof(watch->useful));
-  watch->any_useful = false;
-  watch->useful.cores = watch->options.cores;
+  region_useful_begin(&watch->useful, watch->options.cores);
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
   /* Known producers come first, so that new ones do not delay them. */

@@ -83,7 +83,7 @@ const char *listing_advice(int error) {
   switch (error) {
   case ENOENT:
     return "run 'systemd-sysusers' and 'systemd-tmpfiles --create', or without "
-           "systemd: groupadd -f percore && install -d -m 3775 -g percore "
+           "systemd: groupadd -f percore && install -d -m 3770 -g percore "
            "/run/percore; set PERCORE_RUNTIME_DIR to use another directory";
   case EACCES:
     return "run as root or as a member of the group percore";

@@ -12,7 +12,7 @@ libcommand_la_SOURCES = \
 	src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
-	src/tool/doctor_service.c \
+	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
 	src/tool/listing.c src/tool/listing.h \
@@ -37,8 +37,8 @@ libcommand_la_SOURCES = \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
 	src/tool/wake_text.c \
-	src/tool/window.c src/tool/window.h \
-	src/tool/workers.c src/tool/workers.h
+	src/tool/window.c src/tool/window.h
+
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm
