@@ -8,6 +8,7 @@ CLEANFILES += src/tool/percore.1
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
+	src/tool/check.c \
 	src/tool/clock.c \
 	src/tool/compare.h \
 	src/tool/comparison.c \
