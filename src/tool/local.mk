@@ -15,7 +15,6 @@ libcommand_la_SOURCES = \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
-	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c src/tool/load.h \
 	src/tool/load_json.c \
@@ -23,7 +22,6 @@ libcommand_la_SOURCES = \
 	src/tool/load_table.c \
 	src/tool/map.c \
 	src/tool/methods.c \
-	src/tool/names.c src/tool/names.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/regions.c \
 	src/tool/reset.c \
@@ -37,7 +35,6 @@ libcommand_la_SOURCES = \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
 	src/tool/wake_text.c \
-	src/tool/window.c src/tool/window.h \
 	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)

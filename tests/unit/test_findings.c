@@ -253,7 +253,7 @@ static void everything_missing_is_reported_with_advice(void **state) {
   assert_false(doctor_has_source(&place.doctor));
   assert_advice("running", "apt-get install collectd-core");
   assert_verdict("directory", "missing");
-  assert_advice("directory", "install -d -m 3775 -g percore");
+  assert_advice("directory", "install -d -m 3770 -g percore");
   assert_advice("group", "groupadd");
   char *out = text_of(&place);
   assert_non_null(strstr(out, "No source of loads works here"));
