@@ -58,7 +58,7 @@ static void insert(struct region_watch *watch,
 
 static void free_instance(struct region_instance *instance) {
   region_instance_free_sources(instance);
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_reader_close(instance->reader);
   instance->budget->instances--;
   free(instance);
@@ -322,10 +322,12 @@ static void judge_directory(const struct look *look, size_t files) {
   struct stat status;
   if (watch->directory_told || fstat(look->directory, &status) != 0)
     return;
-  bool open = (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
+  bool open = (status.st_mode & S_IROTH) != 0 ||
+              (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
   if (open)
-    WARNING("percore: any user may replace the regions in %s, because its mode "
-            "is %04o. Make it writable by its group only (chmod 3775).",
+    WARNING("percore: any user may replace the regions in %s or block its "
+            "lock, because its mode is %04o. Close it to users outside its "
+            "group (chmod 3770).",
             region_runtime_dir(), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
     WARNING("percore: %s has more than %d files; the rest are ignored. Remove "

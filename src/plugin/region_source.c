@@ -11,8 +11,8 @@
 /* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
  * a single core. */
 #define SLOTS_PER_CELL 16
-/* The costs, in cells, of finding the memory of a slot's rows (lseek), and of
- * matching a name with a regular expression. */
+/* The costs, in cells, of reading a slot's record, and of matching a name with
+ * a regular expression. */
 #define CELLS_PER_SLOT 16
 #define CELLS_PER_MATCH 32
 /* Reading slot by slot is faster if a tile (a block of rows that are read

@@ -472,7 +472,7 @@ static void check_directory(struct doctor *doctor, int error) {
   bool is_shared =
       doctor->group == (long)status.st_gid &&
       (status.st_mode & (S_ISGID | S_IRWXG)) == (S_ISGID | S_IRWXG);
-  bool is_private = (status.st_mode & S_IRWXO) == 0;
+  bool is_private = (status.st_mode & S_IROTH) == 0;
   snprintf(advice, sizeof(advice),
            is_shared ? "chmod 3770 '%s': a user outside the group who lists it "
                        "can block every producer and collectd"

@@ -82,7 +82,7 @@ static void write_slots(struct region_reader *reader) {
     printf("# slot %" PRIu32 ": core %d, ", s, slot.core);
     if (slot.state == REGION_LIVE)
       printf("thread %d '%s'%s\n", slot.tid, name,
-             slot.asleep ? ", asleep" : "");
+             slot.asleep_tsc != 0 ? ", asleep" : "");
     else
       printf("detached by '%s'\n", name);
   }
@@ -205,7 +205,7 @@ static void put_slots(struct json *json, struct region_reader *reader) {
     json_integer(json, "slot", s);
     json_integer(json, "core", slot.core);
     json_bool(json, "attached", slot.state == REGION_LIVE);
-    json_bool(json, "asleep", slot.asleep);
+    json_bool(json, "asleep", slot.asleep_tsc != 0);
     json_integer(json, "tid", slot.tid);
     json_text(json, "name", slot.name);
     json_close_object(json);

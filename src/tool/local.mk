@@ -34,8 +34,7 @@ libcommand_la_SOURCES = \
 	src/tool/values.c src/tool/values.h \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
-	src/tool/wake_text.c \
-	src/tool/workers.c src/tool/workers.h
+	src/tool/wake_text.c
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm
