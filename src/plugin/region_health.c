@@ -83,7 +83,8 @@ static enum region_health health_of(const struct region_instance *instance) {
   const struct region_workers *workers = &instance->workers;
   if (!region_instance_is_alive(instance))
     return instance->health == REGION_UNKNOWN ? REGION_UNKNOWN : REGION_DEAD;
-  return workers->polling > 0 && workers->stuck == workers->polling
+  int polling = region_workers_polling(workers);
+  return polling > 0 && region_workers_stuck(workers) == polling
              ? REGION_STALE
              : REGION_WELL;
 }
@@ -180,5 +181,5 @@ void region_health_conclude(struct region_instance *instance) {
   watch->regions += alive;
   watch->silent += instance->silent;
   watch->stale += instance->health == REGION_STALE;
-  watch->stuck += alive ? instance->workers.stuck : 0;
+  watch->stuck += alive ? region_workers_stuck(&instance->workers) : 0;
 }

@@ -58,7 +58,7 @@ static void insert(struct region_watch *watch,
 
 static void free_instance(struct region_instance *instance) {
   region_instance_free_sources(instance);
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_reader_close(instance->reader);
   instance->budget->instances--;
   free(instance);

@@ -208,7 +208,7 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
 }
 
 /* Reads, once in a round, what refers to the whole region. */
-static void count(struct region_instance *instance, bool ended) {
+static void count(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   uint64_t adds = 0;
   if (instance->counted_in == watch->round)
@@ -223,11 +223,12 @@ static void count(struct region_instance *instance, bool ended) {
                &instance->attaches_refused, &watch->attaches_refused);
   follow_count(adds, &instance->adds_refused, &watch->adds_refused);
   watch->useful.host |= instance->config->report_host;
-  (void)region_workers_look(
-      &instance->workers, instance->reader, watch->now.monotonic_ns,
-      instance->counted_in == 0 && instance->from_zero, ended,
-      instance->config->report_per_core != REGION_PER_CORE_NONE,
-      &watch->useful);
+  (void)region_workers_read(&instance->workers, instance->reader,
+                            watch->now.monotonic_ns, percore_tsc(),
+                            instance->from_zero ? watch->useful.since_tsc : 0);
+  region_useful_add(&watch->useful, &instance->workers,
+                    instance->config->report_per_core !=
+                        REGION_PER_CORE_NONE);
   instance->counted_in = watch->round;
 }
 
@@ -243,7 +244,7 @@ static void begin(struct region_instance *instance, bool ending) {
     else if (source->sum != NULL || source->odd_told)
       source->ending = false;
   }
-  count(instance, ending);
+  count(instance);
 }
 
 static void came(struct region_instance *instance) {
@@ -252,7 +253,7 @@ static void came(struct region_instance *instance) {
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->turn = 0;
   instance->attaches_refused = instance->adds_refused = 0;
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_instance_free_sources(instance);
   instance->sources = calloc(tables, sizeof(*instance->sources));
   if (instance->sources == NULL)
@@ -434,7 +435,7 @@ static void put_all(struct region_watch *watch) {
     if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
       region_sum_put(sum, watch);
   }
-  if (region_useful_count(&watch->useful) > 0 && know_topology(watch) == 0)
+  if (watch->useful.end > 0 && know_topology(watch) == 0)
     region_useful_put(&watch->useful, watch);
   watch->put_ns = watch->now.stamp_ns;
 }
@@ -460,8 +461,7 @@ void region_watch_round(struct region_watch *watch,
   uint64_t end_ns = region_watch_now_ns(watch) + watch->options.interval_ns / 2;
   watch->now = *now;
   watch->round++;
-  memset(&watch->useful, 0, sizeof(watch->useful));
-  watch->useful.cores = watch->options.cores;
+  region_useful_begin(&watch->useful, watch->options.cores);
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
   /* Known producers come first, so that new ones do not delay them. */

@@ -100,6 +100,9 @@ LONG_TESTS += tests/integration/test_compare.py \
 	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
 
+EXTRA_DIST += tests/integration/test_documents.py
+TESTS += tests/integration/test_documents.py
+
 # These tests need a core of their own, so they run last, one after another.
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log

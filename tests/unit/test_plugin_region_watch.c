@@ -2,6 +2,7 @@
  * process and are served between two rounds of the watch. The test controls the
  * clock. */
 #include "region_host.h"
+#include "unit.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -473,6 +474,64 @@ a_sleeping_worker_is_not_stuck_and_has_no_useful_load(void **state) {
   assert_none("percore", "1", "useful");
 }
 
+/* Polls as if the last 1000 ticks had been a round with work, which took `busy`
+ * ticks, and a round without. */
+static void poll_share(percore_slot_t slot, uint64_t busy) {
+  percore_poll_at(slot, slot.head->last_tsc + busy, 1);
+  percore_poll_at(slot, slot.head->last_tsc + 1000 - busy, 0);
+}
+
+static void
+the_useful_load_of_a_core_is_the_sum_of_its_workers_shares(void **state) {
+  (void)state;
+  struct percore_region *east = create_usual(0, "east"),
+                        *west = create_usual(1, "west");
+  percore_slot_t slots[3];
+  assert_int_equal(percore_attach(east, "first", 1, &slots[0]), 0);
+  assert_int_equal(percore_attach(east, "second", 1, &slots[1]), 0);
+  assert_int_equal(percore_attach(west, "third", 1, &slots[2]), 0);
+  start_watch("");
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 3; i++)
+      poll_share(slots[i], 100 + 150 * (uint64_t)i);
+    play_round(SECOND);
+  }
+  assert_near(gauge("percore", "1", "useful"), 75, 1e-9);
+  assert_near(gauge("percore_host", "all", "cores_useful_mean"), 75, 1e-9);
+  for (int i = 0; i < 3; i++)
+    percore_detach(i < 2 ? east : west, slots[i]);
+}
+
+static void a_useful_load_is_at_most_100_and_the_reason_is_logged_once(
+    void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t honest, forged;
+  assert_int_equal(percore_attach(region, "honest", 0, &honest), 0);
+  assert_int_equal(percore_attach(region, "forged", 0, &forged), 0);
+  start_watch("");
+  for (int round = 0; round < 4; round++) {
+    poll_share(honest, 600);
+    poll_share(forged, 0);
+    if (round == 2) /* forged cycles in which it was idle change nothing */
+      forged.head->total_cycles += (uint64_t)1 << 56;
+    if (round == 3)
+      forged.head->busy_cycles += (uint64_t)1 << 56;
+    play_round(SECOND);
+    assert_near(round == 0 ? 60 : gauge("percore", "0", "useful"),
+                round < 3 ? 60 : 100, 1e-9);
+  }
+  assert_non_null(fake_logged(
+      LOG_WARNING, "workers of core 0 were useful for 160 % of its time"));
+  size_t logged = fake_count_logged(LOG_WARNING);
+  poll_share(honest, 600);
+  poll_share(forged, 900);
+  play_round(SECOND);
+  assert_int_equal(fake_count_logged(LOG_WARNING), logged);
+  percore_detach(region, honest);
+  percore_detach(region, forged);
+}
+
 static void cores_that_are_not_measured_have_no_useful_load(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
@@ -785,6 +844,8 @@ int main(void) {
       TEST(rows_whose_names_clash_share_a_row),
       TEST(a_worker_that_stands_still_for_two_seconds_is_stuck),
       TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load),
+      TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares),
+      TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once),
       TEST(cores_that_are_not_measured_have_no_useful_load),
       TEST(the_memory_of_every_region_that_is_read_is_counted),
       TEST(a_producer_that_does_not_answer_for_a_second_is_silent),
