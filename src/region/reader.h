@@ -149,7 +149,7 @@ struct region_slot_view {
   uint64_t since_boottime_ns;
   uint64_t quiescent;
   uint64_t last_tsc;
-  bool asleep; /* between percore_sleep and percore_wake */
+  uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
 };
 
 uint32_t region_reader_slots(const struct region_reader *reader);

@@ -62,7 +62,7 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
                    (uint64_t *)(void *)&head);
   slot->quiescent = head.quiescent;
   slot->last_tsc = head.last_tsc;
-  slot->asleep = head.asleep != 0;
+  slot->asleep_tsc = head.asleep_tsc;
 }
 
 /* ---------------------------------------------------------------------------
