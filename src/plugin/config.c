@@ -296,6 +296,12 @@ static const struct config_option wake_latency_options[] = {
      .offset = AT(wake_latency.max_load),
      .min = 1,
      .max = 100},
+    {.key = "Window",
+     .read = config_number,
+     .allowed = "a number of seconds from 60 to 3600, without quotes",
+     .offset = AT(wake_latency.window_s),
+     .min = 60,
+     .max = 3600},
     {.key = NULL},
 };
 
@@ -358,7 +364,7 @@ void config_init(struct config *config) {
                               .run_queue = true,
                               .count_blocked = true}},
       .load = {.report_per_core = true, .report_host = true, .use_bpf = true},
-      .wake_latency = {.probes = 100, .max_load = 50},
+      .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
 }
 

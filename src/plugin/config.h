@@ -68,6 +68,7 @@ struct config {
     struct core_set cores;
     int probes;      /* per core and interval */
     double max_load; /* in percent; a core with a higher load is not probed */
+    double window_s; /* the percentiles are about this much time */
   } wake_latency;
 
   struct region_configs regions;

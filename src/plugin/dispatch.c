@@ -171,6 +171,8 @@ static void put_wake(struct out *out, const struct wake_figures *wake) {
     if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
+    put_gauge(out, "gauge", "timer_datapoints", (double)core->datapoints,
+              PLAIN);
     for (int v = 0; v < WAKE_VALUES; v++)
       put_gauge(out, "latency", wake_value_name(v), core->value_s[v], PLAIN);
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Tests percore(1) as people and scripts use it, without regions."""
 
+import json
 import os
 import re
 import shlex
@@ -340,6 +341,22 @@ def test_doctor():
               f"no advice: {finding}")
     done = run("doctor")
     check("Loads come from" in done.stdout, done.stdout)
+
+
+def test_doctor_check():
+    """percore doctor --check exits with 0 only if nothing is missing, and otherwise
+    prints only the first thing to do"""
+    done = run("doctor", "--check", "--json")
+    report = json.loads(done.stdout)
+    missing = [finding for finding in report["findings"]
+               if finding["verdict"] == "missing"]
+    check(report["reports"] is (not missing), str(report))
+    check(done.returncode == (1 if missing else 0), f"exit {done.returncode}")
+    done = run("doctor", "--check")
+    check(done.returncode == (1 if missing else 0), f"exit {done.returncode}")
+    check(done.stdout.count("  missing  ") == (1 if missing else 0),
+          done.stdout)
+    check("  note  " not in done.stdout, done.stdout)
 
 
 if __name__ == "__main__":

@@ -50,15 +50,17 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
   assert_null(config_cores(&config.wake_latency.cores));
   assert_int_equal(config.wake_latency.probes, 200);
   assert_true(config.wake_latency.max_load == 50);
+  assert_true(config.wake_latency.window_s == 600);
 }
 
 static void options_of_wake_latency_add_up(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
-                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\n</WakeLatency>");
+                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
   assert_cores(&config.wake_latency.cores, "2-3,8");
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
+  assert_true(config.wake_latency.window_s == 90);
   assert_null(config_cores(&config.cores));
 }
 

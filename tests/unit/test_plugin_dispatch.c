@@ -120,6 +120,7 @@ static struct wake_figures *make_wake(size_t cores_len) {
       .probes = 1234, .cpu = 0.0002, .cores_len = cores_len};
   for (size_t i = 0; i < cores_len; i++) {
     wake->cores[i].core = (int)i;
+    wake->cores[i].datapoints = 100 * i;
     for (int v = 0; v < WAKE_VALUES; v++)
       wake->cores[i].value_s[v] = 1e-6 * (v + 1);
   }
