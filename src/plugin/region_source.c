@@ -538,10 +538,27 @@ static uint32_t skip_light(struct region_source *source, uint32_t i) {
         marks[i].incarnation != region_incarnation(generation) ||
         (int64_t)(now - marks[i].weighed) > source->least)
       break;
-    marks[i].weighed = now;
+    if (marks[i].weighed != now) /* a store costs memory bandwidth */
+      marks[i].weighed = now;
   }
   source->live += i - from;
   return i;
+}
+
+/* Adds consecutive rows of 1, 2, 4 or 8 columns: eight cells at a time, which
+ * compilers make vector instructions of. */
+#define AT_ONCE 8
+static void add_narrow(uint64_t *now, const uint64_t *cells, size_t len,
+                       uint32_t columns) {
+  uint64_t sums[AT_ONCE] = {0};
+  size_t at = 0;
+  for (; at + AT_ONCE <= len; at += AT_ONCE)
+    for (size_t k = 0; k < AT_ONCE; k++)
+      sums[k] += cells[at + k];
+  for (size_t k = 0; k < AT_ONCE; k++)
+    now[k % columns] += sums[k];
+  for (; at < len; at++)
+    now[at % columns] += cells[at];
 }
 
 /* Adds the cells of every row to the totals of the table. */
@@ -554,6 +571,10 @@ static void add_tile(const struct region_source *source) {
     const uint64_t *cells = cells_of(tile, copy, 0);
     if (copy > 0 && !tile->core_used[copy - 1])
       continue;
+    if (AT_ONCE % columns == 0 && counters->len == columns) {
+      add_narrow(now, cells, (size_t)tile->rows * columns, columns);
+      continue;
+    }
     for (uint32_t n = 0; n < counters->len; n++) {
       uint32_t c = counters->list[n].column;
       uint64_t sum = 0;
