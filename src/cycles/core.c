@@ -217,7 +217,6 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
       core->source_index >= 0 ? &engine->sources[core->source_index] : NULL;
   core->source = source != NULL ? source->kind : SOURCE_NONE;
   core->proof = source != NULL ? source->proof : PROOF_PENDING;
-  core->counts_smi = source != NULL && source->smi >= 0;
   open_ipc_group(engine, core, allowed);
 }
 
@@ -391,7 +390,6 @@ static void add_load(struct core_totals *total,
   total->stolen += growth->stolen;
   total->aperf += growth->aperf;
   total->mperf += growth->mperf;
-  total->smi += growth->smi;
   total->base_cycles += growth->base_cycles;
 }
 

@@ -32,7 +32,6 @@ struct core_totals {
   double stat_steal;
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
-  double smi;                       /* system management interrupts */
   /* cycles at the base frequency during `wall` */
   double base_cycles;
   uint64_t ipc_epoch;
@@ -70,7 +69,6 @@ struct core {
   enum source_kind
       source;         /* the source in use; SOURCE_NONE: the load is unknown */
   enum proof proof;   /* result of proving `source` (source.h) */
-  bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
 
