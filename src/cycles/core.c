@@ -34,7 +34,9 @@ static void forget_growth(struct core *core) {
 
 void core_begin_epoch(struct core *core) {
   core->total.epoch++;
+  core->total.end_over = core->total.end_under = 0;
   core->total_end_ns = 0;
+  core->total_end_kind = SOURCE_NONE;
 }
 
 static void drop_source(struct core *core) {
@@ -240,6 +242,16 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
  * Reading
  */
 
+/* True if the idle columns may cover a sample for which the core's source has
+ * no load, so that neither a bad reading nor a change of sources costs a window
+ * its load. */
+static bool may_fill(struct engine *engine, const struct core *core) {
+  const struct source *idle = engine_source(engine, SOURCE_IDLE);
+  return (core->allowed >> SOURCE_IDLE & 1) && core->total_end_ns > 0 &&
+         idle->available && idle->proof != PROOF_TICK_SAMPLED &&
+         idle->proof != PROOF_REFUTED;
+}
+
 static void read_counter(struct engine *engine, struct core *core);
 
 /* Leaves the core without a source until the next sample chooses one, and
@@ -300,18 +312,19 @@ static bool is_plausible(const struct core *core, double off_ns) {
          growth->unhalted <= most * growth->wall + off_ns;
 }
 
-/* Handles a window without a usable load. Keeps its start, so that the next
- * window includes it. After REFUSED_MAX such windows, the core gives up the
- * source; if the source read impossible loads, it must also be proven again,
- * because its proof was wrong. */
-static void refuse(struct engine *engine, struct core *core, bool starved) {
+/* Handles a window without a usable load. After REFUSED_MAX such windows, the
+ * core gives up the source; if the source read impossible loads, it must also
+ * be proven again, because its proof was wrong. Returns true if the next window
+ * begins with this reading, because the idle columns cover this one; otherwise,
+ * the next window includes it. */
+static bool refuse(struct engine *engine, struct core *core, bool starved) {
   struct source *source = &engine->sources[core->source_index];
   const struct core_totals growth = core->sample.growth;
   forget_growth(core);
   engine->counts.errors += !starved;
   engine->counts.windows_discarded++;
   if (++core->refused < REFUSED_MAX)
-    return;
+    return core->sample.stat_valid && may_fill(engine, core);
   if (starved) {
     snprintf(source->trouble, sizeof(source->trouble),
              "other users of the PMU hold its counters on core %d",
@@ -319,14 +332,17 @@ static void refuse(struct engine *engine, struct core *core, bool starved) {
     backoff_extend(&core->backoff[core->source_index], engine->time_ns,
                    STARVED_FIRST_NS, STARVED_MAX_NS);
     drop_source(core);
-    return;
+    return false;
   }
   snprintf(source->trouble, sizeof(source->trouble),
            "it read %.1f %% on core %d: it must be proven again",
            100 * growth.unhalted / growth.wall, core->number);
-  if (source_is_counter(source->kind))
+  if (source_is_counter(source->kind)) {
     source->proof = PROOF_PENDING;
+    source->must_be_proven = true;
+  }
   give_up(engine, core);
+  return false;
 }
 
 static void read_counter(struct engine *engine, struct core *core) {
@@ -348,16 +364,14 @@ static void read_counter(struct engine *engine, struct core *core) {
     reopen(engine, core, core->group.pinned);
     return;
   }
-  if (status == -EAGAIN) {
+  if (status == -EAGAIN)
     core->multiplexed = 0;
-    refuse(engine, core, true);
+  bool bad = status == -EAGAIN ||
+             (core->has_reading && !is_plausible(core, COUNTER_SKEW_NS));
+  if (bad && !refuse(engine, core, status == -EAGAIN))
     return;
-  }
-  if (core->has_reading && !is_plausible(core, COUNTER_SKEW_NS)) {
-    refuse(engine, core, false);
-    return;
-  }
-  if (core->has_reading) {
+  if (core->has_reading && !bad) {
+    core->refused = 0;
     growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
     bounds_counter(growth, source, core->multiplexed);
     sample->begin_ns = core->reading_time_ns;
@@ -367,7 +381,6 @@ static void read_counter(struct engine *engine, struct core *core) {
     core->backoff[core->source_index].wait_ns = 0;
   }
   core->has_reading = true;
-  core->refused = 0;
   core->reading = reading;
   core->reading_time_ns = time_ns;
 }
@@ -379,6 +392,7 @@ static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   struct idle_clock_reading reading;
+  bool bad = false;
   if (!engine->clock_read)
     return;
   if (idle_clock_core(engine->clock, core->number, &reading) != 0) {
@@ -391,10 +405,12 @@ static void read_clock(struct engine *engine, struct core *core) {
     growth->wall = (double)(reading.time_ns - core->reading_time_ns);
     growth->unhalted =
         growth->wall - (double)(reading.halted_ns - core->halted_ns);
-    if (!is_plausible(core, 2 * (double)reading.bracket_ns)) {
-      refuse(engine, core, false);
+    bad = !is_plausible(core, 2 * (double)reading.bracket_ns);
+    if (bad && !refuse(engine, core, false))
       return;
-    }
+  }
+  if (core->has_reading && !bad) {
+    core->refused = 0;
     bounds_bpf(growth, core, (int64_t)reading.bracket_ns);
     sample->begin_ns = core->reading_time_ns;
     sample->end_ns = reading.time_ns;
@@ -404,7 +420,6 @@ static void read_clock(struct engine *engine, struct core *core) {
     }
   }
   core->has_reading = true;
-  core->refused = 0;
   core->reading_time_ns = reading.time_ns;
   core->halted_ns = reading.halted_ns;
   core->backoff[core->source_index].wait_ns = 0;
@@ -431,15 +446,6 @@ static void read_ipc(struct core *core) {
   core->ipc_reading = to;
 }
 
-/* True if the idle columns may cover a sample for which the core's source has
- * no load, so that no change of sources costs the window its load. */
-static bool may_fill(struct engine *engine, const struct core *core) {
-  const struct source *idle = engine_source(engine, SOURCE_IDLE);
-  return engine->options.source == SOURCE_AUTO && core->total_end_ns > 0 &&
-         (core->allowed >> SOURCE_IDLE & 1) && idle->available &&
-         idle->proof != PROOF_TICK_SAMPLED && idle->proof != PROOF_REFUTED;
-}
-
 void core_read(struct engine *engine, struct core *core) {
   core->sample = (struct core_sample){.progress_ns = -1};
   core_read_columns(engine, core);
@@ -449,8 +455,12 @@ void core_read(struct engine *engine, struct core *core) {
     read_clock(engine, core);
   else if (core->source_index >= 0)
     read_counter(engine, core);
-  if (!(core->sample.growth.wall > 0) && may_fill(engine, core))
+  /* The next window of the source may also cover this sample. */
+  bool pends = core->has_reading && core->reading_time_ns <= core->total_end_ns;
+  if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core)) {
+    core->sample.filled = true;
     core_read_idle(engine, core);
+  }
   read_ipc(core);
 }
 
@@ -468,28 +478,34 @@ static void add_columns(struct core_totals *total,
     total->stat_ns[i] += growth->stat_ns[i];
 }
 
-/* Adds the part of the sample that no earlier window covers. Windows overlap or
- * leave a gap only where the source has changed. */
-static void add_load(struct core *core, const struct core_sample *sample) {
+/* Adds the part of the sample that no earlier window covers. Windows overlap
+ * only where the source has changed; the overlap may have been busy or halted.
+ * There, the errors of the last reading of the old source and of the first
+ * reading of the new one do not cancel. */
+static void add_load(struct core *core, const struct core_sample *sample,
+                     enum source_kind kind) {
   const struct core_totals *growth = &sample->growth;
   struct core_totals *total = &core->total;
   uint64_t end_ns = core->total_end_ns;
-  double wall = growth->wall, overlap = 0, share = 1;
+  double wall = growth->wall, overlap = 0;
   if (sample->end_ns <= end_ns)
     return;
   if (end_ns > 0 && sample->begin_ns > end_ns)
     total->unknown += (double)(sample->begin_ns - end_ns);
-  if (sample->begin_ns < end_ns) {
+  if (sample->begin_ns < end_ns)
     overlap = fmin((double)(end_ns - sample->begin_ns), wall);
-    share = 1 - overlap / wall;
-  }
+  double share = 1 - overlap / wall, busy = growth->unhalted / wall;
   core->total_end_ns = sample->end_ns;
   total->wall += share * wall;
   total->unhalted += share * growth->unhalted;
   total->stolen += share * growth->stolen;
-  /* The overlap may have been busy or halted. */
-  total->over += share * growth->over + (1 - share) * overlap;
-  total->under += share * growth->under + (1 - share) * overlap;
+  total->over += share * growth->over + overlap * (1 - busy);
+  total->under += share * growth->under + overlap * busy;
+  if (kind != core->total_end_kind) {
+    total->over += total->end_over + growth->end_under;
+    total->under += total->end_under + growth->end_over;
+  }
+  core->total_end_kind = kind;
   total->end_over = growth->end_over;
   total->end_under = growth->end_under;
   total->aperf += growth->aperf;
@@ -499,10 +515,26 @@ static void add_load(struct core *core, const struct core_sample *sample) {
   total->base_wall += growth->base_wall;
 }
 
-void core_commit(struct core *core) {
+/* Returns when the core's next window will begin. */
+static uint64_t next_begin_ns(struct engine *engine, const struct core *core) {
+  if (core->source != SOURCE_IDLE && core->has_reading)
+    return core->reading_time_ns;
+  if (core->has_row && (core->source == SOURCE_IDLE || may_fill(engine, core)))
+    return core->row_time_ns;
+  return engine->time_ns;
+}
+
+void core_commit(struct engine *engine, struct core *core) {
   const struct core_sample *sample = &core->sample;
+  struct core_totals *total = &core->total;
   if (sample->stat_valid)
-    add_columns(&core->total, &sample->growth);
+    add_columns(total, &sample->growth);
   if (sample->growth.wall > 0)
-    add_load(core, sample);
+    add_load(core, sample, sample->filled ? SOURCE_IDLE : core->source);
+  uint64_t next_ns = next_begin_ns(engine, core);
+  if (core->total_end_ns > 0 && next_ns > core->total_end_ns) {
+    total->unknown += (double)(next_ns - core->total_end_ns);
+    core->total_end_ns = next_ns;
+    core->total_end_kind = SOURCE_NONE;
+  }
 }

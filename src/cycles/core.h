@@ -66,6 +66,8 @@ struct core_sample {
   uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
+  bool filled; /* growth.wall comes from the idle columns instead of the source
+                */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
    * advanced by monotonic_ns. */
   double progress_ns, monotonic_ns;
@@ -82,6 +84,7 @@ struct core {
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
   uint64_t total_end_ns; /* CLOCK_MONOTONIC; 0: no window in this epoch yet */
+  enum source_kind total_end_kind; /* the source of the last window */
 
   /* The members below are private to the engine. */
   int source_index; /* in engine.sources, or -1 */
@@ -134,7 +137,7 @@ void core_restart(struct core *core);
 void core_read(struct engine *engine, struct core *core);
 
 /* Adds core->sample to the totals. */
-void core_commit(struct core *core);
+void core_commit(struct engine *engine, struct core *core);
 
 /* The two parts of a sample that need /proc/stat: core_read_columns reads the
  * columns, and core_read_idle computes the load of the idle source. An

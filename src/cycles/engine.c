@@ -46,6 +46,7 @@ static bool add_core(struct engine *engine, int number) {
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
   cores[at] = (struct core){.number = number,
                             .source = SOURCE_NONE,
+                            .total_end_kind = SOURCE_NONE,
                             .source_index = -1,
                             .announced = -1};
   engine->cores_len++;
@@ -391,7 +392,7 @@ int engine_sample(struct engine *engine, bool late) {
     drop_window(engine);
     return 0;
   }
-  engine_for_each_online(core, engine) { core_commit(core); }
+  engine_for_each_online(core, engine) { core_commit(engine, core); }
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }
