@@ -5,7 +5,10 @@ EXTRA_DIST += \
 	contrib/backends \
 	contrib/check \
 	contrib/collectd \
-	contrib/dashboards \
+	contrib/dashboards/generate \
+	contrib/dashboards/languages.py \
+	contrib/dashboards/pictures \
+	contrib/dashboards/shown.py \
 	contrib/debian \
 	contrib/demo \
 	contrib/demo-backends \
@@ -30,10 +33,28 @@ dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
 examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
 	collectd/*.conf collectd/*.md collectd/*.yml collectd/*.service \
-	producers/*.c producers/xdp/*.c producers/xdp/load))
+	producers/*.c producers/xdp/*.c))
+dist_examples_SCRIPTS = contrib/producers/xdp/load
+
+# The tarball includes the dashboards, so that percore can be built without Python.
 dashboardsdir = $(docdir)/dashboards
-dashboards_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/dashboards/, \
-	*.json *.md))
+dist_dashboards_DATA = contrib/dashboards/README.md
+if DASHBOARDS
+dashboards_json = \
+	contrib/dashboards/grafana-fleet-graphite.json \
+	contrib/dashboards/grafana-fleet-influxdb.json \
+	contrib/dashboards/grafana-fleet-prometheus.json \
+	contrib/dashboards/grafana-graphite.json \
+	contrib/dashboards/grafana-influxdb.json \
+	contrib/dashboards/grafana-prometheus.json
+dist_dashboards_DATA += contrib/dashboards/graphite-web.json $(dashboards_json)
+MAINTAINERCLEANFILES += contrib/dashboards/graphite-web.json $(dashboards_json)
+contrib/dashboards/graphite-web.json: contrib/dashboards/generate \
+		contrib/dashboards/languages.py contrib/dashboards/shown.py
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(PYTHON3) $(srcdir)/contrib/dashboards/generate $(@D)
+$(dashboards_json): contrib/dashboards/graphite-web.json
+endif
 
 noinst_PROGRAMS += contrib/loads/hog
 contrib_loads_hog_SOURCES = contrib/loads/hog.c

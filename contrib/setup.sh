@@ -102,6 +102,13 @@ copy_source() {
   fi
 }
 
+# Prints which of the optional tools that ./configure looks for are installed.
+optional_tools() {
+  command -v clang bpftool python3 || true
+  ls /usr/sbin/bpftool /usr/include/bpf/bpf.h 2>/dev/null || true
+  pkg-config --modversion libdpdk 2>/dev/null || true
+}
+
 # configure_tree SOURCE BUILD LOG CONFIGURE-OPTION...: configures SOURCE in the folder
 # BUILD. Returns 0, or prints why it failed and returns 1.
 configure_tree() {
@@ -109,13 +116,16 @@ configure_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # Remove a build that was configured with other options, because its files cannot be
-  # used.
-  [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
+  # Remove a build that was configured with other options or with fewer tools, because
+  # its files cannot be used.
+  local configured_with
+  configured_with=$(printf '%s\n' "$*" && optional_tools)
+  [[ $(cat "$build/configured-with" 2>/dev/null) == "$configured_with" ]] ||
+    rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then
     (cd "$build" && quietly "$log" "$source/configure" "$@") || return
-    printf '%s' "$*" >"$build/configured-with"
+    printf '%s' "$configured_with" >"$build/configured-with"
   fi
 }
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Runs percore on this machine with a real Graphite, InfluxDB or Prometheus, and shows
-its dashboard, until Ctrl-C is pressed. contrib/demo --graphite, --influxdb and
---prometheus build what is needed and run this program:
+"""Runs percore on this machine with a real Graphite or Prometheus, and shows its
+dashboard or its pages, until Ctrl-C is pressed. contrib/demo --graphite and --prometheus
+build what is needed and run this program:
 
-    demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
-            [--prometheus] [--simulate CORES] [--fleet HOSTS] [--seconds N] [--pictures DIR]
+    demo.py --plugin-dir DIR --dashboards DIR [--hog PROGRAM] [--producer PROGRAM]
+            [--graphite] [--prometheus] [--simulate CORES] [--fleet HOSTS] [--seconds N]
+            [--pictures DIR]
 """
 import argparse
 import contextlib
+import json
 import math
 import multiprocessing
 import os
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,13 +26,14 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, HERE)
 
 import graphite_dashboard  # noqa: E402
-import panels  # noqa: E402
+import node_packages  # noqa: E402
 import servers  # noqa: E402
 from fleet import Fleet  # noqa: E402
 from fakehost import FakeHost, example, pollers  # noqa: E402
 from servers import sample  # noqa: E402
 from unixsock import Unixsock  # noqa: E402
 
+BROWSER_PACKAGES = os.path.join(HERE, '../../tests/backends')  # has playwright-core
 HOST = 'demo'
 MINUTES = 4
 FLEET_INTERVAL_S = 5
@@ -115,17 +119,17 @@ def feed(unixsock, hosts):
 
 
 class Demo:
-    """Runs collectd and the requested databases. .graphite, .influxdb and .prometheus
-    are their servers, or None for a database that was not requested."""
+    """Runs collectd and the requested databases. .graphite and .prometheus are their
+    servers, or None for a database that was not requested."""
 
-    def __init__(self, stack, plugin_folder, graphite, influxdb, prometheus, root, producer):
-        self.stack, self.graphite, self.influxdb, self.prometheus = stack, None, None, None
+    def __init__(self, stack, options, root, producer):
+        self.stack, self.graphite, self.prometheus = stack, None, None
+        self.dashboards = options.dashboards
         self.exporter_ports = servers.free_port(), servers.free_port()
-        self.fleet = 0
         body = sample('queue.conf')
-        if prometheus:
+        if options.prometheus:
             self.prometheus = stack.prometheus(*self.exporter_ports).ready()
-        if graphite:
+        if options.graphite:
             carbon = stack.carbon(
                 sample('storage-schemas.conf', {'10s:1d,1m:30d,10m:2y': '1s:2h'})
                 + '\n[others]\npattern = .*\nretentions = 10s:1h\n',
@@ -134,16 +138,11 @@ class Demo:
             body += sample('write_graphite.conf', {
                 'graphite.example.com': '127.0.0.1', 'Port "2003"': f'Port "{carbon.port}"'})
             carbon.ready()
-        if influxdb:
-            self.influxdb = stack.influxdb()
-            body += sample('network-influxdb.conf', {
-                '"influxdb.example.com" "25826"': f'"127.0.0.1" "{self.influxdb.collectd_port}"'})
-            self.influxdb.ready()
         if self.graphite:
             self.graphite.ready()
         self.outputs = body
         body = self.with_exporter(0) + PERCORE.format(
-            plugin=plugin_folder, collectd=collectd_folder(), root=root)
+            plugin=os.path.abspath(options.plugin_dir), collectd=collectd_folder(), root=root)
         env = {'PERCORE_RUNTIME_DIR': stack.runtime_folder()}
         self.collectd = stack.collectd(body, host=HOST, env=env)
         if producer:
@@ -165,12 +164,12 @@ class Demo:
         process = multiprocessing.Process(target=feed, args=(Unixsock(collectd), hosts),
                                           daemon=True)
         process.start()
-        self.fleet = hosts
         return process
 
     def graphite_address(self, refresh_s=5):
         """Saves the dashboard in Graphite and returns its URL."""
-        state = graphite_dashboard.of_host(HOST)
+        state = graphite_dashboard.of_host(
+            os.path.join(self.dashboards, 'graphite-web.json'), HOST)
         state['timeConfig']['relativeStartQuantity'] = str(MINUTES)
         state['defaultGraphParams']['from'] = f'-{MINUTES}minutes'
         state['refreshConfig']['interval'] = refresh_s * 1000
@@ -182,12 +181,6 @@ class Demo:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
                                         f'collectd.{HOST}.percore.*.percent.busy') as answer:
                 if b'busy' not in answer.read():
-                    return False
-        if self.influxdb:
-            query = urllib.request.quote('SHOW SERIES FROM "percore_value" LIMIT 1')
-            with urllib.request.urlopen(
-                    f'{self.influxdb.url}/query?db=collectd&q={query}') as answer:
-                if b'percore_value' not in answer.read():
                     return False
         if self.prometheus:
             with urllib.request.urlopen(f'{self.prometheus.url}/api/v1/query?query='
@@ -209,49 +202,65 @@ def say(text=''):
     print(text, flush=True)
 
 
-def describe(demo, serve):
-    """Builds the panels if possible, and prints the URLs to open."""
+# Pages of Prometheus's own web interface.
+PAGES = (
+    ('Cores by room', 'graph', 'sort_desc(100 - core:percore_taken:percent)'),
+    ('Hosts by room', 'graph', 'sort_desc(host:percore_room:percent)'),
+    ('Alerts', 'alerts', None),
+)
+
+
+def describe(demo):
+    """Prints the URLs to open."""
     if demo.graphite:
         say(f'\n  Graphite:  {demo.graphite_address()}')
-    dashboards = []
-    if demo.influxdb:
-        say(f'\n  InfluxDB:    {demo.influxdb.url}, database collectd, no password')
-        dashboards.append('grafana-influxdb.json')
     if demo.prometheus:
         say(f'\n  Prometheus:  {demo.prometheus.url}')
-        dashboards.append('grafana-prometheus.json')
-    if dashboards:
-        say('               For Grafana: add a data source with this URL and import\n'
-            f'               {" and ".join("contrib/dashboards/" + name for name in dashboards)}.')
-    if demo.fleet:
-        dashboards += [name.replace('grafana-', 'grafana-fleet-') for name in dashboards]
-    missing = dashboards and panels.missing()
-    if missing:
-        say(f'               The panels cannot be shown without Grafana: {missing}.')
-    elif dashboards:
-        say('               Preparing their panels without Grafana (npm, once: 500 MB) ...')
-        try:
-            built = panels.build()
-            for name in dashboards:
-                say(f'\n  {name}: {serve(built, name)}')
-        except subprocess.CalledProcessError:
-            say('               npm could not install them; the values are stored nevertheless.')
+        for title, page, query in PAGES:
+            arguments = query and '?' + urllib.parse.urlencode({
+                'g0.expr': query, 'g0.tab': 0, 'g0.range_input': f'{MINUTES}m'})
+            say(f'    {title + ":":15} {demo.prometheus.url}/classic/{page}{arguments or ""}')
+        say('    A Grafana with this URL as a data source shows grafana-prometheus.json and\n'
+            '    grafana-fleet-prometheus.json, in build-demo/build/contrib/dashboards.')
     say('\nEverything listens on loopback only. Press Ctrl-C to end it.')
+
+
+def take_picture(demo, folder):
+    """Draws the dashboard of graphite-web with Chromium."""
+    reason = node_packages.missing() or servers.missing_package('chromium')
+    if reason:
+        raise RuntimeError(reason)
+    say('Waiting for enough values ...')
+    time.sleep(MINUTES * 60)
+    os.makedirs(folder, exist_ok=True)
+    picture = os.path.join(folder, 'graphite-web.png')
+    config = {'modules': node_packages.install(BROWSER_PACKAGES, 'backends'),
+              'url': demo.graphite_address(refresh_s=600), 'graphs': 12, 'width': 1230,
+              'height': 1310, 'picture': picture}
+    found = json.loads(subprocess.run(
+        ['node', os.path.join(HERE, 'graphite_web.mjs'), json.dumps(config)],
+        stdout=subprocess.PIPE, check=True, timeout=240).stdout)
+    if found['faults']:
+        raise RuntimeError('\n'.join(found['faults']))
+    # Fewer colours make the file much smaller.
+    subprocess.run(['pngquant', '--force', '--ext', '.png', '--speed', '1', '--strip', picture],
+                   check=True)
+    say(f'The picture is {picture}.')
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--plugin-dir', required=True)
+    parser.add_argument('--dashboards', required=True, help='what generate wrote')
     parser.add_argument('--hog')
     parser.add_argument('--producer', help='contrib/producers/gateway')
     parser.add_argument('--graphite', action='store_true')
-    parser.add_argument('--influxdb', action='store_true')
     parser.add_argument('--prometheus', action='store_true')
     parser.add_argument('--fleet', type=int, metavar='HOSTS', help='add simulated hosts')
     parser.add_argument('--simulate', type=int, metavar='CORES',
                         help='show a simulated host with at least 8 cores instead')
     parser.add_argument('--seconds', type=float, default=math.inf)
-    parser.add_argument('--pictures', help='draw pictures into this directory, then end')
+    parser.add_argument('--pictures', help='draw the picture of the README into this directory, then end')
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     try:
@@ -268,23 +277,15 @@ def main():
                 end.enter_context(loads(options.hog, producer_cores))
             producer = options.producer and [options.producer, *naps, *map(str, producer_cores)]
             began = time.monotonic()
-            demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
-                        options.influxdb, options.prometheus, root, producer)
+            demo = Demo(stack, options, root, producer)
             if options.fleet:
                 end.callback(demo.start_fleet(options.fleet).terminate)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
-
-            def serve(built, name):
-                store = demo.influxdb if 'influxdb' in name else demo.prometheus
-                host, interval_s = (None, FLEET_INTERVAL_S) if 'fleet' in name else (HOST, 1)
-                return end.enter_context(panels.Server(
-                    built, store.url, name, host, MINUTES, interval_s)).url
-
             if options.pictures:
-                panels.take_pictures(demo, serve, options.pictures, MINUTES)
+                take_picture(demo, options.pictures)
                 return
-            describe(demo, serve)
+            describe(demo)
             deadline = began + options.seconds
             while time.monotonic() < deadline:
                 if demo.collectd.process.poll() is not None:

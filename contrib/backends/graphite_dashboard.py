@@ -1,27 +1,25 @@
 #!/usr/bin/env python3
-"""Saves contrib/dashboards/graphite-web.json in graphite-web, once for each host. Give
-the names of hosts as Graphite stores them, with `_` instead of dots:
+"""Saves a dashboard in graphite-web for each host. FILE is graphite-web.json, which
+`make` writes to contrib/dashboards in the build directory. Give the names of hosts as
+Graphite stores them, with `_` instead of dots:
 
-    graphite_dashboard.py URL HOST [HOST ...]
+    graphite_dashboard.py URL FILE HOST [HOST ...]
 
 The dashboard of a host is then at URL/dashboard/percore-HOST. (There is no template
 for all hosts because graphite-web 1.1.8 cannot open a template: it escapes the
 quotes of its JSON.)
 """
 import json
-import os
 import sys
 import urllib.parse
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-FILE = os.path.join(HERE, os.pardir, 'dashboards', 'graphite-web.json')
 # The placeholder that stands for the host in graphite-web.json.
 HOST = 'PERCORE_HOST'
 
 
-def of_host(host):
-    with open(FILE) as file:
+def of_host(path, host):
+    with open(path) as file:
         return json.loads(file.read().replace(HOST, host))
 
 
@@ -36,7 +34,7 @@ def save(url, name, state):
 
 
 if __name__ == '__main__':
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    for wanted in sys.argv[2:]:
-        print(save(sys.argv[1].rstrip('/'), f'percore-{wanted}', of_host(wanted)))
+    for wanted in sys.argv[3:]:
+        print(save(sys.argv[1].rstrip('/'), f'percore-{wanted}', of_host(sys.argv[2], wanted)))

@@ -90,7 +90,7 @@ VECTORS = tuple(f'softirq_{name}' for name in (
 CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
 EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
-          'values_dropped')
+          'rows_left_out')
 REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_back', 'rows_unseen')
 
 
@@ -329,7 +329,8 @@ HOST_ROWS = [
         Panel('timeseries', 'Events',
               [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
               'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
-              'values_dropped: beyond MaxValues.', 'ops', from_zero=True),
+              'rows_left_out: rows of regions that are counted only in `other`.', 'ops',
+              from_zero=True),
         Panel('timeseries', 'Worst lateness and cost of a sample',
               [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',
                       value='seconds', thin='max')], (12, 7),

@@ -70,7 +70,8 @@ static bool counter_serves(const struct engine *engine) {
 void engine_consider_clock(struct engine *engine) {
   const struct source *source = engine_source(engine, SOURCE_BPF);
   if (engine->options.source != SOURCE_AUTO || has_purpose(engine) ||
-      !engine->options.hardware || source->available || counter_serves(engine))
+      !engine->options.hardware || engine->options.no_bpf ||
+      source->available || counter_serves(engine))
     return;
   find_misses(engine, engine->clock_purpose, sizeof(engine->clock_purpose));
   if (has_purpose(engine))
@@ -89,6 +90,8 @@ static void explain_not_loaded(const struct engine *engine,
            topology_any_isolated(&engine->topology)
                ? "loading it would interrupt isolated cores: pin it before the "
                  "fast path starts (percore clock --pin)"
+           : engine->options.no_bpf
+               ? "UseBPF false forbids loading it, and no clock is pinned"
                : "it is loaded only if named (Source \"bpf\") or if the source "
                  "idle is known to miss work");
 }

@@ -15,9 +15,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The directory in which a clock is pinned. A separate bpffs is mounted
- * there. */
-#define IDLE_CLOCK_PINS "/run/percore/bpf"
+/* The directory in which a clock is pinned. A separate bpffs is mounted there.
+ * Only root may write to the directories above it. */
+#define IDLE_CLOCK_PINS "/run/percore-clock"
 
 /* Properties of the machine that must be known before a clock is loaded. */
 struct idle_clock_traits {

@@ -13,8 +13,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#define POSSIBLE "/sys/devices/system/cpu/possible"
-
 static const struct {
   const char *name;
   bool is_array, is_per_cpu;
@@ -25,6 +23,7 @@ static const struct {
     [BPF_MAP_TYPE_PERCPU_ARRAY] = {"percpu_array", true, true},
     [BPF_MAP_TYPE_LRU_HASH] = {"lru_hash", false, false},
     [BPF_MAP_TYPE_LRU_PERCPU_HASH] = {"lru_percpu_hash", false, true},
+    [BPF_MAP_TYPE_LPM_TRIE] = {"lpm_trie", false, false},
 };
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -50,7 +49,7 @@ bool map_is_per_cpu(const struct map_info *info) {
 
 size_t map_possible_cores(int *cores, size_t size) {
   char text[4096] = "";
-  FILE *file = fopen(POSSIBLE, "re");
+  FILE *file = fopen(MAP_POSSIBLE, "re");
   if (file != NULL) {
     if (fgets(text, sizeof(text), file) == NULL)
       text[0] = '\0';
@@ -104,7 +103,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   map->stride = (info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;
-  snprintf(why, MAP_WHY_SIZE, "cannot read the possible cores from " POSSIBLE);
+  snprintf(why, MAP_WHY_SIZE,
+           "cannot read the possible cores from " MAP_POSSIBLE);
   return -EIO;
 }
 

@@ -36,13 +36,16 @@ static struct percore_field *region_fields(const struct map_source *source,
   *len = 0;
   for (size_t f = 0; fields != NULL && f < source->fields.len; f++) {
     const struct map_field *field = &source->fields.list[f];
-    if (field->is_withheld)
+    if (field->is_withheld || field->bucket > 1)
       continue;
     fields[(*len)++] = (struct percore_field){
         .name = field->name,
         .unit = unit_of(field->name),
         .help = field->help[0] != '\0' ? field->help : NULL,
-        .kind = field->is_gauge ? PERCORE_UPDOWN : PERCORE_COUNTER};
+        .max_bits = field->buckets,
+        .kind = field->bucket > 0 ? PERCORE_HISTOGRAM
+                : field->is_gauge ? PERCORE_UPDOWN
+                                  : PERCORE_COUNTER};
   }
   return fields;
 }
@@ -53,13 +56,18 @@ static void create_region(struct map_publisher *publisher,
                           const struct percore_table *tables, uint32_t len) {
   const struct map_publisher_options *options = &publisher->options;
   struct percore_options create = {
-      .size = sizeof(create),
-      .runtime_dir = options->runtime_dir,
-      .cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1,
-      .quiet = 1};
+      .size = sizeof(create), .runtime_dir = options->runtime_dir, .quiet = 1};
   char line[MAP_SAID_SIZE] = "";
-  if (percore_create(&publisher->region, options->region, tables, len,
-                     &create) != 0) {
+  if (publisher->cores_len == 0)
+    publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
+  if (publisher->cores_len > 0)
+    create.cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1;
+  if (create.cores == 0) {
+    snprintf(line, sizeof(line),
+             "region %s: cannot read the possible cores from " MAP_POSSIBLE,
+             options->region);
+  } else if (percore_create(&publisher->region, options->region, tables, len,
+                            &create) != 0) {
     struct percore_region_status status = {.size = sizeof(status)};
     percore_status(publisher->region, &status);
     snprintf(line, sizeof(line), "region %s: %s", options->region,
@@ -81,10 +89,22 @@ static void close_region(struct map_publisher *publisher) {
     publisher->sources[i].in_region = false;
 }
 
-static void enter_region(struct map_publisher *publisher) {
+/* Attaches to each core. Returns false after reporting the error if memory is
+ * missing for a core. */
+static bool attach(struct map_publisher *publisher) {
+  char line[MAP_SAID_SIZE];
   for (size_t i = 0; i < publisher->cores_len; i++)
-    percore_attach(publisher->region, "map", publisher->cores[i],
-                   &publisher->slots[i]);
+    if (percore_attach(publisher->region, "map", publisher->cores[i],
+                       &publisher->slots[i]) != 0) {
+      snprintf(line, sizeof(line), "region %s: cannot count for core %d: %s",
+               publisher->options.region, publisher->cores[i], strerror(errno));
+      map_say_once(publisher, publisher->said, line);
+      return false;
+    }
+  return true;
+}
+
+static void enter_region(struct map_publisher *publisher) {
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
     if (!map_source_has_table(source))
@@ -131,8 +151,10 @@ static void make_region(struct map_publisher *publisher) {
   for (uint32_t t = 0; t < len; t++)
     free((void *)tables[t].fields);
   free(tables);
-  if (publisher->region != NULL)
+  if (publisher->region != NULL && attach(publisher))
     enter_region(publisher);
+  else
+    close_region(publisher);
   publisher->outdated = publisher->region == NULL && len > 0;
 }
 
@@ -147,9 +169,6 @@ int map_publisher_open(struct map_publisher **publisher_out,
   if (publisher == NULL)
     return -ENOMEM;
   publisher->options = *options;
-  publisher->cores_len = map_possible_cores(publisher->cores, MAP_CORES_MAX);
-  if (publisher->cores_len == 0) /* without /sys, assume only core 0 exists */
-    publisher->cores_len = 1;
   return 0;
 }
 

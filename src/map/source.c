@@ -15,6 +15,9 @@
 #define ROWS_OF_ZERO 1024
 /* Marks an entry that must not receive a row. */
 #define ROW_REFUSED (MAP_NO_ROW - 1)
+/* Marks a new entry that waits for the row of a deleted entry until the end of
+ * the pass. */
+#define ROW_AWAITED (MAP_NO_ROW - 2)
 
 /* ---------------------------------------------------------------------------
  * Messages
@@ -53,7 +56,7 @@ static bool same_fields(const struct map_fields *a,
 
 static void remove_row(const struct map_source *source,
                        const struct map_entry *entry) {
-  if (source->in_region && entry->row < ROW_REFUSED)
+  if (source->in_region && entry->row < ROW_AWAITED)
     percore_row_remove(source->publisher->region, source->number, entry->row,
                        PERCORE_NO_UPDATE_IN_FLIGHT);
 }
@@ -115,7 +118,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
   source->falls = (struct map_falls){0};
-  source->said_long = source->said_clash = false;
+  source->said_long = source->said_clash = source->said_fast = false;
   return 0;
 }
 
@@ -201,28 +204,26 @@ static bool is_zero(const char *bytes, size_t size) {
   return true;
 }
 
-/* Stops reading fields that were assumed to be counters but have decreased too
+/* Stops reading a field that was assumed to be a counter but has decreased too
  * often. */
-static void withhold_gauges(struct map_source *source) {
+static void withhold_gauge(struct map_source *source, size_t f) {
   char why[MAP_WHY_SIZE];
   const struct map_falls *falls = &source->falls;
-  for (size_t f = 0; f < source->fields.len; f++) {
-    struct map_field *field = &source->fields.list[f];
-    if (field->is_withheld || falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
-      continue;
-    field->is_withheld = true;
-    source->publisher->outdated = true;
-    snprintf(
-        why, sizeof(why),
-        "field %s decreased, so it is not a counter and is no longer read; "
-        "if it is a gauge, set Gauge \"%s\"",
-        field->name, field->name);
-    say_of(source, why);
-  }
+  struct map_field *field = &source->fields.list[f];
+  if (field->is_withheld || field->bucket > 0 ||
+      falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
+    return;
+  field->is_withheld = true;
+  source->publisher->outdated = true;
+  snprintf(why, sizeof(why),
+           "field %s decreased, so it is not a counter and is no longer read; "
+           "if it is a gauge, set Gauge \"%s\"",
+           field->name, field->name);
+  say_of(source, why);
 }
 
-/* Reports why entries are not read, unless *said is true. Then sets *said. */
-static void say_unread(struct map_source *source, bool *said,
+/* Reports what is wrong, unless *said is true. Then sets *said. */
+static void say_if_new(struct map_source *source, bool *said,
                        const char *format, const char *name) {
   char why[MAP_WHY_SIZE];
   if (*said)
@@ -269,7 +270,7 @@ static void add_clash(struct map_source *source, struct map_entry *entry,
                again */
   source->clashes.list[number].pass = source->pass;
   entry->row = ROW_REFUSED;
-  say_unread(source, &source->said_clash,
+  say_if_new(source, &source->said_clash,
              "several keys are named %.64s; keys with the same name are not "
              "read",
              name);
@@ -280,7 +281,7 @@ static void remove_clashing_rows(struct map_source *source) {
   char name[MAP_ROW_NAME_SIZE];
   for (size_t i = 0; i < source->entries.len; i++) {
     struct map_entry *entry = &source->entries.list[i];
-    if (!entry->used || entry->row >= ROW_REFUSED ||
+    if (!entry->used || entry->row >= ROW_AWAITED ||
         !name_row(source, map_entries_key(&source->entries, i), name) ||
         !has_clashed(source, name))
       continue;
@@ -292,13 +293,14 @@ static void remove_clashing_rows(struct map_source *source) {
 /* Adds a row for the entry. Returns false if this is not possible. If the name
  * is already in use, its row may belong to a deleted entry. If `swept` is set,
  * the rows of deleted entries have been removed, so several keys must have the
- * name. */
+ * name. An entry without a row for any other reason, such as a lack of memory,
+ * gets one in a later pass. */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
   char name[MAP_ROW_NAME_SIZE];
   entry->row = ROW_REFUSED;
   if (!name_row(source, key, name)) {
-    say_unread(source, &source->said_long,
+    say_if_new(source, &source->said_long,
                "the key %.64s... is too long to name a row; such entries are "
                "not read",
                name);
@@ -309,7 +311,8 @@ static bool add_row(struct map_source *source, struct map_entry *entry,
   if (percore_row_add(source->publisher->region, source->number, name,
                       &entry->row) == 0)
     return true;
-  entry->row = MAP_NO_ROW;
+  bool awaits = errno == EEXIST || errno == ENOSPC || errno == EAGAIN;
+  entry->row = awaits ? ROW_AWAITED : MAP_NO_ROW;
   if (errno == EEXIST && swept)
     add_clash(source, entry, name);
   return false;
@@ -327,6 +330,7 @@ static void add_growth(struct map_source *source, uint32_t row) {
     for (size_t f = 0; f < fields->len; f++, growth++) {
       if (fields->list[f].is_withheld)
         continue;
+      column += fields->list[f].bucket == 1; /* that of the value 0 */
       if (map_is_per_cpu(&source->map.info))
         percore_add(core, column, *growth);
       else
@@ -342,7 +346,12 @@ struct look {
   size_t seen;    /* entries read, except new entries that did not fit */
   size_t waiting; /* new entries that wait for the rows of deleted entries */
   bool full;      /* an entry did not fit */
+  bool failed;    /* there was no memory for an entry */
 };
+
+static bool counts_from_zero(const struct map_source *source) {
+  return source->publisher->options.from_zero || source->fresh;
+}
 
 /* Computes the first growth of a new row. A gauge grows by its whole value. The
  * counters of a new entry count from 0 if the entry is known to have been added
@@ -351,7 +360,7 @@ struct look {
 static void begin_row(struct map_source *source, const uint64_t *last,
                       bool new_entry) {
   const struct map_fields *fields = &source->fields;
-  bool from_zero = source->publisher->options.from_zero || source->fresh;
+  bool from_zero = counts_from_zero(source);
   for (size_t i = 0; i < source->map.copies * fields->len; i++) {
     const struct map_field *field = &fields->list[i % fields->len];
     if (field->is_gauge)
@@ -381,10 +390,12 @@ static long add_entry(struct look *look, const void *key) {
   struct map_source *source = look->source;
   size_t taken =
       map_is_array(&source->map.info) ? source->entries.live : look->seen;
-  long number = taken < map_source_max_rows(source)
-                    ? map_entries_add(&source->entries, key)
-                    : -1;
-  look->full |= number < 0;
+  if (taken >= map_source_max_rows(source)) {
+    look->full = true;
+    return -1;
+  }
+  long number = map_entries_add(&source->entries, key);
+  look->failed |= number < 0;
   return number;
 }
 
@@ -404,7 +415,7 @@ static bool read_entry(void *context, const void *key, const void *values) {
   bool new_row = entry->row == MAP_NO_ROW;
   entry->pass = source->pass;
   look->seen += !again;
-  if (again && new_row)
+  if (again && entry->row >= ROW_AWAITED)
     return true;
   if (entry->row == ROW_REFUSED) {
     char name[MAP_ROW_NAME_SIZE];
@@ -412,25 +423,27 @@ static bool read_entry(void *context, const void *key, const void *values) {
       has_clashed(source, name);
     return true;
   }
+  if (new_entry && entries->live > map_source_max_rows(source))
+    entry->row = ROW_AWAITED;
+  else if (new_row && !add_row(source, entry, key, false) &&
+           entry->row == MAP_NO_ROW && (!new_entry || counts_from_zero(source)))
+    return true; /* counts from its last values as soon as it has a row */
   uint64_t *last = map_entries_values(entries, (size_t)number);
   map_growth(&source->map, &source->fields, values, last, source->growth,
              &source->falls);
-  bool must_wait = new_entry && entries->live > map_source_max_rows(source);
-  if (new_row && (must_wait || !add_row(source, entry, key, false))) {
-    look->waiting += entry->row == MAP_NO_ROW;
+  look->waiting += entry->row == ROW_AWAITED;
+  if (entry->row >= ROW_AWAITED)
     return true;
-  }
   if (new_row)
     begin_row(source, last, new_entry);
   add_growth(source, entry->row);
   return true;
 }
 
-/* For map_entries_sweep. True if this pass has read the entry but the entry has
- * no row. */
-static bool has_no_row(void *context, const struct map_entry *entry) {
-  const struct map_source *source = context;
-  return entry->pass == source->pass && entry->row == MAP_NO_ROW;
+/* For map_entries_sweep. */
+static bool awaits_row(void *context, const struct map_entry *entry) {
+  (void)context;
+  return entry->row == ROW_AWAITED;
 }
 
 /* Adds rows for waiting entries in place of the rows of deleted entries.
@@ -442,21 +455,24 @@ static void settle(struct look *look, bool swept) {
   size_t clashes = source->clashes.live;
   for (size_t i = 0; i < entries->len && look->waiting > 0; i++) {
     struct map_entry *entry = &entries->list[i];
-    if (!entry->used || !has_no_row(source, entry) ||
+    if (!entry->used || entry->row != ROW_AWAITED ||
         entries->live - look->waiting >= map_source_max_rows(source))
       continue;
     if (add_row(source, entry, map_entries_key(entries, i), swept)) {
       begin_row(source, map_entries_values(entries, i), true);
       add_growth(source, entry->row);
+    } else if (entry->row == MAP_NO_ROW && counts_from_zero(source)) {
+      memset(map_entries_values(entries, i), 0,
+             entries->values_len * sizeof(uint64_t));
     }
-    look->waiting -= entry->row != MAP_NO_ROW;
+    look->waiting -= entry->row != ROW_AWAITED;
   }
   if (source->clashes.live > clashes)
     remove_clashing_rows(source);
   if (look->waiting == 0)
     return;
   look->full = true;
-  map_entries_sweep(entries, has_no_row, source);
+  map_entries_sweep(entries, awaits_row, NULL);
 }
 
 void map_source_read(struct map_source *source) {
@@ -472,16 +488,26 @@ void map_source_read(struct map_source *source) {
   }
   if (look.waiting > 0)
     settle(&look, complete);
-  if (status > 0 && !must_end(source->publisher))
+  if (look.failed)
+    snprintf(why, sizeof(why), "out of memory; it is read again");
+  else if (status > 0 && !must_end(source->publisher))
     snprintf(why, sizeof(why), "it has too many entries to read one by one");
   else if (complete && look.full && !source->full)
     snprintf(why, sizeof(why),
              "it has more entries than rows; raise MaxRows to count them all");
   if (complete)
     source->full = look.full;
-  if (status >= 0)
+  if (status >= 0 && !look.failed)
     source->fresh = complete && !look.full;
-  withhold_gauges(source);
+  for (size_t f = 0; f < source->fields.len; f++) {
+    withhold_gauge(source, f);
+    if (source->falls.fast[f])
+      say_if_new(source, &source->said_fast,
+                 "field %s grew by more than a quarter of its range between "
+                 "two readings; counts are lost if it grows by half: declare "
+                 "it with 64 bits, or set a shorter Interval",
+                 source->fields.list[f].name);
+  }
   if (why[0] != '\0')
     say_of(source, why);
   rest(source, began_ns);

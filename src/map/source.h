@@ -29,6 +29,7 @@ struct map_source {
   bool full;  /* the last complete reading found more entries than rows */
   bool said_long;           /* reported that a name is too long */
   bool said_clash;          /* reported that several keys have the same name */
+  bool said_fast;           /* reported that a counter may wrap unnoticed */
   bool failed;              /* the last attempt to open the map failed */
   uint64_t next_ns;         /* when to read the map again (CLOCK_MONOTONIC) */
   char said[MAP_SAID_SIZE]; /* the last message about this map */
@@ -43,7 +44,8 @@ struct map_source {
 struct map_publisher {
   struct map_publisher_options options;
   struct percore_region *region;
-  int cores[MAP_CORES_MAX]; /* numbers of the possible cores */
+  int cores[MAP_CORES_MAX]; /* numbers of the possible cores; known before the
+                               region is created */
   percore_slot_t slots[MAP_CORES_MAX];
   size_t cores_len;
   struct map_source *sources;

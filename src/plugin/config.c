@@ -251,6 +251,7 @@ static const struct config_option load_options[] = {
      .offset = AT(sampler.engine.base_frequency_hz),
      .min = 1e6,
      .max = 1e11},
+    CONFIG_BOOLEAN("UseBPF", struct config, load.use_bpf),
     CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
     CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
     CONFIG_BOOLEAN("ReportBounds", struct config, load.report_bounds),
@@ -296,6 +297,12 @@ static const struct config_option wake_latency_options[] = {
      .offset = AT(wake_latency.max_load),
      .min = 1,
      .max = 100},
+    {.key = "Window",
+     .read = config_number,
+     .allowed = "a number of seconds from 60 to 3600, without quotes",
+     .offset = AT(wake_latency.window_s),
+     .min = 60,
+     .max = 3600},
     {.key = NULL},
 };
 
@@ -357,8 +364,8 @@ void config_init(struct config *config) {
                               .periods_len = CONFIG_PERIODS_STANDARD,
                               .run_queue = true,
                               .count_blocked = true}},
-      .load = {.report_per_core = true, .report_host = true},
-      .wake_latency = {.probes = 100, .max_load = 50},
+      .load = {.report_per_core = true, .report_host = true, .use_bpf = true},
+      .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
 }
 
@@ -388,6 +395,7 @@ void config_sampler_options(const struct config *config,
   *options = config->sampler;
   options->engine.cores = config_cores(&config->cores);
   options->engine.hardware = config->sys_root == NULL || config->host_perf;
+  options->engine.no_bpf = !config->load.use_bpf;
   options->figures.softirq =
       config->load.report_per_core && config->load.report_softirq;
   options->figures.groups = config->groups;

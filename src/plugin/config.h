@@ -59,6 +59,7 @@ struct config {
     bool report_hidden;
     bool report_time;
     bool report_softirq;
+    bool use_bpf;
   } load;
 
   struct {
@@ -68,6 +69,7 @@ struct config {
     struct core_set cores;
     int probes;      /* per core and interval */
     double max_load; /* in percent; a core with a higher load is not probed */
+    double window_s; /* the percentiles are about this much time */
   } wake_latency;
 
   struct region_configs regions;

@@ -174,6 +174,8 @@ static void put_wake(struct out *out, const struct wake_figures *wake) {
     if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
+    put_gauge(out, "gauge", "timer_datapoints", (double)core->datapoints,
+              PLAIN);
     for (int v = 0; v < WAKE_VALUES; v++)
       put_gauge(out, "latency", wake_value_name(v), core->value_s[v], PLAIN);
   }
@@ -318,7 +320,6 @@ static void put_self(struct out *out, const struct dispatch *dispatch) {
   set_subject(out, PLUGIN_HOST, INSTANCE_SELF);
   put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics), &self);
   put_sources(out, dispatch);
-  put_derive(out, "derive", "values_dropped", dispatch->values_dropped);
   if (dispatch->wake == NULL)
     return;
   put_gauge(out, "percent", "wake_cpu", dispatch->wake->cpu, PERCENT);
@@ -329,10 +330,7 @@ static void put_self(struct out *out, const struct dispatch *dispatch) {
  * A whole snapshot
  */
 
-/* Puts all values, the most important first, because those beyond MaxValues are
- * cut off. */
 static void put_all(struct out *out, const struct dispatch *dispatch) {
-  out->values = 0;
   for_each_core(out, put_core_load);
   put_host(out);
   put_self(out, dispatch);
@@ -345,35 +343,15 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   put_wake(out, dispatch->wake);
 }
 
-/* Counts the values that MaxValues will leave out. Does so before anything is
- * dispatched, so that the metric `values_dropped` includes this interval. */
-static void count_dropped(struct dispatch *dispatch, struct out *out) {
-  out->dry = true;
-  put_all(out, dispatch);
-  out->dry = false;
-  if (out->values <= out->values_max) {
-    c_release(LOG_INFO, &dispatch->too_many,
-              "percore: the values are again within MaxValues %zu.",
-              out->values_max);
-    return;
-  }
-  dispatch->values_dropped += out->values - out->values_max;
-  c_complain_once(LOG_WARNING, &dispatch->too_many,
-                  "percore: %zu values in one interval exceed MaxValues %zu; "
-                  "the least important are left out. Raise MaxValues or report "
-                  "less.",
-                  out->values, out->values_max);
-}
-
-size_t dispatch_snapshot(struct dispatch *dispatch,
-                         const struct snapshot *snapshot) {
+void dispatch_snapshot(struct dispatch *dispatch,
+                       const struct snapshot *snapshot) {
   cdtime_t time = NS_TO_CDTIME_T(snapshot->time_ns);
   if (time <= dispatch->last) {
     dispatch->snapshots_withheld++;
     c_complain_once(LOG_WARNING, &dispatch->backwards,
                     "percore: the clock was set back; values are "
                     "withheld until it has caught up.");
-    return 0;
+    return;
   }
   c_release(LOG_INFO, &dispatch->backwards,
             "percore: the clock has caught up; values are dispatched again.");
@@ -384,9 +362,6 @@ size_t dispatch_snapshot(struct dispatch *dispatch,
 
   struct out out = {.config = dispatch->config,
                     .snapshot = snapshot,
-                    .list = {.time = time, .interval = dispatch->interval},
-                    .values_max = (size_t)dispatch->config->max_values};
-  count_dropped(dispatch, &out);
+                    .list = {.time = time, .interval = dispatch->interval}};
   put_all(&out, dispatch);
-  return out.values < out.values_max ? out.values_max - out.values : 0;
 }

@@ -13,24 +13,18 @@ struct dispatch {
   const struct config *config;
   cdtime_t interval;           /* of every value */
   cdtime_t last;               /* timestamp of the last dispatched snapshot */
-  uint64_t values_dropped;     /* left out because of MaxValues, since start */
   uint64_t snapshots_withheld; /* withheld since start, because not newer than
                                   `last` */
   bool source_seen[SOURCES]; /* sources that have measured a core since start */
   /* Wake latencies to dispatch with the next snapshot, or NULL. */
   const struct wake_figures *wake;
-  c_complain_t too_many;
   c_complain_t backwards;
 };
 
 /* Dispatches the figures that are known and enabled. Withholds a snapshot that
  * is not newer than the previous snapshot, because collectd's cache would
- * refuse its values but some writers would not.
- *
- * If there are more values than MaxValues, leaves out the least important
- * values; the loads of the cores are the most important. Returns how many
- * more values may be dispatched in this interval. */
-size_t dispatch_snapshot(struct dispatch *dispatch,
-                         const struct snapshot *snapshot);
+ * refuse its values but some writers would not. */
+void dispatch_snapshot(struct dispatch *dispatch,
+                       const struct snapshot *snapshot);
 
 #endif

@@ -5,6 +5,8 @@
 #include "globals.h"
 #include "utils/common/common.h"
 
+#include <math.h>
+
 static uint8_t code_of(enum source_kind source) {
   return (uint8_t)(source - SOURCE_AUTO);
 }
@@ -30,18 +32,17 @@ static const char *format_cores(const struct core_set *cores, char *list,
   return whole ? "" : " and more";
 }
 
-static void send_change(const struct core_set *cores, enum source_kind from,
-                        enum source_kind to, cdtime_t time) {
-  char list[96];
-  const char *more = format_cores(cores, list, sizeof(list));
-  int count = core_set_count(cores);
+/* Writes the mean loads of the cores before and after the change. Writes
+ * nothing if one of them is unknown. */
+static void format_loads(char *text, size_t size, double before, double after) {
+  text[0] = '\0';
+  if (!isnan(before) && !isnan(after))
+    snprintf(text, size, "; their mean load was %.1f %%, and is now %.1f %%",
+             before * 100, after * 100);
+}
 
-  notification_t note = {.severity = severity_of(from, to), .time = time};
-  snprintf(note.message, sizeof(note.message),
-           "The source of the load of %d core%s changed from %s to %s: "
-           "core%s %s%s.",
-           count, count == 1 ? "" : "s", source_name(from), source_name(to),
-           count == 1 ? "" : "s", list, more);
+static void send_notification(const notification_t *change) {
+  notification_t note = *change;
   sstrncpy(note.host, hostname_g, sizeof(note.host));
   sstrncpy(note.plugin, PLUGIN_HOST, sizeof(note.plugin));
   sstrncpy(note.plugin_instance, INSTANCE_SELF, sizeof(note.plugin_instance));
@@ -50,34 +51,60 @@ static void send_change(const struct core_set *cores, enum source_kind from,
   plugin_dispatch_notification(&note);
 }
 
-/* Sends one notification for all cores whose source changed from `from` to
- * `to`. Does nothing if there are none. */
-static void notify_change(const struct notify *notify,
+static bool has_changed(const struct notify *notify,
+                        const struct core_figures *core) {
+  uint8_t last = notify->last[core->core];
+  return core->online && last != 0 && last != code_of(core->source);
+}
+
+/* Reports the change of one core together with all equal changes, and remembers
+ * them. */
+static void report_change(struct notify *notify,
                           const struct snapshot *snapshot,
-                          enum source_kind from, enum source_kind to) {
+                          const struct core_figures *changed, bool send) {
+  uint8_t code = notify->last[changed->core];
+  enum source_kind from = (enum source_kind)(code + SOURCE_AUTO);
+  enum source_kind to = changed->source;
+  double before = 0, after = 0;
   struct core_set cores;
   core_set_clear(&cores);
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
-    if (core->online && core->source == to &&
-        notify->last[core->core] == code_of(from))
-      core_set_add(&cores, core->core);
+    if (!core->online || core->source != to || notify->last[core->core] != code)
+      continue;
+    notify->last[core->core] = code_of(to);
+    core_set_add(&cores, core->core);
+    before += notify->busy[core->core];
+    after += core->busy;
   }
-  if (core_set_count(&cores) > 0)
-    send_change(&cores, from, to, NS_TO_CDTIME_T(snapshot->time_ns));
+  char list[96], loads[80];
+  int count = core_set_count(&cores);
+  const char *more = format_cores(&cores, list, sizeof(list));
+  format_loads(loads, sizeof(loads), before / count, after / count);
+  notification_t note = {.severity = severity_of(from, to),
+                         .time = NS_TO_CDTIME_T(snapshot->time_ns)};
+  snprintf(note.message, sizeof(note.message),
+           "The source of the load of %d core%s changed from %s to %s: "
+           "core%s %s%s%s.",
+           count, count == 1 ? "" : "s", source_name(from), source_name(to),
+           count == 1 ? "" : "s", list, more, loads);
+  NOTICE("percore: %s", note.message);
+  if (send)
+    send_notification(&note);
 }
 
 void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,
                      bool send) {
-  for (int from = SOURCE_NONE; send && from < SOURCES; from++)
-    for (int to = SOURCE_NONE; to < SOURCES; to++)
-      if (from != to)
-        notify_change(notify, snapshot, from, to);
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (has_changed(notify, &snapshot->cores[i]))
+      report_change(notify, snapshot, &snapshot->cores[i], send);
 
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
     bool first = notify->last[core->core] == 0;
-    if (core->online && !(first && core->source == SOURCE_NONE))
+    if (core->online && !(first && core->source == SOURCE_NONE)) {
       notify->last[core->core] = code_of(core->source);
+      notify->busy[core->core] = core->busy;
+    }
   }
 }

@@ -13,9 +13,6 @@ void set_subject(struct out *out, const char *plugin,
 
 void put_values(struct out *out, const char *type, const char *type_instance,
                 const value_t *values, size_t values_len) {
-  out->values++;
-  if (out->dry || out->values > out->values_max)
-    return;
   value_list_t *list = &out->list;
   list->values = (value_t *)values;
   list->values_len = values_len;

@@ -16,15 +16,11 @@
  * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
 
-/* The snapshot that is being dispatched, and how many of its values have been
- * dispatched so far. If `dry` is set, values are only counted. */
+/* The snapshot that is being dispatched. */
 struct out {
   const struct config *config;
   const struct snapshot *snapshot;
   value_list_t list;
-  size_t values;
-  size_t values_max;
-  bool dry;
 };
 
 /* How a figure is converted and dispatched. NAN stays NAN. */

@@ -10,8 +10,8 @@
 
 #define GAUGE_MAX 1e18
 
-/* Rows are put in batches, which fit into the L1 cache, and within a batch field
- * by field, so that consecutive values differ only in the row. */
+/* Rows are put in batches, which fit into the L1 cache, and within a batch
+ * field by field, so that consecutive values differ only in the row. */
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
@@ -89,10 +89,9 @@ static void gather(struct region_sum *sum) {
   for (struct region_source *source = sum->sources; source != NULL;
        source = source->next_of_sum) {
     for (uint32_t n = 0; n < present->len && source->has_present; n++)
-      region_sum_combine(sum, &present->list[n],
-                         &other->now[present->list[n].column],
-                         source->present[present->list[n].column],
-                         other->parts == 0);
+      region_sum_combine(
+          sum, &present->list[n], &other->now[present->list[n].column],
+          source->present[present->list[n].column], other->parts == 0);
     other->parts += source->has_present;
     for (size_t p = 0; p < source->objects.len; p++) {
       struct region_object *object = source->objects.list[p];
@@ -158,7 +157,8 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
 }
 
 /* True if the up-down counter, gauge or state can be reported. States, and
- * gauges without an aggregation, cannot be combined over several sources or cores. */
+ * gauges without an aggregation, cannot be combined over several sources or
+ * cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -213,8 +213,8 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
   set(put->list.plugin, text);
   if (copy > 0)
     snprintf(core, sizeof(core), "%u", copy - 1);
-  snprintf(text, sizeof(text), "%s%s%s", core,
-           sum->instance[0] != 0 ? "@" : "", sum->instance);
+  snprintf(text, sizeof(text), "%s%s%s", core, sum->instance[0] != 0 ? "@" : "",
+           sum->instance);
   set(put->list.plugin_instance, text);
   if (from == 0 && !sum->shape.single && sum->other->shown)
     put_row(put, sum->other);
@@ -234,7 +234,8 @@ static void charge(struct region_sum *sum, bool *cores) {
   size_t of_copy = (sum->shown + !sum->shape.single) * sum->shape.values;
   size_t need = sum->region_config->report_host ? of_copy : 0;
   for (uint32_t core = 0; core + 1 < sum->copies; core++) {
-    bool is_free = need + of_copy <= sum->charged + region_allowance_left(values);
+    bool is_free =
+        need + of_copy <= sum->charged + region_allowance_left(values);
     cores[core] = sum->core_used[core] && (sum->core_put[core] != 0 || is_free);
     need += cores[core] ? of_copy : 0;
   }

@@ -35,8 +35,7 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
   size_t cells = (size_t)sum->copies * sum->shape.columns;
   size_t head = sizeof(struct region_sum_row) + strlen(name) + 1;
   head = (head + 7) / 8 * 8;
-  struct region_sum_row *row =
-      calloc(1, head + 2 * cells * sizeof(uint64_t));
+  struct region_sum_row *row = calloc(1, head + 2 * cells * sizeof(uint64_t));
   if (row == NULL)
     return NULL;
   row->copies = sum->copies;
@@ -86,7 +85,7 @@ static bool make_room(struct region_sum *sum) {
 }
 
 struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
-                                      bool make) {
+                                       bool make) {
   char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
   region_name_clean(clean, sizeof(clean), sum->shape.single ? "all" : name);
   if (strcmp(clean, sum->other->name) == 0)
@@ -174,10 +173,9 @@ void region_sum_combine(const struct region_sum *sum,
   if (replace || field->kind == PERCORE_STATE)
     *now = value;
   else
-    *now = region_combine_gauges(field->kind == PERCORE_UPDOWN
-                                     ? PERCORE_SUM
-                                     : field->aggregation,
-                                 *now, value);
+    *now = region_combine_gauges(
+        field->kind == PERCORE_UPDOWN ? PERCORE_SUM : field->aggregation, *now,
+        value);
 }
 
 uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
@@ -286,7 +284,8 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
   sum->other->shown |= from->other->shown;
   inherit_row(sum, sum->other, from, from->other);
   for (size_t i = 0; i < from->len; i++) {
-    struct region_sum_row *row = region_sum_find(sum, from->rows[i]->name, true);
+    struct region_sum_row *row =
+        region_sum_find(sum, from->rows[i]->name, true);
     if (row != NULL)
       inherit_row(sum, row, from, from->rows[i]);
   }

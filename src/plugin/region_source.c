@@ -11,8 +11,8 @@
 /* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
  * a single core. */
 #define SLOTS_PER_CELL 16
-/* The costs, in cells, of finding the memory of a slot's rows (lseek), and of
- * matching a name with a regular expression. */
+/* The costs, in cells, of reading a slot's record, and of matching a name with
+ * a regular expression. */
 #define CELLS_PER_SLOT 16
 #define CELLS_PER_MATCH 32
 /* Reading slot by slot is faster if a tile (a block of rows that are read
@@ -48,10 +48,9 @@ static void make_marks(struct region_source *source) {
   const struct region_shape *shape = &source->sum->shape;
   struct region_allowance *memory = &source->sum->budget->memory;
   struct region_reader *reader = source->instance->reader;
-  size_t size = (size_t)region_reader_directory(reader)
-                    ->tables[source->number]
-                    .max_rows *
-                sizeof(struct region_mark);
+  size_t size =
+      (size_t)region_reader_directory(reader)->tables[source->number].max_rows *
+      sizeof(struct region_mark);
   if (shape->top_field < 0 && !shape->chooses_rows)
     return;
   if (source->marks == NULL) {
@@ -112,9 +111,8 @@ static void begin_object(const struct region_source *source,
     const uint64_t *cells = cells_of(tile, copy, i);
     for (uint32_t n = 0; n < present->len; n++) {
       uint32_t c = present->list[n].column;
-      bool is_gauge =
-          source->sum->shape.fields[present->list[n].field].kind ==
-          PERCORE_UPDOWN;
+      bool is_gauge = source->sum->shape.fields[present->list[n].field].kind ==
+                      PERCORE_UPDOWN;
       base[c] = !is_gauge   ? 0
                 : copy == 0 ? births_of(tile, i)[c]
                 : is_first  ? 0
@@ -228,7 +226,8 @@ static uint64_t top_cell(const struct region_sum *sum, const uint64_t *cells) {
 }
 
 /* Returns the weight by which Top ranks the row: the growth of a counter since
- * `last`, or the present value of an up-down counter or gauge; 0 without Top. */
+ * `last`, or the present value of an up-down counter or gauge; 0 without Top.
+ */
 static int64_t weigh(const struct row *row, uint64_t last) {
   const struct region_shape *shape = &row->source->sum->shape;
   if (shape->top_field < 0)
@@ -365,8 +364,8 @@ static struct region_sum_row *find_row(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
   bool ranks = sum->shape.top_field >= 0;
-  bool full = region_allowance_left(&sum->budget->values) <
-              region_sum_row_values(sum);
+  bool full =
+      region_allowance_left(&sum->budget->values) < region_sum_row_values(sum);
   char name[REGION_ROW_NAME_SIZE];
   if (row->was_seen && row->mark->candidate_in == REGION_UNWANTED)
     return NULL;
@@ -393,18 +392,17 @@ static void consider(const struct row *row) {
   if (object != NULL) {
     if (shown->objects == 0)
       shown->since_ns = !row->is_new ? source->instance->watch->now.stamp_ns
-                        : source->scanned || shown->put != 0
-                            ? sum->put_ns
-                            : source->start_ns;
+                        : source->scanned || shown->put != 0 ? sum->put_ns
+                                                             : source->start_ns;
     region_object_show(source, object, shown);
     follow(row, object);
     return;
   }
   bool is_unwanted =
       row->mark != NULL && row->mark->candidate_in == REGION_UNWANTED;
-  uint64_t last = row->was_seen ? row->mark->weighed
-                                : top_cell(sum, row->is_new ? row->births
-                                                            : row->totals);
+  uint64_t last = row->was_seen
+                      ? row->mark->weighed
+                      : top_cell(sum, row->is_new ? row->births : row->totals);
   leave_out(row);
   if (sum->shape.top_field < 0)
     source->left_out += !is_unwanted;
@@ -424,8 +422,9 @@ static struct row look_at(struct region_source *source, uint32_t i) {
       .mark = number < source->marks_len ? &source->marks[number] : NULL,
       .totals = cells_of(tile, 0, i),
       .births = births_of(tile, i)};
-  row.was_seen = row.mark != NULL && row.mark->incarnation ==
-                                         region_incarnation(tile->generations[i]);
+  row.was_seen =
+      row.mark != NULL &&
+      row.mark->incarnation == region_incarnation(tile->generations[i]);
   row.is_new = !row.was_seen &&
                (source->scanned ? source->missed == 0 : source->from_zero);
   if (row.mark != NULL && !row.was_seen)
@@ -492,26 +491,25 @@ static void add_tile(const struct region_source *source) {
  * A scan
  */
 
-/* Leaves the table out in this round, and logs the reason once. */
+/* Leaves the table out in this round, and logs the reason. */
 static void give_up(struct region_source *source) {
   struct region_sum *sum = source->sum;
-  WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
-            sum->budget->name, sum->table,
-            errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
-                             "ReportPerCore false"
-                           : "MaxMemory is too small for it; raise MaxMemory");
+  region_warn(region_about_sum(sum), "region %s: table %s is left out: %s.",
+              sum->budget->name, sum->table,
+              errno == EFBIG
+                  ? "a row of all cores takes more than 16 MiB; set "
+                    "ReportPerCore false"
+                  : "MaxMemory is too small for it; raise MaxMemory");
   source->from_zero = false;
   source->ending = false;
   region_source_stop(source);
 }
 
-void region_source_begin(struct region_source *source, bool ending) {
+void region_source_begin(struct region_source *source) {
   struct region_sum *sum = source->sum;
-  if (ending)
-    region_source_stop(source);
-  else if (source->underway || source->puts_seen == sum->puts + 1)
+  if (source->underway ||
+      (source->puts_seen == sum->puts + 1 && !source->ending))
     return;
-  source->ending = ending;
   errno = ENOMEM;
   if (!make_arrays(source)) {
     give_up(source);
@@ -561,16 +559,34 @@ static void grow(struct region_source *source) {
                                : source->instance->watch->now.stamp_ns;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->shape.columns;
-    drops += region_sum_count(sum, copy, source->last + at, source->now + at,
-                              NULL);
+    drops +=
+        region_sum_count(sum, copy, source->last + at, source->now + at, NULL);
   }
   source->instance->watch->cells_back += drops;
   if (drops > 0)
-    WARN_ONCE(source->instance->drop_told,
-              "percore: region %s: counters of table %s decreased, which a "
-              "producer must never do. They are reported again once they "
-              "exceed their former values.",
-              source->instance->label, sum->table);
+    region_warn(region_about(source->instance, NULL),
+                "region %s: counters of table %s decreased, which a producer "
+                "must never do. They are reported again once they exceed their "
+                "former values.",
+                source->instance->label, sum->table);
+}
+
+/* Warns if there are rows without a mark, and which MaxMemory has room for
+ * marks of all rows: twice what the region would then take (allowance.h). */
+static void tell_memory(const struct region_source *source) {
+  struct region_sum *sum = source->sum;
+  const struct region_pool *pool = sum->budget->memory.pool;
+  size_t rows = region_reader_rows(source->instance->reader, source->number);
+  if (source->marks_len >= rows ||
+      (sum->shape.top_field < 0 && !sum->shape.chooses_rows))
+    return;
+  size_t more = (rows - source->marks_len) * sizeof(struct region_mark);
+  region_warn(
+      region_about_sum(sum),
+      "region %s: table %s: %zu of its rows are counted only in `other`: "
+      "MaxMemory is too small; set MaxMemory %zu.",
+      source->instance->region, sum->table, rows - source->marks_len,
+      pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
 static void finish(struct region_source *source) {
@@ -583,19 +599,13 @@ static void finish(struct region_source *source) {
   sum->read_ns = source->instance->watch->now.monotonic_ns;
   source->instance->watch->rows_left_out += source->left_out;
   if (source->left_out > 0)
-    WARN_ONCE(sum->room_told,
-              "percore: region %s: table %s: %" PRIu64
-              " of its rows are counted only in `other`: a region may have "
-              "half of MaxValues or MaxMemory that other regions leave; raise "
-              "them, or choose rows with Row and Top.",
-              source->instance->region, sum->table, source->left_out);
-  if (source->marks_len <
-          region_reader_rows(source->instance->reader, source->number) &&
-      (sum->shape.top_field >= 0 || sum->shape.chooses_rows))
-    WARN_ONCE(sum->memory_told,
-              "percore: region %s: table %s: some of its rows are counted only "
-              "in `other`: MaxMemory is too small; raise MaxMemory.",
-              source->instance->region, sum->table);
+    region_warn(region_about_sum(sum),
+                "region %s: table %s: %" PRIu64
+                " of its rows are counted only in `other`: a region may have "
+                "half of MaxValues or MaxMemory that other regions leave; "
+                "raise them, or choose rows with Row and Top.",
+                source->instance->region, sum->table, source->left_out);
+  tell_memory(source);
   region_source_stop(source);
 }
 
@@ -649,8 +659,7 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
       finish(source);
       break;
     }
-  } while (*cells_left > 0 &&
-           region_watch_is_wanted(source->instance->watch));
+  } while (*cells_left > 0 && region_watch_is_wanted(source->instance->watch));
   region_tile_free(&source->tile);
   return true;
 }

@@ -32,8 +32,7 @@ static int compare_rights(const void *a, const void *b) {
     return strength_of(x) < strength_of(y) ? 1 : -1;
   if (x->weight != y->weight)
     return x->weight < y->weight ? 1 : -1;
-  return x->shown != y->shown ? y->shown - x->shown
-                              : strcmp(x->name, y->name);
+  return x->shown != y->shown ? y->shown - x->shown : strcmp(x->name, y->name);
 }
 
 /* Finds the row of a candidate, and adds the candidate's weight to it. */

@@ -150,6 +150,7 @@ static void put_figures(struct wake_sampler *sampler,
   for (size_t i = 0; i < loads->len; i++) {
     struct wake_core_figures *core = &figures->cores[i];
     core->core = loads->cores[i].core;
+    core->datapoints = wake_survey_datapoints(survey, core->core);
     for (int v = 0; v < WAKE_VALUES; v++)
       core->value_s[v] = wake_survey_percentile(
           survey, core->core, values[v].metric, values[v].percent);
@@ -165,6 +166,7 @@ static int open_survey(struct wake_sampler *sampler,
       .burst = {.probes = (uint32_t)config->wake_latency.probes,
                 .wait = wait_for,
                 .context = sampler},
+      .window_ns = (uint64_t)(config->wake_latency.window_s * 1e9),
       .load_max = config->wake_latency.max_load / 100,
       .say = warn};
   return wake_survey_open(survey, &options, why);
@@ -187,6 +189,7 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
       status = open_survey(sampler, survey, why);
     if (status == 0)
       status = wake_survey_round(*survey, loads->cores, loads->len,
+                                 clock_now_ns(CLOCK_MONOTONIC),
                                  sampler->interval_ns / DURATION, why);
     if (status == 0)
       put_figures(sampler, *survey, loads);

@@ -12,12 +12,13 @@ const char *wake_value_name(int value);
 
 struct wake_core_figures {
   int core;
+  size_t datapoints;           /* in the window */
   double value_s[WAKE_VALUES]; /* NAN: too few datapoints */
 };
 
-/* Figures over all bursts so far. */
+/* Figures over the bursts of the window (option Window). */
 struct wake_figures {
-  uint64_t probes; /* number of probes on all cores */
+  uint64_t probes; /* number of probes on all cores since the start */
   double cpu; /* CPU time of the thread since the last burst, divided by wall
                  time */
   size_t cores_len;

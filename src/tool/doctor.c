@@ -3,21 +3,20 @@
 #include "percore_config.h"
 
 #include "cycles/core.h"
-#include "cycles/softirq_clock.h"
 #include "doctor.h"
+#include "target.h"
 #include "text.h"
 #include "tool.h"
-#include "wake/core.h"
-#include "wake/programs.h"
-#include "window.h"
 
 #include <errno.h>
 #include <grp.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #define COMMAND "doctor"
 #define INDENT 31 /* column where values begin */
@@ -33,6 +32,9 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
   static const enum paint paints[] = {PAINT_GOOD, PAINT_WARN, PAINT_BAD};
   char value[4 * FACT_SIZE], clean[sizeof(value) * TEXT_GROWTH];
   va_list arguments;
+  doctor->missing += verdict == VERDICT_MISSING;
+  if (doctor->first_only && (verdict != VERDICT_MISSING || doctor->missing > 1))
+    return;
   va_start(arguments, format);
   vsnprintf(value, sizeof(value), format, arguments);
   va_end(arguments);
@@ -47,7 +49,8 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
     json_close_object(doctor->json);
     return;
   }
-  if (doctor->last_group == NULL || strcmp(doctor->last_group, group) != 0)
+  if (!doctor->first_only &&
+      (doctor->last_group == NULL || strcmp(doctor->last_group, group) != 0))
     fprintf(doctor->out, "\n%s\n", group);
   doctor->last_group = group;
   fputs("  ", doctor->out);
@@ -115,6 +118,9 @@ static const char *counter_advice(const struct doctor *doctor,
                                               : false;
   if (source == SOURCE_IDLE)
     return "make /proc/stat readable";
+  if (source == SOURCE_BPF &&
+      strstr(doctor->source[source].reason, "built without") != NULL)
+    return "install a percore that was built with clang and bpftool";
   if (source == SOURCE_BPF)
     return "have root pin the idle clock (percore clock --pin), or give this "
            "process CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle "
@@ -168,10 +174,10 @@ static void check_source(struct doctor *doctor, enum source_kind source) {
       facts->proof == PROOF_PROVEN ||
       (facts->proof != PROOF_TICK_SAMPLED && is_spare(doctor, source));
   if (facts->cores == 0)
-    /* The source event is optional. The kernel may report missing rights for a
-     * core PMU that does not exist. */
+    /* The kernel may report missing rights for a core PMU that does not exist.
+     */
     doctor_say(doctor, "sources", source_name(source),
-               source == SOURCE_EVENT ? VERDICT_NOTE : VERDICT_MISSING,
+               doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
                counter_advice(doctor, source), "%s",
                source == SOURCE_REF_CYCLES && !doctor->core_pmu
                    ? "this machine has no core PMU"
@@ -327,51 +333,17 @@ void check_proc_stat(struct doctor *doctor) {
                    : "provided by the kernel");
 }
 
-/* At most a note, because measuring wake latency is off by default. */
-static void check_wake(struct doctor *doctor) {
-  char why[WAKE_WHY_SIZE] = "";
-  struct wake_programs programs;
-  bool works = wake_programs_load(&programs, why) == 0;
-  wake_programs_free(&programs);
-  const char *advice = strchr(why, ';'); /* "what failed: why; what to do" */
-  if (!works)
-    doctor_say(doctor, MACHINE, "wake latency", VERDICT_NOTE,
-               advice != NULL ? advice + strspn(advice, "; ") : NULL, "%.*s",
-               (int)strcspn(why, ";"), why);
-  else if (wake_core_usage(0) < 0)
-    doctor_say(doctor, MACHINE, "wake latency", VERDICT_NOTE,
-               "load a cpuidle driver, or use percore wake alone, whose "
-               "figures are then unchecked",
-               "cpuidle has no driver: the plugin does not report it");
-  else
-    doctor_say(doctor, MACHINE, "wake latency", VERDICT_OK, NULL,
-               "can be measured");
-}
-
 static void check_softirq(struct doctor *doctor, const struct engine *engine) {
-  struct softirq_clock *clock = softirq_clock_open(engine);
-  const char *trouble = "out of memory";
-  if (clock != NULL) {
-    softirq_clock_read(clock);
-    trouble = softirq_clock_trouble(clock);
-  }
-  bool works = trouble[0] == '\0';
   if (engine_softirq_is_idle(engine))
     doctor_say(
         doctor, MACHINE, "softirq", VERDICT_NOTE,
         "use a hardware source, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
         "this kernel counts softirq on an idle core as idle: the source idle "
         "misses it");
-  doctor_say(doctor, MACHINE, "ReportSoftirq",
-             works ? VERDICT_OK : VERDICT_NOTE,
-             works ? NULL : "nothing to do unless the plugin is to report it",
-             "%s", works ? "time in softirqs can be measured" : trouble);
-  softirq_clock_close(clock);
 }
 
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
-  text_append(doctor->pmus, FACT_SIZE, " ", name);
   doctor->core_pmu |=
       strcmp(name, "cpu") == 0 || strncmp(name, "cpu_", 4) == 0 ||
       strncmp(name, "armv", 4) == 0 || strncmp(name, "apple_", 6) == 0;
@@ -388,9 +360,6 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              "%d online: %s (possible: %s)", doctor->cores_online, online,
              possible);
   check_isolated(doctor, &topology->isolated);
-  doctor_say(
-      doctor, MACHINE, "nohz_full", VERDICT_OK, NULL, "%s",
-      or_none(read_line(machine, "/sys/devices/system/cpu/nohz_full", line)));
   doctor_say(doctor, MACHINE, "hypervisor", unknown ? VERDICT_NOTE : VERDICT_OK,
              unknown ? "nothing to do: a counter that disagrees with the "
                        "kernel's idle time is kept, with a warning"
@@ -408,14 +377,47 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
   check_tick(doctor);
-  doctor_say(
-      doctor, MACHINE, "PMUs", doctor->core_pmu ? VERDICT_OK : VERDICT_NOTE,
-      doctor->core_pmu     ? NULL
-      : doctor->hypervisor ? "let the hypervisor give this machine a "
-                             "PMU, if cycles and IPC are wanted"
-                           : "load the driver of this processor's PMU",
-      "%s%s", or_none(doctor->pmus), doctor->core_pmu ? "" : " (no core PMU)");
-  check_wake(doctor);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rights
+ */
+
+size_t process_read(char *text, size_t size, const char *proc, const char *pid,
+                    const char *name) {
+  char path[FACT_SIZE + 64];
+  snprintf(path, sizeof(path), "%s/%s/%s", proc, pid, name);
+  FILE *file = fopen(path, "re");
+  size_t length = file != NULL ? fread(text, 1, size - 1, file) : 0;
+  text[length] = '\0';
+  if (file != NULL)
+    fclose(file);
+  return length;
+}
+
+void rights_read(struct rights *rights, const char *proc, const char *pid,
+                 long group) {
+  char status[8192];
+  *rights = (struct rights){0};
+  process_read(status, sizeof(status), proc, pid, "status");
+  for (char *line, *rest = status; (line = strsep(&rest, "\n")) != NULL;) {
+    sscanf(line, "PPid: %ld", &rights->parent);
+    sscanf(line, "Uid: %*u %u", &rights->uid);
+    sscanf(line, "CapEff: %llx", &rights->capabilities);
+    /* The second number in the line is the effective group. */
+    unsigned effective;
+    if (sscanf(line, "Gid: %*u %u", &effective) == 1)
+      rights->in_group |= group == (long)effective;
+    if (strncmp(line, "Groups:", 7) != 0 || group < 0)
+      continue;
+    char *end;
+    for (char *list = line + 7;; list = end) { /* "4 27 1000 " */
+      long number = strtol(list, &end, 10);
+      if (end == list)
+        break;
+      rights->in_group |= number == group;
+    }
+  }
 }
 
 void check_rights(struct doctor *doctor) {
@@ -426,20 +428,17 @@ void check_rights(struct doctor *doctor) {
   bool all = doctor->has_paranoid && doctor->paranoid >= 3;
   if (doctor->has_paranoid)
     snprintf(level, sizeof(level), "%ld", doctor->paranoid);
-  doctor_say(doctor, "rights", "CAP_PERFMON",
-             counts   ? VERDICT_OK
-             : useful ? VERDICT_MISSING
-                      : VERDICT_NOTE,
-             counts   ? NULL
-             : useful ? "run as root, or: setcap cap_perfmon+ep "
-                        "$(command -v percore)"
-                      : "nothing to do: this machine offers no counter that "
-                        "would need it",
-             "%s",
-             doctor->rights.capabilities &
-                     (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)
-                 ? "yes"
-                 : "no");
+  doctor_say(
+      doctor, "rights", "CAP_PERFMON", counts ? VERDICT_OK : VERDICT_NOTE,
+      counts   ? NULL
+      : useful ? "run as root, or: setcap cap_perfmon+ep "
+                 "$(command -v percore)"
+               : "nothing to do: this machine offers no counter that "
+                 "would need it",
+      "%s",
+      doctor->rights.capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)
+          ? "yes"
+          : "no");
   doctor_say(doctor, "rights", "perf_event_paranoid",
              !doctor->has_paranoid ? VERDICT_MISSING
              : all                 ? VERDICT_NOTE
@@ -449,6 +448,110 @@ void check_rights(struct doctor *doctor) {
                      "kernel.perf_event_paranoid=2"
                    : NULL,
              "%s", level);
+}
+
+/* ---------------------------------------------------------------------------
+ * Regions
+ */
+
+#define REGIONS "regions"
+
+static void check_directory(struct doctor *doctor, int error) {
+  const char *path = region_runtime_dir();
+  char advice[2 * FACT_SIZE];
+  struct stat status;
+  if (error == 0)
+    error = stat(path, &status) == 0 ? 0 : errno;
+  if (error != 0) {
+    doctor_say(doctor, REGIONS, "directory", VERDICT_MISSING,
+               listing_advice(error), "%s: %s", path, strerror(error));
+    return;
+  }
+  const struct passwd *user = getpwuid(status.st_uid);
+  const struct group *group = getgrgid(status.st_gid);
+  bool is_shared =
+      doctor->group == (long)status.st_gid &&
+      (status.st_mode & (S_ISGID | S_IRWXG)) == (S_ISGID | S_IRWXG);
+  bool is_private = (status.st_mode & S_IROTH) == 0;
+  snprintf(advice, sizeof(advice),
+           is_shared ? "chmod 3770 '%s': a user outside the group who lists it "
+                       "can block every producer and collectd"
+                     : "chgrp percore '%s' && chmod 3770 '%s', then start the "
+                       "producers again",
+           path, path);
+  doctor_say(doctor, REGIONS, "directory",
+             !is_shared   ? VERDICT_MISSING
+             : is_private ? VERDICT_OK
+                          : VERDICT_NOTE,
+             is_shared && is_private ? NULL : advice,
+             "%s, mode %o, owner %s, group %s", path, status.st_mode & 07777,
+             user != NULL ? user->pw_name : "(unknown)",
+             group != NULL ? group->gr_name : "(unknown)");
+}
+
+static const char *join_advice(char advice[FACT_SIZE]) {
+  const struct passwd *user = getpwuid(geteuid());
+  snprintf(advice, FACT_SIZE, "usermod -aG percore %s, then log in again",
+           user != NULL ? user->pw_name : "(unknown)");
+  return advice;
+}
+
+static void check_group(struct doctor *doctor) {
+  char advice[FACT_SIZE];
+  bool root = doctor->rights.uid == 0, member = doctor->rights.in_group;
+  const struct passwd *user = getpwuid(doctor->rights.uid);
+  if (doctor->group < 0)
+    doctor_say(doctor, REGIONS, "group", VERDICT_MISSING,
+               "groupadd --system percore",
+               "there is no group percore: only root and the user of a "
+               "producer can read its region");
+  else
+    doctor_say(
+        doctor, REGIONS, "group", member || root ? VERDICT_OK : VERDICT_NOTE,
+        member || root ? NULL : join_advice(advice), "percore; user %s %s",
+        user != NULL ? user->pw_name : "(unknown)",
+        member ? "is a member"
+        : root ? "needs no membership"
+               : "is not a member");
+}
+
+static void check_unreadable(struct doctor *doctor,
+                             const struct listed *listed) {
+  char why[LISTED_WHY_SIZE], advice[2 * FACT_SIZE];
+  int error = listed_reason(why, listed);
+  const char *name = listed->name;
+  if (error == EACCES || error == EPERM)
+    join_advice(advice);
+  else if (error == ECONNREFUSED || error == ECONNRESET)
+    snprintf(advice, sizeof(advice),
+             "start the producer again, or remove what it left: rm "
+             "'%s/%s.sock'",
+             region_runtime_dir(), name);
+  else if (error == EAGAIN || error == ETIMEDOUT)
+    snprintf(advice, sizeof(advice),
+             "the producer is stopped, or must call percore_serve more often");
+  else /* without an error, the producer has not answered in time */
+    snprintf(advice, sizeof(advice), "percore %s %s",
+             error == 0 ? "dump" : "check", name);
+  doctor_say(doctor, REGIONS, "socket",
+             error == EACCES || error == EPERM ? VERDICT_NOTE : VERDICT_MISSING,
+             advice, "%s: %s", name, why[0] != '\0' ? why : "no answer");
+}
+
+void check_regions(struct doctor *doctor) {
+  struct listing listing;
+  int error = -listing_connect(&listing), alive = 0;
+  check_directory(doctor, error);
+  check_group(doctor);
+  for (size_t i = 0; error == 0 && i < listing.len; i++)
+    alive += strcmp(listed_state(&listing.listed[i]), "alive") == 0;
+  if (error == 0)
+    doctor_say(doctor, REGIONS, "sockets", VERDICT_OK, NULL,
+               "%zu; %d can be read", listing.len, alive);
+  for (size_t i = 0; error == 0 && i < listing.len; i++)
+    if (strcmp(listed_state(&listing.listed[i]), "alive") != 0)
+      check_unreadable(doctor, &listing.listed[i]);
+  listing_free(&listing);
 }
 
 /* ---------------------------------------------------------------------------
@@ -486,27 +589,34 @@ static int check_all(struct doctor *doctor) {
   check_machine(doctor, engine);
   engine_close(engine);
   check_rights(doctor);
-  check_regions(doctor);
   check_collectd(doctor);
+  check_regions(doctor);
   return 0;
 }
 
-static int examine(struct doctor *doctor, bool as_json) {
-  struct utsname name = {0};
-  struct winsize size;
-  char kernel[FACT_SIZE];
-  bool wide = ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60;
-  uname(&name);
-  snprintf(kernel, sizeof(kernel), "%s %s %s", name.sysname, name.release,
-           name.machine);
-  doctor->width = wide ? size.ws_col - 1 : 100;
-  if (!as_json) {
+struct doctor_options {
+  bool check, json;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct doctor_options, check, 'c', "check", ARGUMENT_FLAG, NULL,
+             "print only the first thing to do; exit 1 if there is one"),
+    ARGUMENT_JSON(struct doctor_options),
+};
+
+static int examine_text(struct doctor *doctor, const char *kernel) {
+  if (!doctor->first_only)
     printf("%s on %s\n", PACKAGE_STRING, kernel);
-    int status = check_all(doctor);
-    if (status == 0)
-      doctor_conclude(doctor);
-    return status;
-  }
+  int status = check_all(doctor);
+  if (status == 0 && !doctor->first_only)
+    doctor_conclude(doctor);
+  else if (status == 0 && doctor->missing == 0)
+    puts("This host reports what its configuration asks for.");
+  return status;
+}
+
+static int examine_json(struct doctor *doctor, const char *kernel) {
+  doctor->first_only = false;
   if ((doctor->json = json_begin(stdout, COMMAND)) == NULL)
     return -ENOMEM;
   json_text(doctor->json, "kernel", kernel);
@@ -514,30 +624,42 @@ static int examine(struct doctor *doctor, bool as_json) {
   int status = check_all(doctor);
   json_close_array(doctor->json);
   json_bool(doctor->json, "works", doctor_has_source(doctor));
+  json_bool(doctor->json, "reports", doctor->missing == 0);
   json_integer(doctor->json, "cores_online", doctor->cores_online);
   int ended = json_end(doctor->json);
   return status != 0 ? status : ended;
 }
 
 static int doctor_main(int argc, char **argv) {
-  struct doctor doctor = {
-      .proc = "/proc", .out = stdout, .colour = colour_wanted()};
-  bool json = false;
-  int status = arguments_read(&doctor_command, argc, argv, &json);
+  struct window window = terminal_window();
+  struct doctor doctor = {.proc = "/proc",
+                          .root = "",
+                          .out = stdout,
+                          .width = window.width >= 60 ? window.width : 100,
+                          .colour = window.colour};
+  struct doctor_options options = {.check = false};
+  struct utsname name = {0};
+  char kernel[FACT_SIZE];
+  int status = arguments_read(&doctor_command, argc, argv, &options);
   if (status >= 0)
     return status;
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
     return say_failure(COMMAND, "%s", strerror(errno));
+  uname(&name);
+  snprintf(kernel, sizeof(kernel), "%s %s %s", name.sysname, name.release,
+           name.machine);
   doctor.machine = machine;
-  status = examine(&doctor, json);
+  doctor.first_only = options.check;
+  status = options.json ? examine_json(&doctor, kernel)
+                        : examine_text(&doctor, kernel);
   machine_linux_close(machine);
   if (status != 0)
     return say_failure(COMMAND, "cannot find the cores of this machine: %s",
                        strerror(-status));
-  return flush_output(COMMAND) == 0 && doctor_has_source(&doctor)
-             ? TOOL_OK
-             : TOOL_FAILURE;
+  bool is_well =
+      options.check ? doctor.missing == 0 : doctor_has_source(&doctor);
+  return flush_output(COMMAND) == 0 && is_well ? TOOL_OK : TOOL_FAILURE;
 }
 
 const struct command doctor_command = {
@@ -547,7 +669,9 @@ const struct command doctor_command = {
     .about = "Reports what can be measured on this machine, which sources of "
              "loads are proven, whether regions can be read, and how collectd "
              "runs, with advice for everything that is missing. Takes a "
-             "few seconds. Exits 0 if at least one source works.",
-    .arguments = ARGUMENTS(argument_json),
+             "few seconds. Exits 0 if at least one source works; with --check, "
+             "only if this host reports what collectd's configuration asks "
+             "for.",
+    .arguments = ARGUMENTS(arguments),
     .run = doctor_main,
 };

@@ -26,28 +26,32 @@ struct rights {
 
 struct doctor {
   const struct machine *machine;
-  const char *proc; /* "/proc", or a simulated directory in tests */
+  /* "/proc" and "", or simulated directories in tests */
+  const char *proc, *root;
   /* Where findings go: `json` or, if it is NULL, `out`. */
   struct json *json;
   FILE *out;
   int width; /* of `out` in characters; 0: unlimited */
   bool colour;
   const char *last_group;
+  bool first_only; /* report only the first finding that is VERDICT_MISSING */
+  int missing;     /* how many findings are VERDICT_MISSING */
 
   int cores_online;
   struct source_facts source[SOURCES];
-  int isolated_on_idle; /* isolated cores for which `auto` chose idle */
+  int isolated_on_idle;         /* isolated cores for which `auto` chose idle */
   char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf misses */
   bool hypervisor, arm64;
-  char pmus[FACT_SIZE]; /* names separated by blanks */
-  bool core_pmu;        /* `pmus` includes the PMU of the cores */
-  bool has_mperf;       /* the PMU msr provides the event mperf */
+  bool core_pmu;
+  bool has_mperf; /* the PMU msr provides the event mperf */
   bool has_paranoid;
   long paranoid;        /* kernel.perf_event_paranoid */
   long group;           /* gid of the group percore; -1 if there is none */
   struct rights rights; /* of this process */
 };
 
+/* VERDICT_MISSING: without it, this host does not report what the configuration
+ * of collectd asks for, or has no loads at all. */
 enum verdict { VERDICT_OK, VERDICT_NOTE, VERDICT_MISSING };
 
 /* Reports a finding. advice is NULL if nothing needs to be done. */
@@ -71,7 +75,13 @@ void check_regions(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
 void doctor_conclude(struct doctor *doctor);
 
-/* Reads the rights of a process. `pid` is a directory in `proc`, such as "self".
+/* Reads at most size - 1 bytes of the file proc/pid/name, and appends a NUL.
+ * Returns the number of bytes read, which is 0 if the file cannot be opened. */
+size_t process_read(char *text, size_t size, const char *proc, const char *pid,
+                    const char *name);
+
+/* Reads the rights of a process. `pid` is a directory in `proc`, such as
+ * "self".
  */
 void rights_read(struct rights *rights, const char *proc, const char *pid,
                  long group);

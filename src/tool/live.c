@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -26,11 +25,12 @@
 struct live {
   const struct live_face *face;
   bool json;
-  bool page;            /* stdout is a terminal: the table is redrawn in place */
-  const void *figures;  /* the figures shown last, or NULL */
+  bool page;           /* stdout is a terminal: the table is redrawn in place */
+  const void *figures; /* the figures shown last, or NULL */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
   struct window view;         /* the order is chosen with keys */
+  bool paused;                /* the page is not redrawn by itself */
   bool reads_keys;            /* the terminal sends each key, without echo */
   struct termios cooked;      /* the terminal modes to restore */
   pthread_mutex_t lock;       /* protects the members below */
@@ -80,24 +80,20 @@ int live_fail(struct live *live, const char *format, ...) {
  * The page
  */
 
-/* Sets the size of the window, leaving the last column free, because terminals
- * wrap a line that fills it, and the last line for the cursor. Returns true if
- * the size has changed. */
+/* Measures the terminal. Returns true if its size has changed. */
 static bool measure(struct live *live) {
-  struct winsize size = {0};
-  struct window before = live->view;
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-    size.ws_col = size.ws_row = 0;
-  live->view.width = (size.ws_col > 0 ? size.ws_col : 80) - 1;
-  live->view.height = (size.ws_row > 0 ? size.ws_row : 24) - 1;
-  return live->view.width != before.width || live->view.height != before.height;
+  struct window now = terminal_window(), before = live->view;
+  live->view.width = now.width;
+  live->view.height = now.height;
+  return now.width != before.width || now.height != before.height;
 }
 
 static int write_page(struct live *live, FILE *page) {
   struct window window = live->view;
   pthread_mutex_lock(&live->lock);
-  if (live->newest[0] != '\0') {
-    fprintf(page, "%.*s\n", window.width, live->newest);
+  if (live->paused || live->newest[0] != '\0') {
+    fprintf(page, "%.*s\n", window.width,
+            live->paused ? "paused; the space bar continues" : live->newest);
     window.height--;
   }
   pthread_mutex_unlock(&live->lock);
@@ -132,7 +128,9 @@ struct live *live_open(const struct live_face *face, bool json) {
     return NULL;
   live->face = face;
   live->json = json;
-  live->page = !json && is_terminal();
+  if (!json)
+    live->view = terminal_window();
+  live->page = live->view.width > 0;
   live->said = open_memstream(&live->text, &live->text_size);
   pthread_mutex_init(&live->lock, NULL);
   if (live->said == NULL) {
@@ -140,8 +138,6 @@ struct live *live_open(const struct live_face *face, bool json) {
     return NULL;
   }
   if (live->page) {
-    live->view.colour = colour_wanted();
-    measure(live);
     fputs(CLEAR, stdout);
     show_page(live);
   }
@@ -192,10 +188,13 @@ static void obey(struct live *live, char key) {
                       : 1;
   if (key == 'q')
     stop_request();
+  else if (key == ' ' || key == 'p')
+    live->paused = !live->paused;
   else if (key == 'r')
     live->view.reverse = !live->view.reverse;
   else if (key == '<' || key == '>')
-    live->view.sort = (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
+    live->view.sort =
+        (live->view.sort + (key == '>' ? 1 : orders - 1)) % orders;
 }
 
 void live_follow(struct live *live) {
@@ -222,7 +221,7 @@ static int show(struct live *live) {
   if (live->json) {
     status = live->face->json(stdout, live->figures);
   } else if (live->page) {
-    status = show_page(live);
+    status = live->paused ? 0 : show_page(live);
   } else {
     status = window_write(stdout, live->view, live->face->table, live->figures);
     fputc('\n', stdout);

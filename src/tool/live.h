@@ -5,7 +5,7 @@
 #define PERCORE_LIVE_H
 
 #include "cycles/journal.h"
-#include "window.h"
+#include "text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,8 +63,8 @@ int live_fail(struct live *live, const char *format, ...)
 void live_pace(struct live *live, double interval_s);
 bool live_wait(struct live *live);
 
-/* Handles typed keys and changes of the window's size. Commands that do not wait
- * with live_wait must call this function several times a second. */
+/* Handles typed keys and changes of the window's size. Commands that do not
+ * wait with live_wait must call this function several times a second. */
 void live_follow(struct live *live);
 
 #endif

@@ -63,7 +63,7 @@ struct rates {
   double interval_s; /* time between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
   bool is_cut; /* the first options.rows rows are sorted; others were dropped */
-  double *values;        /* storage for the values of all rows */
+  double *values; /* storage for the values of all rows */
   size_t rows_len;
   uint64_t rows_live;
 };

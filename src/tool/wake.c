@@ -6,53 +6,41 @@
 #include "live.h"
 #include "percore_config.h"
 #include "tool.h"
-#include "wake/csv.h"
+#include "wake/result.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <libgen.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
 #define SHOW_S 0.5
 #define COUNT_DEFAULT 2000
+/* The page shows no statistics of more datapoints, because sorting them would
+ * take so long that events are lost. */
+#define PAGE_MAX 100000
 
 /* The options of percore wake. An option that was not given is NULL, 0 or NAN.
  */
 struct wake_arguments {
-  const char *method, *source, *csv;
+  const char *method, *folder;
   uint64_t count;
   double seconds, distance_us, pause_ms;
   bool json;
 };
 
 static const char *method_choice(int i) {
-  return i <= WAKE_USER ? wake_method_name((enum wake_method)i) : NULL;
-}
-
-static const char *source_choice(int i) {
-  static const char *const sources[] = {"bpf", "perf", NULL};
-  return sources[i];
+  return i < WAKE_METHODS ? wake_method_name((enum wake_method)i) : NULL;
 }
 
 static const struct argument arguments[] = {
-    ARGUMENT(
-        struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT, "METHOD",
-        "what wakes the core (default: bpf-timer, else thread, else user); "
-        "passive: timers of other programs; user: a thread, which needs no "
-        "privileges",
-        .choice = method_choice),
-    ARGUMENT(struct wake_arguments, source, 's', "source", ARGUMENT_TEXT,
-             "SOURCE",
-             "what sees the events: BPF programs, or perf (default: bpf, else "
-             "perf)",
-             .choice = source_choice),
+    ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
+             "METHOD",
+             "what wakes the core (default: bpf-timer, else thread); passive: "
+             "timers of other programs",
+             .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
     ARGUMENT(struct wake_arguments, seconds, 't', "time", ARGUMENT_NUMBER,
@@ -66,63 +54,10 @@ static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER,
              "MS", "pause between two events, 0 to 60000 (default 0)", .min = 0,
              .max = 60000),
-    ARGUMENT(struct wake_arguments, csv, 'o', "csv", ARGUMENT_TEXT, "FILE",
-             "write the datapoints, and info.yml beside them"),
+    ARGUMENT(struct wake_arguments, folder, 'o', "outdir", ARGUMENT_TEXT, "DIR",
+             "write the datapoints to a new directory, for wult report"),
     ARGUMENT_JSON(struct wake_arguments),
 };
-
-/* ---------------------------------------------------------------------------
- * Files
- */
-
-/* Returns 0 if the file can be written, or a negative errno. */
-static int try_output(const char *path) {
-  struct stat status;
-  if (stat(path, &status) == 0)
-    return S_ISDIR(status.st_mode)   ? -EISDIR
-           : access(path, W_OK) == 0 ? 0
-                                     : -errno;
-  char folder[PATH_MAX];
-  if ((size_t)snprintf(folder, sizeof(folder), "%s", path) >= sizeof(folder))
-    return -ENAMETOOLONG;
-  return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : -errno;
-}
-
-/* Called before a measurement, whose results would otherwise be lost. */
-static int check_output(const char *path) {
-  int status = path == NULL ? 0 : try_output(path);
-  return status == 0
-             ? TOOL_OK
-             : say_failure(COMMAND,
-                           "--csv: cannot write %s: %s; name a file in a "
-                           "directory that you can write to",
-                           path, strerror(-status));
-}
-
-/* Writes the results of a measurement or of a file. has_histogram is true if
- * the terminal already shows the histogram. Returns the exit status. */
-static int write_run(const struct wake_run *run,
-                     const struct wake_arguments *options, bool has_histogram) {
-  char why[WAKE_WHY_SIZE];
-  const struct wake_csv_info info = {.version = PACKAGE_VERSION,
-                                     .method = run->method,
-                                     .source =
-                                         wake_source_name(run->status.source),
-                                     .core = run->core,
-                                     .seconds = run->seconds};
-  int status = options->json ? wake_write_json(stdout, run)
-                             : wake_write_text(stdout, run);
-  if (status != 0)
-    return say_failure(COMMAND, "%s", strerror(-status));
-  if (!options->json && !has_histogram && run->points->len > 0)
-    wake_write_histogram(stdout, run->points, 0);
-  if (flush_output(COMMAND) != 0)
-    return TOOL_FAILURE;
-  if (options->csv != NULL &&
-      wake_csv_write(run->points, options->csv, &info, why) != 0)
-    return say_failure(COMMAND, "%s", why);
-  return TOOL_OK;
-}
 
 /* ---------------------------------------------------------------------------
  * Measuring
@@ -143,7 +78,8 @@ static void note_status(struct measurement *measurement) {
 }
 
 static bool is_complete(const struct measurement *measurement) {
-  return measurement->run.points->len >= measurement->options->count ||
+  return wake_points_counted(measurement->run.points) >=
+             measurement->options->count ||
          (double)(monotonic_ns() - measurement->begin_ns) / 1e9 >=
              measurement->options->seconds;
 }
@@ -178,15 +114,11 @@ static int next(struct live *live, void *context, const void **figures) {
 }
 
 static int table(FILE *out, const void *figures, struct window window) {
-  const struct measurement *measurement = figures;
-  const struct wake_arguments *options = measurement->options;
-  fprintf(out, "core %d, %s, %s: %zu of %llu datapoints, %.0f of %.0f s\n",
-          measurement->run.core, measurement->run.method,
-          wake_source_name(measurement->run.status.source),
-          measurement->run.points->len, (unsigned long long)options->count,
-          measurement->run.seconds, options->seconds);
-  if (measurement->run.points->len > 0)
-    wake_write_histogram(out, measurement->run.points, window.width);
+  const struct wake_run *run = &((const struct measurement *)figures)->run;
+  if (run->points->len <= PAGE_MAX)
+    return wake_write_text(out, run, window.width);
+  fprintf(out, "core %d, method %s: %zu datapoints in %.0f s\n", run->core,
+          run->method, wake_points_counted(run->points), run->seconds);
   return 0;
 }
 
@@ -214,66 +146,74 @@ static int run_measurement(struct measurement *measurement, bool is_live) {
   return why[0] == '\0' ? TOOL_OK : say_failure(COMMAND, "%s", why);
 }
 
-static bool is_wanted(const struct wake_arguments *wanted,
-                      enum wake_method method) {
-  if (wanted->method != NULL)
-    return strcmp(wanted->method, wake_method_name(method)) == 0;
-  if (method == WAKE_PASSIVE)
-    return false;
-  if (wanted->source == NULL)
-    return true;
-  return method == WAKE_THREAD ||
-         (method == WAKE_BPF_TIMER && strcmp(wanted->source, "bpf") == 0);
-}
-
-/* Opens the first method that the options allow and that works. Returns 0, or
- * TOOL_FAILURE after an error message if no method works. */
+/* Opens the method that is wanted, or else the BPF timer or, if that fails, the
+ * thread. Returns 0, or TOOL_FAILURE after an error message. */
 static int open_collector(struct wake_collect **collect,
                           struct wake_collect_options *options,
-                          const struct wake_arguments *wanted) {
-  char why[WAKE_WHY_SIZE] = "";
-  if (wanted->source != NULL)
-    options->source = strcmp(wanted->source, "bpf") == 0 ? WAKE_BPF : WAKE_PERF;
-  for (int i = 0; method_choice(i) != NULL; i++) {
-    char better[WAKE_WHY_SIZE];
-    options->method = (enum wake_method)i;
-    if (!is_wanted(wanted, options->method))
-      continue;
-    memcpy(better, why, sizeof(better));
-    if (wake_collect_open(collect, options, why) != 0)
-      continue;
-    if (better[0] != '\0')
-      say_failure(COMMAND, "method %s is used: %s", method_choice(i), better);
+                          const char *wanted) {
+  char why[WAKE_WHY_SIZE], thread[WAKE_WHY_SIZE];
+  options->method = WAKE_BPF_TIMER;
+  for (int i = 0; wanted != NULL && method_choice(i) != NULL; i++)
+    if (strcmp(wanted, method_choice(i)) == 0)
+      options->method = (enum wake_method)i;
+  int status = wake_collect_open(collect, options, why);
+  if (status == 0)
     return 0;
-  }
-  return say_failure(COMMAND, "%s", why);
+  options->method = WAKE_THREAD;
+  if (wanted != NULL || wake_collect_open(collect, options, thread) != 0)
+    return say_failure(COMMAND, "%s", why);
+  say_failure(COMMAND, "method thread is used: %s", why);
+  return 0;
+}
+
+/* Writes the results. Returns the exit status. */
+static int write_run(const struct wake_run *run,
+                     const struct wake_arguments *options) {
+  char why[WAKE_WHY_SIZE];
+  const struct wake_result_info info = {.version = PACKAGE_VERSION,
+                                        .method = run->method,
+                                        .core = run->core,
+                                        .seconds = run->seconds};
+  int status = options->json ? wake_write_json(stdout, run)
+                             : wake_write_text(stdout, run, 0);
+  if (status != 0)
+    return say_failure(COMMAND, "%s", strerror(-status));
+  if (flush_output(COMMAND) != 0)
+    return TOOL_FAILURE;
+  if (wake_points_counted(run->points) == 0)
+    return say_failure(COMMAND,
+                       "core %d gave no datapoints; measure longer (--time), "
+                       "or another core",
+                       run->core);
+  if (options->folder != NULL &&
+      wake_result_write(run->points, options->folder, &info, why) != 0)
+    return say_failure(COMMAND, "--outdir: %s", why);
+  return TOOL_OK;
 }
 
 static int measure_core(int core, const struct wake_arguments *options) {
+  char why[WAKE_WHY_SIZE];
   struct measurement measurement = {.options = options};
   struct wake_collect_options collect = {
       .core = core,
       .distance_min_ns = 1000,
       .distance_max_ns = (uint64_t)(options->distance_us * 1e3),
       .pause_ns = (uint64_t)(options->pause_ms * 1e6)};
-  if (check_output(options->csv) != TOOL_OK)
-    return TOOL_FAILURE;
-  if (open_collector(&measurement.collect, &collect, options) != 0)
+  if (options->folder != NULL && wake_result_prepare(options->folder, why) != 0)
+    return say_failure(COMMAND, "--outdir: %s", why);
+  if (open_collector(&measurement.collect, &collect, options->method) != 0)
     return TOOL_FAILURE;
   measurement.begin_ns = monotonic_ns();
   measurement.run =
       (struct wake_run){.points = wake_collect_points(measurement.collect),
                         .core = core,
                         .method = wake_method_name(collect.method)};
-  bool is_live = isatty(STDOUT_FILENO) && !options->json;
+  bool is_live = terminal_window().width > 0 && !options->json;
   int status = run_measurement(&measurement, is_live);
+  if (is_live) /* the page is replaced by the whole result */
+    fputs("\033[H\033[J", stdout);
   if (status == TOOL_OK)
-    status = write_run(&measurement.run, options, is_live);
-  if (status == TOOL_OK && measurement.run.points->len == 0)
-    status = say_failure(COMMAND, "core %d gave no datapoints; %s", core,
-                         measurement.run.status.held > 0
-                             ? "measure longer (--time)"
-                             : "measure longer (--time), or another core");
+    status = write_run(&measurement.run, options);
   wake_collect_close(measurement.collect);
   return status;
 }
@@ -308,9 +248,6 @@ static bool is_core(const char *word) {
 
 static int measure_word(int words, char **word,
                         const struct wake_arguments *options) {
-  if (options->method != NULL && options->source != NULL &&
-      strcmp(options->method, "user") == 0)
-    return say_usage(COMMAND, "--source cannot be used with --method user");
   if (words > 1)
     return say_usage(COMMAND, "only one core can be measured at a time");
   if (words == 1 && !is_core(*word))
@@ -350,9 +287,8 @@ const struct command wake_command = {
         "Arms timers on a core and measures how long after the programmed time "
         "the core runs again, for each idle state that it was in. Without "
         "CORE, takes the last core that is not isolated. Interrupts "
-        "the core some 500 times a second. --csv writes files for "
-        "wult. Ctrl-C "
-        "ends a measurement and shows the result.",
+        "the core some 500 times a second. --outdir writes a result for "
+        "wult report. Ctrl-C ends a measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
     .words_max = 1,

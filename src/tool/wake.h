@@ -7,33 +7,26 @@
 
 #include <stdio.h>
 
-/* A set of datapoints and where they come from. */
+/* The datapoints of a measurement. */
 struct wake_run {
   const struct wake_points *points;
-  /* The members below describe the measurement. They are unused if the
-   * datapoints come from a file. */
   int core;
   const char *method;
   double seconds;
   struct wake_collect_status status;
 };
 
-/* True if any datapoint belongs to this idle state. */
-bool wake_state_has(const struct wake_points *points, int state);
+/* Prints what was measured, what was dropped and why. Then prints, for all idle
+ * states together if there are several and for each of them, a table of
+ * statistics and a histogram of the first latency that is known: WakeLatency,
+ * else IntrLatency. The histogram has a bar for each range, with the limits 1,
+ * 1.4, 2, 2.8, 4 ... microseconds. `width` is the width of the terminal in
+ * characters; 0 means 80. Returns 0 or -ENOMEM. */
+int wake_write_text(FILE *out, const struct wake_run *run, int width);
 
-/* Returns the first of WakeLatency, IntrLatency and UserLatency that was
- * measured. */
-enum wake_metric wake_main_metric(const struct wake_points *points);
-
-/* Prints where the datapoints come from, what was dropped and why, and a table
- * for each idle state. Returns 0 or -ENOMEM. */
-int wake_write_text(FILE *out, const struct wake_run *run);
-
-/* Prints a histogram with a bar for each range of latencies. The limits of the
- * ranges are 1, 1.4, 2, 2.8, 4 ... microseconds. `width` is the width of the
- * terminal in characters; 0 means 80. */
-void wake_write_histogram(FILE *out, const struct wake_points *points,
-                          int width);
+/* Returns the number of datapoints that are dropped because interrupts are
+ * otherwise on, or off, in their idle state. */
+size_t wake_minority(const struct wake_points *points);
 
 /* Returns 0 or -ENOMEM. */
 int wake_write_json(FILE *out, const struct wake_run *run);

@@ -14,11 +14,9 @@ static void put_summary(struct json *json, const struct wake_summary *summary,
   json_close_object(json);
 }
 
-static int put_state(struct json *json, const struct wake_points *points,
-                     int state) {
+static int put_metrics(struct json *json, const struct wake_points *points,
+                       int state) {
   int status = 0;
-  json_open_object(json, NULL);
-  json_text(json, "state", points->states[state]);
   json_open_array(json, "metrics");
   for (int metric = 0; metric < WAKE_METRICS && status == 0; metric++) {
     struct wake_summary summary;
@@ -27,6 +25,14 @@ static int put_state(struct json *json, const struct wake_points *points,
       put_summary(json, &summary, (enum wake_metric)metric);
   }
   json_close_array(json);
+  return status;
+}
+
+static int put_state(struct json *json, const struct wake_points *points,
+                     int state) {
+  json_open_object(json, NULL);
+  json_text(json, "state", points->states[state]);
+  int status = put_metrics(json, points, state);
   json_close_object(json);
   return status;
 }
@@ -35,31 +41,29 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
   json_integer(json, "core", run->core);
   json_text(json, "method", run->method);
-  json_text(json, "source", wake_source_name(status->source));
   json_number(json, "seconds", run->seconds);
   json_unsigned(json, "armed", status->armed);
   json_open_object(json, "dropped");
   for (int i = 0; i < WAKE_DROPS; i++)
     json_unsigned(json, wake_drop_name(i), status->drops[i]);
-  json_unsigned(json, "held", status->held);
+  json_unsigned(json, "minority", wake_minority(run->points));
   json_unsigned(json, "overrun", status->overrun);
   json_close_object(json);
-  if (status->source != WAKE_NONE)
-    json_unsigned(json, "idles", status->idles);
+  json_unsigned(json, "idles", status->idles);
   if (status->usage >= 0)
     json_integer(json, "cpuidle_usage", status->usage);
 }
 
 int wake_write_json(FILE *out, const struct wake_run *run) {
   struct json *json = json_begin(out, "wake");
-  int status = 0;
   if (json == NULL)
     return -ENOMEM;
   put_measurement(json, run);
-  json_unsigned(json, "datapoints", run->points->len);
+  json_unsigned(json, "datapoints", wake_points_counted(run->points));
+  int status = put_metrics(json, run->points, WAKE_ALL_STATES);
   json_open_array(json, "states");
-  for (size_t s = 0; s < run->points->states_len && status == 0; s++)
-    status = put_state(json, run->points, (int)s);
+  for (int s = 0; s < run->points->states_len && status == 0; s++)
+    status = put_state(json, run->points, s);
   json_close_array(json);
   int ended = json_end(json);
   return status != 0 ? status : ended;

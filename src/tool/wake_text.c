@@ -1,6 +1,6 @@
 #include "wake.h"
 
-#include "window.h"
+#include "text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,31 +15,17 @@ static void put_number(FILE *out, double value) {
   fprintf(out, " %12s", text);
 }
 
-bool wake_state_has(const struct wake_points *points, int state) {
-  for (size_t i = 0; i < points->len; i++)
-    if (points->list[i].state == state)
-      return true;
-  return false;
-}
-
-enum wake_metric wake_main_metric(const struct wake_points *points) {
-  bool has_interrupt = false;
-  for (size_t i = 0; i < points->len; i++) {
-    const struct wake_point *point = &points->list[i];
-    if (!isnan(point->us[WAKE_LATENCY]))
-      return WAKE_LATENCY;
-    has_interrupt |= !isnan(point->us[WAKE_INTR_LATENCY]);
-  }
-  return has_interrupt ? WAKE_INTR_LATENCY : WAKE_USER_LATENCY;
+size_t wake_minority(const struct wake_points *points) {
+  return points->len - wake_points_counted(points);
 }
 
 /* ---------------------------------------------------------------------------
  * The summary
  */
 
-/* True if the source and cpuidle counted about the same number of idle states.
- * The two numbers may differ by 0.5 %, or by one idle state at each end of the
- * measurement. */
+/* True if the programs and cpuidle counted about the same number of idle
+ * states. The two numbers may differ by 0.5 %, or by one idle state at each end
+ * of the measurement. */
 static bool agrees(const struct wake_collect_status *status) {
   return fabs((double)status->idles - (double)status->usage) <=
          fmax(0.005 * (double)status->usage, 2);
@@ -47,9 +33,9 @@ static bool agrees(const struct wake_collect_status *status) {
 
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  fprintf(out, "core %d, method %s, source %s: %zu datapoints in %.1f s",
-          run->core, run->method, wake_source_name(status->source),
-          run->points->len, run->seconds);
+  size_t minority = wake_minority(run->points);
+  fprintf(out, "core %d, method %s: %zu datapoints in %.1f s", run->core,
+          run->method, run->points->len - minority, run->seconds);
   if (status->armed > 0)
     fprintf(out, ", %.0f events a second",
             (double)status->armed / fmax(run->seconds, 1e-3));
@@ -58,28 +44,21 @@ static void write_head(FILE *out, const struct wake_run *run) {
     if (status->drops[i] > 0)
       fprintf(out, "dropped %llu: %s\n", (unsigned long long)status->drops[i],
               wake_drop_help(i));
-  if (status->held > 0)
+  if (minority > 0)
     fprintf(out,
-            "held back %zu: too few to tell whether their idle state has "
-            "interrupts on; measure longer (--time)\n",
-            status->held);
+            "dropped %zu: interrupts were on in an idle state that mostly has "
+            "them off, or the reverse\n",
+            minority);
   if (status->overrun > 0)
     fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
-  if (status->usage > 0 && status->idles == 0)
-    fprintf(out,
-            "%s saw none of %lld idle states of core %d; use %s or another "
-            "core\n",
-            wake_source_name(status->source), (long long)status->usage,
-            run->core,
-            status->source == WAKE_PERF ? "--source bpf" : "--source perf");
-  else if (status->usage >= 0)
+  if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
             (unsigned long long)status->idles, (long long)status->usage,
             agrees(status)
                 ? ""
                 : ": events were missed, so the figures are unreliable");
-  else if (status->source != WAKE_NONE)
+  else
     fputs(status->is_offline
               ? "unchecked: the core went offline; measure it again\n"
               : "unchecked: this core has no cpuidle driver to compare with\n",
@@ -117,29 +96,6 @@ static void write_figure(FILE *out,
   fputc('\n', out);
 }
 
-static int write_state(FILE *out, const struct wake_points *points, int state) {
-  struct wake_summary summaries[WAKE_METRICS];
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (wake_summarize(&summaries[metric], points, state,
-                       (enum wake_metric)metric) != 0)
-      return -ENOMEM;
-  fprintf(out, "%s\n", points->states[state]);
-  write_titles(out, summaries);
-  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
-    write_figure(out, summaries, figure);
-  return 0;
-}
-
-int wake_write_text(FILE *out, const struct wake_run *run) {
-  const struct wake_points *points = run->points;
-  int status = 0;
-  write_head(out, run);
-  for (size_t state = 0; state < points->states_len && status == 0; state++)
-    if (wake_state_has(points, (int)state))
-      status = write_state(out, points, (int)state);
-  return status;
-}
-
 /* ---------------------------------------------------------------------------
  * The histogram
  */
@@ -155,14 +111,15 @@ static double bucket_from(int bucket) {
   return bucket == 0 ? 0 : exp2((bucket - 1) / 2.0);
 }
 
-void wake_write_histogram(FILE *out, const struct wake_points *points,
-                          int width) {
-  enum wake_metric metric = wake_main_metric(points);
+static void write_histogram(FILE *out, const struct wake_points *points,
+                            int state, enum wake_metric metric, int width) {
   size_t counts[BUCKETS] = {0}, most = 0;
   int first = BUCKETS, last = -1;
   for (size_t i = 0; i < points->len; i++) {
-    double us = (double)points->list[i].us[metric];
-    if (isnan(us))
+    const struct wake_point *point = &points->list[i];
+    double us = wake_point_us(point, metric);
+    if ((state != WAKE_ALL_STATES && point->state != state) || isnan(us) ||
+        !wake_point_counts(points, point))
       continue;
     int bucket = bucket_of(us);
     counts[bucket]++;
@@ -170,7 +127,7 @@ void wake_write_histogram(FILE *out, const struct wake_points *points,
     first = bucket < first ? bucket : first;
     last = bucket > last ? bucket : last;
   }
-  fprintf(out, "%s, us\n", wake_metric_name(metric));
+  fprintf(out, "  %s, us\n", wake_metric_name(metric));
   int room = (width > 0 ? width : 80) - 30;
   room = room < 10 ? 10 : room > BAR_MAX ? BAR_MAX : room;
   for (int bucket = first; bucket <= last; bucket++) {
@@ -183,3 +140,41 @@ void wake_write_histogram(FILE *out, const struct wake_points *points,
   }
 }
 
+/* ---------------------------------------------------------------------------
+ * The states
+ */
+
+/* Writes nothing if the state has no datapoints. Returns 0 or -ENOMEM. */
+static int write_state(FILE *out, const struct wake_points *points, int state,
+                       int width) {
+  struct wake_summary summaries[WAKE_METRICS];
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (wake_summarize(&summaries[metric], points, state,
+                       (enum wake_metric)metric) != 0)
+      return -ENOMEM;
+  if (summaries[WAKE_INTR_LATENCY].count == 0)
+    return 0;
+  fprintf(out, "%s\n",
+          state == WAKE_ALL_STATES ? "All states" : points->states[state]);
+  write_titles(out, summaries);
+  for (size_t figure = 0; figure < WAKE_FIGURES; figure++)
+    write_figure(out, summaries, figure);
+  write_histogram(out, points, state,
+                  summaries[WAKE_LATENCY].count > 0 ? WAKE_LATENCY
+                                                    : WAKE_INTR_LATENCY,
+                  width);
+  return 0;
+}
+
+int wake_write_text(FILE *out, const struct wake_run *run, int width) {
+  const struct wake_points *points = run->points;
+  int status = 0, states = 0;
+  write_head(out, run);
+  for (int state = 0; state < points->states_len; state++)
+    states += points->on[state] + points->off[state] > 0;
+  if (states > 1)
+    status = write_state(out, points, WAKE_ALL_STATES, width);
+  for (int state = 0; state < points->states_len && status == 0; state++)
+    status = write_state(out, points, state, width);
+  return status;
+}

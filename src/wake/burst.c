@@ -46,7 +46,7 @@ int wake_burst_open(struct wake_burst **result,
     return -ENOMEM;
   }
   burst->options = *options;
-  int status = wake_programs_load(&burst->programs, why);
+  int status = wake_programs_load(&burst->programs, true, why);
   if (status != 0) {
     free(burst);
     return status;

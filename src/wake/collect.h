@@ -2,42 +2,28 @@
 #ifndef PERCORE_WAKE_COLLECT_H
 #define PERCORE_WAKE_COLLECT_H
 
-#include "classify.h"
+#include "wake.h"
 
 enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
   WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
-  WAKE_USER       /* a thread without events from the kernel; measures only
-                     UserLatency */
-};
-
-/* What observes the events in the kernel. */
-enum wake_source {
-  WAKE_BEST, /* BPF programs or, if they cannot be loaded, perf */
-  WAKE_BPF,  /* BPF programs; WAKE_BPF_TIMER needs them */
-  WAKE_PERF, /* perf samples of tracepoints */
-  WAKE_NONE  /* nothing: WAKE_USER */
+  WAKE_METHODS
 };
 
 /* Returns the name of a method, such as "bpf-timer". */
 const char *wake_method_name(enum wake_method method);
-/* Returns the name of a source, such as "bpf". */
-const char *wake_source_name(enum wake_source source);
 
 struct wake_collect_options {
   int core;
   enum wake_method method;
-  enum wake_source source;                   /* ignored by WAKE_USER */
   uint64_t distance_min_ns, distance_max_ns; /* from arming to LTime */
   uint64_t pause_ns; /* from one event until the next event is armed */
 };
 
 struct wake_collect;
 
-/* Starts measuring. WAKE_USER needs no rights, WAKE_BPF needs CAP_BPF and
- * CAP_PERFMON, WAKE_PERF needs CAP_PERFMON and a readable tracefs. Returns
- * -EINVAL for WAKE_BPF_TIMER if the kernel has no BPF timers. */
+/* Starts measuring. Needs CAP_BPF and CAP_PERFMON. */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
                       char why[WAKE_WHY_SIZE]);
@@ -50,17 +36,15 @@ struct wake_collect_status {
   uint64_t armed; /* events */
   uint64_t drops[WAKE_DROPS];
   uint64_t overrun; /* events lost because they were collected too late */
-  size_t held;      /* datapoints held back, see classify.h */
-  enum wake_source source;
-  bool is_offline; /* the core has gone offline */
-  uint64_t idles;  /* how many idle states the source saw the core enter */
-  int64_t usage;   /* number of idle states that cpuidle counted; -1: unknown */
+  bool is_offline;  /* the core has gone offline */
+  uint64_t idles;   /* how many idle states the programs saw the core enter */
+  int64_t usage; /* number of idle states that cpuidle counted; -1: unknown */
 };
 
 /* Returns the datapoints collected so far. The collector owns them. */
 const struct wake_points *
 wake_collect_points(const struct wake_collect *collect);
-void wake_collect_status(struct wake_collect *collect,
+void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status);
 
 /* Ends the measurement and frees everything. NULL is ignored. */

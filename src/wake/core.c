@@ -60,16 +60,18 @@ int64_t wake_core_usage(int core) {
   return usage;
 }
 
-int wake_core_states(int core, struct wake_points *points,
-                     int states[WAKE_STATES_MAX]) {
-  char name[WAKE_STATE_NAME_SIZE];
+void wake_core_states(int core, struct wake_points *points) {
   int len = 0;
-  while (len < WAKE_STATES_MAX - 1 &&
-         read_cpuidle(core, len, "name", name, sizeof(name)))
-    states[len++] = wake_points_state(points, name);
+  while (len < WAKE_STATES_MAX &&
+         read_cpuidle(core, len, "name", points->states[len],
+                      sizeof(points->states[len]))) {
+    for (char *at = points->states[len]; (at = strpbrk(at, ",\"")) != NULL;)
+      *at = '_'; /* so that a name is a value in a CSV file */
+    len++;
+  }
   if (len == 0)
-    states[len++] = wake_points_state(points, "idle");
-  return len;
+    strcpy(points->states[len++], "idle");
+  points->states_len = len;
 }
 
 /* ---------------------------------------------------------------------------

@@ -7,12 +7,9 @@
 
 #include <pthread.h>
 
-/* Adds the idle states of the core to `points`, stores their indexes into
- * points->states in `states`, in the kernel's order, and returns how many there
- * are. Without a cpuidle driver, there is only one idle state, which is called
- * "idle" here. */
-int wake_core_states(int core, struct wake_points *points,
-                     int states[WAKE_STATES_MAX]);
+/* Stores the names of the core's idle states, in the kernel's order. Without a
+ * cpuidle driver there is only one, which is called "idle" here. */
+void wake_core_states(int core, struct wake_points *points);
 
 /* Returns how many idle states the core has entered since boot, or -1 if
  * cpuidle has no driver for the core or the core is offline. */

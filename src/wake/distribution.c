@@ -7,7 +7,7 @@
 #define SUB_BITS WAKE_DISTRIBUTION_SUB_BITS
 #define PER_POWER (1u << SUB_BITS)
 
-static unsigned bucket_of(uint64_t ns) {
+unsigned wake_distribution_bucket(uint64_t ns) {
   if (ns < PER_POWER)
     return (unsigned)ns;
   if (ns >> WAKE_DISTRIBUTION_BITS != 0)
@@ -23,12 +23,6 @@ static double middle_of(unsigned bucket) {
   unsigned shift = (bucket >> SUB_BITS) - 1;
   double width = (double)(UINT64_C(1) << shift);
   return (PER_POWER + (bucket & (PER_POWER - 1))) * width + (width - 1) / 2;
-}
-
-void wake_distribution_add(struct wake_distribution *distribution,
-                           uint64_t ns) {
-  distribution->total++;
-  distribution->count[bucket_of(ns)]++;
 }
 
 double

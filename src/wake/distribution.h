@@ -20,7 +20,8 @@ struct wake_distribution {
   uint32_t count[WAKE_DISTRIBUTION_BUCKETS];
 };
 
-void wake_distribution_add(struct wake_distribution *distribution, uint64_t ns);
+/* Returns the bucket of a latency. */
+unsigned wake_distribution_bucket(uint64_t ns);
 
 /* Returns a percentile in ns, or NAN if fewer than 10 datapoints are above it.
  */

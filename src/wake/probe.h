@@ -1,6 +1,5 @@
-/* probe: the state of a measurement. This process shares the state with the BPF
- * programs by mmap; without BPF programs, the reader of the tracepoints fills
- * it in. */
+/* probe: the state of a measurement, which this process shares with the BPF
+ * programs by mmap. */
 #ifndef PERCORE_WAKE_PROBE_H
 #define PERCORE_WAKE_PROBE_H
 

@@ -5,19 +5,71 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Linux refuses BPF timers with PREEMPT_RT by this number, which the verifier
+ * explains as "bpf_timer cannot be used for PREEMPT_RT". */
+const char *wake_programs_refusal(int error, bool has_timer) {
+  if (has_timer && error == EOPNOTSUPP)
+    return "kernels with PREEMPT_RT have no BPF timers; percore wake measures "
+           "with --method thread";
+  if (error == EPERM || error == EACCES)
+    return "a seccomp filter or the kernel's lockdown forbids them";
+  return has_timer ? "they need Linux 5.15, and a kernel without PREEMPT_RT; "
+                     "percore wake measures with --method thread"
+                   : "they need Linux 5.15";
+}
+
 #ifdef PERCORE_BPF
 #include "base/bpf.h"
 #include "wake/wake.lskel.h"
+#include "wake/wake_timer.lskel.h"
 
 #define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
 #define TIMER_CPU_PIN 2
+
+static const struct {
+  const char *name;
+  bool optional;
+} tracepoints[WAKE_LINKS] = {{"hrtimer_start", false},
+                             {"hrtimer_expire_entry", false},
+                             {"irq_handler_entry", false},
+                             {"local_timer_entry", true}, /* only on x86 */
+                             {"cpu_idle", false}};
 #define LINK_START 0
 
-int wake_programs_load(struct wake_programs *programs,
-                       char why[WAKE_WHY_SIZE]) {
-  *programs = (struct wake_programs){.bpf = NULL};
+/* The programs of an object in the order of `tracepoints`. */
+#define PROGRAMS(bpf)                                                          \
+  {                                                                            \
+    (bpf)->progs.wake_start.prog_fd, (bpf)->progs.wake_expire.prog_fd,         \
+        (bpf)->progs.wake_interrupt.prog_fd,                                   \
+        (bpf)->progs.wake_interrupt.prog_fd, (bpf)->progs.wake_idle.prog_fd    \
+  }
+
+/* Returns the descriptor of the map, or -1 with errno. */
+static int load(struct wake_programs *programs, bool has_timer) {
+  *programs = (struct wake_programs){.begin = -1};
   memset(programs->links, -1, sizeof(programs->links));
+  if (!has_timer) {
+    struct wake_bpf *bpf = programs->bpf = wake_bpf__open_and_load();
+    if (bpf == NULL)
+      return -1;
+    memcpy(programs->programs, (int[])PROGRAMS(bpf),
+           sizeof(programs->programs));
+    return bpf->maps.wake_probes.map_fd;
+  }
+  struct wake_timer_bpf *timer = programs->timer =
+      wake_timer_bpf__open_and_load();
+  if (timer == NULL)
+    return -1;
+  memcpy(programs->programs, (int[])PROGRAMS(timer),
+         sizeof(programs->programs));
+  programs->begin = timer->progs.wake_begin.prog_fd;
+  return timer->maps.wake_probes.map_fd;
+}
+
+int wake_programs_load(struct wake_programs *programs, bool has_timer,
+                       char why[WAKE_WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
+  *programs = (struct wake_programs){.probe = NULL};
   if (missing != NULL) {
     snprintf(why, WAKE_WHY_SIZE,
              "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
@@ -25,18 +77,16 @@ int wake_programs_load(struct wake_programs *programs,
              missing);
     return -EPERM;
   }
-  programs->bpf = wake_bpf__open_and_load();
-  if (programs->bpf == NULL) {
-    int error = errno != 0 ? errno : EINVAL;
+  errno = EINVAL;
+  int map = load(programs, has_timer);
+  if (map < 0) {
+    int error = errno;
     snprintf(why, WAKE_WHY_SIZE, "the kernel refuses the BPF programs: %s; %s",
-             strerror(error),
-             error == EPERM || error == EACCES
-                 ? "a seccomp filter or the kernel's lockdown forbids them"
-                 : "they need Linux 5.15");
+             strerror(error), wake_programs_refusal(error, has_timer));
     return -error;
   }
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
-                     MAP_SHARED, programs->bpf->maps.wake_probes.map_fd, 0);
+                     MAP_SHARED, map, 0);
   if (probe == MAP_FAILED) {
     int error = errno;
     snprintf(why, WAKE_WHY_SIZE,
@@ -50,28 +100,15 @@ int wake_programs_load(struct wake_programs *programs,
 
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
-  const struct wake_bpf *bpf = programs->bpf;
-  const struct {
-    const char *name;
-    int program;
-    bool optional;
-  } hooks[WAKE_LINKS] = {
-      [LINK_START] = {"hrtimer_start", bpf->progs.wake_start.prog_fd, false},
-      {"hrtimer_expire_entry", bpf->progs.wake_expire.prog_fd, false},
-      {"irq_handler_entry", bpf->progs.wake_interrupt.prog_fd, false},
-      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd,
-       true}, /* only on x86 */
-      {"cpu_idle", bpf->progs.wake_idle.prog_fd, false},
-  };
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
     union bpf_attr attr = {0};
-    attr.raw_tracepoint.name = (uintptr_t)hooks[i].name;
-    attr.raw_tracepoint.prog_fd = (uint32_t)hooks[i].program;
+    attr.raw_tracepoint.name = (uintptr_t)tracepoints[i].name;
+    attr.raw_tracepoint.prog_fd = (uint32_t)programs->programs[i];
     programs->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-    if (programs->links[i] >= 0 || hooks[i].optional)
+    if (programs->links[i] >= 0 || tracepoints[i].optional)
       continue;
     snprintf(why, WAKE_WHY_SIZE, "cannot attach to the tracepoint %s: %s",
-             hooks[i].name, strerror(-programs->links[i]));
+             tracepoints[i].name, strerror(-programs->links[i]));
     return programs->links[i];
   }
   return 0;
@@ -102,7 +139,7 @@ int wake_programs_start_timer(struct wake_programs *programs) {
        i++) {
     programs->probe->timer_flags = flags[i];
     union bpf_attr attr = {0};
-    attr.test.prog_fd = (uint32_t)programs->bpf->progs.wake_begin.prog_fd;
+    attr.test.prog_fd = (uint32_t)programs->begin;
     status = bpf_call(BPF_PROG_TEST_RUN, &attr);
     if (status >= 0)
       status = (int)attr.test.retval;
@@ -111,18 +148,22 @@ int wake_programs_start_timer(struct wake_programs *programs) {
 }
 
 void wake_programs_free(struct wake_programs *programs) {
-  if (programs->bpf == NULL)
+  if (programs->bpf == NULL && programs->timer == NULL)
     return;
   wake_programs_detach(programs);
   if (programs->probe != NULL)
     munmap(programs->probe, sizeof(*programs->probe));
-  wake_bpf__destroy(programs->bpf);
-  *programs = (struct wake_programs){.bpf = NULL};
+  if (programs->bpf != NULL)
+    wake_bpf__destroy(programs->bpf);
+  if (programs->timer != NULL)
+    wake_timer_bpf__destroy(programs->timer);
+  *programs = (struct wake_programs){.probe = NULL};
 }
 #else
-int wake_programs_load(struct wake_programs *programs,
+int wake_programs_load(struct wake_programs *programs, bool has_timer,
                        char why[WAKE_WHY_SIZE]) {
-  *programs = (struct wake_programs){.bpf = NULL};
+  (void)has_timer;
+  *programs = (struct wake_programs){.probe = NULL};
   snprintf(why, WAKE_WHY_SIZE,
            "this percore was built without BPF; build it with clang, bpftool "
            "and libbpf-dev");

@@ -1,4 +1,4 @@
-/* programs: loads the BPF programs of wake.bpf.c and attaches them. */
+/* programs: loads the BPF programs and attaches them. */
 #ifndef PERCORE_WAKE_PROGRAMS_H
 #define PERCORE_WAKE_PROGRAMS_H
 
@@ -10,13 +10,22 @@
 struct wake_programs {
   struct wake_probe *probe; /* shared with the programs */
   int links[WAKE_LINKS];    /* descriptors of tracepoints; -1: not attached */
-  struct wake_bpf *bpf;
+  int programs[WAKE_LINKS]; /* descriptors of the programs to attach */
+  int begin;            /* descriptor of the program that starts the timer */
+  struct wake_bpf *bpf; /* wake.bpf.c; one of these two is not NULL */
+  struct wake_timer_bpf *timer; /* wake_timer.bpf.c */
 };
 
 /* Loads the programs, which do not run until they are attached. Loading needs
- * CAP_BPF and CAP_PERFMON. Returns -ENOTSUP if percore was built without BPF.
- */
-int wake_programs_load(struct wake_programs *programs, char why[WAKE_WHY_SIZE]);
+ * CAP_BPF and CAP_PERFMON. With has_timer, wake_programs_start_timer can be
+ * called; not every kernel has BPF timers. Returns -ENOTSUP if percore was
+ * built without BPF. */
+int wake_programs_load(struct wake_programs *programs, bool has_timer,
+                       char why[WAKE_WHY_SIZE]);
+
+/* Returns why the kernel probably refused to load the programs with this
+ * errno, and what to do. */
+const char *wake_programs_refusal(int error, bool has_timer);
 
 /* Attaches the programs to their tracepoints. The kernel interrupts every core
  * about 15 times for each tracepoint. With finds_timer, the programs also see
@@ -28,8 +37,7 @@ int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
 void wake_programs_timer_is_found(struct wake_programs *programs);
 void wake_programs_detach(struct wake_programs *programs);
 
-/* Starts the BPF timer on this thread's core. Returns -EINVAL if the kernel has
- * no BPF timers. */
+/* Starts the BPF timer on this thread's core. */
 int wake_programs_start_timer(struct wake_programs *programs);
 
 /* Detaches and unloads the programs. `programs` may be zeroed. */

@@ -1,7 +1,6 @@
 /* steps: recognizes, in the stream of events on one core, how the core woke for
- * a timer. BPF programs call these functions, and so does the reader of the
- * tracepoints. The handling of one event on a core is never interrupted by
- * another event on that core.
+ * a timer. The BPF programs call these functions. The handling of one event on
+ * a core is never interrupted by another event on that core.
  *
  * With interrupts off, idle ends before the interrupt is taken:
  *
@@ -10,6 +9,9 @@
  * With interrupts on, the interrupt is taken before idle ends:
  *
  *   idle (TBI)  LTime  interrupt (TIntr)  timer expires  wake (TAI)
+ *
+ * It is a datapoint only if our timer woke the core: its interrupt was the
+ * first since the core became idle, and no earlier timer was due.
  */
 #ifndef PERCORE_WAKE_STEPS_H
 #define PERCORE_WAKE_STEPS_H
@@ -26,10 +28,12 @@ typedef __u32 uint32_t;
 /* Why an expired timer produced no datapoint. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
+  WAKE_DROP_OTHER, /* an interrupt before LTime, or a timer that was due before
+                      LTime, had woken the core */
   WAKE_DROP_EARLY, /* the timer expired before LTime or more than 1 s after it,
                       so struct hrtimer has a different layout than expected */
-  WAKE_DROP_LOST,  /* the end of the idle state was not seen, or another event
-                      was lost */
+  WAKE_DROP_LOST,  /* the end of the idle state, or of the thread's wait, was
+                      not seen */
   WAKE_DROP_NO_INTERRUPT, /* the entry of the interrupt was not seen */
   WAKE_DROPS_BY_STEPS
 };
@@ -43,7 +47,10 @@ struct wake_event {
 };
 
 struct wake_steps {
-  uint64_t tbi, tai, tintr; /* 0: not seen since the core became idle */
+  uint64_t tbi, tai, tintr; /* 0: not seen since the core became idle; tintr:
+                               of the first interrupt */
+  uint64_t earliest; /* LTime of the earliest other timer that has expired since
+                        the core became idle; 0: none */
   uint32_t state;
   uint32_t is_passive; /* uses every timer; of several timers that one interrupt
                           expires, uses the earliest */
@@ -70,6 +77,7 @@ static inline bool wake_on_idle(struct wake_steps *steps, uint64_t now,
   steps->state = state;
   steps->tai = 0;
   steps->tintr = 0;
+  steps->earliest = 0;
   return is_point;
 }
 
@@ -83,7 +91,7 @@ static inline bool wake_on_wake(struct wake_steps *steps, uint64_t now) {
 }
 
 static inline void wake_on_interrupt(struct wake_steps *steps, uint64_t now) {
-  if (!steps->is_pending)
+  if (steps->tintr == 0)
     steps->tintr = now;
 }
 
@@ -93,21 +101,12 @@ static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
   return false;
 }
 
-/* Call this if events were lost. It drops the event in progress. The next
- * datapoint begins when the core becomes idle again. */
-static inline void wake_on_lost(struct wake_steps *steps) {
-  if (steps->is_armed || steps->is_pending)
-    wake_drop(steps, WAKE_DROP_LOST);
-  steps->is_armed = 0;
-  steps->is_pending = 0;
-  steps->tbi = 0;
-  steps->tai = 0;
-  steps->tintr = 0;
-}
-
 static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
                                   uint64_t timer, uint64_t ltime) {
-  if (!steps->is_passive && (timer != steps->timer || !steps->is_armed))
+  bool is_ours = timer == steps->timer;
+  if (!is_ours && (steps->earliest == 0 || ltime < steps->earliest))
+    steps->earliest = ltime;
+  if (!steps->is_passive && (!is_ours || !steps->is_armed))
     return false;
   steps->is_armed = 0;
   if (steps->is_pending) { /* passive: another timer of the same interrupt */
@@ -120,8 +119,10 @@ static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
   if (steps->tbi == 0 || steps->tbi >= ltime ||
       (steps->tai != 0 && steps->tai < ltime))
     return wake_drop(steps, WAKE_DROP_BUSY);
-  if (steps->tintr < ltime)
+  if (steps->tintr == 0)
     return wake_drop(steps, WAKE_DROP_NO_INTERRUPT);
+  if (steps->tintr < ltime || (steps->earliest != 0 && steps->earliest < ltime))
+    return wake_drop(steps, WAKE_DROP_OTHER);
   steps->event.ltime = ltime;
   steps->event.distance = steps->is_passive ? 0 : steps->distance;
   steps->event.tbi = steps->tbi;

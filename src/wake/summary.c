@@ -30,10 +30,6 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-void wake_sort_numbers(float *numbers, size_t len) {
-  qsort(numbers, len, sizeof(*numbers), compare);
-}
-
 bool wake_percentile_is_known(size_t count, double percent) {
   return (double)count * (1 - percent / 100) >= BEYOND - 1e-6;
 }
@@ -50,13 +46,13 @@ static double quantile(const float *sorted, size_t len, double fraction) {
          share * ((double)sorted[below + 1] - (double)sorted[below]);
 }
 
-void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
-                            size_t len) {
+static void summarize(struct wake_summary *summary, float *numbers,
+                      size_t len) {
   *summary =
       (struct wake_summary){len, NAN, NAN, NAN, NAN, NAN, {NAN, NAN, NAN, NAN}};
   if (len == 0)
     return;
-  wake_sort_numbers(numbers, len);
+  qsort(numbers, len, sizeof(*numbers), compare);
   summary->min = (double)numbers[0];
   summary->max = (double)numbers[len - 1];
   summary->median = quantile(numbers, len, 0.5);
@@ -73,33 +69,21 @@ void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
       summary->percentile[i] = quantile(numbers, len, percentiles[i] / 100);
 }
 
-int wake_numbers(float **numbers_out, size_t *len_out,
-                 const struct wake_points *points, int state,
-                 enum wake_metric metric) {
+int wake_summarize(struct wake_summary *summary,
+                   const struct wake_points *points, int state,
+                   enum wake_metric metric) {
   float *numbers = malloc((points->len + 1) * sizeof(*numbers));
   if (numbers == NULL)
     return -ENOMEM;
   size_t len = 0;
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
-    if ((state == WAKE_ALL_STATES || point->state == state) &&
-        !isnan(point->us[metric]))
-      numbers[len++] = point->us[metric];
+    double us = wake_point_us(point, metric);
+    if ((state == WAKE_ALL_STATES || point->state == state) && !isnan(us) &&
+        wake_point_counts(points, point))
+      numbers[len++] = (float)us;
   }
-  *numbers_out = numbers;
-  *len_out = len;
-  return 0;
-}
-
-int wake_summarize(struct wake_summary *summary,
-                   const struct wake_points *points, int state,
-                   enum wake_metric metric) {
-  float *numbers;
-  size_t len;
-  int status = wake_numbers(&numbers, &len, points, state, metric);
-  if (status != 0)
-    return status;
-  wake_summarize_numbers(summary, numbers, len);
+  summarize(summary, numbers, len);
   free(numbers);
   return 0;
 }

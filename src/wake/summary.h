@@ -1,4 +1,4 @@
-/* summary: statistics of one metric in one idle state. */
+/* summary: statistics of one metric. */
 #ifndef PERCORE_WAKE_SUMMARY_H
 #define PERCORE_WAKE_SUMMARY_H
 
@@ -29,21 +29,10 @@ extern const struct wake_figure {
 } wake_figures[WAKE_FIGURES];
 double wake_figure(const struct wake_summary *summary, size_t figure);
 
-/* Summarizes a metric over the datapoints of a state, or of all states if
- * `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */
+/* Summarizes a metric over the datapoints of a state that count, or of all
+ * states if `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */
 int wake_summarize(struct wake_summary *summary,
                    const struct wake_points *points, int state,
                    enum wake_metric metric);
-
-/* Summarizes the values in `numbers`, and sorts them. */
-void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
-                            size_t len);
-
-/* Sets *numbers to the values of a metric in the order of the datapoints. The
- * caller frees them. Returns 0 or -ENOMEM. */
-int wake_numbers(float **numbers, size_t *len, const struct wake_points *points,
-                 int state, enum wake_metric metric);
-
-void wake_sort_numbers(float *numbers, size_t len);
 
 #endif

@@ -1,8 +1,8 @@
 #include "survey.h"
 
 #include "base/array.h"
-#include "classify.h"
 #include "core.h"
+#include "distribution.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,21 +10,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The maximum number of held-back datapoints that are kept between bursts. */
-#define HELD_MAX 1000
-
 /* How far the number of idle states that the programs saw may differ from the
  * number that cpuidle counted: by one state at each end of a burst, plus a
  * share too small to distort the percentiles. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
+#define NO_BUCKET UINT16_MAX
+
+/* A datapoint in the window: its bucket in each distribution. */
+struct counted {
+  uint64_t round_ns; /* when its round began */
+  uint16_t buckets[WAKE_METRICS];
+};
+
 struct surveyed {
   int core;
   bool said; /* the reason why this core is not measured has been logged */
-  struct wake_classifier classifier; /* with the last burst's datapoints */
+  struct wake_points points; /* the datapoints of the last burst, and how many
+                                of all bursts had interrupts on or off */
+  struct counted *window;    /* oldest first */
+  size_t window_len, window_capacity;
   struct wake_distribution distribution[WAKE_METRICS];
 };
+
+_Static_assert(WAKE_DISTRIBUTION_BUCKETS < NO_BUCKET, "a bucket fits");
 
 struct wake_survey {
   struct wake_survey_options options;
@@ -61,8 +71,8 @@ void wake_survey_close(struct wake_survey *survey) {
   if (survey == NULL)
     return;
   for (size_t i = 0; i < survey->len; i++) {
-    wake_points_free(&survey->list[i]->classifier.held);
-    wake_points_free(&survey->list[i]->classifier.points);
+    wake_points_free(&survey->list[i]->points);
+    free(survey->list[i]->window);
     free(survey->list[i]);
   }
   free(survey->list);
@@ -90,10 +100,8 @@ static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
   if (!array_resize(&survey->list, survey->len + 1, sizeof(*survey->list)) ||
       (found = calloc(1, sizeof(*found))) == NULL)
     return NULL;
-  struct wake_classifier *classifier = &found->classifier;
   found->core = core;
-  classifier->states_len =
-      wake_core_states(core, &classifier->points, classifier->states);
+  wake_core_states(core, &found->points);
   return survey->list[survey->len++] = found;
 }
 
@@ -110,30 +118,60 @@ say_once(const struct wake_survey *survey, struct surveyed *core,
   core->said = true;
 }
 
-/* Moves the datapoints of the last burst into the distributions, and frees
- * their memory. */
-static void count_points(struct surveyed *core) {
-  struct wake_points *points = &core->classifier.points,
-                     *held = &core->classifier.held;
-  for (size_t i = 0; i < points->len; i++)
-    for (int metric = 0; metric < WAKE_METRICS; metric++) {
-      double us = (double)points->list[i].us[metric];
-      if (!isnan(us))
-        wake_distribution_add(&core->distribution[metric],
-                              (uint64_t)llround(us * 1e3));
+/* Adds a datapoint to the distributions, or takes it away again. */
+static void count(struct surveyed *core, const struct counted *counted,
+                  int change) {
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (counted->buckets[metric] != NO_BUCKET) {
+      struct wake_distribution *distribution = &core->distribution[metric];
+      distribution->total += (uint64_t)change;
+      distribution->count[counted->buckets[metric]] += (uint32_t)change;
     }
-  free(points->list);
-  points->list = NULL;
-  points->len = points->capacity = 0;
-  if (held->len == 0 || held->len > HELD_MAX)
-    wake_points_free(held);
+}
+
+/* Forgets the datapoints of rounds that began before `since_ns`. */
+static void forget(struct surveyed *core, uint64_t since_ns) {
+  size_t old = 0;
+  while (old < core->window_len && core->window[old].round_ns < since_ns)
+    count(core, &core->window[old++], -1);
+  core->window_len -= old;
+  if (old > 0)
+    memmove(core->window, core->window + old,
+            core->window_len * sizeof(*core->window));
+}
+
+/* Moves the datapoints of the last burst into the window. Returns 0 or -ENOMEM.
+ */
+static int count_points(struct surveyed *core, uint64_t round_ns) {
+  struct wake_points *points = &core->points;
+  size_t len = points->len;
+  points->len = 0;
+  for (size_t i = 0; i < len; i++) {
+    struct counted counted = {.round_ns = round_ns};
+    if (!wake_point_counts(points, &points->list[i]))
+      continue;
+    for (int metric = 0; metric < WAKE_METRICS; metric++) {
+      double us = wake_point_us(&points->list[i], (enum wake_metric)metric);
+      counted.buckets[metric] =
+          isnan(us)
+              ? NO_BUCKET
+              : (uint16_t)wake_distribution_bucket((uint64_t)llround(us * 1e3));
+    }
+    if (!array_reserve(&core->window, core->window_len, &core->window_capacity,
+                       sizeof(*core->window)))
+      return -ENOMEM;
+    core->window[core->window_len++] = counted;
+    count(core, &counted, 1);
+  }
+  return 0;
 }
 
 /* Counts the events of a burst if the programs and cpuidle counted about the
  * same number of idle states. Otherwise ignores the burst, and logs this once.
  * Returns 0 or -ENOMEM. */
 static int count_events(const struct wake_survey *survey, struct surveyed *core,
-                        const struct wake_burst_result *result) {
+                        const struct wake_burst_result *result,
+                        uint64_t round_ns) {
   double missed = fabs((double)result->usage - (double)result->idles);
   if (result->usage < 0) {
     say_once(survey, core,
@@ -152,14 +190,13 @@ static int count_events(const struct wake_survey *survey, struct surveyed *core,
   }
   int status = 0;
   for (size_t i = 0; status == 0 && i < result->events_len; i++)
-    status = wake_classify(&core->classifier, &result->events[i], NAN);
-  count_points(core);
-  return status;
+    status = wake_points_add(&core->points, &result->events[i], NAN);
+  return status == 0 ? count_points(core, round_ns) : status;
 }
 
 /* Probes one core and counts its datapoints. Returns 0, -ENOMEM, or -ETIME or
  * -EINTR if the round is over. */
-static int probe(struct wake_survey *survey, int number,
+static int probe(struct wake_survey *survey, int number, uint64_t round_ns,
                  char why[WAKE_WHY_SIZE]) {
   struct wake_burst_result result;
   struct surveyed *core = find_or_add(survey, number);
@@ -174,7 +211,7 @@ static int probe(struct wake_survey *survey, int number,
     return 0;
   }
   survey->probes += result.armed;
-  status = count_events(survey, core, &result);
+  status = count_events(survey, core, &result, round_ns);
   return status == 0 ? 0 : no_memory(why);
 }
 
@@ -184,7 +221,7 @@ static int probe(struct wake_survey *survey, int number,
 
 static int probe_all(struct wake_survey *survey,
                      const struct wake_survey_core *cores, size_t len,
-                     char why[WAKE_WHY_SIZE]) {
+                     uint64_t round_ns, char why[WAKE_WHY_SIZE]) {
   size_t first = 0;
   while (first < len && cores[first].core < survey->next)
     first++;
@@ -193,7 +230,7 @@ static int probe_all(struct wake_survey *survey,
     const struct wake_survey_core *core = &cores[(first + i) % len];
     if (!(core->load <= survey->options.load_max))
       continue;
-    int status = probe(survey, core->core, why);
+    int status = probe(survey, core->core, round_ns, why);
     if (status == -ETIME)
       survey->next = core->core;
     if (status != 0)
@@ -204,8 +241,12 @@ static int probe_all(struct wake_survey *survey,
 
 int wake_survey_round(struct wake_survey *survey,
                       const struct wake_survey_core *cores, size_t len,
-                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+                      uint64_t now_ns, uint64_t duration_ns,
+                      char why[WAKE_WHY_SIZE]) {
   bool any = false;
+  for (size_t i = 0; i < survey->len; i++)
+    if (now_ns > survey->options.window_ns)
+      forget(survey->list[i], now_ns - survey->options.window_ns);
   for (size_t i = 0; i < len; i++)
     any |= cores[i].load <= survey->options.load_max;
   if (!any)
@@ -213,7 +254,7 @@ int wake_survey_round(struct wake_survey *survey,
   int status = wake_burst_begin(survey->burst, duration_ns, why);
   if (status != 0)
     return status;
-  status = probe_all(survey, cores, len, why);
+  status = probe_all(survey, cores, len, now_ns, why);
   wake_burst_end(survey->burst);
   return status;
 }
@@ -222,12 +263,16 @@ uint64_t wake_survey_probes(const struct wake_survey *survey) {
   return survey->probes;
 }
 
+size_t wake_survey_datapoints(const struct wake_survey *survey, int core) {
+  const struct surveyed *found = find(survey, core);
+  return found == NULL ? 0 : found->window_len;
+}
+
 double wake_survey_percentile(const struct wake_survey *survey, int core,
                               enum wake_metric metric, double percent) {
   const struct surveyed *found = find(survey, core);
-  if (found == NULL ||
-      found->distribution[metric].total < WAKE_SURVEY_DATAPOINTS_MIN)
-    return NAN;
-  return wake_distribution_percentile(&found->distribution[metric], percent) /
-         1e9;
+  return found == NULL ? NAN
+                       : wake_distribution_percentile(
+                             &found->distribution[metric], percent) /
+                             1e9;
 }

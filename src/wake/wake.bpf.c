@@ -1,5 +1,7 @@
 /* Measures how fast one core wakes: see steps.h. The programs run on every
- * core, but return immediately on every core except the measured one. */
+ * core, but return immediately on every core except the measured one. This
+ * object contains no BPF timer, which kernels before 5.15 and kernels with
+ * PREEMPT_RT refuse: see wake_timer.bpf.c. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -16,17 +18,6 @@ struct {
   __type(key, __u32);
   __type(value, struct wake_probe);
 } wake_probes SEC(".maps");
-
-struct timer {
-  struct bpf_timer timer;
-};
-
-struct {
-  __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct timer);
-} wake_timers SEC(".maps");
 
 static __always_inline struct wake_probe *probe_of_this_core(void) {
   __u32 key = 0;
@@ -81,47 +72,4 @@ int wake_expire(struct bpf_raw_tracepoint_args *args) {
   if (wake_on_expire(&probe->steps, now, args->args[0], ltime))
     wake_publish(probe);
   return 0;
-}
-
-static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
-  __u64 range = probe->distance_max - probe->distance_min;
-  __u64 distance =
-      probe->distance_min + ((range * bpf_get_prandom_u32()) >> 32);
-  __u64 pause = probe->pause;
-  bool is_pause = pause && !probe->is_paused;
-  __u64 wait = is_pause ? pause : distance;
-  __u64 flags = probe->timer_flags;
-  probe->is_paused = is_pause;
-  probe->is_arming = 1;
-  int status = bpf_timer_start(
-      &timer->timer, flags & 1 ? bpf_ktime_get_ns() + wait : wait, flags);
-  probe->is_arming = 0;
-  if (status)
-    return status;
-  probe->steps.distance = distance;
-  probe->steps.is_armed = !is_pause;
-  probe->armed += !is_pause;
-  return 0;
-}
-
-static int on_timer(void *map, __u32 *key, struct timer *timer) {
-  (void)map, (void)key;
-  struct wake_probe *probe = probe_of_this_core();
-  if (probe && !probe->stop && probe->armed < probe->armed_max)
-    arm(probe, timer);
-  return 0;
-}
-
-/* Starts the timer on the core on which BPF_PROG_TEST_RUN runs this program. */
-SEC("syscall")
-int wake_begin(void *context) {
-  (void)context;
-  __u32 key = 0;
-  struct wake_probe *probe = probe_of_this_core();
-  struct timer *timer = bpf_map_lookup_elem(&wake_timers, &key);
-  if (!probe || !timer)
-    return -1;
-  bpf_timer_init(&timer->timer, &wake_timers, 1 /* CLOCK_MONOTONIC */);
-  bpf_timer_set_callback(&timer->timer, on_timer);
-  return arm(probe, timer);
 }

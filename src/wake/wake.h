@@ -1,6 +1,6 @@
 /* wake: measures how fast an idle core wakes. A timer that expires while the
  * core is idle produces a datapoint; this folder collects datapoints,
- * summarizes them, and reads and writes them as CSV files.
+ * summarizes them, and writes them as a result of wult.
  *
  * This folder depends on neither collectd nor regions, maps or cycles.
  * Functions that can fail return 0 or a negative errno. On failure, functions
@@ -14,16 +14,17 @@
  *                core is known to run
  *   TIntr        entry of the interrupt that ended the idle state
  *   SilentTime   LTime - TBI
- *   WakeLatency  TAI - LTime, if interrupts are off in the idle state
+ *   WakeLatency  TAI - LTime
  *   IntrLatency  TIntr - LTime
  *   UserLatency  from LTime until the waiting thread runs
+ *   LDist        from arming the timer to LTime
  */
 #ifndef PERCORE_WAKE_WAKE_H
 #define PERCORE_WAKE_WAKE_H
 
-#include <stdbool.h>
+#include "steps.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 #define WAKE_WHY_SIZE 512
 #define WAKE_STATES_MAX 32
@@ -42,31 +43,55 @@ enum wake_metric {
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
-  /* The metrics; NAN if not measured. If interrupts are on in the idle state,
-   * the interrupt runs before the core leaves that state, so there is no wake
-   * latency. */
-  float us[WAKE_METRICS];
-  float distance_us;   /* LDist: time from arming to LTime; NAN if unknown */
-  uint8_t state;       /* the idle state: an index into wake_points.states */
-  bool interrupts_off; /* interrupts are off in the idle state */
+  float us[WAKE_METRICS]; /* NAN if not measured */
+  float distance_us;      /* LDist; NAN if unknown */
+  uint8_t state;          /* the idle state: an index into wake_points.states */
+  bool interrupts_off;    /* idle ended before the interrupt was taken */
+};
+
+enum {
+  WAKE_DROP_ORDER = WAKE_DROPS_BY_STEPS, /* LTime is not after TBI, or not
+                                            before TAI and TIntr */
+  WAKE_DROPS
 };
 
 struct wake_points {
   struct wake_point *list;
   size_t len, capacity;
-  char states[WAKE_STATES_MAX][WAKE_STATE_NAME_SIZE]; /* "C6", "POLL" */
-  size_t states_len;
+  char states[WAKE_STATES_MAX][WAKE_STATE_NAME_SIZE]; /* "POLL", "C6" */
+  int states_len; /* at least 1; an event of a higher state is in the last */
+  /* The number of datapoints of each state with interrupts on, and off. */
+  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];
+  uint64_t drops[WAKE_DROPS];
 };
 
-/* Returns 0 or -ENOMEM. */
-int wake_points_add(struct wake_points *points, const struct wake_point *point);
+/* Turns an event into a datapoint, or drops it if its times are in an
+ * impossible order. user_us is the UserLatency of the event, or NAN. Returns 0
+ * or -ENOMEM. */
+int wake_points_add(struct wake_points *points, const struct wake_event *event,
+                    float user_us);
 
-/* Returns the index of the idle state with this name, or -1. */
-int wake_points_find_state(const struct wake_points *points, const char *name);
+/* Interrupts are either on or off in an idle state, which only the datapoints
+ * tell: the order of the majority is the state's. A datapoint in the other
+ * order does not count, because something other than its timer ended the idle
+ * state.
+ */
+bool wake_point_counts(const struct wake_points *points,
+                       const struct wake_point *point);
 
-/* Like wake_points_find_state, but adds the state if it is new. Returns -1 if
- * there are too many states or the name is too long. */
-int wake_points_state(struct wake_points *points, const char *name);
+/* Returns how many datapoints count. */
+size_t wake_points_counted(const struct wake_points *points);
+
+/* Returns the value of a metric, or NAN if it is unknown. If interrupts are on
+ * in the idle state, the interrupt runs before idle ends, so WakeLatency says
+ * nothing about the latency and is unknown here. */
+double wake_point_us(const struct wake_point *point, enum wake_metric metric);
+
+/* Returns the name of a reason, such as "busy". */
+const char *wake_drop_name(int reason);
+/* Returns an explanation of a reason, such as "the core was not idle when the
+ * timer expired; ...". */
+const char *wake_drop_help(int reason);
 
 void wake_points_free(struct wake_points *points);
 

@@ -34,7 +34,8 @@ def run(context):
     url = context.servers['graphite'].url
     modules = node_packages.install(HERE, 'backends')
     host = known.HOST.replace('.', '_')
-    state = graphite_dashboard.of_host(host)
+    state = graphite_dashboard.of_host(
+        os.path.join(context.dashboards, 'graphite-web.json'), host)
     graphs = len(state['graphs'])
     # Show only the time since the first value: in a graph of half an hour, the few
     # values would look like dots.

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Tests percore(1) as people and scripts use it, without regions."""
 
+import json
 import os
 import re
 import shlex
@@ -28,8 +29,8 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand, and their
     output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"], ["check"], ["map"], ["map", "top"],
-                    ["map", "dump"], ["clock"], ["soak"]):
+                    ["reset"], ["map"], ["map", "top"],
+                    ["map", "dump"], ["clock"], ["wake"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
@@ -57,9 +58,7 @@ def test_usage_errors():
         ["load", "--base-frequency", "fast"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["soak"], ["soak", "x"], ["soak", "0.5"], ["soak", "-1"],
-        ["soak", "0", "0"], ["soak", "0", "1", "2"], ["map", "top"],
-        ["map", "top", "--nonsense"],
+        ["map", "top"], ["map", "top", "--nonsense"],
     ]
     for arguments in wrong:
         done = run(*arguments)
@@ -211,6 +210,19 @@ def test_keys():
     check(", by load %" in pages_of(written)[-1], "not sorted")
 
 
+def test_pause():
+    """in percore load, space stops redrawing, and the page says so until space is
+    typed again"""
+    written, status, _ = on_terminal(
+        LIVE, 3, halfway=typed(b" ", b"", b"", b" ", b"", b"q"))
+    check(status == 0, f"exit {status}")
+    pages = pages_of(written)
+    paused = [page.startswith("paused") for page in pages]
+    # Without the pause, there would be a page for each of three intervals.
+    check(paused.count(True) == 1, f"{paused.count(True)} pages while paused")
+    check(not paused[-1] and len(pages) > paused.index(True) + 2, str(paused))
+
+
 def test_terminal_modes():
     """after percore load ends, the terminal echoes again"""
     script = (f"{PERCORE} load -i 0.5 -n 1; stty -a")
@@ -289,8 +301,7 @@ def complete_in_bash(line):
 def test_completion():
     """bash completes subcommands, the options that --help lists, and the choices of an
     option"""
-    for command in ("load", "regions", "top", "dump", "reset", "check",
-                    "doctor"):
+    for command in ("load", "regions", "top", "dump", "reset", "doctor"):
         offered = complete_in_bash(f"{PERCORE} {command} --")
         listed = options_in_help(command)
         check(offered == listed and len(listed) > 1,
@@ -330,6 +341,22 @@ def test_doctor():
               f"no advice: {finding}")
     done = run("doctor")
     check("Loads come from" in done.stdout, done.stdout)
+
+
+def test_doctor_check():
+    """percore doctor --check exits with 0 only if nothing is missing, and otherwise
+    prints only the first thing to do"""
+    done = run("doctor", "--check", "--json")
+    report = json.loads(done.stdout)
+    missing = [finding for finding in report["findings"]
+               if finding["verdict"] == "missing"]
+    check(report["reports"] is (not missing), str(report))
+    check(done.returncode == (1 if missing else 0), f"exit {done.returncode}")
+    done = run("doctor", "--check")
+    check(done.returncode == (1 if missing else 0), f"exit {done.returncode}")
+    check(done.stdout.count("  missing  ") == (1 if missing else 0),
+          done.stdout)
+    check("  note  " not in done.stdout, done.stdout)
 
 
 if __name__ == "__main__":

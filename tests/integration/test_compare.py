@@ -3,6 +3,7 @@
 other tasks hardly use."""
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -10,11 +11,23 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents  # noqa: E402
-from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
-                     is_root, online_cores, run_tests, say, stolen_s)
+from harness import (BUILD, CPUACCT, Child, Lateness, Skip,  # noqa: E402
+                     check, is_root, online_cores, run_tests, say, stolen_s,
+                     task_time_ns)
 
 HOG = f"{BUILD}/contrib/loads/hog"
 HOG_S, LOAD_S = 12, 5  # seconds for which the hog runs and loads are measured
+
+
+def tasks_while(core, act):
+    """Calls act. Returns the share of the core's time that tasks used meanwhile, or None
+    where the kernel does not report it, and what act returned."""
+    if CPUACCT is None:
+        return None, act()
+    begin, before = time.monotonic_ns(), task_time_ns()[core]
+    result = act()
+    used = task_time_ns()[core] - before
+    return used / (time.monotonic_ns() - begin), result
 
 
 def compare_under_hog(core):
@@ -54,7 +67,8 @@ def test_compare_shows_the_hog():
     # and the busy columns may show the load. The measurement is then repeated, but only
     # if the CPU time of tasks proves that other tasks used more than 5 % of the core.
     for _ in range(3):
-        truth, stolen, load = compare_under_hog(core)
+        tasks, (truth, stolen, load) = tasks_while(
+            core, lambda: compare_under_hog(core))
         # Time stolen from the hog is not load.
         check(load["percore"] > truth - 0.02 - stolen / LOAD_S,
               f"percore {load['percore']}")
@@ -62,37 +76,52 @@ def test_compare_shows_the_hog():
               f"task clock {load['task_clock']}")
         if load["percore"] - load["stat_busy"] > 0.3:
             return
-        tasks = load["cpuacct"]
         check(tasks is not None and tasks - truth > 0.05,
               f"busy columns {load['stat_busy']} show the load")
     raise Skip(f"other tasks used core {core} in each of 3 tries")
 
 
+def compare_with_tasks(core, count):
+    """Yields the load of the core by each method for `count` intervals, each with the
+    share of the core's time that tasks used in the interval, and the titles of the
+    methods."""
+    command = [PERCORE, "load", "--compare", "-j", "-n", str(count + 1), "-i",
+               str(LOAD_S / 2), "-c", str(core)]
+    marks = []
+    with Child(command, stdout=subprocess.PIPE, text=True) as compare:
+        for line in compare.stdout:
+            marks.append((time.monotonic_ns(), task_time_ns()[core]))
+            document = json.loads(line)
+            if len(marks) > 1:
+                (begin, before), (end, after) = marks[-2:]
+                yield (document["cores"][0]["load"],
+                       (after - before) / (end - begin),
+                       [method["title"] for method in document["methods"]])
+
+
 def test_the_hog_beside_busy_neighbours():
     """With the source "idle", the CPU time of tasks is between the lower bound of the
     load and the load, even while a hypervisor steals time"""
+    if CPUACCT is None:
+        raise Skip("this kernel does not report the CPU time of tasks (cpuacct)")
     core = online_cores()[-1]
     with contextlib.ExitStack() as hogs:
         for each in online_cores()[-2:]:
             hogs.enter_context(Child([HOG, str(each), str(HOG_S)],
                                      stdout=subprocess.DEVNULL))
         before = stolen_s(core)
-        got = documents("load", "--compare", "-j", "-n", "2", "-i",
-                        str(LOAD_S), "-c", str(core))
-        steal = (stolen_s(core) - before) / LOAD_S
-    titles = [method["title"] for method in got[-1]["methods"]]
-    if "percore, source idle" not in titles:
+        got = list(compare_with_tasks(core, 2))
+        steal = (stolen_s(core) - before) / (LOAD_S / 2)
+    check(len(got) == 2, f"{len(got)} intervals")
+    if "percore, source idle" not in got[-1][2]:
         raise Skip("loads here do not come from the source idle")
-    for each in got:
-        load = each["cores"][0]["load"]
-        if load["cpuacct"] is None:
-            raise Skip("this kernel does not report the CPU time of tasks")
-        say(f"tasks {load['cpuacct']:.3f}, load {load['percore']:.3f}, "
+    for load, tasks, _ in got:
+        say(f"tasks {tasks:.3f}, load {load['percore']:.3f}, "
             f"steal at most {steal:.3f}")
-        check(load["percore"] >= load["cpuacct"] - 0.01,
+        check(load["percore"] >= tasks - 0.01,
               "the load is below the CPU time of tasks")
         # Interrupts are load, but are not part of the CPU time of any task.
-        check(load["percore"] - steal <= load["cpuacct"] + 0.1,
+        check(load["percore"] - steal <= tasks + 0.1,
               "the lower bound is above the CPU time of tasks")
 
 

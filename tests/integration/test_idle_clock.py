@@ -17,7 +17,7 @@ from harness import (Collectd, Skip, check, is_root,  # noqa: E402
 from softirq import SoftirqBurner  # noqa: E402
 
 NOBODY = "setpriv --reuid 65534 --clear-groups --inh-caps=-all "
-PINS = "/run/percore/bpf"
+PINS = "/run/percore-clock"
 WINDOW_S = 4
 # The kernel's work for each run of the timer, which the log does not include.
 PER_FIRE_S = 25e-6
@@ -42,11 +42,10 @@ def need_clock():
 
 
 def apart(script):
-    """Runs a shell script in a mount namespace with its own /run/percore."""
+    """Runs a shell script in a mount namespace with an empty /run."""
     if not is_root():
         raise Skip("a mount namespace needs root")
-    script = ("set -e; mount -t tmpfs none /run; mkdir /run/percore; "
-              "chmod 0755 /run/percore\n" + script)
+    script = ("set -e; mount -t tmpfs -o mode=0755 none /run\n" + script)
     return subprocess.run(
         ["unshare", "--mount", "sh", "-c", script], capture_output=True,
         text=True, timeout=TIMEOUT, check=False,
@@ -136,6 +135,16 @@ def test_untrusted_pins():
         source = json.loads(done.stdout)["cores"][0]["source"]
         check(source == "idle" and said in done.stderr,
               f"{change}: {source}, {done.stderr}")
+
+
+def test_above_the_pins():
+    """only root may write to the directories above the pinned clock"""
+    need_clock()
+    folders = [PINS[:i] or "/" for i in range(len(PINS)) if PINS[i] == "/"]
+    for folder in folders:
+        found = os.stat(folder)
+        check(found.st_uid == 0 and not found.st_mode & 0o022,
+              f"{folder}: {found}")
 
 
 def test_untrusted_folder():

@@ -50,8 +50,7 @@ def test_every_command():
                           ["top", "demo", "-i", "0.2", "-n", "2"],
                           ["top", "demo", "-i", "0.2", "-n", "1", "-p"],
                           ["dump", "demo"], ["dump", "demo", "--per-core"],
-                          ["check", "demo"], ["doctor"],
-                          ["soak", "0", "0.2", "--force"]):
+                          ["doctor"]):
             documents = place.documents(*arguments)
             check(documents, f"{arguments}: no document")
             for document in documents:

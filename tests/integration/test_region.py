@@ -202,8 +202,8 @@ def useful_load():
 
 
 def hostile_row_names():
-    """Row names are changed to names that a backend accepts; if two rows would then be
-    named the same, this is logged once and neither row is dispatched"""
+    """Row names are changed to names that a backend accepts, and the counts of rows
+    whose names then are equal are summed"""
     names = {b"x y;z=\"q\"": "x_y_z__q_", b"\xffab\xc3": "_ab_",
              b"a\tb\x7f": "a_b_", "zoë".encode(): "zoë"}
     with RuntimeDir(), Producer("gtpu") as producer, \
@@ -212,21 +212,15 @@ def hostile_row_names():
         for number, name in enumerate(names):
             row = producer.add_row(SESSION, name)
             producer.do(f"add {SESSION} {row} {BYTES} {number + 1} -1")
-        for name in ("eth/0", "eth_0", "eth1"):
+        for number, name in enumerate(("eth/0", "eth_0", "eth;0")):
             row = producer.add_row(PORT, name)
+            producer.do("core 0", f"add {PORT} {row} {PACKETS} {10 ** number} 0")
         for number, name in enumerate(names.values()):
             wait_for_number(collectd, host("bytes", name, "session"),
                             number + 1)
-        collectd.wait_for_value(host("packets", "eth1"))
-        collectd.wait_for_reads(3)
-        said = collectd.log().count('be called "eth_0"')
-        check(said == 1, f"logged {said} times: {collectd.log()}")
-        # If the region was read between the two additions, only the first of the two
-        # rows existed. Both rows exist once eth1 has been read.
-        both = collectd.of(host("packets", "eth1"))[0].time
-        for value in list(collectd.values):
-            check(value.time <= both or not value.identifier.endswith("eth_0"),
-                  f"{value.identifier} at {value.time}, both since {both}")
+        wait_for_number(collectd, host("packets", "eth_0"), 111)
+        collectd.wait_for_reads(2)
+        check_never_back(collectd, host("packets", "eth_0"))
 
 
 def top_and_other():
@@ -244,7 +238,7 @@ def top_and_other():
         for turn in range(16):
             for number, row in enumerate(rows):
                 n = 1000 if number // 2 == turn // 8 else 10
-                total += n if number < 4 else 0
+                total += n
                 producer.do(f"add {SESSION} {row} {BYTES} {n} -1")
             # Before the next turn, wait until collectd has read all counts.
             collectd.wait_for(lambda: sum_of(collectd, all_bytes) == total, 30,
@@ -268,8 +262,10 @@ def top_and_other():
         for value in collectd.values:
             if "session_bytes" in value.identifier:
                 times.setdefault(value.time, []).append(value.identifier)
-        check(all(len(each) <= 3 for each in times.values()),
-              "more than two rows are shown")
+        # A row that loses its place is dispatched once more.
+        shown = [len(each) for each in times.values()]
+        check(max(shown) <= 5 and sum(each > 3 for each in shown) <= 4,
+              f"{shown} rows are shown")
 
 
 # ---------------------------------------------------------------------------
@@ -396,32 +392,44 @@ def reset_changes_no_rate():
 
 
 def silent_and_stale():
-    """A process that listens without answering is reported as silent; a stopped
-    producer is reported as stale and its workers as stuck; one message is logged when
-    each of these states begins, and one when it ends"""
-    with RuntimeDir(), Producer("quiet", "1", "polled") as quiet, \
-            Producer("gtpu") as producer, \
-            Collectd(interval=FAST).start() as collectd:
-        wait_for_number(collectd, REGIONS, 1)
-        wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 1)
-        quiet.do("serve")
-        wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
-        wait_for_number(collectd, REGIONS, 2)
-        # First, one of the two workers is stuck. When the producer is stopped, both are
-        # stuck.
-        producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
-        wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
-        wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
-        producer.signal(signal.SIGSTOP)
-        wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 1)
-        wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 2)
-        collectd.wait_for_reads(3)
-        producer.signal(signal.SIGCONT)
-        wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
-        producer.do("poll 0 1 1", "sleep 0")
-        wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 0)
-        for line in ("gtpu are stuck on cores 0", "gtpu is stale",
-                     "no longer stale", "no longer stuck on cores 0"):
+    """A process that listens without answering is reported as silent, and a stopped
+    producer within three intervals; a region whose workers are all stuck is stale; one
+    message is logged when each of these states begins, and one when it ends; counts
+    made before the first answer are not lost"""
+    silent, stale, stuck = (f"percore_host-self/gauge-{name}" for name in (
+        "regions_silent", "regions_stale", "workers_stuck"))
+    with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
+        collectd.wait_for_value(f"percore-{online_cores()[0]}/percent-busy")
+        with Producer("quiet", "1", "polled") as quiet, \
+                Producer("gtpu") as producer:
+            quiet.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 7 0")
+            wait_for_number(collectd, REGIONS, 1)
+            wait_for_number(collectd, silent, 1)
+            quiet.do("serve")
+            wait_for_number(collectd, silent, 0)
+            wait_for_number(collectd, REGIONS, 2)
+            wait_for_number(collectd, host("packets", "eth0", region="quiet"), 7)
+            producer.do("core 0", ETH0, "poll 0 1 1", "run 1 1000")
+            wait_for_number(collectd, stuck, 1)
+            wait_for_number(collectd, stale, 0)
+            producer.signal(signal.SIGSTOP)
+            stopped = time.time()
+            wait_for_number(collectd, silent, 1)
+            since = next(value.time for value in collectd.of(silent)
+                         if value.value == 1 and value.time > stopped)
+            check(since - stopped <= 3 * FAST, f"silent after {since - stopped} s")
+            producer.signal(signal.SIGCONT)
+            wait_for_number(collectd, silent, 0)
+            producer.do("poll 0 1 1", "sleep 0")
+            wait_for_number(collectd, stuck, 0)
+            quiet.do("poll 0 1 1")
+            wait_for_number(collectd, stale, 1)
+            collectd.wait_for_reads(3)
+            quiet.do("poll 0 1 1", "sleep 0")
+            wait_for_number(collectd, stale, 0)
+        for line in ("gtpu are stuck on cores 0", "no longer stuck on cores 0",
+                     "gtpu is silent", "gtpu is no longer silent",
+                     "quiet is stale", "quiet is no longer stale"):
             check(told(collectd, line) == 1, f"{line}: {collectd.log()}")
         check("Unable to determine Interval" not in collectd.log(),
               collectd.log())
@@ -520,26 +528,25 @@ def garbage_on_the_socket():
 
 
 def max_values():
-    """If there are more values than MaxValues, rows are dropped first: loads of cores
-    and of the host remain, one message is logged, and values_dropped counts the dropped
-    values"""
+    """Rows whose values exceed half of MaxValues are counted in `other`: one message is
+    logged, rows_left_out counts these rows, and loads are not affected"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0", f"rows {SESSION} 0 3000")
         with Collectd("MaxValues 500", 0.5).start() as collectd:
-            dropped = "percore_host-self/derive-values_dropped"
-            collectd.wait_for(lambda: len(collectd.of(dropped)) > 5
-                              and collectd.of(dropped)[-1].value > 0, 30,
-                              "a dropped value")
+            left_out = "percore_host-self/derive-rows_left_out"
+            collectd.wait_for(lambda: len(collectd.of(left_out)) > 5
+                              and collectd.of(left_out)[-1].value > 0, 30,
+                              "a row that is left out")
             collectd.stop()
-            last = collectd.of(dropped)[-2].time
-            count = sum(value.time == last for value in collectd.values)
-            check(count <= 500, f"{count} values")
+            last = collectd.of(left_out)[-2].time
+            count = sum(value.time == last and "_gtpu_" in value.identifier
+                        for value in collectd.values)
+            check(100 < count <= 250, f"{count} values")
             for core in online_cores():
-                check(collectd.of(f"percore-{core}/percent-busy"),
-                      f"no load of core {core}")
-            check_never_back(collectd, dropped)
-            check(collectd.of(REGIONS), "percore's own values are gone")
-            said = collectd.log().count("MaxValues 500 leaves room")
+                check(len(collectd.of(f"percore-{core}/percent-busy")) > 2,
+                      f"loads of core {core} are missing")
+            check_never_back(collectd, left_out)
+            said = told(collectd, "of its rows are counted only in `other`")
             check(said == 1, f"logged {said} times")
 
 

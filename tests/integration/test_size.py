@@ -60,34 +60,8 @@ def samples_are_cheap_and_values_few():
                       f"core {core} has no load")
 
 
-def max_values_holds():
-    """If there are more values than MaxValues, the loads of the cores remain,
-    values_dropped counts the dropped values, and one message is logged"""
-    with SysRoot(CORES, nodes=2) as root:
-        root.write_machine()
-        options = f'SysRoot "{root.path}"\nMaxValues 300'
-        with Collectd(options).start() as collectd:
-            dropped = "percore_host-self/derive-values_dropped"
-            collectd.wait_for_value(dropped, 20, count=4)
-            collectd.stop()
-            times = sorted({value.time for value in collectd.values})
-            for time in times[1:-1]:
-                of_time = [value.identifier for value in collectd.values
-                           if value.time == time]
-                busy = [each for each in of_time
-                        if each.endswith("/percent-busy")]
-                check(len(of_time) == 300, f"{len(of_time)} values")
-                check(len(busy) == CORES, f"{len(busy)} loads")
-            counts = [value.value for value in collectd.of(dropped)]
-            check(counts[0] > 0 and counts[1] - counts[0] ==
-                  counts[2] - counts[1] > 0, str(counts))
-            said = collectd.log().count("MaxValues 300")
-            check(said == 1, f"logged {said} times")
-
-
 if __name__ == "__main__":
     run_all([
         init_is_quick,
         samples_are_cheap_and_values_few,
-        max_values_holds,
     ])

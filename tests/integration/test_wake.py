@@ -1,32 +1,25 @@
 #!/usr/bin/python3
-"""Tests percore wake with the real kernel, and with files."""
+"""Tests percore wake with the real kernel."""
 
+import csv
 import json
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree
 from random import Random
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
-from harness import (Skip, check,  # noqa: E402
+from harness import (Child, Skip, bpf_programs, check,  # noqa: E402
                      check_killed_leaves_none, is_root, online_cores, run_tests,
-                     say)
+                     say, wait_for)
 from terminal import on_terminal  # noqa: E402
 from test_json_schema import obeys, validator  # noqa: E402
 
-BPF_METHODS = ("bpf-timer", "thread", "passive")
-PERF_METHODS = ("thread", "passive")
-# Prefixes of commands: the first lets a command see tracefs even if this machine has
-# not mounted it, and the second keeps a command from loading BPF programs.
-WITH_TRACEFS = ["unshare", "--mount", "sh", "-c",
-                'mount -t tracefs nodev /sys/kernel/tracing && exec "$@"', "sh"]
-WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
+METHODS = ("bpf-timer", "thread", "passive")
 COUNT = 500
 SECONDS = 4
 USAGE_SHARE = 0.005
@@ -36,13 +29,11 @@ MEDIANS_APART = 0.15
 ROUNDS = 10  # the most medians of the thread that are compared with the BPF timer
 JUDGED = 6  # the methods differ if JUDGED rounds differ in the same direction
 BUSY_MAX = 0.1  # largest busy share of events on a quiet core
-MILLION = 1000000
-HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
 def worked(done):
     """Returns whether a measurement succeeded. A measurement without datapoints also
-    counts as a success: the core may not have been idle, or perf may not see it."""
+    counts as a success: the core may not have been idle."""
     return done.returncode == 0 or "gave no datapoints" in done.stderr
 
 
@@ -59,24 +50,6 @@ def run_as(prefix, *arguments):
                           timeout=TIMEOUT, stdin=subprocess.DEVNULL)
 
 
-def measure_by_perf(core, method):
-    done = run_as(WITH_TRACEFS, str(core), "--method", method, "--source",
-                  "perf", "--count", str(COUNT), "--time", str(SECONDS),
-                  "--json")
-    check(worked(done), done.stderr)
-    return json.loads(done.stdout)
-
-
-def need_perf():
-    if not is_root():
-        raise Skip("mounting tracefs needs root")
-    done = run_as(WITH_TRACEFS, str(online_cores()[0]), "--source", "perf",
-                  "--time", "0.1")
-    if "tracefs" in done.stderr or "mount:" in done.stderr:
-        raise Skip(done.stderr.strip())
-    check(worked(done), done.stderr)
-
-
 def need_bpf():
     if not is_root():
         raise Skip("loading BPF programs needs root")
@@ -87,125 +60,53 @@ def need_bpf():
     check(worked(done), done.stderr)
 
 
-def metric_of(document, name):
-    """Returns the metric of the idle state with the most datapoints, or None."""
-    found = [metric for state in document["states"]
-             for metric in state["metrics"] if metric["metric"] == name]
-    return max(found, key=lambda metric: metric["count"], default=None)
-
-
-class Folder:
-    """A temporary directory that is removed at the end of its `with` block."""
-
-    def __enter__(self):
-        self.path = tempfile.mkdtemp(prefix="percore-wake-")
-        self.info("1.3")
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.path)
-
-    def __call__(self, name):
-        return os.path.join(self.path, name)
-
-    def info(self, version):
-        self.write("info.yml", f"toolname: wult\nformat_version: '{version}'\n")
-
-    def write(self, name, text):
-        with open(self(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self(name)
-
-    def points(self, name, count, scale=1.0):
-        """Writes a CSV file of `count` datapoints, with latencies of `scale` times 20
-        to 40 us and silent times of up to 4 ms."""
-        rows = (f"{scale * (20 + i * 7919 % 20000 / 1000):.3f},30.5,"
-                f"{i * 104729 % 4000000 / 1000:.3f},True,C6\n"
-                for i in range(count))
-        with open(self(name), "w", encoding="utf-8") as file:
-            file.write(HEADER)
-            # The rows are not joined, because that would increase the memory of this
-            # process, which the peak memory of a child process includes.
-            file.writelines(rows)
-        return self(name)
-
-
 # ---------------------------------------------------------------------------
 # The real kernel
 
 
+def check_metrics(metrics):
+    for metric in metrics:
+        check(0 <= metric["min_us"] <= metric["median_us"] <= metric["max_us"],
+              str(metric))
+
+
 def test_every_method_obeys_the_schema():
-    """on every core, the documents of all methods obey the schema, and no minimum is
-    above its median and no median above its maximum"""
+    """on every core, the documents of all methods obey the schema, no minimum is above
+    its median and no median above its maximum, and the states add up to all"""
     need_bpf()
     schema = validator()
     for core in online_cores():
-        for method in (*BPF_METHODS, "user"):
+        for method in METHODS:
             document = measure(core, method, "--time", "1")
             obeys(schema, document)
             check(document["core"] == core and document["method"] == method,
                   str(document))
+            check_metrics(document["metrics"])
             for state in document["states"]:
-                for metric in state["metrics"]:
-                    check(0 <= metric["min_us"] <= metric["median_us"] <=
-                          metric["max_us"], str(metric))
-            check(document["source"] == ("none" if method == "user" else "bpf"),
-                  str(document))
-            check(("idles" in document) == (method != "user"), str(document))
-            if method == "passive":
-                check(document["armed"] == 0, str(document))
-            else:
-                check(document["armed"] > 0, str(document))
-
-
-def test_perf_obeys_the_schema():
-    """with perf instead of BPF, the documents obey the schema, and no minimum is above
-    its median and no median above its maximum"""
-    need_perf()
-    schema = validator()
-    for core in online_cores():
-        for method in PERF_METHODS:
-            document = measure_by_perf(core, method)
-            obeys(schema, document)
-            check(document["source"] == "perf", str(document))
-            check((document["armed"] > 0) == (method == "thread"), str(document))
-            for state in document["states"]:
-                for metric in state["metrics"]:
-                    check(0 <= metric["min_us"] <= metric["median_us"] <=
-                          metric["max_us"], str(metric))
-
-
-def check_idles(measure_core, may_be_blind=False):
-    """Checks that the source counts as many idle states as cpuidle on every core.
-    may_be_blind: the source may see no idle states at all on some cores, because some
-    kernels hide the idle task from it."""
-    judged = 0
-    for core in online_cores():
-        document = measure_core(core)
-        seen, usage = document["idles"], document.get("cpuidle_usage")
-        if usage is None:
-            raise Skip("cpuidle has no driver here")
-        said = f"core {core}: {seen} idle states seen, {usage} counted"
-        say(said)
-        if may_be_blind and seen == 0:
-            continue
-        check(abs(seen - usage) <= USAGE_SHARE * usage + USAGE_EDGE, said)
-        judged += usage >= IDLES_MIN
-    if judged == 0:
-        raise Skip("no core was idle often enough to compare")
+                check_metrics(state["metrics"])
+            for metric in document["metrics"]:
+                count = sum(other["count"] for state in document["states"]
+                            for other in state["metrics"]
+                            if other["metric"] == metric["metric"])
+                check(metric["count"] == count, str(document))
+            check((document["armed"] == 0) == (method == "passive"), str(document))
 
 
 def test_idle_states_are_counted_as_by_cpuidle():
     """the BPF programs count as many idle states as cpuidle, within 0.5 %"""
     need_bpf()
-    check_idles(lambda core: measure(core, "bpf-timer"))
-
-
-def test_perf_counts_idle_states_as_cpuidle():
-    """perf counts as many idle states as cpuidle, within 0.5 %, unless the kernel hides
-    all idle states from perf"""
-    need_perf()
-    check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
+    judged = 0
+    for core in online_cores():
+        document = measure(core, "bpf-timer")
+        seen, usage = document["idles"], document.get("cpuidle_usage")
+        if usage is None:
+            raise Skip("cpuidle has no driver here")
+        said = f"core {core}: {seen} idle states seen, {usage} counted"
+        say(said)
+        check(abs(seen - usage) <= USAGE_SHARE * usage + USAGE_EDGE, said)
+        judged += usage >= IDLES_MIN
+    if judged == 0:
+        raise Skip("no core was idle often enough to compare")
 
 
 def quiet_median(core, method):
@@ -213,7 +114,8 @@ def quiet_median(core, method):
     busy."""
     document = measure(core, method)
     busy = document["dropped"]["busy"] / document["armed"]
-    metric = metric_of(document, "IntrLatency")
+    metric = next((metric for metric in document["metrics"]
+                   if metric["metric"] == "IntrLatency"), None)
     if busy <= BUSY_MAX and metric is not None and metric["count"] >= COUNT / 2:
         say(f"core {core}, {method}: {metric['median_us']:.2f} us")
         return metric["median_us"]
@@ -291,25 +193,34 @@ def test_killed():
                               "--count", "1000000"])
 
 
-def test_without_capability():
-    """without rights, only UserLatency is measured, and the message says which rights
-    are needed to measure more"""
+def test_only_the_bpf_timer_loads_a_timer():
+    """the methods thread and passive load no program that uses a BPF timer, which
+    kernels with PREEMPT_RT would refuse"""
+    need_bpf()
+    core = str(online_cores()[0])
+    for method in METHODS:
+        before = bpf_programs("wake_expire"), bpf_programs("wake_begin")
+        with Child([PERCORE, "wake", core, "--method", method, "--count", "1000000"],
+                   stdout=subprocess.DEVNULL) as process:
+            wait_for(lambda: bpf_programs("wake_expire") - before[0],
+                     "nothing was loaded")
+            timer = bpf_programs("wake_begin") - before[1]
+            process.kill()
+            process.wait()
+        check(bool(timer) == (method == "bpf-timer"), f"{method}: {timer}")
+
+
+def test_without_rights():
+    """without rights, nothing is measured, and the message says which are needed"""
     if not is_root():
         raise Skip("becoming another user needs root")
-    core = str(online_cores()[0])
     weak = ["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all"]
-    for options, status in ((["--method", "thread"], 1), ([], 0)):
-        done = run_as(weak, core, "--time", "1", *options)
-        check(done.returncode == status, done.stderr)
+    for options in ([], ["--method", "thread"], ["--method", "passive"]):
+        done = run_as(weak, str(online_cores()[0]), "--time", "1", *options)
+        check(done.returncode == 1 and done.stdout == "", done.stderr)
         for words in ("CAP_BPF and CAP_PERFMON", "as root"):
             check(words in done.stderr or "built without BPF" in done.stderr,
                   done.stderr)
-        check("neither source works. bpf: " in done.stderr and "; perf: " in
-              done.stderr, done.stderr)
-    check("method user" in done.stdout and "UserLatency" in done.stdout,
-          done.stdout)
-    done = run_as(weak, core, "--time", "1", "--method", "user")
-    check(done.returncode == 0 and done.stderr == "", done.stderr)
 
 
 def test_without_one_capability():
@@ -319,7 +230,7 @@ def test_without_one_capability():
         raise Skip("dropping capabilities needs root")
     for missing in ("perfmon", "bpf"):
         done = run_as(["setpriv", f"--bounding-set=-{missing},-sys_admin"],
-                      str(online_cores()[0]), "--source", "bpf", "--time", "0.1")
+                      str(online_cores()[0]), "--time", "0.1")
         if "built without BPF" in done.stderr:
             raise Skip(done.stderr.strip())
         check(done.returncode == 1 and "CAP_BPF and CAP_PERFMON: "
@@ -327,25 +238,10 @@ def test_without_one_capability():
               done.stderr)
 
 
-def test_without_bpf():
-    """without rights for BPF, percore wake refuses the method "bpf-timer" and uses the
-    method "thread" with perf"""
-    need_perf()
-    core = str(online_cores()[0])
-    weak = [*WITH_TRACEFS, *WITHOUT_BPF]
-    done = run_as(weak, core, "--time", "1")
-    check(worked(done) and "method thread, source perf" in done.stdout
-          and "method thread is used" in done.stderr, done.stderr)
-    for options in (["--method", "bpf-timer"], ["--source", "bpf"],
-                    ["--method", "bpf-timer", "--source", "perf"]):
-        done = run_as(weak, core, "--time", "1", *options)
-        check(done.returncode == 1 and "BPF" in done.stderr, done.stderr)
-
-
 def test_cores_that_are_not_there():
     """percore wake refuses a core that does not exist, with every method"""
     absent = str(max(online_cores()) + 1)
-    for method in ("user", *(BPF_METHODS if is_root() else ())):
+    for method in METHODS if is_root() else ():
         done = run("wake", absent, "--method", method)
         check(done.returncode == 1 and
               (f"core {absent}: it does not exist" in done.stderr or
@@ -364,246 +260,101 @@ def test_default_core():
             first, _, last = part.partition("-")
             isolated.update(range(int(first), int(last or first) + 1))
     wanted = [core for core in online_cores() if core not in isolated]
-    document = documents("wake", "--method", "user", "--time", "0.2",
-                         "--json")[0]
+    need_bpf()
+    document = documents("wake", "--time", "0.2", "--json")[0]
     check(document["core"] == wanted[-1], str(document))
 
 
 def test_terminal():
-    """on a terminal of 80 columns, no line is cut, and the histogram is shown once
-    after the end"""
+    """on a terminal of 80 columns, no line is cut, and the page is replaced by the
+    result at the end"""
+    need_bpf()
     core = str(online_cores()[0])
-    written, status, _ = on_terminal(
-        [PERCORE, "wake", core, "--method", "user", "--time", "2"], 4)
+    written, status, _ = on_terminal([PERCORE, "wake", core, "--time", "2"], 4)
     check(status == 0, written)
-    end = written.rsplit("\033[H", 1)[-1]
-    check(end.count("UserLatency, us") == 1 and "median" in end, end)
-    pages = re.sub(r"\033\[[?0-9;]*[A-Za-z]", "", written)
+    end = written.rsplit("\033[H\033[J", 1)[-1]
+    check("Latency, us" in end and "median" in end and
+          end.startswith(f"core {core}, method"), end)
+    pages = re.sub(r"\033\[[?0-9;]*[A-Za-z]", "",
+                   written.removesuffix("\033[H\033[J" + end))
     widths = [len(line.rstrip("\r")) for line in pages.split("\n")]
     check(max(widths) <= 80, pages)
 
 
 # ---------------------------------------------------------------------------
-# Files
+# Results for wult
 
 
-def test_csv_comes_back():
-    """percore wake --from prints the same summary for a file that --csv has written as
-    the measurement that wrote the file"""
+def test_wult_reads_the_result():
+    """--outdir writes what wult reads: each row has a value of the right type in each
+    column, info.yml has the keys of format 1.3, and the figures are those of --json"""
+    need_bpf()
+    types = {"IntrOff": {"True": True, "False": False}.__getitem__, "ReqCState": str}
+    for method in METHODS:
+        with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
+            folder = os.path.join(above, "result")
+            document = measure(online_cores()[0], method, "--outdir", folder)
+            with open(f"{folder}/datapoints.csv", encoding="ascii") as file:
+                rows = list(csv.DictReader(file))
+            with open(f"{folder}/info.yml", encoding="ascii") as file:
+                info = dict(line.rstrip("\n").split(": ", 1) for line in file)
+        check(len(rows) == document["datapoints"], str(len(rows)))
+        check({"IntrLatency", "WakeLatency", "SilentTime", "IntrOff",
+               "ReqCState"} <= rows[0].keys(), str(rows[0]))
+        check(("UserLatency" in rows[0]) == (method == "thread"), str(rows[0]))
+        check(("LDist" in rows[0]) == (method != "passive"), str(rows[0]))
+        for row in rows:
+            check(None not in row and None not in row.values(), str(row))
+            for name, value in row.items():
+                value = types.get(name, float)(value)
+                check(value == value and value not in ("", math.inf), str(row))
+        for metric in document["metrics"]:
+            values = [float(row[metric["metric"]]) for row in rows
+                      if metric["metric"] != "WakeLatency" or row["IntrOff"] == "True"]
+            check(len(values) == metric["count"] and
+                  abs(min(values) - metric["min_us"]) < 0.001 and
+                  abs(max(values) - metric["max_us"]) < 0.01, str(metric))
+        check(info["toolname"] == "wult" and info["format_version"] == "'1.3'" and
+              info["cpu"] == str(online_cores()[0]) and
+              {"toolver", "reportid", "date", "devid", "devdescr", "resolution",
+               "duration"} <= info.keys(), str(info))
+
+
+def test_results_are_not_overwritten():
+    """a directory that holds a result, or that cannot be written to, is refused before
+    anything is measured"""
     core = str(online_cores()[0])
-    with Folder() as folder:
-        path = folder("datapoints.csv")
-        method = "bpf-timer" if is_root() else "user"
-        measured = measure(core, method, "--csv", path)
-        for file in (path, folder.path):
-            read = documents("wake", "--from", file, "--json")[0]
-            obeys(validator(), read)
-            check(read["datapoints"] == measured["datapoints"], str(read))
-            for name in ("WakeLatency", "IntrLatency", "UserLatency"):
-                one, two = metric_of(measured, name), metric_of(read, name)
-                check((one is None) == (two is None), f"{name}: {one}, {two}")
-                if one is not None:
-                    for figure, value in one.items():
-                        check(value == two[figure] or
-                              abs(value - two[figure]) < 0.002,
-                              f"{name} {figure}: {value}, {two[figure]}")
-
-
-def test_convert_a_file():
-    """percore wake --from with --csv writes the datapoints that pass the filters"""
-    with Folder() as folder, Folder() as other:
-        path = folder.points("a.csv", 1000)
-        done = run("wake", "--from", path, "--include", "SilentTime > 2000",
-                   "--csv", other("b.csv"))
-        check(done.returncode == 0, done.stderr)
-        read = documents("wake", "--from", other("b.csv"), "--json")[0]
-        check(0 < read["datapoints"] < 1000, str(read))
-        check(metric_of(read, "SilentTime")["min_us"] > 2000, str(read))
-        with open(other("info.yml"), encoding="utf-8") as info:
-            check("cpu:" not in info.read(), "the core is named, but not known")
-
-
-def test_compare():
-    """percore wake --compare shows the change of each figure, and warns if the cores
-    were idle for different times"""
-    with Folder() as folder:
-        a = folder.points("a.csv", 2000)
-        b = folder.points("b.csv", 2000, 1.5)
-        done = run("wake", "--compare", a, b)
-        check(done.returncode == 0, done.stderr)
-        for figure in ("min", "median", "99 %"):
-            check(re.search(rf"^  {figure} .* \+50\.0$", done.stdout, re.M),
-                  done.stdout)
-        check(max(map(len, done.stdout.splitlines()[2:])) <= 80, done.stdout)
-        check("idle for different" not in done.stdout, done.stdout)
-        c = folder.write("c.csv", HEADER + "20,30,99999,True,C6\n" * 20 +
-                         "20,30,9,True,C1\n")
-        done = run("wake", "--compare", a, c)
-        check("idle for different" in done.stdout, done.stdout)
-        check("C1 only in B" in done.stdout, done.stdout)
-
-
-def test_summary_fits():
-    """the table that percore wake --from prints fits in 80 columns, and unknown figures
-    are left out"""
-    with Folder() as folder:
-        done = run("wake", "--from", folder.points("a.csv", 20000))
-        check(done.returncode == 0, done.stderr)
-        check(max(map(len, done.stdout.splitlines()[1:])) <= 80, done.stdout)
-        for words, wanted in (("99.9 %", True), ("99.99 %", False),
-                              ("UserLatency", False), ("SilentTime", True)):
-            check((words in done.stdout) == wanted, f"{words}: {done.stdout}")
-
-
-def test_bad_files():
-    """bad files of every kind are refused, and the message names the file"""
-    with Folder() as folder:
-        row = "1,2,3,True,C6\n"
-        bad = {
-            "empty": "",
-            "header": "a,b\n1,2\n",
-            "short": HEADER + row + "1,2\n",
-            "long": HEADER + row + "1,2,3,True,C6,7\n",
-            "type": HEADER + row + "1,two,3,True,C6\n",
-            "flag": HEADER + row + "1,2,3,maybe,C6\n",
-            "endless": HEADER + "1" * 100000 + "\n",
-            "binary": "WakeLatency\0\n",
-        }
-        paths = [folder.write(name, text) for name, text in bad.items()]
-        os.mkdir(folder("none"))
-        for path in (*paths, "/dev/urandom", folder("none"), folder("absent")):
-            done = run("wake", "--from", path)
-            check(done.returncode == 1 and path in done.stderr and
-                  done.stdout == "", f"{path}: {done.stderr}{done.stdout}")
-        folder.info("2.0")
-        good = folder.points("good.csv", 3)
-        done = run("wake", "--from", good)
-        check(done.returncode == 1 and "format_version 2.0 is unknown" in done.stderr,
-              done.stderr)
-        check(run("wake", "--from", good, "--unit", "us").returncode == 0,
-              "the file is refused although --unit is given")
-
-
-def test_options_that_do_nothing():
-    """percore wake refuses options that would have no effect"""
-    measuring = (["--method", "user"], ["--source", "bpf"], ["--count", "3"],
-                 ["--time", "60"], ["--distance", "4000"], ["--pause", "0"])
-    for arguments in (["0", "1"], ["--from", "a", "0"], ["--compare", "a"],
-                      ["0", "--method", "user", "--source", "perf"]):
-        done = run("wake", *arguments)
-        check(done.returncode == 2, f"{arguments}: {done.stderr}")
-    for words, options in ((["0"], (["--include", "SilentTime > 1"],
-                                    ["--exclude", "SilentTime > 1"],
-                                    ["--unit", "us"])),
-                           (["--from", "a"], measuring),
-                           (["--compare", "a", "b"],
-                            (*measuring, ["--json"], ["--plot", "c"],
-                             ["--csv", "c"], ["--from", "c"]))):
-        for option in options:
-            done = run("wake", *words, *option)
-            check(done.returncode == 2 and f" {option[0]} " in done.stderr,
-                  f"{words} {option}: {done.stderr}")
-
-
-def test_a_million():
-    """percore wake --from needs less than 2 s of CPU time and 200 MB of memory to
-    summarise a million datapoints"""
-    with Folder() as folder:
-        path = folder.points("million.csv", MILLION)
-        with subprocess.Popen([PERCORE, "wake", "--from", path, "--json"],
-                              stdout=subprocess.PIPE) as process:
-            document = json.load(process.stdout)
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        seconds = used.ru_utime + used.ru_stime
-        said = f"{seconds:.2f} s, {used.ru_maxrss / 1000:.0f} MB"
-        say(said)
-        check(process.returncode == 0, said)
-        check(document["datapoints"] == MILLION, str(document))
-        check(metric_of(document, "WakeLatency")["p99_999_us"] is not None,
-              str(document))
-        check(seconds < 2 and used.ru_maxrss < 200000, said)
-
-
-# ---------------------------------------------------------------------------
-# Plots
-
-
-def boxes(root):
-    """Returns the x coordinates of each filled polygon of the histogram."""
-    return [[float(x) for x in re.findall(r"([\d.]+),[\d.]+", node.get("points"))]
-            for node in root.iter("{http://www.w3.org/2000/svg}polygon")
-            if node.get("fill-opacity")]
-
-
-def test_plot():
-    """a plot is an SVG with three diagrams, whatever the name of its file"""
-    if shutil.which("gnuplot") is None:
-        raise Skip("gnuplot is missing")
-    with Folder() as folder:
-        path = folder("o'clock.svg")
-        points = folder.points("a.csv", 3000)
-        done = run("wake", "--from", points, "--plot", path)
-        check(done.returncode == 0, done.stderr)
-        text = "".join(xml.etree.ElementTree.parse(path).getroot().itertext())
-        for words in ("datapoints", "percent of datapoints", "SilentTime, us",
-                      "WakeLatency, us"):
-            check(words in text, text)
-        check("a.csv, C6: 3000 datapoints" in text, text)
-        # All bars have the same width, although most of the range is empty.
-        rows = "".join(f"{us},1,9,True,C6\n" for us in [*[20, 60] * 999, 900])
-        rare = folder.write("rare.csv", HEADER + rows)
-        done = run("wake", "--from", rare, "--plot", path)
-        root = xml.etree.ElementTree.parse(path).getroot()
-        check("above 60.4 us: 1 datapoint, not shown" in
-              "".join(root.itertext()), "".join(root.itertext()))
-        widths = [max(xs) - min(xs) for xs in boxes(root)]
-        check(len(widths) == 2 and max(widths) < 20, str(widths))
-        # This file contains no silent times, and its latencies are all the same.
-        user = folder.write("user.csv", "UserLatency\n" + "7\n" * 100)
-        done = run("wake", "--from", user, "--plot", path)
-        check(done.returncode == 0 and done.stderr == "", done.stderr)
-        done = run("wake", "--from", points, "--plot", folder("none/a.svg"))
-        check(done.returncode == 1 and "none/a.svg" in done.stderr,
-              done.stderr)
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as folder:
+        with open(f"{folder}/info.yml", "w", encoding="ascii") as file:
+            file.write("toolname: wult\n")
+        for where, said in ((folder, "never overwritten"),
+                            (f"{folder}/info.yml", "Not a directory"),
+                            (f"{folder}/none/x", "No such file")):
+            # A measurement that began without this check would exceed the time limit
+            # of run().
+            done = run("wake", core, "--time", "3600", "--count", "100000000",
+                       "--outdir", where)
+            check(done.returncode == 1 and said in done.stderr and where in done.stderr
+                  and done.stdout == "", done.stderr)
+        with open(f"{folder}/info.yml", encoding="ascii") as file:
+            check(file.read() == "toolname: wult\n", "overwritten")
 
 
 def test_no_datapoints():
-    """a measurement without datapoints fails and says what to do"""
-    done = run("wake", str(online_cores()[0]), "--method", "user", "--pause",
-               "60000", "--time", "0.1")
-    check(done.returncode == 1 and "gave no datapoints; measure longer" in
-          done.stderr, done.stderr)
+    """a measurement without datapoints fails, says what to do, and writes no result"""
+    need_bpf()
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
+        done = run("wake", str(online_cores()[0]), "--pause", "60000", "--time",
+                   "0.1", "--outdir", f"{above}/result")
+        check(done.returncode == 1 and "gave no datapoints; measure longer" in
+              done.stderr, done.stderr)
+        check(not os.listdir(f"{above}/result"), "a result without datapoints")
 
 
-def test_outputs_are_checked_first():
-    """a file that cannot be written, or a missing gnuplot, is refused before
-    anything is measured"""
-    core = str(online_cores()[0])
-    with Folder() as folder:
-        nowhere = folder("none/x")
-        without = {**os.environ, "PATH": folder.path}
-        for option, path, env, said in (
-                ("--csv", nowhere, None, f"--csv: cannot write {nowhere}: No such file"),
-                ("--plot", nowhere, None, f"--plot: cannot write {nowhere}: No such file"),
-                ("--csv", folder.path, None, "Is a directory"),
-                ("--plot", folder("a.svg"), without,
-                 "--plot: gnuplot is not installed; apt-get install gnuplot-nox")):
-            # A measurement that began without this check would exceed the time limit of
-            # run().
-            done = run("wake", core, "--method", "user", "--time", "3600",
-                       "--count", "100000000", option, path, env=env)
-            check(done.returncode == 1 and said in done.stderr and
-                  done.stdout == "", done.stderr)
-
-
-def test_plot_without_gnuplot():
-    """without gnuplot, the message says to install it"""
-    with Folder() as folder:
-        done = run("wake", "--from", folder.points("a.csv", 3), "--plot",
-                   folder("a.svg"), env={**os.environ, "PATH": folder.path})
-        check(done.returncode == 1 and "gnuplot" in done.stderr and
-              "installed" in done.stderr, done.stderr)
+def test_words():
+    """percore wake refuses a second core"""
+    done = run("wake", "0", "1")
+    check(done.returncode == 2, done.stderr)
 
 
 if __name__ == "__main__":

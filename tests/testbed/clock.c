@@ -7,7 +7,7 @@
 #include "integration/softirq_timer.h"
 #include "pmu.h"
 #include "report.h"
-#include "testbed/soaker.h"
+#include "soaker.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ struct loads {
 
 static void *soak(void *context) {
   struct soak *soak = context;
-  int status = soak_core(soak, 0, SOAK_NS, NULL);
+  int status = soak_core(soak, 0, SOAK_NS);
   if (status != 0)
     note("the soaker: %s", strerror(-status));
   return NULL;

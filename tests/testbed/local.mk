@@ -1,5 +1,5 @@
-# The program that runs in the guests. `make` does not build it: the scripts build it
-# statically, for the guest's processor, in separate build trees.
+# The program that runs in the guests, linked statically. `make` does not build it. The
+# script for arm64 builds it in a build tree of its own.
 EXTRA_PROGRAMS = tests/testbed/guest
 tests_testbed_guest_SOURCES = \
 	tests/testbed/burner.c tests/testbed/burner.h \
@@ -38,6 +38,7 @@ testbed_guests = \
 	tests/testbed/plugin
 TESTS += $(testbed_guests)
 LONG_TESTS += $(testbed_guests)
+tests/testbed/amd64.log tests/testbed/plugin.log: tests/testbed/guest$(EXEEXT)
 EXTRA_DIST += $(testbed_guests) \
 	tests/testbed/compare.guest tests/testbed/plugin.guest \
 	tests/testbed/idle.dts tests/testbed/init \
@@ -46,6 +47,7 @@ EXTRA_DIST += $(testbed_guests) \
 	tests/testbed/plugin.conf \
 	tests/testbed/testbed.sh
 
+CLEANFILES += tests/testbed/guest$(EXEEXT)
 clean-local: clean-testbed
 clean-testbed:
 	rm -rf testbed.d

@@ -7,10 +7,9 @@
 #include <sched.h>
 #include <stdio.h>
 
-/* The smallest gap that counts as lost. Two successive readings of the clock
- * are least_step_ns() apart if nothing runs between them. If they are further
- * apart than that by more than GAP_NS and by more than least_step_ns(), other
- * work ran between them. */
+/* Two successive readings of the clock are least_step_ns() apart if nothing
+ * runs between them. If they are further apart than that by more than GAP_NS
+ * and by more than least_step_ns(), other work ran between them. */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
@@ -47,8 +46,7 @@ static uint64_t least_step_ns(void) {
   return least_ns;
 }
 
-int soak_core(struct soak *soak, int core, uint64_t duration_ns,
-              bool (*stopped)(void)) {
+int soak_core(struct soak *soak, int core, uint64_t duration_ns) {
   *soak = (struct soak){0};
   int status = occupy(core);
   if (status != 0)
@@ -57,13 +55,12 @@ int soak_core(struct soak *soak, int core, uint64_t duration_ns,
   const uint64_t gap_ns = step_ns + (step_ns > GAP_NS ? step_ns : GAP_NS);
   const uint64_t begin_ns = now_ns();
   uint64_t last_ns = begin_ns;
-  while (last_ns - begin_ns < duration_ns && (stopped == NULL || !stopped())) {
+  while (last_ns - begin_ns < duration_ns) {
     uint64_t next_ns = now_ns();
     if (next_ns - last_ns > gap_ns) {
       if (sched_getcpu() != core)
         return -ENODEV;
       soak->lost_ns += next_ns - last_ns - step_ns;
-      soak->interruptions++;
     }
     last_ns = next_ns;
   }

@@ -1,23 +1,19 @@
 /* soaker: measures a lower bound of a core's load without a counter. A thread
  * of the lowest scheduling class runs whenever no other work wants the core,
  * and adds up the time in which it could not run. */
-#ifndef PERCORE_SOAKER_H
-#define PERCORE_SOAKER_H
+#ifndef TESTBED_SOAKER_H
+#define TESTBED_SOAKER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct soak {
   uint64_t total_ns;
   uint64_t lost_ns; /* time that other work took */
-  uint64_t interruptions;
 };
 
 /* Moves the calling thread to the core and into SCHED_IDLE, where it remains,
- * and measures until duration_ns have passed or stopped() is true (NULL:
- * never). The core does not halt while this function measures. Returns 0 or
- * -errno; -ENODEV if the core went offline. */
-int soak_core(struct soak *soak, int core, uint64_t duration_ns,
-              bool (*stopped)(void));
+ * and measures for duration_ns. The core does not halt while this function
+ * measures. Returns 0 or -errno; -ENODEV if the core went offline. */
+int soak_core(struct soak *soak, int core, uint64_t duration_ns);
 
 #endif

@@ -4,7 +4,7 @@
 #   arm64 [--console] [--shell] [--fetch] [BOOT...]
 #
 # Run it from the build directory (`make check` does, and sets srcdir). Without BOOT
-# it runs all boots. --console shows the guest's output as it appears, --shell starts
+# it runs the boots that TESTBED_BOOTS names, or all. --console shows the guest's output as it appears, --shell starts
 # a shell in the guest, --fetch only fetches packages.
 #
 # The guest's kernel and busybox are Debian's. They are cached in
@@ -18,7 +18,7 @@ set -eu -o pipefail
 srcdir=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
 work=$PWD/testbed.d/${0##*/}
 cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/testbed
-console=no shell=no fetch_only=no wanted_boots=
+console=no shell=no fetch_only=no wanted_boots=${TESTBED_BOOTS-}
 passed=0 failed=0 skipped=0 qemu_pid=
 
 # ------------------------------------------------------------------------------
@@ -147,8 +147,15 @@ fetch() {
 # ------------------------------------------------------------------------------
 # The guest's files
 
-# Builds the guest's program for the guest's processor.
+# Builds the guest's program for a processor that is not this machine's, and sets
+# `program`. The makefile builds it for this machine.
 build() {
+  program=$PWD/tests/testbed/guest
+  if [ -z "$guest_host" ]; then
+    [ -x "$program" ] || { not_ok "the guest's program is built" && finish; }
+    return
+  fi
+  program=$work/build/tests/testbed/guest
   [ ! -f "$srcdir/config.status" ] ||
     skip_all "the source tree holds a build: configure out of tree instead"
   mkdir -p "$work/build"
@@ -157,7 +164,7 @@ build() {
     cd "$work/build"
     # Variables of the outer make must not reach this build.
     unset MAKEFLAGS MFLAGS MAKELEVEL CC CFLAGS LDFLAGS CPPFLAGS APT_CONFIG
-    [ -f config.status ] || "$srcdir/configure" ${guest_host:+--host=$guest_host} \
+    [ -f config.status ] || "$srcdir/configure" "--host=$guest_host" \
       --disable-plugin --disable-tool --disable-tests --disable-shared
     make tests/testbed/guest
   ) >"$log" 2>&1 || {
@@ -173,7 +180,7 @@ pack() {
   mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys" "$root/modules" \
     "$root/tmp" "$root/run"
   cp "$kit/busybox" "$root/bin/busybox"
-  cp "$work/build/tests/testbed/guest" "$root/bin/guest"
+  cp "$program" "$root/bin/guest"
   install -m 755 "$srcdir/tests/testbed/init" "$root/init"
   [ -z "$guest_modules" ] || cp "$kit"/modules/*.ko "$root/modules"
   if [ "$(type -t pack_more)" = function ]; then

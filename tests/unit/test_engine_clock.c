@@ -289,6 +289,25 @@ static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
   play_end(&play);
 }
 
+static void auto_loads_no_clock_where_that_is_forbidden(void **state) {
+  (void)state;
+  for (int pinned = 0; pinned < 2; pinned++) {
+    struct play play;
+    start(&play, 2, 0.5);
+    if (pinned)
+      fake_machine_pin_clock(play.fake);
+    play.options.no_bpf = true;
+    play_open(&play);
+    tick_sampled(&play);
+    play_seconds(&play, 60);
+    assert_int_equal(play_source(&play, 0), pinned ? SOURCE_BPF : SOURCE_IDLE);
+    assert_int_equal(play.fake->clock.loads, 0);
+    if (!pinned)
+      assert_non_null(strstr(reason(&play), "UseBPF false"));
+    play_end(&play);
+  }
+}
+
 /* Loading the clock would interrupt the isolated cores, so the engine does not
  * load it. */
 static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
@@ -427,6 +446,7 @@ int main(void) {
           auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
       cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
       cmocka_unit_test(auto_loads_no_clock_if_a_counter_is_used),
+      cmocka_unit_test(auto_loads_no_clock_where_that_is_forbidden),
       cmocka_unit_test(no_clock_is_loaded_if_cores_are_isolated),
       cmocka_unit_test(isolated_cores_use_the_pinned_clock_if_configured),
       cmocka_unit_test(

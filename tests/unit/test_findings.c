@@ -4,6 +4,7 @@
 #include "temp_tree.h"
 #include "tool/doctor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,8 +13,9 @@
 #include <unistd.h>
 #include <yajl/yajl_tree.h>
 
-/* A machine on which nothing is missing: a fake machine, and a simulated /proc
- * with a collectd (process 42). The runtime directory is tree.root/run. */
+/* A machine on which nothing is missing: a fake machine, and a simulated root
+ * directory with a /proc and a collectd (process 42). The runtime directory is
+ * tree.root/run, which the process sees under the same path. */
 struct place {
   struct fake_machine *fake;
   struct temp_tree tree;
@@ -21,43 +23,56 @@ struct place {
   struct doctor doctor;
 };
 
-static void write_collectd(struct place *place, const char *status,
-                           const char *limit) {
-  char text[512];
-  temp_tree_write(&place->tree, "/proc/42/comm", "collectd\n");
-  temp_tree_write(&place->tree, "/proc/42/status", status);
-  snprintf(text, sizeof(text), "Limit\nMax open files %s files\n", limit);
-  temp_tree_write(&place->tree, "/proc/42/limits", text);
-  temp_tree_write(&place->tree, "/collectd.conf", "");
-  snprintf(text, sizeof(text), "7f02-7f03 r-xp 0 fd:00 2 %s/percore.so\n",
-           place->tree.root);
-  temp_tree_write(&place->tree, "/proc/42/maps", text);
+#define CONF "/etc/collectd/collectd.conf"
+#define GOOD "LoadPlugin csv\nLoadPlugin percore\n"
+#define MAPPED "7f02-7f03 r-xp 0 fd:00 2 /lib/percore.so\n"
+
+/* Creates the process `pid` of a user who may count. */
+static void add_collectd(const struct place *place, const char *pid,
+                         const char *groups) {
+  char path[100], text[200], link[400];
+  snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+  temp_tree_write(&place->tree, path, "collectd\n");
+  snprintf(path, sizeof(path), "/proc/%s/status", pid);
+  snprintf(text, sizeof(text),
+           "PPid:\t1\nUid:\t1\t1000\t1\t1\nGid:\t4\t4\t4\t4\n"
+           "Groups:\t27 %s \nCapEff:\t0000004000000000\n",
+           groups);
+  temp_tree_write(&place->tree, path, text);
+  snprintf(path, sizeof(path), "/proc/%s/maps", pid);
+  temp_tree_write(&place->tree, path, MAPPED);
+  snprintf(link, sizeof(link), "%s/%s/root", place->proc, pid);
+  assert_int_equal(symlink(place->tree.root, link), 0);
 }
 
-#define MAY_ALL                                                                \
-  "PPid:\t1\nUid:\t1\t1000\t1\t1\nGid:\t4\t4\t4\t4\n"                         \
-  "Groups:\t27 998 \nCapEff:\t0000004000000000\n"
-
 static void begin(struct place *place) {
+  char path[400], group[16];
   *place = (struct place){.fake = fake_machine_new(2)};
   temp_tree_make(&place->tree);
   snprintf(place->proc, sizeof(place->proc), "%s/proc", place->tree.root);
   snprintf(place->run, sizeof(place->run), "%s/run", place->tree.root);
-  temp_tree_write(&place->tree, "/percore.so", "");
+  snprintf(group, sizeof(group), "%u", getegid());
+  temp_tree_write(&place->tree, "/lib/percore.so", "");
   temp_tree_write(&place->tree, "/run/none", "");
-  write_collectd(place, MAY_ALL, "4096");
+  temp_tree_write(&place->tree, CONF, GOOD);
+  add_collectd(place, "42", group);
+  assert_int_equal(chmod(place->run, 03770), 0);
+  snprintf(path, sizeof(path), "%s/none", place->tree.root);
+  temp_tree_write(&place->tree, path, "");
+  snprintf(path, sizeof(path), "%s%s/run", place->tree.root, place->tree.root);
+  assert_int_equal(symlink(place->run, path), 0);
   setenv("PERCORE_RUNTIME_DIR", place->run, 1);
   place->doctor = (struct doctor){
       .machine = &place->fake->machine,
       .proc = place->proc,
+      .root = place->tree.root,
       .width = 80,
       .cores_online = 2,
-      .pmus = "cpu msr software",
       .core_pmu = true,
       .has_mperf = true,
       .has_paranoid = true,
       .paranoid = 2,
-      .group = 998,
+      .group = (long)getegid(),
       .rights = {.capabilities = CAPABILITY_PERFMON, .in_group = true},
   };
   for (int source = 0; source < SOURCES; source++)
@@ -74,13 +89,15 @@ static void end(struct place *place) {
 static void run_checks(struct doctor *doctor) {
   struct core_set isolated = {0};
   core_set_add(&isolated, 1);
+  doctor->missing = 0;
+  doctor->last_group = NULL;
   check_sources(doctor);
   check_isolated(doctor, &isolated);
   check_proc_stat(doctor);
   check_tick(doctor);
   check_rights(doctor);
-  check_regions(doctor);
   check_collectd(doctor);
+  check_regions(doctor);
 }
 
 static char *text_of(struct place *place) {
@@ -161,11 +178,10 @@ static void a_healthy_machine_needs_no_advice(void **state) {
   begin(&place);
   examine(&place);
   for (size_t i = 0; i < found_len; i++) {
-    if (strcmp(found[i].name, "daemon") == 0)
-      continue; /* whether this machine has collectd */
-    assert_string_equal(found[i].verdict, "ok");
     assert_string_equal(found[i].advice, "");
+    assert_string_equal(found[i].verdict, "ok");
   }
+  assert_int_equal(place.doctor.missing, 0);
   char *out = text_of(&place);
   assert_non_null(
       strstr(out, "Loads come from mperf (proven) on 2 of 2 cores.\n"));
@@ -221,9 +237,11 @@ static void everything_missing_is_reported_with_advice(void **state) {
   struct place place;
   begin(&place);
   temp_tree_remove(&place.tree);
-  place.doctor =
-      (struct doctor){.machine = &place.fake->machine, .proc = place.proc,
-                      .cores_online = 2, .group = -1};
+  place.doctor = (struct doctor){.machine = &place.fake->machine,
+                                 .proc = place.proc,
+                                 .root = place.tree.root,
+                                 .cores_online = 2,
+                                 .group = -1};
   for (int hypervisor = 0; hypervisor < 2; hypervisor++)
     for (int rights = 0; rights < 2; rights++) {
       place.doctor.hypervisor = hypervisor;
@@ -234,9 +252,9 @@ static void everything_missing_is_reported_with_advice(void **state) {
           assert_string_not_equal(found[i].advice, "");
     }
   assert_false(doctor_has_source(&place.doctor));
-  assert_advice("running", "systemctl start collectd");
+  assert_advice("running", "apt-get install collectd-core");
   assert_verdict("directory", "missing");
-  assert_advice("directory", "install -d -m 3775 -g percore");
+  assert_advice("directory", "install -d -m 3770 -g percore");
   assert_advice("group", "groupadd");
   char *out = text_of(&place);
   assert_non_null(strstr(out, "No source of loads works here"));
@@ -254,7 +272,7 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
     place.doctor.source[source] = (struct source_facts){0};
   examine(&place);
   assert_advice("ref-cycles", "CAP_PERFMON");
-  assert_verdict("CAP_PERFMON", "missing");
+  assert_verdict("CAP_PERFMON", "note");
   assert_advice("mperf", "CAP_PERFMON");
   /* The configuration does not name an event. */
   assert_null(strstr(find("event")->advice, "CAP_PERFMON"));
@@ -276,7 +294,8 @@ a_counter_that_does_not_exist_is_not_said_to_lack_rights(void **state) {
   place.doctor.source[SOURCE_REF_CYCLES] = (struct source_facts){
       .reason = "it cannot be opened: Permission denied (grant CAP_PERFMON)"};
   examine(&place);
-  assert_string_equal(find("ref-cycles")->value, "this machine has no core PMU");
+  assert_string_equal(find("ref-cycles")->value,
+                      "this machine has no core PMU");
   place.doctor.core_pmu = true;
   examine(&place);
   assert_value("ref-cycles", "CAP_PERFMON");
@@ -353,6 +372,7 @@ an_unreadable_socket_is_reported_with_reason_and_command(void **state) {
   assert_advice("group", "usermod -aG percore");
   assert_string_equal(find("sockets")->value, "1; 0 can be read");
   assert_value("socket", "old: ");
+  assert_verdict("socket", "missing");
   assert_advice("socket", "/old.sock'");
   snprintf(path, sizeof(path), "%s/old.sock", place.run);
   unlink(path);
@@ -363,15 +383,22 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
   (void)state;
   struct place place;
   begin(&place);
-  write_collectd(&place, "PPid:\t1\nUid:\t1\t1000\t1\t1\n", "256");
-  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  temp_tree_write(&place.tree, "/proc/42/status",
+                  "PPid:\t1\nUid:\t1\t1000\t1\t1\n");
   examine(&place);
-  assert_advice("LoadPlugin", "LoadPlugin percore");
   assert_advice("counters", "AmbientCapabilities=CAP_PERFMON");
-  assert_advice("open files", "LimitNOFILE");
-  char *out = text_of(&place);
-  assert_non_null(strstr(out, "SupplementaryGroups=percore"));
-  free(out);
+  assert_advice("regions", "SupplementaryGroups=percore");
+  assert_verdict("counters", "missing");
+  assert_verdict("regions", "missing");
+  /* Without a counter, nothing is lost. */
+  place.doctor.core_pmu = place.doctor.has_mperf = false;
+  examine(&place);
+  assert_verdict("counters", "note");
+  place.doctor.core_pmu = true;
+  temp_tree_write(&place.tree, CONF,
+                  GOOD "<Plugin percore>\n<Load>\nSource \"idle\"\n</Load>\n");
+  examine(&place);
+  assert_verdict("counters", "note");
   end(&place);
 }
 
@@ -415,37 +442,145 @@ static void every_running_collectd_is_reported(void **state) {
   assert_null(strstr(out, "pid 98"));
   assert_non_null(strstr(out, "/nowhere/percore.so is not installed"));
   assert_non_null(strstr(out, "has been replaced"));
-  assert_non_null(strstr(out, "at most 4096"));
   free(out);
   end(&place);
 }
 
-static void use_config(struct place *place) {
-  char path[600];
-  temp_tree_write(&place->tree, "/proc/42/maps", "");
-  snprintf(path, sizeof(path), "%s/42/cmdline", place->proc);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fprintf(file, "collectd%c-f%c-C%c%s/collectd.conf%c", 0, 0, 0,
-          place->tree.root, 0);
-  fclose(file);
-}
-
-static void the_plugin_is_looked_for_where_collectd_looks(void **state) {
+static void
+a_second_collectd_without_percore_does_not_fail_the_host(void **state) {
   (void)state;
   struct place place;
-  char text[300], wanted[300];
+  char path[500];
   begin(&place);
-  use_config(&place);
-  snprintf(text, sizeof(text), "# PluginDir \"/no\"\n  plugindir \"%s\"\n",
-           place.tree.root);
-  temp_tree_write(&place.tree, "/collectd.conf", text);
+  add_collectd(&place, "77", "27");
+  temp_tree_write(&place.tree, "/proc/77/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  temp_tree_write(&place.tree, "/other" CONF, "LoadPlugin cpu\n");
+  snprintf(path, sizeof(path), "%s/77/root", place.proc);
+  unlink(path);
+  char other[400];
+  snprintf(other, sizeof(other), "%s/other", place.tree.root);
+  assert_int_equal(symlink(other, path), 0);
   examine(&place);
-  snprintf(wanted, sizeof(wanted), "%s/percore.so", place.tree.root);
-  assert_string_equal(find("plugin")->value, wanted);
-  unlink(wanted);
+  assert_int_equal(place.doctor.missing, 0);
+  /* If no collectd loads percore, the host does not report. */
+  temp_tree_write(&place.tree, CONF, "LoadPlugin cpu\n");
+  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  examine(&place);
+  assert_true(place.doctor.missing > 0);
+  assert_verdict("LoadPlugin", "missing");
+  end(&place);
+}
+
+/* ---------------------------------------------------------------------------
+ * The configuration
+ */
+
+static void stop_collectd(const struct place *place) {
+  temp_tree_write(&place->tree, "/proc/42/comm", "bash\n");
+}
+
+static void a_stopped_collectd_is_missing_and_can_be_tested(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  stop_collectd(&place);
+  examine(&place);
+  assert_verdict("running", "missing");
+  assert_advice("running", "collectd -T -C " CONF);
+  assert_advice("running", "systemctl start collectd");
+  end(&place);
+}
+
+static void a_plugin_dir_without_percore_is_named(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  stop_collectd(&place);
+  temp_tree_write(&place.tree, CONF,
+                  "# PluginDir \"/lib\"\n  plugindir \"/opt/plugins\"\n" GOOD);
   examine(&place);
   assert_verdict("plugin", "missing");
+  assert_string_equal(find("plugin")->value,
+                      "/opt/plugins/percore.so is not installed");
+  assert_advice("plugin", "PluginDir of " CONF " is /opt/plugins");
+  temp_tree_write(&place.tree, "/opt/plugins/percore.so", "");
+  examine(&place);
+  assert_verdict("plugin", "ok");
+  end(&place);
+}
+
+static void a_plugin_that_was_moved_away_is_missing(void **state) {
+  (void)state;
+  struct place place;
+  char path[400];
+  begin(&place);
+  snprintf(path, sizeof(path), "%s/lib/percore.so", place.tree.root);
+  unlink(path);
+  examine(&place);
+  assert_verdict("plugin", "missing");
+  end(&place);
+}
+
+static void the_advice_to_load_percore_overwrites_nothing(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  temp_tree_write(&place.tree, CONF, "LoadPlugin csv\n#LoadPlugin percore\n");
+  temp_tree_write(&place.tree, "/proc/42/maps", "7f00-7f01 r-xp /usr/sbin/c\n");
+  examine(&place);
+  assert_verdict("LoadPlugin", "missing");
+  assert_advice("LoadPlugin", "add the line 'LoadPlugin percore' to " CONF);
+  for (size_t i = 0; i < found_len; i++)
+    assert_null(strstr(found[i].advice, "> /"));
+  temp_tree_write(&place.tree, CONF, GOOD);
+  examine(&place);
+  assert_value("LoadPlugin", "configured but not loaded");
+  assert_advice("LoadPlugin", "collectd -T");
+  end(&place);
+}
+
+static void files_that_the_configuration_includes_are_read(void **state) {
+  static const char *const includes[] = {
+      "<Include \"/etc/collectd/collectd.conf.d\">\n\tFilter \"*.conf\"\n"
+      "</Include>\n",
+      "Include \"/etc/collectd/collectd.conf.d/*.conf\"\n",
+      "include \"/etc/collectd/collectd.conf.d\" # all\n",
+      "Include \"/etc/collectd/collectd.conf.d/p.conf\"\n"};
+  (void)state;
+  struct place place;
+  begin(&place);
+  temp_tree_write(&place.tree, "/etc/collectd/collectd.conf.d/p.conf",
+                  "<LoadPlugin \"percore\">\n  Interval 1\n</LoadPlugin>\n"
+                  "LoadPlugin write_log\n");
+  for (size_t i = 0; i < sizeof(includes) / sizeof(includes[0]); i++) {
+    temp_tree_write(&place.tree, CONF, includes[i]);
+    examine(&place);
+    assert_int_equal(place.doctor.missing, 0);
+    assert_value("LoadPlugin", "percore is loaded");
+  }
+  /* Only the filter keeps this file from being read. */
+  temp_tree_write(&place.tree, "/etc/collectd/collectd.conf.d/p.bak",
+                  "PluginDir \"/no\"\n");
+  stop_collectd(&place);
+  temp_tree_write(&place.tree, CONF, includes[2]);
+  examine(&place);
+  assert_value("plugin", "/no/percore.so");
+  temp_tree_write(&place.tree, CONF, includes[0]);
+  examine(&place);
+  assert_null(strstr(find("plugin")->value, "/no/"));
+  end(&place);
+}
+
+static void a_file_that_includes_itself_is_read_only_a_few_times(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  temp_tree_write(&place.tree, CONF,
+                  GOOD "Include \"" CONF "\"\nInclude \"/etc/collectd\"\n");
+  alarm(10);
+  examine(&place);
+  alarm(0);
+  assert_int_equal(place.doctor.missing, 0);
   end(&place);
 }
 
@@ -454,13 +589,118 @@ static void a_configuration_that_is_a_fifo_is_not_waited_for(void **state) {
   struct place place;
   char path[300];
   begin(&place);
-  use_config(&place);
-  snprintf(path, sizeof(path), "%s/collectd.conf", place.tree.root);
+  snprintf(path, sizeof(path), "%s" CONF, place.tree.root);
   unlink(path);
   assert_int_equal(mkfifo(path, 0600), 0);
   alarm(10);
   examine(&place);
   alarm(0);
+  assert_verdict("configuration", "missing");
+  assert_value("configuration", CONF " cannot be read");
+  end(&place);
+}
+
+static void the_file_that_the_option_C_names_is_read(void **state) {
+  (void)state;
+  struct place place;
+  char path[400];
+  begin(&place);
+  snprintf(path, sizeof(path), "%s/42/cmdline", place.proc);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "collectd%c-f%c-C%c/mine.conf%c", 0, 0, 0, 0);
+  fclose(file);
+  temp_tree_write(&place.tree, "/mine.conf", "LoadPlugin percore\n");
+  examine(&place);
+  assert_value("configuration", "/mine.conf loads no plugin that sends");
+  temp_tree_write(&place.tree, "/mine.conf", GOOD);
+  examine(&place);
+  assert_string_equal(find("configuration")->value, "/mine.conf");
+  end(&place);
+}
+
+static void a_named_source_that_does_not_work_is_missing(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  place.doctor.source[SOURCE_MPERF] = (struct source_facts){0};
+  place.doctor.source[SOURCE_IDLE].chosen = 2;
+  place.doctor.hypervisor = true;
+  place.doctor.has_mperf = false;
+  examine(&place);
+  assert_verdict("mperf", "note"); /* nothing asks for it */
+  assert_int_equal(place.doctor.missing, 0);
+  temp_tree_write(&place.tree, CONF,
+                  GOOD "<Plugin percore>\n<Load>\n  Source \"mperf\"\n");
+  examine(&place);
+  assert_verdict("configuration", "missing");
+  assert_value("configuration", "works on 0 of 2 cores");
+  temp_tree_write(&place.tree, CONF,
+                  GOOD "<Plugin other>\n  Source \"mperf\"\n</Plugin>\n");
+  examine(&place);
+  assert_int_equal(place.doctor.missing, 0);
+  end(&place);
+}
+
+static void
+a_collectd_that_sees_another_runtime_directory_is_reported(void **state) {
+  (void)state;
+  struct place place;
+  char path[400];
+  begin(&place);
+  snprintf(path, sizeof(path), "%s%s/run", place.tree.root, place.tree.root);
+  unlink(path);
+  examine(&place);
+  assert_verdict("namespace", "missing");
+  end(&place);
+}
+
+static void a_runtime_directory_of_another_group_is_missing(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  place.doctor.group = 998;
+  examine(&place);
+  assert_verdict("directory", "missing");
+  assert_advice("directory", "chgrp percore");
+  place.doctor.group = (long)getegid();
+  assert_int_equal(chmod(place.run, 0755), 0);
+  examine(&place);
+  assert_verdict("directory", "missing");
+  end(&place);
+}
+
+static void a_directory_that_every_user_may_list_is_noted(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  assert_return_code(chmod(place.run, 03770), errno);
+  examine(&place);
+  assert_verdict("directory", "ok");
+  assert_return_code(chmod(place.run, 03775), errno);
+  examine(&place);
+  assert_verdict("directory", "note");
+  assert_advice("directory", "chmod 3770");
+  end(&place);
+}
+
+static void only_the_first_thing_to_do_is_printed_by_check(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  stop_collectd(&place);
+  leave_socket(&place, "old");
+  place.doctor.first_only = true;
+  char *out = NULL;
+  size_t size;
+  place.doctor.out = open_memstream(&out, &size);
+  run_checks(&place.doctor);
+  fclose(place.doctor.out);
+  assert_true(place.doctor.missing > 1);
+  const char *first = strstr(out, "missing");
+  assert_non_null(first);
+  assert_null(strstr(first + 1, "missing"));
+  free(out);
   end(&place);
 }
 
@@ -472,17 +712,35 @@ int main(void) {
       cmocka_unit_test(on_arm64_no_advice_is_about_x86),
       cmocka_unit_test(everything_missing_is_reported_with_advice),
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
-      cmocka_unit_test(a_counter_that_does_not_exist_is_not_said_to_lack_rights),
-      cmocka_unit_test(with_perf_event_paranoid_minus_1_no_capability_is_needed),
+      cmocka_unit_test(
+          a_counter_that_does_not_exist_is_not_said_to_lack_rights),
+      cmocka_unit_test(
+          with_perf_event_paranoid_minus_1_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),
       cmocka_unit_test(interrupts_that_the_idle_clock_cannot_see_are_noted),
       cmocka_unit_test(a_source_that_must_be_named_is_reported_as_such),
-      cmocka_unit_test(an_unreadable_socket_is_reported_with_reason_and_command),
+      cmocka_unit_test(
+          an_unreadable_socket_is_reported_with_reason_and_command),
       cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
-      cmocka_unit_test(an_unproven_source_is_noted_only_if_a_core_depends_on_it),
+      cmocka_unit_test(
+          an_unproven_source_is_noted_only_if_a_core_depends_on_it),
       cmocka_unit_test(every_running_collectd_is_reported),
-      cmocka_unit_test(the_plugin_is_looked_for_where_collectd_looks),
+      cmocka_unit_test(
+          a_second_collectd_without_percore_does_not_fail_the_host),
+      cmocka_unit_test(a_stopped_collectd_is_missing_and_can_be_tested),
+      cmocka_unit_test(a_plugin_dir_without_percore_is_named),
+      cmocka_unit_test(a_plugin_that_was_moved_away_is_missing),
+      cmocka_unit_test(the_advice_to_load_percore_overwrites_nothing),
+      cmocka_unit_test(files_that_the_configuration_includes_are_read),
+      cmocka_unit_test(a_file_that_includes_itself_is_read_only_a_few_times),
       cmocka_unit_test(a_configuration_that_is_a_fifo_is_not_waited_for),
+      cmocka_unit_test(the_file_that_the_option_C_names_is_read),
+      cmocka_unit_test(a_named_source_that_does_not_work_is_missing),
+      cmocka_unit_test(
+          a_collectd_that_sees_another_runtime_directory_is_reported),
+      cmocka_unit_test(a_runtime_directory_of_another_group_is_missing),
+      cmocka_unit_test(a_directory_that_every_user_may_list_is_noted),
+      cmocka_unit_test(only_the_first_thing_to_do_is_printed_by_check),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
 }

@@ -34,6 +34,7 @@ static struct {
   int missing;    /* errno with which opening the map fails; 0: it succeeds */
   int lost_after; /* a reading fails after this number of entries */
   uint32_t names; /* key K is named K modulo `names` */
+  int cores_lost; /* reading the list of cores fails this many times */
 } kernel;
 
 static struct map_publisher *publisher;
@@ -46,6 +47,8 @@ bool map_is_per_cpu(const struct map_info *info) { return info->type == 2; }
 bool map_can_be_read(const struct map_info *info) { return info->type < 3; }
 
 size_t map_possible_cores(int *cores, size_t size) {
+  if (kernel.cores_lost > 0 && kernel.cores_lost-- > 0)
+    return 0;
   for (int i = 0; i < COPIES && (size_t)i < size; i++)
     cores[i] = i;
   return COPIES;
@@ -300,6 +303,21 @@ old_entries_are_not_new_because_their_pin_was_missing(void **state) {
   assert_int_equal(look(), KEYS - ROWS_MAX);
   for (uint32_t key = 0; key < KEYS; key++)
     assert_int_equal(rows[key].shown[0], 0);
+}
+
+static void
+a_list_of_cores_that_cannot_be_read_once_loses_no_count(void **state) {
+  unit_need_receivers(state);
+  kernel.cores_lost = 1;
+  publish(2, ROWS_MAX, true);
+  add(0, 7, 700);
+  add(1, 9, 900);
+  map_publisher_update(publisher);
+  assert_int_equal(said_len, 1);
+  assert_true(was_said("region unit: cannot read the possible cores from "));
+  assert_int_equal(look(), 2);
+  assert_int_equal(rows[0].shown[0], 7);
+  assert_int_equal(rows[1].shown[0], 9);
 }
 
 /* ---------------------------------------------------------------------------
@@ -587,6 +605,7 @@ int main(void) {
       TEST(entries_that_take_the_place_of_others_are_counted),
       TEST(entries_without_a_row_are_reported_and_never_make_others_wrong),
       TEST(old_entries_are_not_new_because_their_pin_was_missing),
+      TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count),
       TEST(keys_with_the_same_name_have_no_row_and_are_reported_once),
       TEST(a_row_ends_when_another_key_of_its_name_comes_whichever_goes),
       TEST(a_name_has_a_row_again_after_all_of_its_keys_are_gone),

@@ -15,6 +15,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_null(options.engine.cores);
   assert_true(options.engine.hardware);
   assert_int_equal(options.engine.source, SOURCE_AUTO);
+  assert_false(options.engine.no_bpf);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
   assert_null(options.engine.event);
   assert_true(options.engine.base_frequency_hz == 0);
@@ -50,15 +51,17 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
   assert_null(config_cores(&config.wake_latency.cores));
   assert_int_equal(config.wake_latency.probes, 200);
   assert_true(config.wake_latency.max_load == 50);
+  assert_true(config.wake_latency.window_s == 600);
 }
 
 static void options_of_wake_latency_add_up(void **state) {
   (void)state;
   assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
-                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\n</WakeLatency>");
+                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
   assert_cores(&config.wake_latency.cores, "2-3,8");
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
+  assert_true(config.wake_latency.window_s == 90);
   assert_null(config_cores(&config.cores));
 }
 
@@ -81,6 +84,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "SendNotifications false\n"
                   "<Load>\n"
                   "  Source \"event\"\n"
+                  "  UseBPF false\n"
                   "  Event \"armv8_pmuv3/cnt_cycles/\"\n"
                   "  BaseFrequency 1000000000\n"
                   "  IsolatedCores \"skip\"\n"
@@ -119,6 +123,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(config.max_memory == 8589934592.);
   assert_false(config.send_notifications);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
+  assert_true(options.engine.no_bpf);
   assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
   assert_true(options.engine.base_frequency_hz == 1e9);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);

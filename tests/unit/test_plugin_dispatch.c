@@ -122,6 +122,7 @@ static struct wake_figures *make_wake(size_t cores_len) {
       .probes = 1234, .cpu = 0.0002, .cores_len = cores_len};
   for (size_t i = 0; i < cores_len; i++) {
     wake->cores[i].core = (int)i;
+    wake->cores[i].datapoints = 100 * i;
     for (int v = 0; v < WAKE_VALUES; v++)
       wake->cores[i].value_s[v] = 1e-6 * (v + 1);
   }
@@ -216,7 +217,6 @@ static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
   assert_value("percore_host-self/derive-errors", 12);
   assert_value("percore_host-self/derive-reopens", 13);
   assert_value("percore_host-self/derive-source_changes", 14);
-  assert_value("percore_host-self/derive-values_dropped", 0);
   assert_value("percore_host-self/derive-snapshots_dropped", 15);
   assert_value("percore_host-self/duration-lateness", 0.001);
   assert_value("percore_host-self/duration-sample_cost", 0.002);
@@ -683,76 +683,6 @@ static void the_time_of_values_always_increases(void **state) {
   }
 }
 
-static void
-beyond_max_values_the_loads_of_the_cores_are_the_last_to_go(void **state) {
-  (void)state;
-  report_everything();
-  config.max_values = 64;
-  dispatch_host(64, 0);
-  assert_int_equal(fake.values_len, 64);
-  for (size_t i = 0; i < 64; i++)
-    assert_string_equal(fake.values[i].list.type_instance, "busy");
-}
-
-static void
-beyond_max_values_details_go_before_averages_before_the_host(void **state) {
-  (void)state;
-  report_everything();
-  dispatch_host(4, 0);
-  size_t whole = fake.values_len;
-  size_t last_busy = 0, first_host = whole, last_host = 0, first_load = whole,
-         last_load = 0, first_detail = whole;
-  for (size_t i = 0; i < whole; i++) {
-    const value_list_t *list = &fake.values[i].list;
-    bool spread = strncmp(list->type_instance, "cores_user_", 11) == 0;
-    bool host = strcmp(list->plugin, "percore_host") == 0 &&
-                strncmp(list->type_instance, "cores_", 6) != 0;
-    if (host && i < first_host)
-      first_host = i;
-    if (host)
-      last_host = i;
-    if (!host && strcmp(list->type_instance, "busy") == 0)
-      last_busy = i;
-    if (!host && strcmp(list->type, "load") == 0) {
-      first_load = i < first_load ? i : first_load;
-      last_load = i;
-    }
-    if ((spread || (!host && strcmp(list->type_instance, "hidden") == 0)) &&
-        i < first_detail)
-      first_detail = i;
-  }
-  assert_true(last_busy < first_host);
-  assert_true(last_host < first_load);
-  assert_true(last_load < first_detail);
-}
-
-static void values_beyond_max_values_are_counted_and_logged_once(void **state) {
-  (void)state;
-  dispatch_host(8, 0);
-  size_t whole = fake.values_len;
-  fake_reset();
-  config.max_values = (int)whole - 5;
-  for (unsigned n = 1; n <= 3; n++)
-    dispatch_host(8, n);
-  assert_int_equal(fake.values_len, 3 * (whole - 5));
-  assert_value("percore_host-self/derive-values_dropped", 15);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_WARNING, "MaxValues"));
-  config.max_values = (int)whole;
-  dispatch_host(8, 4);
-  assert_value("percore_host-self/derive-values_dropped", 15);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-}
-
-static void the_rest_of_max_values_is_returned(void **state) {
-  (void)state;
-  struct snapshot *snapshot = make_snapshot(1, 0);
-  config.max_values = 1000;
-  size_t left = dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
-  assert_int_equal(left, 1000 - fake.values_len);
-}
-
 int main(void) {
 #define TEST(test)                                                             \
   cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
@@ -777,10 +707,6 @@ int main(void) {
       TEST(steal_of_the_host_is_reported_only_under_a_hypervisor),
       TEST(values_that_are_switched_off_are_left_out),
       TEST(the_time_of_values_always_increases),
-      TEST(beyond_max_values_the_loads_of_the_cores_are_the_last_to_go),
-      TEST(beyond_max_values_details_go_before_averages_before_the_host),
-      TEST(values_beyond_max_values_are_counted_and_logged_once),
-      TEST(the_rest_of_max_values_is_returned),
   };
   return cmocka_run_group_tests_name("plugin_dispatch", tests, NULL, NULL);
 }

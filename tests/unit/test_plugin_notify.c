@@ -70,8 +70,8 @@ a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
   notify_sources(after, 8, 1);
   notify_sources(after, 8, 2);
   assert_int_equal(fake.notifications_len, 2);
-  const notification_t *lost = &fake.notifications[0];
-  const notification_t *worse = &fake.notifications[1];
+  const notification_t *worse = &fake.notifications[0];
+  const notification_t *lost = &fake.notifications[1];
   assert_int_equal(lost->severity, NOTIF_FAILURE);
   assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
   assert_int_equal(worse->severity, NOTIF_WARNING);
@@ -100,6 +100,24 @@ static void a_first_source_and_hotplug_are_not_changes(void **state) {
   assert_int_equal(fake.notifications_len, 0);
 }
 
+static void a_change_of_source_is_logged_with_both_loads(void **state) {
+  (void)state;
+  static const enum source_kind sources[2][3] = {
+      {SOURCE_IDLE, SOURCE_IDLE, SOURCE_IDLE},
+      {SOURCE_BPF, SOURCE_BPF, SOURCE_IDLE}};
+  static const double loads[2][3] = {{.25, .35, .9}, {.50, .61, .9}};
+  for (unsigned n = 0; n < 2; n++) {
+    struct snapshot *snapshot = make_snapshot(sources[n], 3, n);
+    for (int core = 0; core < 3; core++)
+      snapshot->cores[core].busy = loads[n][core];
+    notify_snapshot(&notify, snapshot, false);
+    free_snapshot(snapshot);
+  }
+  assert_non_null(fake_logged(
+      LOG_NOTICE, "changed from idle to bpf: cores 0-1; their mean load was "
+                  "30.0 %, and is now 55.5 %."));
+}
+
 static void
 without_send_notifications_changes_are_only_remembered(void **state) {
   (void)state;
@@ -124,7 +142,7 @@ a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
   assert_int_equal(fake.notifications_len, 1);
   const char *message = fake.notifications[0].message;
   assert_non_null(strstr(message, "of 128 cores"));
-  assert_non_null(strstr(message, " and more."));
+  assert_non_null(strstr(message, " and more; their mean load "));
 }
 
 int main(void) {
@@ -132,6 +150,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_change_of_source_is_notified_once_for_all_its_cores),
       TEST(a_first_source_and_hotplug_are_not_changes),
+      TEST(a_change_of_source_is_logged_with_both_loads),
       TEST(without_send_notifications_changes_are_only_remembered),
       TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
   };

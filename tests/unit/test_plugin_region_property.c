@@ -115,12 +115,6 @@ static void count_in_model(unsigned t, unsigned field, int core, int64_t n) {
  * Events
  */
 
-static uint64_t hours_pass(void *argument) {
-  static uint64_t now_ns;
-  (void)argument;
-  return now_ns += 3600 * SECOND;
-}
-
 static struct producer *some_producer(void) {
   struct producer *producer = &play.producers[random_below(play.instances)];
   return producer->region != NULL ? producer : NULL;
@@ -316,7 +310,9 @@ static void store(const struct fake_value *value) {
   struct series *series = series_of(&value->list);
   if (series->begun && value->list.time <= series->time &&
       !play.short_of_memory)
-    fail_msg("%s: time goes back: %.6f %lld after %.6f %lld", series->name, CDTIME_T_TO_DOUBLE(value->list.time), (long long)count, CDTIME_T_TO_DOUBLE(series->time), (long long)series->last);
+    fail_msg("%s: time goes back: %.6f %lld after %.6f %lld", series->name,
+             CDTIME_T_TO_DOUBLE(value->list.time), (long long)count,
+             CDTIME_T_TO_DOUBLE(series->time), (long long)series->last);
   if (!series->begun && count != 0)
     fail_msg("%s begins with %lld", series->name, (long long)count);
   if (series->begun && count < series->last && !play.short_of_memory)
@@ -378,10 +374,9 @@ static void check_gauges(unsigned t) {
   for (size_t i = 0; i < fake.values_len; i++)
     if (strcmp(fake.values[i].list.plugin, plugin) == 0)
       sum += fake.values[i].values[0].gauge;
-  if (sum != (double)expected) {
-    { for (size_t i = 0; i < fake.values_len; i++) if (strcmp(fake.values[i].list.plugin, plugin) == 0) fprintf(stderr, "%s/%s %g t %.3f\n", plugin, fake.values[i].list.type_instance, fake.values[i].values[0].gauge, CDTIME_T_TO_DOUBLE(fake.values[i].list.time)); for (unsigned p = 0; p < play.instances; p++) { fprintf(stderr, "producer %u %p age %u\n", p, (void*)play.producers[p].region, play.producers[p].age); if (play.producers[p].region) for (unsigned r = 0; r < storages[t].rows; r++) fprintf(stderr, "  row %u live %d name %s open %ld\n", r, play.producers[p].rows[t][r].live, row_names[play.producers[p].rows[t][r].name], play.producers[p].rows[t][r].open); } }
+  if (sum != (double)expected)
     fail_msg("%s adds up to %g, but %lld are open", plugin, sum,
-             (long long)expected); }
+             (long long)expected);
 }
 
 /* Rows that Top has just hidden are dispatched once more. */

@@ -552,7 +552,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   assert_count(SUM, "all", "other", 0);
   assert_true(own("regions_memory") <= 1 << 20);
   assert_non_null(fake_logged(LOG_WARNING, "counted only in `other`"));
-  assert_non_null(fake_logged(LOG_WARNING, "raise MaxMemory"));
+  assert_non_null(fake_logged(LOG_WARNING, "set MaxMemory"));
   for (int round = 1; round <= 3; round++) {
     count(region, "f3", 100); /* f3 is ranked */
     count(region, "f59999", 1000);
@@ -669,7 +669,8 @@ static uint64_t last_ns(void) {
 
 static int64_t sum_of_rows(const char *plugin) {
   int64_t sum = 0;
-  /* A row that began in this round was dispatched twice, the first time as 0. */
+  /* A row that began in this round was dispatched twice, the first time as 0.
+   */
   for (size_t i = 0; i < fake.values_len; i++)
     if (strcmp(fake.values[i].list.plugin, plugin) == 0 &&
         fake.values[i].list.time >= NS_TO_CDTIME_T(last_ns()))
@@ -886,12 +887,6 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
 
 /* A clock that advances by an hour from each call to the next, so that a round
  * reads only one piece of a table. */
-static uint64_t hours_pass(void *argument) {
-  static uint64_t now_ns;
-  (void)argument;
-  return now_ns += 3600 * SECOND;
-}
-
 static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);

@@ -1,31 +1,29 @@
 /* Tests how the events of a core, in every possible order, become datapoints.
  */
-#include "wake/classify.h"
+#include "wake/programs.h"
+#include "wake/wake.h"
 
 #include "unit.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define TIMER 0xfeed
 
 static struct wake_steps steps;
-static struct wake_classifier classifier;
-static struct wake_points *const points = &classifier.points;
+static struct wake_points points;
 
 static int begin(void **state) {
   (void)state;
   steps = (struct wake_steps){.timer = TIMER, .is_armed = 1, .distance = 7000};
-  classifier = (struct wake_classifier){.states = {0, 1, 2}, .states_len = 3};
-  wake_points_state(points, "POLL");
-  wake_points_state(points, "C1");
-  wake_points_state(points, "C6");
+  points =
+      (struct wake_points){.states = {"POLL", "C1", "C6"}, .states_len = 3};
   return 0;
 }
 
 static int end(void **state) {
   (void)state;
-  wake_points_free(&classifier.held);
-  wake_points_free(points);
+  wake_points_free(&points);
   return 0;
 }
 
@@ -102,14 +100,48 @@ static void lost_events_are_dropped_and_counted(void **state) {
   assert_int_equal(steps.drops[WAKE_DROP_EARLY], 1);
 }
 
-static void of_two_interrupts_the_last_before_the_expiry_counts(void **state) {
+static void of_two_interrupts_the_first_counts(void **state) {
   (void)state;
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5010);
   wake_on_interrupt(&steps, 5020);
   wake_on_interrupt(&steps, 5090);
   assert_true(wake_on_expire(&steps, 5100, TIMER, 5000));
-  assert_int_equal(steps.event.tintr, 5090);
+  assert_int_equal(steps.event.tintr, 5020);
+  /* Also if the core becomes idle only after the timer has expired. */
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_interrupt(&steps, 9100);
+  assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
+  wake_on_interrupt(&steps, 9300);
+  assert_true(wake_on_wake(&steps, 9400));
+  assert_int_equal(steps.event.tintr, 9100);
+}
+
+static void a_core_that_another_interrupt_had_woken_is_dropped(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_interrupt(&steps, 4900); /* before LTime */
+  wake_on_interrupt(&steps, 5100);
+  assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
+}
+
+static void a_core_that_woke_for_an_earlier_timer_is_dropped(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_interrupt(&steps, 5100);
+  assert_false(wake_on_expire(&steps, 5110, TIMER + 8, 4990));
+  assert_false(wake_on_expire(&steps, 5120, TIMER, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
+  assert_false(wake_on_wake(&steps, 5200));
+  /* The next idle state begins anew. */
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_interrupt(&steps, 9100);
+  assert_false(wake_on_expire(&steps, 9110, TIMER + 8, 9050));
+  assert_false(wake_on_expire(&steps, 9120, TIMER, 9000));
+  assert_true(wake_on_wake(&steps, 9200));
 }
 
 static void a_pause_is_no_datapoint(void **state) {
@@ -155,7 +187,7 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
  * datapoints
  */
 
-static void classify(size_t count, uint32_t state, bool off) {
+static void add(size_t count, uint32_t state, bool off) {
   struct wake_event event = {.tbi = 1000,
                              .ltime = 5000,
                              .tai = off ? 5100 : 5300,
@@ -163,53 +195,56 @@ static void classify(size_t count, uint32_t state, bool off) {
                              .state = state,
                              .interrupts_off = off};
   for (size_t i = 0; i < count; i++)
-    assert_int_equal(wake_classify(&classifier, &event, NAN), 0);
+    assert_int_equal(wake_points_add(&points, &event, NAN), 0);
 }
 
-static void datapoints_are_held_back_until_their_state_is_clear(void **state) {
+static void an_event_becomes_a_datapoint(void **state) {
   (void)state;
-  classify(99, 2, true);
-  assert_int_equal(points->len, 0);
-  assert_int_equal(classifier.held.len, 99);
-  classify(1, 2, true);
-  assert_int_equal(points->len, 100);
-  assert_int_equal(classifier.held.len, 0);
-  assert_near(points->list[0].us[WAKE_LATENCY], 0.1, 1e-6);
-  assert_near(points->list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
-  assert_near(points->list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
+  add(1, 2, true);
+  assert_int_equal(wake_points_counted(&points), 1);
+  assert_near(points.list[0].us[WAKE_LATENCY], 0.1, 1e-6);
+  assert_near(points.list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
+  assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
 }
 
-static void the_minority_is_dropped(void **state) {
+static void the_minority_does_not_count(void **state) {
   (void)state;
-  classify(1, 2, false);
-  classify(250, 2, true);
-  assert_int_equal(points->len, 250);
-  assert_int_equal(classifier.drops[WAKE_DROP_MINORITY], 1);
+  add(10, 2, false);
+  assert_int_equal(wake_points_counted(&points), 10);
+  add(313, 2, true);
+  assert_int_equal(wake_points_counted(&points), 313);
+  assert_false(wake_point_counts(&points, &points.list[9]));
+  assert_true(wake_point_counts(&points, &points.list[10]));
 }
 
 static void states_are_judged_one_by_one(void **state) {
   (void)state;
-  classify(150, 1, false);
-  classify(50, 2, true);
-  assert_int_equal(points->len, 150);
-  assert_int_equal(classifier.held.len, 50);
-  assert_nan(points->list[0].us[WAKE_LATENCY]);
+  add(15, 1, false);
+  add(50, 2, true);
+  assert_int_equal(wake_points_counted(&points), 65);
+}
+
+static void
+with_interrupts_on_the_wake_latency_is_unknown_but_kept(void **state) {
+  (void)state;
+  add(1, 1, false);
+  assert_nan(wake_point_us(&points.list[0], WAKE_LATENCY));
+  assert_near(wake_point_us(&points.list[0], WAKE_INTR_LATENCY), 0.2, 1e-6);
+  assert_near(points.list[0].us[WAKE_LATENCY], 0.3, 1e-6);
 }
 
 static void
 a_state_that_cpuidle_does_not_name_counts_as_the_last(void **state) {
   (void)state;
-  classify(150, 7, true);
-  assert_int_equal(points->len, 150);
-  assert_int_equal(points->list[0].state, 2);
+  add(1, 7, true);
+  assert_int_equal(points.list[0].state, 2);
 }
 
 static void in_poll_interrupts_are_on(void **state) {
   (void)state;
-  classify(1, 0, false);
-  classify(1, 0, true);
-  assert_int_equal(points->len, 1);
-  assert_int_equal(classifier.drops[WAKE_DROP_MINORITY], 1);
+  add(1, 0, false);
+  add(2, 0, true);
+  assert_int_equal(wake_points_counted(&points), 1);
 }
 
 static void times_in_an_impossible_order_are_dropped(void **state) {
@@ -229,9 +264,18 @@ static void times_in_an_impossible_order_are_dropped(void **state) {
       {.tbi = 1000, .ltime = 5000, .tai = 5100, .tintr = 5200},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-    wake_classify(&classifier, &bad[i], NAN);
-  assert_int_equal(classifier.drops[WAKE_DROP_ORDER], 4);
-  assert_int_equal(classifier.held.len, 0);
+    assert_int_equal(wake_points_add(&points, &bad[i], NAN), 0);
+  assert_int_equal(points.drops[WAKE_DROP_ORDER], 4);
+  assert_int_equal(points.len, 0);
+}
+
+static void preempt_rt_is_named_as_the_reason(void **state) {
+  (void)state;
+  assert_non_null(
+      strstr(wake_programs_refusal(EOPNOTSUPP, true), "PREEMPT_RT"));
+  assert_null(strstr(wake_programs_refusal(EOPNOTSUPP, true), "seccomp"));
+  assert_non_null(strstr(wake_programs_refusal(EPERM, true), "seccomp"));
+  assert_null(strstr(wake_programs_refusal(EOPNOTSUPP, false), "PREEMPT_RT"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -243,15 +287,19 @@ int main(void) {
       TEST(timers_of_others_are_no_datapoints),
       TEST(an_expiry_on_a_busy_core_is_dropped),
       TEST(lost_events_are_dropped_and_counted),
-      TEST(of_two_interrupts_the_last_before_the_expiry_counts),
+      TEST(of_two_interrupts_the_first_counts),
+      TEST(a_core_that_another_interrupt_had_woken_is_dropped),
+      TEST(a_core_that_woke_for_an_earlier_timer_is_dropped),
       TEST(a_pause_is_no_datapoint),
       TEST(passive_takes_the_first_of_the_timers_of_an_interrupt),
-      TEST(datapoints_are_held_back_until_their_state_is_clear),
-      TEST(the_minority_is_dropped),
+      TEST(an_event_becomes_a_datapoint),
+      TEST(the_minority_does_not_count),
       TEST(states_are_judged_one_by_one),
+      TEST(with_interrupts_on_the_wake_latency_is_unknown_but_kept),
       TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last),
       TEST(in_poll_interrupts_are_on),
       TEST(times_in_an_impossible_order_are_dropped),
+      TEST(preempt_rt_is_named_as_the_reason),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

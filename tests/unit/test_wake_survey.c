@@ -1,6 +1,7 @@
 /* Tests which cores a survey probes, and the percentiles that it computes.
  * Simulated bursts replace the kernel and the clock. */
 #include "wake/core.h"
+#include "wake/distribution.h"
 #include "wake/survey.h"
 
 #include "unit.h"
@@ -10,6 +11,9 @@
 
 #define CORES 4
 #define PROBES 100
+#define ROUND_S 10
+#define WINDOW_S 10000
+#define NS UINT64_C(1000000000)
 
 /* ---------------------------------------------------------------------------
  * A simulated burst
@@ -22,19 +26,20 @@ static struct {
   int absent;       /* number of a core on which no thread may run; -1: none */
   bool interrupted; /* collectd is shutting down */
   bool interrupts_on;
-  int64_t usage;  /* according to cpuidle */
-  int64_t unseen; /* number of idle states that the programs miss */
-  unsigned step;  /* position in the series of simulated latencies */
+  int64_t usage;   /* according to cpuidle */
+  int64_t unseen;  /* number of idle states that the programs miss */
+  unsigned step;   /* position in the series of simulated latencies */
+  unsigned factor; /* of all simulated latencies */
+  uint64_t now_s;
   struct wake_event events[PROBES];
   char said[512];
   int said_len;
 } play;
 
-int wake_core_states(int core, struct wake_points *points,
-                     int states[WAKE_STATES_MAX]) {
+void wake_core_states(int core, struct wake_points *points) {
   (void)core;
-  states[0] = wake_points_state(points, "C1");
-  return 1;
+  strcpy(points->states[0], "C1");
+  points->states_len = 1;
 }
 
 int wake_burst_open(struct wake_burst **burst,
@@ -64,7 +69,7 @@ void wake_burst_end(struct wake_burst *burst) {
 /* Returns the next simulated event. The latencies of 10 000 events in
  * succession are a permutation of 10.000 us, 10.001 us ... */
 static struct wake_event next_event(void) {
-  uint64_t latency = 10000 + play.step++ * 7919 % 10000;
+  uint64_t latency = play.factor * (10000 + play.step++ * 7919 % 10000);
   struct wake_event event = {.tbi = 1000, .ltime = 3000000};
   event.tai = event.ltime + latency;
   event.tintr = event.tai + (play.interrupts_on ? UINT64_C(-5) : 5);
@@ -115,10 +120,13 @@ static int begin(void **state) {
   play.budget = CORES + 1;
   play.absent = -1;
   play.usage = 1000;
+  play.factor = 1;
   for (int i = 0; i < CORES; i++)
     cores[i] = (struct wake_survey_core){.core = 2 * i, .load = 0.1};
-  const struct wake_survey_options options = {
-      .burst.probes = PROBES, .load_max = 0.5, .say = say};
+  const struct wake_survey_options options = {.burst.probes = PROBES,
+                                              .window_ns = WINDOW_S * NS,
+                                              .load_max = 0.5,
+                                              .say = say};
   return wake_survey_open(&survey, &options, why);
 }
 
@@ -132,7 +140,9 @@ static int end(void **state) {
 static void run_rounds(int rounds, size_t len) {
   char why[WAKE_WHY_SIZE];
   for (int i = 0; i < rounds; i++)
-    assert_int_equal(wake_survey_round(survey, cores, len, 0, why), 0);
+    assert_int_equal(wake_survey_round(survey, cores, len,
+                                       (play.now_s += ROUND_S) * NS, 0, why),
+                     0);
 }
 
 static double percentile(enum wake_metric metric, double percent) {
@@ -147,22 +157,42 @@ static void assert_probed(const char *wanted) {
   assert_string_equal(text, wanted);
 }
 
-static void a_core_has_percentiles_from_1000_datapoints_on(void **state) {
-  (void)state;
-  run_rounds(9, 1);
-  assert_nan(percentile(WAKE_LATENCY, 50));
-  run_rounds(1, 1);
-  assert_near(percentile(WAKE_LATENCY, 50), 15e-6, 1e-6);
-  assert_near(percentile(WAKE_LATENCY, 99), 20e-6, 1e-6);
-  assert_nan(wake_survey_percentile(survey, 2, WAKE_LATENCY, 50));
-}
-
 static void ten_datapoints_lie_above_every_percentile(void **state) {
   (void)state;
-  run_rounds(99, 1);
+  run_rounds(9, 1);
+  assert_near(percentile(WAKE_LATENCY, 50), 15e-6, 1e-6);
+  assert_nan(percentile(WAKE_LATENCY, 99));
+  run_rounds(90, 1);
   assert_nan(percentile(WAKE_LATENCY, 99.9));
   run_rounds(1, 1);
   assert_near(percentile(WAKE_LATENCY, 99.9), 19.99e-6, 0.16e-6);
+  assert_nan(wake_survey_percentile(survey, 2, WAKE_LATENCY, 50));
+}
+
+static void percentiles_cover_the_window(void **state) {
+  (void)state;
+  run_rounds(3 * WINDOW_S / ROUND_S, 1);
+  assert_int_equal(wake_survey_datapoints(survey, 0),
+                   (WINDOW_S / ROUND_S + 1) * PROBES);
+  assert_int_equal(wake_survey_datapoints(survey, 2), 0);
+  play.factor = 2;
+  run_rounds(WINDOW_S / ROUND_S / 4, 1);
+  assert_near(percentile(WAKE_LATENCY, 50), 16.7e-6, 0.5e-6);
+  run_rounds(WINDOW_S / ROUND_S, 1);
+  assert_near(percentile(WAKE_LATENCY, 50), 30e-6, 1e-6);
+  assert_near(percentile(WAKE_LATENCY, 1), 20e-6, 1e-6);
+}
+
+static void
+a_core_that_is_no_longer_probed_loses_its_percentiles(void **state) {
+  (void)state;
+  run_rounds(10, 1);
+  assert_false(isnan(percentile(WAKE_LATENCY, 50)));
+  cores[0].load = 1;
+  play.now_s += WINDOW_S;
+  run_rounds(1, 1);
+  assert_nan(percentile(WAKE_LATENCY, 50));
+  assert_int_equal(wake_survey_datapoints(survey, 0), 0);
 }
 
 static void percentiles_are_right_to_less_than_1_percent(void **state) {
@@ -191,8 +221,8 @@ static void distributions_take_every_latency(void **state) {
                                        UINT64_MAX};
   for (size_t i = 0; i < sizeof(latencies) / sizeof(latencies[0]); i++) {
     struct wake_distribution distribution = {.total = 0};
-    for (int n = 0; n < 20; n++)
-      wake_distribution_add(&distribution, latencies[i]);
+    distribution.total = 20;
+    distribution.count[wake_distribution_bucket(latencies[i])] = 20;
     double wanted = fmin((double)latencies[i], 1 << 30);
     assert_near(wake_distribution_percentile(&distribution, 50), wanted,
                 wanted * 0.0079);
@@ -283,8 +313,9 @@ static void the_end_of_collectd_ends_a_round(void **state) {
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
   const struct CMUnitTest tests[] = {
-      TEST(a_core_has_percentiles_from_1000_datapoints_on),
       TEST(ten_datapoints_lie_above_every_percentile),
+      TEST(percentiles_cover_the_window),
+      TEST(a_core_that_is_no_longer_probed_loses_its_percentiles),
       TEST(percentiles_are_right_to_less_than_1_percent),
       TEST(distributions_take_every_latency),
       TEST(states_with_interrupts_on_have_no_wake_latency),

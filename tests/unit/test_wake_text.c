@@ -10,17 +10,16 @@ static char *text_of(const struct wake_run *run) {
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
-  assert_int_equal(wake_write_text(out, run), 0);
+  assert_int_equal(wake_write_text(out, run, 0), 0);
   fclose(out);
   return text;
 }
 
 static void a_core_that_went_offline_is_said_to_be_offline(void **state) {
   (void)state;
-  static const struct wake_points none;
-  struct wake_run run = {.points = &none,
-                         .method = "thread",
-                         .status = {.source = WAKE_BPF, .usage = -1}};
+  static const struct wake_points none = {.states = {"C1"}, .states_len = 1};
+  struct wake_run run = {
+      .points = &none, .method = "thread", .status = {.usage = -1}};
   char *text = text_of(&run);
   assert_non_null(strstr(text, "no cpuidle driver"));
   free(text);
@@ -31,9 +30,57 @@ static void a_core_that_went_offline_is_said_to_be_offline(void **state) {
   free(text);
 }
 
+/* Adds datapoints with a WakeLatency of 8 us, or with interrupts on and an
+ * IntrLatency of 5 us. */
+static void add(struct wake_points *points, uint32_t state, bool off) {
+  struct wake_event event = {.tbi = 1000,
+                             .ltime = 100000,
+                             .tai = 108000,
+                             .tintr = off ? 110000 : 105000,
+                             .state = state,
+                             .interrupts_off = off};
+  for (int i = 0; i < 30; i++)
+    assert_int_equal(wake_points_add(points, &event, NAN), 0);
+}
+
+static int count(const char *text, const char *words) {
+  int times = 0;
+  while ((text = strstr(text, words)) != NULL) {
+    times++;
+    text += strlen(words);
+  }
+  return times;
+}
+
+static void
+statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
+  (void)state;
+  struct wake_points points = {.states = {"POLL", "C1"}, .states_len = 2};
+  struct wake_run run = {.points = &points, .method = "thread"};
+  add(&points, 0, false);
+  char *text = text_of(&run);
+  assert_int_equal(count(text, "All states"), 0);
+  assert_int_equal(count(text, "median"), 1);
+  assert_int_equal(count(text, "IntrLatency, us"), 1);
+  assert_null(strstr(text, "WakeLatency"));
+  free(text);
+  add(&points, 1, true);
+  text = text_of(&run);
+  assert_int_equal(count(text, "All states\n"), 1);
+  assert_int_equal(count(text, "\nPOLL\n"), 1);
+  assert_int_equal(count(text, "\nC1\n"), 1);
+  assert_int_equal(count(text, "median"), 3);
+  assert_int_equal(count(text, "  WakeLatency, us"), 2);
+  assert_int_equal(count(text, "  8.0 to 11.3          30 ###"), 2);
+  free(text);
+  wake_points_free(&points);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_core_that_went_offline_is_said_to_be_offline),
+      cmocka_unit_test(
+          statistics_and_a_histogram_are_of_all_states_and_of_each),
   };
   return cmocka_run_group_tests_name("wake_text", tests, NULL, NULL);
 }

@@ -2,25 +2,22 @@
 if TESTS_ENABLED
 WAKE_TESTS = \
 	tests/unit/test_wake_core \
-	tests/unit/test_wake_csv \
+	tests/unit/test_wake_result \
 	tests/unit/test_wake_steps \
 	tests/unit/test_wake_summary \
-	tests/unit/test_wake_survey \
-	tests/unit/test_wake_tracepoints
+	tests/unit/test_wake_survey
 check_PROGRAMS += $(WAKE_TESTS)
 TESTS += $(WAKE_TESTS)
 WAKE_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 WAKE_TEST_LDADD = libwake.la $(CMOCKA_LIBS) -lm
 tests_unit_test_wake_core_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_core_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_csv_CFLAGS = $(WAKE_TEST_CFLAGS)
-tests_unit_test_wake_csv_LDADD = $(WAKE_TEST_LDADD)
+tests_unit_test_wake_result_CFLAGS = $(WAKE_TEST_CFLAGS)
+tests_unit_test_wake_result_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_steps_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_steps_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_summary_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_summary_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_survey_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_survey_LDADD = $(WAKE_TEST_LDADD)
-tests_unit_test_wake_tracepoints_CFLAGS = $(WAKE_TEST_CFLAGS)
-tests_unit_test_wake_tracepoints_LDADD = $(WAKE_TEST_LDADD)
 endif

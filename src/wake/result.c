@@ -1,0 +1,125 @@
+#include "result.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATH_SIZE 4096
+
+static int fail(const char *path, int error, char why[WAKE_WHY_SIZE]) {
+  snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s; %s", path,
+           strerror(error),
+           error == EEXIST ? "name a new directory, because a result is never "
+                             "overwritten"
+                           : "name a directory that you can write to");
+  return -error;
+}
+
+int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]) {
+  /* The parts of a result, of which percore writes the first two. */
+  static const char *const parts[] = {"datapoints.csv", "info.yml", "logs",
+                                      "stats"};
+  if (mkdir(folder, 0777) == 0)
+    return 0;
+  if (errno != EEXIST)
+    return fail(folder, errno, why);
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    char path[PATH_SIZE];
+    struct stat status;
+    snprintf(path, sizeof(path), "%s/%s", folder, parts[i]);
+    if (lstat(path, &status) == 0 || errno != ENOENT)
+      return fail(path, errno == ENOTDIR ? ENOTDIR : EEXIST, why);
+  }
+  return access(folder, W_OK | X_OK) == 0 ? 0 : fail(folder, errno, why);
+}
+
+/* Datapoints have the same columns, because wult refuses empty values. */
+static void write_points(FILE *file, const struct wake_points *points) {
+  const struct wake_point *first = &points->list[0];
+  bool is_known[WAKE_METRICS], has_distance = !isnan(first->distance_us);
+  for (int metric = 0; metric < WAKE_METRICS; metric++) {
+    is_known[metric] = !isnan(first->us[metric]);
+    if (is_known[metric])
+      fprintf(file, "%s,", wake_metric_name((enum wake_metric)metric));
+  }
+  fprintf(file, "%sIntrOff,ReqCState\n", has_distance ? "LDist," : "");
+  for (size_t i = 0; i < points->len; i++) {
+    const struct wake_point *point = &points->list[i];
+    if (!wake_point_counts(points, point))
+      continue;
+    for (int metric = 0; metric < WAKE_METRICS; metric++)
+      if (is_known[metric])
+        fprintf(file, "%.3f,", (double)point->us[metric]);
+    if (has_distance)
+      fprintf(file, "%.3f,", (double)point->distance_us);
+    fprintf(file, "%s,%s\n", point->interrupts_off ? "True" : "False",
+            points->states[point->state]);
+  }
+}
+
+/* Writes text with only the characters that wult allows in a report's ID. */
+static void write_id(FILE *file, const char *text) {
+  for (; *text != '\0'; text++)
+    fputc(isalnum((unsigned char)*text) || strchr("-.", *text) != NULL ? *text
+                                                                       : '_',
+          file);
+}
+
+/* What woke the core is the "device" of wult; `resolution` is in ns. */
+static void write_info(FILE *file, const struct wake_result_info *info) {
+  char date[32], moment[32], host[256] = "unknown";
+  struct timespec resolution;
+  time_t now = time(NULL);
+  struct tm local;
+  localtime_r(&now, &local);
+  strftime(date, sizeof(date), "%d %b %Y", &local);
+  strftime(moment, sizeof(moment), "%Y%m%d-%H%M%S", &local);
+  clock_getres(CLOCK_MONOTONIC, &resolution);
+  gethostname(host, sizeof(host) - 1);
+  fputs("reportid: ", file);
+  write_id(file, host);
+  fprintf(file,
+          "-cpu%d-%s-%s\ntoolname: wult\ntoolver: percore %s\n"
+          "format_version: '1.3'\ncpu: %d\ndate: %s\ndevid: %s\n"
+          "devdescr: percore wake with BPF programs, without wult's driver\n"
+          "resolution: %ld\nduration: %.1fs\n",
+          info->core, info->method, moment, info->version, info->core, date,
+          info->method, resolution.tv_nsec, info->seconds);
+}
+
+/* Opens a new file. Returns NULL after writing the reason to `why`. */
+static FILE *create(char path[PATH_SIZE], const char *folder, const char *name,
+                    char why[WAKE_WHY_SIZE]) {
+  snprintf(path, PATH_SIZE, "%s/%s", folder, name);
+  FILE *file = fopen(path, "wxe");
+  if (file == NULL)
+    fail(path, errno, why);
+  return file;
+}
+
+static int close_written(FILE *file, const char *path,
+                         char why[WAKE_WHY_SIZE]) {
+  bool failed = (ferror(file) != 0) | (fclose(file) != 0);
+  return failed ? fail(path, errno != 0 ? errno : EIO, why) : 0;
+}
+
+int wake_result_write(const struct wake_points *points, const char *folder,
+                      const struct wake_result_info *info,
+                      char why[WAKE_WHY_SIZE]) {
+  char path[PATH_SIZE];
+  FILE *file = create(path, folder, "datapoints.csv", why);
+  if (file == NULL)
+    return -EIO;
+  write_points(file, points);
+  int status = close_written(file, path, why);
+  file = status == 0 ? create(path, folder, "info.yml", why) : NULL;
+  if (file == NULL)
+    return -EIO;
+  write_info(file, info);
+  return close_written(file, path, why);
+}

@@ -1,0 +1,25 @@
+/* result: writes datapoints as a raw result of wult, format 1.3: a directory
+ * with datapoints.csv and info.yml, which `wult report` reads. */
+#ifndef PERCORE_WAKE_RESULT_H
+#define PERCORE_WAKE_RESULT_H
+
+#include "wake.h"
+
+/* What info.yml says about the measurement. */
+struct wake_result_info {
+  const char *version; /* of percore */
+  const char *method;  /* what woke the core */
+  int core;
+  double seconds;
+};
+
+/* Makes the directory if it does not exist. Refuses a directory that already
+ * holds a part of a result. Call this before measuring. */
+int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]);
+
+/* Writes the datapoints that count. Never overwrites a file. */
+int wake_result_write(const struct wake_points *points, const char *folder,
+                      const struct wake_result_info *info,
+                      char why[WAKE_WHY_SIZE]);
+
+#endif

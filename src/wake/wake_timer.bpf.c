@@ -1,0 +1,56 @@
+/* The programs of wake.bpf.c, and a BPF timer that wakes the core. */
+#include "wake.bpf.c"
+
+struct timer {
+  struct bpf_timer timer;
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct timer);
+} wake_timers SEC(".maps");
+
+static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
+  __u64 range = probe->distance_max - probe->distance_min;
+  __u64 distance =
+      probe->distance_min + ((range * bpf_get_prandom_u32()) >> 32);
+  __u64 pause = probe->pause;
+  bool is_pause = pause && !probe->is_paused;
+  __u64 wait = is_pause ? pause : distance;
+  __u64 flags = probe->timer_flags;
+  probe->is_paused = is_pause;
+  probe->is_arming = 1;
+  int status = bpf_timer_start(
+      &timer->timer, flags & 1 ? bpf_ktime_get_ns() + wait : wait, flags);
+  probe->is_arming = 0;
+  if (status)
+    return status;
+  probe->steps.distance = distance;
+  probe->steps.is_armed = !is_pause;
+  probe->armed += !is_pause;
+  return 0;
+}
+
+static int on_timer(void *map, __u32 *key, struct timer *timer) {
+  (void)map, (void)key;
+  struct wake_probe *probe = probe_of_this_core();
+  if (probe && !probe->stop && probe->armed < probe->armed_max)
+    arm(probe, timer);
+  return 0;
+}
+
+/* Starts the timer on the core on which BPF_PROG_TEST_RUN runs this program. */
+SEC("syscall")
+int wake_begin(void *context) {
+  (void)context;
+  __u32 key = 0;
+  struct wake_probe *probe = probe_of_this_core();
+  struct timer *timer = bpf_map_lookup_elem(&wake_timers, &key);
+  if (!probe || !timer)
+    return -1;
+  bpf_timer_init(&timer->timer, &wake_timers, 1 /* CLOCK_MONOTONIC */);
+  bpf_timer_set_callback(&timer->timer, on_timer);
+  return arm(probe, timer);
+}
