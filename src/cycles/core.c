@@ -29,7 +29,7 @@
 static void forget_growth(struct core *core) {
   struct core_totals *growth = &core->sample.growth;
   growth->wall = growth->unhalted = growth->base_cycles = growth->base_wall = 0;
-  growth->aperf = growth->mperf = growth->smi = 0;
+  growth->aperf = growth->mperf = 0;
 }
 
 void core_begin_epoch(struct core *core) {
