@@ -129,11 +129,11 @@ static const char *counter_advice(const struct doctor *doctor,
     return "have root pin the idle clock (percore clock --pin), or give this "
            "process CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle "
            "misses";
-  if (exists)
-    return may_count(doctor)
-               ? "if this is a container, allow perf_event_open in its seccomp "
-                 "profile"
-               : "give this process CAP_PERFMON (see rights below)";
+  if (exists && !may_count(doctor))
+    return "give this process CAP_PERFMON (see rights below)";
+  if (exists && !doctor->arm64)
+    return "if this is a container, allow perf_event_open in its seccomp "
+           "profile";
   if (source == SOURCE_EVENT && doctor->arm64)
     return "this processor has no cnt_cycles, which auto would use; to use "
            "another event: percore load --source event --event EVENT "
