@@ -113,7 +113,7 @@ def test_dashboards():
                 # The manual lists some values as patterns.
                 if series.plugin in ("percore", "percore_host") and "*" not in name and \
                         name not in shown.CLASSES and name not in shown.VECTORS:
-                    known = re.sub(r"_(mean|min|max|stddev)$", "", name)
+                    known = re.sub(r"_(mean|min|max|stddev|p\d+)$", "", name)
                     if known.removeprefix("cores_") in shown.CLASSES:
                         continue
                     check(known in manual, f"{panel_of(dashboard, series)}: {name}")
