@@ -17,14 +17,18 @@ struct region_instance;
 /* A tracked object, or a candidate: an object that Top may show, with its cells
  * at the last scan. */
 struct region_object {
-  struct region_sum_row *row; /* NULL: none yet, or it counts no more */
+  union {
+    struct region_sum_row *row; /* NULL: none yet, or it counts no more */
+    struct region_object *next; /* of a spare object */
+  };
   uint64_t generation;
   uint32_t number;
   uint32_t copies; /* allocated */
   bool is_chosen;  /* until the next scan, its gauges are in `other` */
   int64_t weight;  /* of a candidate */
   uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
-                      up-down counters, gauges or states, what to subtract from them */
+                      up-down counters, gauges or states, what to subtract from
+                      them */
 };
 
 /* What is remembered about each row of a table if the option Top or Row is set.
@@ -36,8 +40,9 @@ struct region_mark {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t weighed;
 };
-#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it   \
-                                    */
+#define REGION_UNWANTED                                                        \
+  UINT32_MAX /* candidate_in: no option Row matches it                         \
+              */
 
 struct region_objects {
   struct region_object **list;
@@ -51,29 +56,30 @@ struct region_source {
   struct region_source *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
-  uint64_t start_ns; /* CLOCK_REALTIME: when the producer started */
-  bool scanned;      /* at least one scan is complete */
-  bool odd_told;     /* the reason for having no sum was logged */
-  bool ending;       /* the producer has ended; its last scan is not complete */
+  uint64_t start_ns;  /* CLOCK_REALTIME: when the producer started */
+  bool scanned;       /* at least one scan is complete */
+  bool left_out_once; /* it could not be added to a sum */
+  bool ending; /* the producer has ended; its last scan is not complete */
   uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;
   uint64_t missed; /* rows that the last complete scan did not track */
   /* The current scan. */
-  bool underway, looks_names_up;
+  bool underway, looks_names_up, skips; /* skips: see skip_light */
   struct region_tile tile;
   uint32_t next_row;
   size_t next_object, objects_len;
   uint64_t live, left_out, missing, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */
-  uint64_t *present; /* [column]: up-down counters, gauges and states of objects without a
-                        row, in the last scan */
+  uint64_t *present; /* [column]: up-down counters, gauges and states of objects
+                        without a row, in the last scan */
   bool has_present;
   struct region_mark *marks; /* NULL: not needed, or memory is short */
   size_t marks_size;
   uint32_t marks_len;
   struct region_objects objects;    /* sorted by number */
   struct region_objects candidates; /* of the last scan */
+  struct region_object *spare;      /* memory of rejected candidates */
   int64_t least; /* candidates with this weight or less are rejected */
   size_t bytes;  /* charged to the budget, except for objects */
 };
@@ -100,8 +106,8 @@ bool region_sum_is_shared(const struct region_sum *sum,
                           const struct region_instance *but);
 
 /* Begins a scan, unless one is in progress, or has been made since the last
- * put. If `ending` is set, the producer has ended, so the last scan begins. */
-void region_source_begin(struct region_source *source, bool ending);
+ * put. An ending source is always read. */
+void region_source_begin(struct region_source *source);
 
 /* Reads rows until the scan is complete or *cells_left is 0, and subtracts the
  * cost of reading, in cells. Returns false if no scan is in progress. */
@@ -116,6 +122,10 @@ void region_object_show(struct region_source *source,
                         struct region_sum_row *row);
 void region_object_free(struct region_source *source,
                         struct region_object *object);
+
+/* Keeps the memory of a candidate for the next. */
+void region_candidate_reject(struct region_source *source,
+                             struct region_object *candidate);
 
 /* Keeps only the candidates with the largest weights. */
 void region_candidates_cut(struct region_source *source);
