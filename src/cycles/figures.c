@@ -45,7 +45,6 @@ struct figures *figures_open(const struct figures_options *options,
   }
   if (options->softirq)
     figures->softirq = softirq_clock_open(engine);
-  figures->domains = domains_open(engine, options->residency, options->power);
   start_run_queue(figures);
   figures->run_queue_ns = engine_time_ns(engine);
   return figures;
@@ -57,7 +56,6 @@ void figures_close(struct figures *figures) {
   for (int core = 0; core < CORES_MAX; core++)
     free(figures->windows[core]);
   schedstat_free(&figures->schedstat);
-  domains_close(figures->domains);
   softirq_clock_close(figures->softirq);
   free(figures);
 }
@@ -240,7 +238,6 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   if (source_is_counter(state->source))
     core->counter_running = between_0_and_1(state->multiplexed);
   figures_files_interval(figures, windows, core);
-  core->smi = state->counts_smi ? to->smi : NAN;
   windows->interval = *to;
   windows->min = windows->max = NAN;
 }
@@ -353,9 +350,6 @@ struct snapshot *figures_interval(struct figures *figures) {
   if (aggregate_all(snapshot, engine_topology(figures->engine),
                     figures->options.groups, figures->options.groups_len) != 0)
     goto failed;
-  if (domains_read(figures->domains, &snapshot->domains,
-                   &snapshot->domains_len) != 0)
-    goto failed;
   host_interval(figures, snapshot);
   self_interval(figures, snapshot);
   return snapshot;
@@ -369,6 +363,5 @@ void snapshot_free(struct snapshot *snapshot) {
     return;
   free(snapshot->cores);
   free(snapshot->aggregates);
-  free(snapshot->domains);
   free(snapshot);
 }

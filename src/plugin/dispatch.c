@@ -48,11 +48,6 @@ static const struct metric core_details[] = {
      WHEN(load.report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
-    {"operations", "smi", COUNT, CORE(smi), WHEN(sampler.engine.smi)},
-    {"operations", "throttle", COUNT, CORE(throttles),
-     WHEN(sampler.figures.throttles)},
-    {"operations", "throttle_package", COUNT, CORE(package_throttles),
-     WHEN(sampler.figures.throttles)},
     {"contextswitch", "", COUNT, CORE(switches),
      WHEN(sampler.figures.schedstat)},
     {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
@@ -256,27 +251,6 @@ static void put_time_spreads(struct out *out) {
   }
 }
 
-static void put_domain(struct out *out, const struct domain_figure *domain) {
-  const struct config *config = out->config;
-  char name[DATA_MAX_NAME_LEN];
-  snprintf(name, sizeof(name), "residency_%s", domain->name);
-  if (domain->kind == DOMAIN_CORE_RESIDENCY) {
-    set_subject_core(out, domain->core);
-    if (config->load.report_per_core)
-      put_gauge(out, "percent", name, domain->value, PERCENT);
-    return;
-  }
-  char package[32];
-  snprintf(package, sizeof(package), "package%d", domain->package);
-  set_subject(out, PLUGIN_HOST, package);
-  if (domain->package < 0 || !config->load.report_host)
-    return;
-  if (domain->kind == DOMAIN_POWER)
-    put_gauge(out, "power", domain->name, domain->value, PLAIN);
-  else
-    put_gauge(out, "percent", name, domain->value, PERCENT);
-}
-
 /* ---------------------------------------------------------------------------
  * percore's own figures
  */
@@ -337,8 +311,6 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   for_each_core(out, put_core_averages);
   put_time_spreads(out);
   for_each_core(out, put_times);
-  for (size_t i = 0; i < out->snapshot->domains_len; i++)
-    put_domain(out, &out->snapshot->domains[i]);
   for_each_core(out, put_core_details);
   put_wake(out, dispatch->wake);
 }

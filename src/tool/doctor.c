@@ -121,12 +121,19 @@ static const char *counter_advice(const struct doctor *doctor,
   if (source == SOURCE_BPF &&
       strstr(doctor->source[source].reason, "built without") != NULL)
     return "install a percore that was built with clang and bpftool";
+  if (source == SOURCE_BPF && doctor->rights.uid == 0)
+    return "if this is a container, allow bpf and perf_event_open in its "
+           "seccomp "
+           "profile";
   if (source == SOURCE_BPF)
     return "have root pin the idle clock (percore clock --pin), or give this "
            "process CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle "
            "misses";
   if (exists && !may_count(doctor))
     return "give this process CAP_PERFMON (see rights below)";
+  if (exists && !doctor->arm64)
+    return "if this is a container, allow perf_event_open in its seccomp "
+           "profile";
   if (source == SOURCE_EVENT && doctor->arm64)
     return "this processor has no cnt_cycles, which auto would use; to use "
            "another event: percore load --source event --event EVENT "

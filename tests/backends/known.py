@@ -47,11 +47,8 @@ def _core_metrics(core):
                         ('softirq_tasks', 3.0), ('softirq_ksoftirqd', 1.0),
                         ('softirq_net_rx', 9.25), ('softirq_timer', 3.25)):
         yield metric('percent', name, lambda k, share=share: share + core / 8)
-    for name in ('smi', 'throttle', 'throttle_package'):
-        yield metric('operations', name, lambda k: 70 + core * k, True)
     yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
     yield metric('gauge', 'waiting', lambda k: 0.125 * core)
-    yield metric('percent', 'residency_c6', lambda k: 40.5 - core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
     yield metric('percent', 'ipc_running', lambda k: 100.0)
@@ -87,12 +84,6 @@ def _host_metrics():
     yield metric('gauge', 'load_10s', lambda k: 1.53)
     yield metric('percent', 'steal', lambda k: 0.375)
     yield metric('gauge', 'cores_without_room', lambda k: 0.0)
-
-
-def _package_metrics():
-    yield Metric('percore_host', 'package0', 'percent', 'residency_pc6', lambda k: 12.5)
-    for part, watts in (('pkg', 81.5), ('ram', 9.25)):
-        yield Metric('percore_host', 'package0', 'power', part, lambda k, watts=watts: watts + k)
 
 
 def _self_metrics():
@@ -133,7 +124,7 @@ def _region_metrics():
 
 METRICS = [metric for core in CORES for metric in _core_metrics(core)]
 METRICS += [metric for name in SETS for metric in _set_metrics(name)]
-METRICS += [*_host_metrics(), *_package_metrics(), *_self_metrics(), *_region_metrics()]
+METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
 
 
 def put_second(unixsock, k, time_s):

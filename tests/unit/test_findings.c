@@ -303,6 +303,25 @@ a_counter_that_does_not_exist_is_not_said_to_lack_rights(void **state) {
 }
 
 static void
+a_counter_that_a_filter_refuses_is_not_said_to_lack_rights(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  place.doctor.hypervisor = true;
+  for (int source = 0; source < SOURCE_IDLE; source++)
+    place.doctor.source[source] = (struct source_facts){0};
+  examine(&place);
+  assert_advice("mperf", "seccomp");
+  assert_advice("ref-cycles", "seccomp");
+  assert_advice("bpf", "seccomp");
+  snprintf(place.doctor.source[SOURCE_BPF].reason, FACT_SIZE,
+           "percore was built without BPF programs");
+  examine(&place);
+  assert_null(strstr(find("bpf")->advice, "pin"));
+  end(&place);
+}
+
+static void
 with_perf_event_paranoid_minus_1_no_capability_is_needed(void **state) {
   (void)state;
   struct place place;
@@ -714,6 +733,8 @@ int main(void) {
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
       cmocka_unit_test(
           a_counter_that_does_not_exist_is_not_said_to_lack_rights),
+      cmocka_unit_test(
+          a_counter_that_a_filter_refuses_is_not_said_to_lack_rights),
       cmocka_unit_test(
           with_perf_event_paranoid_minus_1_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),

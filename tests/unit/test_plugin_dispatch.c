@@ -44,9 +44,6 @@ static void fill_core(struct core_figures *core, int number) {
       .frequency_hz = 2.5e9,
       .waiting = 0.75,
       .switches = 12345,
-      .throttles = 7,
-      .package_throttles = 9,
-      .smi = 3,
       .softirq = {.hard = 0.015,
                   .softirq = 0.35,
                   .context = {0.2, 0.1, 0.05},
@@ -140,7 +137,6 @@ static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_time = config.load.report_softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
-  config.sampler.engine.smi = config.sampler.figures.throttles = true;
   config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
 }
 
@@ -280,9 +276,6 @@ static void every_option_adds_its_values(void **state) {
   assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
   assert_value("percore-0/gauge-waiting", 0.75);
   assert_value("percore-0/contextswitch", 12345);
-  assert_value("percore-0/operations-throttle", 7);
-  assert_value("percore-0/operations-throttle_package", 9);
-  assert_value("percore-0/operations-smi", 3);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/ipc", 1.25);
   assert_value("percore-0/percent-ipc_running", 50);
@@ -295,29 +288,6 @@ static void every_option_adds_its_values(void **state) {
   assert_value("percore-0/gauge-load_1800s", 0.5);
   assert_value("percore_host-all/gauge-load_10s", 4);
   assert_value("percore_host-all/gauge-runqueue_1800s", 5);
-}
-
-static void residencies_and_power_belong_to_a_core_or_a_package(void **state) {
-  (void)state;
-  struct domain_figure domains[] = {
-      {DOMAIN_CORE_RESIDENCY, "c6", 2, 0, 0.25},
-      {DOMAIN_PACKAGE_RESIDENCY, "c2", 0, 1, 0.5},
-      {DOMAIN_POWER, "pkg", 0, 1, 125.5},
-      {DOMAIN_POWER, "ram", 0, 1, NAN},
-      {DOMAIN_POWER, "pkg", 0, -1, 7},
-  };
-  struct snapshot *snapshot = make_snapshot(1, 0);
-  dispatch_snapshot(&dispatch, snapshot);
-  size_t before = fake.values_len;
-  snapshot->time_ns += 10 * SECOND;
-  snapshot->domains = domains;
-  snapshot->domains_len = 5;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
-  assert_int_equal(fake.values_len, 2 * before + 3);
-  assert_value("percore-2/percent-residency_c6", 25);
-  assert_value("percore_host-package1/percent-residency_c2", 50);
-  assert_value("percore_host-package1/power-pkg", 125.5);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -692,7 +662,6 @@ int main(void) {
       TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden),
       TEST(report_hidden_includes_unaccounted_of_the_host),
       TEST(every_option_adds_its_values),
-      TEST(residencies_and_power_belong_to_a_core_or_a_package),
       TEST(a_host_of_256_cores_has_distinct_identifiers),
       TEST(with_every_option_on_identifiers_are_still_distinct),
       TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type),
