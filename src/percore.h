@@ -244,7 +244,9 @@ struct percore_options {
   enum percore_serving serving;
   const int *serve_cpus; /* default: the process's CPUs without a slot */
   uint32_t serve_cpu_count;
-  uint32_t extra_slots; /* in addition to one per possible core; default 8 */
+  /* In addition to one per possible core. Default: 8, or the number of threads
+   * that the process has, if more. */
+  uint32_t extra_slots;
   /* Default: the possible cores of this machine. Otherwise core numbers are
    * the application's own and are not checked against affinity. */
   uint32_t cores;
@@ -290,7 +292,12 @@ struct percore_region_status {
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that found no free row or memory */
-  char reason[256]; /* why the region is a sink, in one line; otherwise "" */
+  /* One line: why the region is a sink, or what it refused and which thread is
+   * the cause; otherwise "". */
+  char reason[256];
+  /* Of adds_refused: calls that failed with EAGAIN, because a thread might
+   * still use the removed rows. */
+  uint64_t adds_postponed;
 };
 
 /* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */

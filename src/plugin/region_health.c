@@ -159,14 +159,34 @@ static void tell_change(struct region_instance *instance) {
     tell_workers(instance);
 }
 
+/* Logs what the producer refuses, and why, each once. The name of a thread is
+ * any bytes. */
+static void tell_refusals(struct region_instance *instance) {
+  static bool (*const texts[])(char *, size_t,
+                               const struct region_refusals *) = {
+      region_slots_refused, region_rows_refused};
+  struct region_refusals refusals;
+  char text[512];
+  region_reader_refusals(instance->reader, &refusals);
+  for (char *c = refusals.name; *c != '\0'; c++)
+    *c = isprint((unsigned char)*c) ? *c : '_';
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(texts); i++)
+    if (!instance->refusals_told[i] &&
+        texts[i](text, sizeof(text), &refusals)) {
+      instance->refusals_told[i] = true;
+      plugin_log(LOG_WARNING, "percore: region %s: %s.", instance->label, text);
+    }
+}
+
 void region_health_conclude(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   const struct region_moment *now = &watch->now;
   bool alive = region_instance_is_alive(instance);
   judge_silence(instance, now->monotonic_ns);
-  if (alive)
+  if (alive) {
     no_longer_complain(instance);
-  else
+    tell_refusals(instance);
+  } else
     complain(instance);
   /* After a producer has ended, its last counts are read before a successor is
    * connected. During this time, a successor may already serve the name, so the

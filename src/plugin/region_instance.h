@@ -46,6 +46,7 @@ struct region_instance {
                                   process served the name */
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
   bool drop_told;
+  bool refusals_told[2];
   int complaint; /* errno of the last logged reason why the instance is not
                     read; 0: none */
 };

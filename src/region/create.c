@@ -235,6 +235,14 @@ static struct percore_region *make_region(const char *name,
   return region;
 }
 
+/* A program that already has many threads is likely to attach them. A slot that
+ * is never used takes no memory but its record of 64 bytes. */
+static uint32_t default_extra_slots(void) {
+  enum { LEAST = 8, MOST = 1024 };
+  uint32_t threads = region_count_threads();
+  return threads < LEAST ? LEAST : threads < MOST ? threads : MOST;
+}
+
 /* Copies the options that the application's version of percore.h defines, and
  * sets newer options to their defaults. Returns false and sets *fault if
  * options.size is not set. */
@@ -249,7 +257,7 @@ static bool take_options(struct percore_options *options,
     memcpy(options, given,
            given->size < sizeof(*options) ? given->size : sizeof(*options));
   if (options->extra_slots == 0)
-    options->extra_slots = 8;
+    options->extra_slots = default_extra_slots();
   return true;
 }
 

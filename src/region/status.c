@@ -89,6 +89,48 @@ static uint64_t count_refused_adds(const struct percore_region *region) {
   return refused;
 }
 
+bool region_slots_refused(char *text, size_t size,
+                          const struct region_refusals *refusals) {
+  if (refusals->attaches == 0)
+    return false;
+  snprintf(text, size,
+           "%llu attach calls failed, so the counts of these threads are lost: "
+           "set extra_slots to at least %llu",
+           (unsigned long long)refusals->attaches,
+           (unsigned long long)(refusals->extra_slots + refusals->attaches));
+  return true;
+}
+
+bool region_rows_refused(char *text, size_t size,
+                         const struct region_refusals *refusals) {
+  if (refusals->adds_postponed == 0)
+    return false;
+  snprintf(text, size,
+           "%llu rows were not added, because thread %d '%s' has not called "
+           "percore_poll, _quiescent or _sleep since rows were removed: call "
+           "percore_sleep before it blocks",
+           (unsigned long long)refusals->adds_postponed, refusals->tid,
+           refusals->name);
+  return true;
+}
+
+/* Describes what the region has refused. */
+static void say_refusals(const struct percore_region *region, char *text,
+                         size_t size) {
+  const struct region_header *header = region->header;
+  struct region_refusals refusals = {.attaches = header->attach_refused,
+                                     .adds_postponed = header->adds_postponed,
+                                     .extra_slots = header->slot_count -
+                                                    header->core_count};
+  if (header->postponed_by > 0 && header->postponed_by <= header->slot_count) {
+    const struct region_slot *slot = &region->slots[header->postponed_by - 1];
+    refusals.tid = slot->tid;
+    memcpy(refusals.name, slot->name, sizeof(refusals.name));
+  }
+  if (!region_slots_refused(text, size, &refusals))
+    (void)region_rows_refused(text, size, &refusals);
+}
+
 static struct percore_region_status status_of(struct percore_region *region) {
   if (region->is_sink)
     return region->failure;
@@ -103,7 +145,9 @@ static struct percore_region_status status_of(struct percore_region *region) {
       .slots = region->header->slot_count,
       .slots_attached = region_attached_slots(region),
       .attaches_refused = region->header->attach_refused,
-      .adds_refused = count_refused_adds(region)};
+      .adds_refused = count_refused_adds(region),
+      .adds_postponed = region->header->adds_postponed};
+  say_refusals(region, status.reason, sizeof(status.reason));
   region_unlock(region);
   return status;
 }

@@ -77,6 +77,7 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
+  bool warned_slots; /* said that a thread found no slot */
   struct table_state *state;
   struct grace grace;
   struct percore_region *next; /* guarded by the mutex of the list of regions */
@@ -174,6 +175,9 @@ bool region_lock_table(struct percore_region *region, uint32_t *table);
 
 /* True if a thread is attached to the slot and has not ended. */
 bool region_slot_has_owner(const struct region_slot *slot);
+
+/* Returns how many threads this process has, at least 1. */
+uint32_t region_count_threads(void);
 
 /* Returns how many slots have an owner. */
 uint32_t region_attached_slots(const struct percore_region *region);

@@ -228,7 +228,7 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
 }
 
 static void
-an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
+an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
   struct percore_region *region = *state;
   struct percore_region_status status = {.size = sizeof(status)};
   uint32_t row, rows[2];
@@ -238,12 +238,23 @@ an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
   assert_return_code(percore_status(region, &status), 0);
-  assert_int_equal(status.adds_refused, 0);
+  assert_int_equal(status.adds_refused, 1);
+  assert_int_equal(status.adds_postponed, 1);
+  assert_non_null(
+      strstr(status.reason, "1 rows were not added, because thread"));
+  struct region_reader *reader = unit_connect();
+  struct region_refusals refusals;
+  region_reader_refusals(reader, &refusals);
+  assert_int_equal(refusals.adds_postponed, 1);
+  assert_int_equal(refusals.tid, gettid());
+  assert_string_equal(refusals.name, "unit");
+  region_reader_close(reader);
   percore_quiescent(slot);
   row = unit_row_of_key(region, FLOW, 3);
   assert_fails(percore_row_add_key(region, FLOW, 4, &row), ENOSPC);
   assert_return_code(percore_status(region, &status), 0);
-  assert_int_equal(status.adds_refused, 1);
+  assert_int_equal(status.adds_refused, 2);
+  assert_int_equal(status.adds_postponed, 1);
 }
 
 static void a_sleeping_worker_does_not_delay_reuse(void **state) {
@@ -941,7 +952,7 @@ int main(void) {
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
       REGION_TEST(a_live_name_is_not_added_twice),
       REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
-      REGION_TEST(an_add_that_only_has_to_wait_is_not_counted_as_refused),
+      REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread),
       REGION_TEST(a_sleeping_worker_does_not_delay_reuse),
       REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
       REGION_TEST(the_oldest_removed_row_is_used_first),
