@@ -138,27 +138,15 @@ static size_t size_of_claims(const struct region_view *view) {
   return size;
 }
 
+/* Charges the copy of the directory and its parsed form. A producer may enlarge
+ * the directory after it was charged, but not beyond its limit. */
 static bool parse_directory(struct region_view *view,
                             struct region_fault *fault) {
   struct region_header header;
-  memset(&header, 0, sizeof(header));
-  if (pread(view->memfd, &header, sizeof(header), 0) < 0)
-    return region_fails(fault, errno, "its memory cannot be read");
-  if (!region_header_is_valid(&header, view->size, fault))
-    return false;
-  size_t size = header.directory_size;
-  if (!take(view, 2 * size, fault)) /* the copy and its parsed form */
-    return false;
-  unsigned char *copy = malloc(size);
-  if (copy == NULL)
-    return region_fails(fault, ENOMEM,
-                        "there is too little memory for its directory");
-  ssize_t length = pread(view->memfd, copy, size, 0);
-  int rc = region_directory_parse(&view->directory, copy,
-                                  length > 0 ? (size_t)length : 0, view->size,
-                                  fault);
-  free(copy);
-  return rc == 0;
+  return region_header_read(&header, view->memfd, view->size, fault) &&
+         take(view, 2 * header.directory_size, fault) &&
+         region_directory_read(&view->directory, view->memfd, view->size,
+                               fault) == 0;
 }
 
 static void examine_table(const struct region_directory *directory,
@@ -206,9 +194,6 @@ static bool may_ask(int memfd) {
 
 static bool open_view(struct region_view *view, uint64_t max_size,
                       struct region_fault *fault) {
-  if (view->size < sizeof(struct region_header))
-    return region_breaks(fault, REGION_RULE_REGION_SIZE,
-                         "it is too short for a header");
   if (view->size > max_size)
     return region_exceeds(fault, EFBIG, "it has", view->size, max_size);
   void *map = region_memory_map(view->memfd, view->size, PROT_READ);

@@ -5,7 +5,7 @@
 
 #include "rates.h"
 #include "target.h"
-#include "window.h"
+#include "text.h"
 
 #include "region/worker.h"
 

@@ -23,6 +23,7 @@ integration_tests = \
 	tests/integration/test_region_hostile.py \
 	tests/integration/test_region_churn.py \
 	tests/integration/test_region_fairness.py \
+	tests/integration/test_region_users.py \
 	tests/integration/test_rights.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
