@@ -188,23 +188,20 @@ static void tell_change(struct region_instance *instance) {
     tell_workers(instance);
 }
 
-/* Logs what the producer refuses, and why, each once. The name of a thread is
- * any bytes. */
-static void tell_refusals(struct region_instance *instance) {
-  static bool (*const texts[])(char *, size_t,
-                               const struct region_refusals *) = {
-      region_slots_refused, region_rows_refused};
+/* Logs what the producer refuses, and why. The name of a thread is any bytes.
+ */
+static void tell_refusals(const struct region_instance *instance) {
   struct region_refusals refusals;
   char text[512];
   region_reader_refusals(instance->reader, &refusals);
   for (char *c = refusals.name; *c != '\0'; c++)
     *c = isprint((unsigned char)*c) ? *c : '_';
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(texts); i++)
-    if (!instance->refusals_told[i] &&
-        texts[i](text, sizeof(text), &refusals)) {
-      instance->refusals_told[i] = true;
-      plugin_log(LOG_WARNING, "percore: region %s: %s.", instance->label, text);
-    }
+  if (region_slots_refused(text, sizeof(text), &refusals))
+    region_warn(region_about(instance, "slots"), "region %s: %s.",
+                instance->label, text);
+  if (region_rows_refused(text, sizeof(text), &refusals))
+    region_warn(region_about(instance, "rows"), "region %s: %s.",
+                instance->label, text);
 }
 
 void region_health_conclude(struct region_instance *instance) {

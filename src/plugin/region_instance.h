@@ -53,7 +53,6 @@ struct region_instance {
   /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
   uint64_t after_boottime_ns;
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
-  bool refusals_told[2];
   int complaint;      /* errno of the last logged reason why the instance is not
                          read; 0: none */
 };
