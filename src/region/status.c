@@ -51,9 +51,12 @@ static void say_why(char *reason, size_t size, const char *name,
     snprintf(reason, size, "region '%.60s' is refused: %.170s", name, why);
     return;
   }
+  bool no_huge_pages = options->huge_pages && fault->error == ENOMEM;
   snprintf(reason, size, "region '%.60s' is not served in %.60s: %.50s; %.110s",
            name, dir != NULL ? dir : region_runtime_dir(),
-           strerror(fault->error), advice_for(fault->error));
+           strerror(fault->error),
+           no_huge_pages ? "raise /proc/sys/vm/nr_hugepages"
+                         : advice_for(fault->error));
 }
 
 /* A program that retries forever must neither exhaust memory nor repeat its
@@ -76,6 +79,18 @@ struct percore_region *region_make_sink(const char *name,
       strcmp(sink->failure.reason, before->failure.reason) != 0)
     fprintf(stderr, "percore: %s. Its counts are lost\n", sink->failure.reason);
   return sink;
+}
+
+void region_say_unserved(struct percore_region *region, const char *name,
+                         const struct percore_options *options) {
+  struct region_fault fault = {.error = region_server_error(region)};
+  char *reason = region->failure.reason;
+  say_why(reason, sizeof(region->failure.reason), name, options, &fault);
+  if (!options->quiet)
+    fprintf(stderr,
+            "percore: %s. The library tries again every two seconds; no count "
+            "is lost\n",
+            reason);
 }
 
 /* ---------------------------------------------------------------------------
@@ -139,15 +154,20 @@ static struct percore_region_status status_of(struct percore_region *region) {
         .error = ENODEV,
         .reason = "the region belongs to the parent process; create another "
                   "region in this process, with its own instance"};
+  int error = region_server_error(region);
   struct percore_region_status status = {
-      .served = 1,
+      .served = error == 0,
+      .error = error,
       .readers = region_server_readers(region),
       .slots = region->header->slot_count,
       .slots_attached = region_attached_slots(region),
       .attaches_refused = region->header->attach_refused,
       .adds_refused = count_refused_adds(region),
       .adds_postponed = region->header->adds_postponed};
-  say_refusals(region, status.reason, sizeof(status.reason));
+  if (error != 0)
+    memcpy(status.reason, region->failure.reason, sizeof(status.reason));
+  else
+    say_refusals(region, status.reason, sizeof(status.reason));
   region_unlock(region);
   return status;
 }
