@@ -64,7 +64,8 @@ struct percore_slot_head {
   uint64_t polls;
   uint64_t empty_polls;
   uint64_t items;
-  uint64_t reserved_cells[2];
+  uint64_t absent_cycles; /* awake, but off the CPU; see poll.c */
+  uint64_t reserved_cell;
 };
 
 /* Handles: small structures, passed by value. Their members are private. */

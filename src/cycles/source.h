@@ -13,6 +13,12 @@
 #define SOURCE_REASON_MAX 256
 #define SOURCE_PMU_MAX 64
 
+/* A proof accepts a counter that counts between this much and this much of the
+ * core's unhalted time. MPERF and the TSC differ by up to 1 % on some
+ * processors. */
+#define SOURCE_RATE_MIN 0.97
+#define SOURCE_RATE_MAX 1.02
+
 struct core_totals;
 struct engine_options;
 struct topology;
@@ -23,6 +29,9 @@ struct source {
   char reason[SOURCE_REASON_MAX];  /* "" if nothing is wrong */
   char trouble[SOURCE_REASON_MAX]; /* why the source last failed on a core */
   enum proof proof;
+  /* How fast the counter runs relative to its divisor, according to the last
+   * proof; 0: unknown. */
+  double rate_low, rate_high;
   bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
   int proof_tries; /* proofs started; selects the next proof's core */
@@ -42,7 +51,6 @@ struct source {
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
   int tsc;   /* index of msr/tsc, the divisor of events[0], or -1 */
   int aperf; /* index of aperf in events, or -1 */
-  int smi;   /* index of smi in events, or -1 */
   bool pinned;
   /* The divisor of events[0] if tsc is -1, otherwise unused. 0: unknown. */
   double base_frequency_hz;
@@ -85,10 +93,11 @@ int source_open(const struct source *source, struct perf_group *group,
 
 /* Computes what the group counted between two readings. Sets these members of
  * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
- * base_cycles, mperf, aperf and smi. *running is the growth of time_running
- * divided by wall. Returns 0; -ESTALE if time_enabled did not advance, because
- * the core was offline; -EAGAIN if the group did not run between the readings,
- * so its count is unknown. *growth is unchanged on error. */
+ * base_cycles, base_wall, mperf and aperf. *running is the growth of
+ * time_running divided by wall. Returns 0; -ESTALE if time_enabled did not
+ * advance, because the core was offline; -EAGAIN if the group did not run
+ * between the readings, so its count is unknown. *growth is unchanged on error.
+ */
 int source_window(const struct source *source, const struct perf_reading *from,
                   const struct perf_reading *to, struct core_totals *growth,
                   double *running);

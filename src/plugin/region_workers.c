@@ -69,10 +69,36 @@ void region_useful_add(struct region_useful *useful,
         (useful->cores != NULL && !core_set_has(useful->cores, core)))
       continue;
     useful->core[core].load += worker->useful;
+    useful->core[core].polled_empty += worker->polled_empty;
     useful->core[core].known = true;
     useful->core[core].per_core |= per_core;
     useful->end = core >= useful->end ? core + 1 : useful->end;
   }
+}
+
+void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
+                        struct region_room *room) {
+  if (room == NULL)
+    return;
+  pthread_mutex_lock(&room->lock);
+  room->stamp_ns = useful->end > 0 ? stamp_ns : 0;
+  room->end = useful->end;
+  for (int core = 0; core < useful->end; core++)
+    room->polled_empty[core] = useful->core[core].polled_empty;
+  pthread_mutex_unlock(&room->lock);
+}
+
+double region_room_taken(struct region_room *room, int core, double load,
+                         uint64_t stamp_ns, uint64_t max_age_ns) {
+  double taken = NAN;
+  if (room == NULL)
+    return NAN;
+  pthread_mutex_lock(&room->lock);
+  uint64_t age = stamp_ns - room->stamp_ns;
+  if (room->stamp_ns != 0 && (age <= max_age_ns || -age <= max_age_ns))
+    taken = load - (core < room->end ? room->polled_empty[core] : 0);
+  pthread_mutex_unlock(&room->lock);
+  return taken < 0 ? 0 : taken;
 }
 
 /* The sum of honest shares exceeds 1 a little if rounds end late. */

@@ -4,15 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
+#include "message.h"
 #include "writer.h"
 
 #include "base/clock.h"
@@ -54,8 +57,8 @@ static void after_fork_in_child(void) {
       _exit(127);
     region_server_abandon(r);
     region_forget_slot();
-    close(r->memfd);
-    r->memfd = -1;
+    region_close_fd(&r->memfd);
+    region_close_fd(&r->shared);
   }
   pthread_mutex_init(&regions_mutex, NULL);
 }
@@ -67,6 +70,19 @@ static void watch_forks(void) {
 /* ---------------------------------------------------------------------------
  * Creating
  */
+
+/* Readers must not allocate memory in the region, nor call write(2), which on
+ * some kernels takes the lock of the inode before it fails. So they receive a
+ * read-only descriptor, and only this user and root may open the memory again.
+ * Without /proc, they receive a copy of this one. */
+static void share_memory(struct percore_region *region) {
+  char path[32];
+  (void)fchmod(region->memfd, 0444);
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", region->memfd);
+  region->shared = open(path, O_RDONLY | O_CLOEXEC);
+  if (region->shared < 0)
+    region->shared = fcntl(region->memfd, F_DUPFD_CLOEXEC, 0);
+}
 
 static int make_memory(struct percore_region *region, const char *name,
                        const struct percore_options *options) {
@@ -82,6 +98,9 @@ static int make_memory(struct percore_region *region, const char *name,
   region->map =
       region_memory_map(region->memfd, region->size, PROT_READ | PROT_WRITE);
   if (region->map == NULL)
+    return -1;
+  share_memory(region);
+  if (region->shared < 0)
     return -1;
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
@@ -165,8 +184,8 @@ static void free_region(struct percore_region *region) {
     munmap(region->map, region->size);
   if (region->sink_block != NULL)
     munmap(region->sink_block, region->block_stride);
-  if (region->memfd >= 0)
-    close(region->memfd);
+  region_close_fd(&region->memfd);
+  region_close_fd(&region->shared);
   free(region->state);
   free(region->grace.slots);
   pthread_mutex_destroy(&region->mutex);
@@ -240,6 +259,7 @@ make_planned(const char *name, struct region_plan *plan,
   if (region == NULL)
     return NULL;
   *region = (struct percore_region){.memfd = -1,
+                                    .shared = -1,
                                     .size = plan->header.region_size,
                                     .page_size = plan->header.page_size,
                                     .block_stride = plan->header.block_stride,

@@ -216,8 +216,9 @@ _Static_assert(sizeof(struct region_slot) == 64, "");
  * failed percore_row_add), and space for updates through handles of failed
  * calls. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
-#define REGION_CORE_COLUMNS 6
-#define REGION_CORE_MAX_COLUMNS 8 /* limit for later minor versions */
+#define REGION_CORE_COLUMNS 7
+#define REGION_CORE_LEAST_COLUMNS 6 /* that readers need */
+#define REGION_CORE_MAX_COLUMNS 8   /* limit for later minor versions */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 

@@ -242,6 +242,12 @@ void region_tile_free(struct region_tile *tile);
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 
+/* Reads the births of the tile's row i, which must belong to an object, into a
+ * tile that was read without births. Returns false if the row has changed since
+ * the tile was read. */
+bool region_tile_read_births(struct region_reader *reader,
+                             struct region_tile *tile, uint32_t i);
+
 /* Reads one row of one slot, one value per column. Returns 0, 1 if the row is
  * torn, or -1 with ENOENT (the slot has never been used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,

@@ -95,7 +95,7 @@ static struct connection *make_place(struct server *server) {
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
-  return region_message_send(fd, &hello, &region->memfd, 1) &&
+  return region_message_send(fd, &hello, &region->shared, 1) &&
          watch(region->server, fd) == 0;
 }
 
@@ -180,9 +180,13 @@ static void keep_socket(struct percore_region *region) {
     (void)region_server_restore(region);
 }
 
-/* Handles one event of each ready descriptor. Returns false if the caller must
- * pause before the next call. */
-static bool serve_turn(struct percore_region *region, int timeout) {
+/* How long the serving thread pauses after a turn: what readers send must not
+ * cost the producer a core. Longer if a limit keeps it from accepting. */
+enum { PAUSE_NS = 5000000, LONG_PAUSE_NS = 100000000 };
+
+/* Handles one event of each ready descriptor. Returns how long the serving
+ * thread must pause before the next call, in nanoseconds. */
+static long serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
   struct epoll_event events[MAX_CONNECTIONS + 2];
   bool go_on = true;
@@ -202,7 +206,7 @@ static bool serve_turn(struct percore_region *region, int timeout) {
         region_unlock(region);
       }
   }
-  return go_on;
+  return !go_on ? LONG_PAUSE_NS : ready > 0 ? PAUSE_NS : 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -222,10 +226,12 @@ static void *serve_thread(void *argument) {
   region_lock(region);
   region_server_avoid_slots(region);
   region_unlock(region);
-  struct timespec pause = {.tv_nsec = 100000000};
-  while (!is_stopped(server))
-    if (!serve_turn(region, CHECK_SOCKET_MS))
+  struct timespec pause = {0};
+  while (!is_stopped(server)) {
+    pause.tv_nsec = serve_turn(region, CHECK_SOCKET_MS);
+    if (pause.tv_nsec > 0)
       nanosleep(&pause, NULL);
+  }
   return NULL;
 }
 

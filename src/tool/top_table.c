@@ -155,21 +155,30 @@ struct sheet {
   const struct window *window;
   const struct rates *rates;
   double ns_per_cycle;
-  size_t columns, rows; /* how many columns and rows are shown */
+  size_t first, end; /* the columns that are shown */
+  size_t rows;       /* how many rows are shown */
   int name_width;
 };
 
-/* Returns how many columns fit next to the name of a row in `width` characters.
- * 0 means unlimited. */
-static size_t columns_that_fit(const struct rates *rates, int width) {
-  int used = NAME_WIDTH;
-  size_t c = 0;
-  for (; c < rates->columns_len; c++) {
-    used += width_of(&rates->columns[c]);
-    if (width > 0 && used > width && c > 0)
-      break;
+/* Chooses the columns that fit next to the name of a row in `width` characters
+ * (0: unlimited): the first columns or, if the user sorts by a later one, the
+ * columns that end with it. */
+static void choose_columns(struct sheet *sheet, int width) {
+  const struct rates *rates = sheet->rates;
+  size_t sorted = rates->sort_asked && rates->sort_column >= 0
+                      ? (size_t)rates->sort_column
+                      : 0;
+  for (sheet->first = 0;; sheet->first++) {
+    int used = NAME_WIDTH;
+    for (sheet->end = sheet->first; sheet->end < rates->columns_len;
+         sheet->end++) {
+      used += width_of(&rates->columns[sheet->end]);
+      if (width > 0 && used > width && sheet->end > sheet->first)
+        break;
+    }
+    if (sorted < sheet->end || sheet->end == rates->columns_len)
+      return;
   }
-  return c;
 }
 
 /* Returns the width of the column with the names of the rows: the width of the
@@ -183,7 +192,7 @@ static int choose_name_width(const struct sheet *sheet) {
     if (text_width(name) > wanted)
       wanted = text_width(name);
   }
-  for (size_t c = 0; c < sheet->columns; c++)
+  for (size_t c = sheet->first; c < sheet->end; c++)
     room -= width_of(&sheet->rates->columns[c]);
   if (sheet->window->width <= 0 || wanted <= room)
     return wanted;
@@ -195,14 +204,14 @@ static void write_titles(const struct sheet *sheet) {
   bool colour = sheet->window->colour;
   char unit[UNIT_TEXT_SIZE];
   paint_pad(sheet->out, colour, PAINT_TITLE, "row", -sheet->name_width);
-  for (size_t c = 0; c < sheet->columns; c++) {
+  for (size_t c = sheet->first; c < sheet->end; c++) {
     bool is_sorted = rates->sort_asked && rates->sort_column == (int)c;
     paint_pad(sheet->out, colour, is_sorted ? PAINT_SORTED : PAINT_TITLE,
               rates->columns[c].title, width_of(&rates->columns[c]));
   }
   fputc('\n', sheet->out);
   text_pad(sheet->out, "", -sheet->name_width);
-  for (size_t c = 0; c < sheet->columns; c++) {
+  for (size_t c = sheet->first; c < sheet->end; c++) {
     unit_text(unit, &rates->columns[c]);
     text_pad(sheet->out, unit, width_of(&rates->columns[c]));
   }
@@ -228,7 +237,7 @@ static void write_values(const struct sheet *sheet, char *name,
                          const double *values) {
   text_shorten(name, sheet->name_width);
   text_pad(sheet->out, name, -sheet->name_width);
-  for (size_t c = 0; c < sheet->columns; c++)
+  for (size_t c = sheet->first; c < sheet->end; c++)
     write_cell(sheet, &sheet->rates->columns[c], values[c]);
   fputc('\n', sheet->out);
 }
@@ -302,7 +311,6 @@ static int write_rates(FILE *out, const struct top_figures *figures,
       .window = window,
       .rates = rates,
       .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
-      .columns = columns_that_fit(rates, window->width),
       .rows = rows_that_fit(rates, lines),
   };
   fprintf(out, "%s: %" PRIu64 " %s",
@@ -311,9 +319,10 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
-  if (sheet.columns < rates->columns_len)
-    fprintf(out, " (%zu columns do not fit)",
-            rates->columns_len - sheet.columns);
+  choose_columns(&sheet, window->width);
+  if (sheet.end - sheet.first < rates->columns_len)
+    fprintf(out, " (%zu more columns: keys < and >)",
+            rates->columns_len - (sheet.end - sheet.first));
   fputc('\n', out);
   if (rates->rows_live == 0)
     return 0;

@@ -34,6 +34,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_true(config.send_notifications);
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
+  assert_false(config.load.report_bounds);
   assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
@@ -91,18 +92,15 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  SampleInterval 0.25\n"
                   "  ReportPerCore false\n"
                   "  ReportHost false\n"
+                  "  ReportBounds true\n"
                   "  ReportMinimum true\n"
                   "  ReportHidden true\n"
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
                   "  ReportIPC true\n"
-                  "  ReportSMI true\n"
-                  "  ReportThrottles true\n"
                   "  ReportSchedstat true\n"
                   "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
-                  "  ReportResidency true\n"
-                  "  ReportPower true\n"
                   "</Load>\n"
                   "<LoadAverage>\n"
                   "  Period 10 1800\n"
@@ -129,19 +127,16 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_int_equal(options.sample_interval_ns, 250000000);
   assert_false(config.load.report_per_core);
   assert_false(config.load.report_host);
+  assert_true(config.load.report_bounds);
   assert_true(config.load.report_minimum);
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
-  assert_true(options.engine.smi);
-  assert_true(options.figures.throttles);
   assert_true(options.figures.schedstat);
   assert_true(config.load.report_softirq);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
-  assert_true(options.figures.residency);
-  assert_true(options.figures.power);
   assert_int_equal(options.figures.periods_len, 5);
   assert_true(options.figures.period_s[3] == 10);
   assert_true(options.figures.period_s[4] == 1800);

@@ -216,9 +216,9 @@ static void
 a_read_that_took_too_long_is_repeated_or_part_of_the_next(void **state) {
   struct it *it = of(state);
   next(it);
-  kernel.slow_reads = kernel.reads + 3;
+  kernel.slow_reads = kernel.reads + 2;
   assert_near(next(it).softirq, 0, 0);
-  kernel.slow_reads = kernel.reads + 5;
+  kernel.slow_reads = kernel.reads + 3;
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND;
   assert_unknown(next(it));
   assert_near(next(it).softirq, 0.5, 0.01);
