@@ -160,6 +160,8 @@ int region_server_restore(struct percore_region *region) {
   if (!region_name_is_found(&server->name)) {
     epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
     server->error = region_name_restore(&server->name) == 0 ? 0 : errno;
+    if (server->name.listener < 0)
+      region_name_release(&server->name); /* leave it to other processes */
     (void)watch(server, server->name.listener);
   }
   int error = server->error;
@@ -348,6 +350,8 @@ static int claim(struct server *server, const char *name,
     return watch(server, server->name.listener);
   server->error = errno;
   server->checked_ms = region_now_ms();
+  region_name_release(&server->name);
+  errno = server->error;
   return errno == EINVAL || errno == ENAMETOOLONG ? -1 : 0;
 }
 
