@@ -161,16 +161,18 @@ HOST_ROWS = [
         Panel('timeseries', '$counter of each core, all rows',
               [Series('$core', 'derive', ('*',), legend='field instance', rate=True, over='sum',
                       plugin='percore_${counter}')], (12, 9),
-              'Per second. Tables that had more than 16 rows have no values of single cores, '
-              'unless ReportPerCore is true.', 'short', from_zero=True, fields='rates'),
+              'Tables that had more than 16 rows have no values of single cores, unless '
+              'ReportPerCore is true.', 'short', from_zero=True, fields='rates',
+              axis='per second'),
         Panel('timeseries', '$counter of each row, all cores',
               [region('${counter}', 'derive', ('*',), legend='field type_instance', rate=True)],
-              (12, 9), 'Per second.', 'short', from_zero=True, fields='rates'),
+              (12, 9), 'Of all cores.', 'short', from_zero=True, fields='rates',
+              axis='per second'),
         Panel('timeseries', 'Drops and errors of all regions',
               [region(f'*{word}*', 'derive', ('*',), legend='plugin type_instance', rate=True)
                for word in ('drop', 'error')], (12, 8),
-              'Per second: all counters whose names contain drop or error.', 'short',
-              from_zero=True, fields='rates'),
+              'All counters whose names contain drop or error.', 'short', from_zero=True,
+              fields='rates', axis='per second'),
         Panel('timeseries', '99th percentiles of all histograms',
               [region('*', 'gauge', ('*_p99',), legend='plugin type_instance', thin='max')],
               (12, 8), 'Over each interval. Units are derived from the names of the fields.',
@@ -187,10 +189,10 @@ HOST_ROWS = [
               averages('all') + [own('cores_online', legend='cores online')],
               (12, 8), 'Sum of the load averages of all cores: how many cores are busy. It is '
               'never above the number of cores.', 'short', dashed='cores online',
-              from_zero=True),
+              from_zero=True, axis='cores'),
         Panel('timeseries', 'Run queue', averages('all', 'runqueue'), (12, 8),
               'Tasks that run, want to run, or wait for input and output. If there are more than '
-              'cores, tasks wait for each other.', 'short', from_zero=True),
+              'cores, tasks wait for each other.', 'short', from_zero=True, axis='tasks'),
         *(Panel('timeseries', f'Load average of each core, {name}',
                 [Series('$core', 'load', value=value)], (8, 8),
                 'Exponentially weighted, from 0 to 1, accurate from the start.', 'percentunit',
@@ -371,8 +373,8 @@ FLEET_ROWS = [
               'One line per host.', 'percent'),
         Panel('timeseries', 'Drops of all hosts',
               [region('*drop*', legend='plugin', **DROPS)], (24, 8),
-              'Per second: all counters whose names contain drop.', 'short', from_zero=True,
-              fields='rates'),
+              'All counters whose names contain drop.', 'short', from_zero=True,
+              fields='rates', axis='per second'),
     ]),
 ]
 
