@@ -29,7 +29,7 @@
 static void forget_growth(struct core *core) {
   struct core_totals *growth = &core->sample.growth;
   growth->wall = growth->unhalted = growth->base_cycles = growth->base_wall = 0;
-  growth->aperf = growth->mperf = growth->smi = 0;
+  growth->aperf = growth->mperf = 0;
 }
 
 void core_begin_epoch(struct core *core) {
@@ -236,7 +236,6 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
       core->source_index >= 0 ? &engine->sources[core->source_index] : NULL;
   core->source = source != NULL ? source->kind : SOURCE_NONE;
   core->proof = source != NULL ? source->proof : PROOF_PENDING;
-  core->counts_smi = source != NULL && source->smi >= 0;
   open_ipc_group(engine, core, allowed);
 }
 
@@ -512,7 +511,6 @@ static void add_load(struct core *core, const struct core_sample *sample,
   total->end_under = growth->end_under;
   total->aperf += growth->aperf;
   total->mperf += growth->mperf;
-  total->smi += growth->smi;
   total->base_cycles += growth->base_cycles;
   total->base_wall += growth->base_wall;
 }

@@ -37,7 +37,6 @@ struct core_totals {
   double stat_steal;
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
-  double smi;                       /* system management interrupts */
   /* cycles at the base frequency, and the part of `wall` in which a counter
    * measured them */
   double base_cycles, base_wall;
@@ -80,7 +79,6 @@ struct core {
   enum source_kind
       source;         /* the source in use; SOURCE_NONE: the load is unknown */
   enum proof proof;   /* result of proving `source` (source.h) */
-  bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
   uint64_t total_end_ns; /* CLOCK_MONOTONIC; 0: no window in this epoch yet */

@@ -91,11 +91,15 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
   return 0;
 }
 
-static int find_hotplug(struct engine *engine) {
+/* Applies changes that the kernel has announced. If `must_look` is set, also
+ * compares the list of online cores. */
+static int find_hotplug(struct engine *engine, bool must_look) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed = {0}, online;
   if (machine->changed_cores(machine->context, &changed) == -ENOBUFS)
     core_set_fill(&changed);
+  if (!must_look && core_set_next(&changed, -1) < 0)
+    return 0;
   bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
                                      &online) == 0 &&
                core_set_next(&online, -1) >= 0;
@@ -171,7 +175,7 @@ static int read_rows(struct engine *engine) {
     return status;
   if (!same_cores(engine)) {
     /* A core may have just come online or gone offline. */
-    status = find_hotplug(engine);
+    status = find_hotplug(engine, true);
     if (status != 0)
       return status;
   }
@@ -378,7 +382,8 @@ int engine_sample(struct engine *engine, bool late) {
                "this machine was suspended; the window is discarded");
     reopen_all(engine);
   }
-  int status = find_hotplug(engine);
+  /* If /proc/stat is valid, its rows show which cores are online. */
+  int status = find_hotplug(engine, !engine->stat_valid);
   if (status != 0)
     return status;
   if (engine->time_ns >= engine->isolated_at_ns)

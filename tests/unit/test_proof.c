@@ -195,7 +195,6 @@ static void a_counter_that_never_stops_is_not_proven(void **state) {
                           .events_len = 1,
                           .tsc = -1,
                           .aperf = -1,
-                          .smi = -1,
                           .base_frequency_hz = 1e9};
   char why[PROOF_WHY_MAX];
   enum proof proof = prove(&source, &group, why);
