@@ -533,6 +533,7 @@ static void put_all(struct region_watch *watch) {
          sum != NULL && region_watch_is_wanted(watch); sum = sum->next)
       if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
         region_sum_put(sum, watch);
+  region_useful_tell(&watch->useful, watch->now.stamp_ns, watch->options.room);
   if (watch->useful.end > 0 && know_topology(watch) == 0)
     region_useful_put(&watch->useful, watch);
   watch->put_ns = watch->now.stamp_ns;
