@@ -82,11 +82,12 @@ int percore_load_update(struct percore_load *load);
  */
 double percore_load_get(const struct percore_load *load, int core);
 
-/* Returns the lower bound of the load of a core at the last update, or -1 if no
- * load is known. The bound is less than the load only with the source "bpf",
- * and with "idle" on older kernels, because it excludes all stolen time. The
- * true load is between the two. */
+/* Return bounds of the load of a core at the last update, or -1 if no load is
+ * known. The true load is between them. They include the resolution of the
+ * source, the time of its reading, and time that may have been stolen by a
+ * hypervisor. */
 double percore_load_get_low(const struct percore_load *load, int core);
+double percore_load_get_high(const struct percore_load *load, int core);
 
 /* Returns the length in seconds of the window of a core's load, or -1 if no
  * load is known. Unless age is NULL, *age receives the time in seconds since

@@ -34,7 +34,7 @@ constexpr percore_field updown(const char *name, const char *unit = nullptr,
   return {name, unit, help, PERCORE_UPDOWN, PERCORE_SUM, 0, 0, nullptr, 0};
 }
 
-constexpr percore_field updown(const char *name, percore_aggregation over_slots,
+constexpr percore_field gauge(const char *name, percore_aggregation over_slots,
                               const char *unit = nullptr,
                               const char *help = nullptr) noexcept {
   return {name, unit, help, PERCORE_GAUGE, over_slots, 0, 0, nullptr, 0};

@@ -48,10 +48,10 @@ __attribute__((used)) static const char *const percore_abi_check_ =
 
 /* The head of a slot block. Only the owner of the slot writes it. */
 struct percore_slot_head {
-  uint64_t sequence;  /* odd inside begin/end */
-  uint64_t quiescent; /* number of quiescent points passed */
-  uint64_t last_tsc;  /* percore_tsc at the last poll, sleep or wake */
-  uint64_t asleep;    /* 1 between sleep and wake */
+  uint64_t sequence;   /* odd inside begin/end */
+  uint64_t quiescent;  /* number of quiescent points passed */
+  uint64_t last_tsc;   /* up to when total_cycles has the thread's time awake */
+  uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
   /* For the checks of the thread's CPU time; see poll.c. */
   uint64_t long_round; /* in ticks; only longer rounds are checked */
   uint64_t checked_tsc;
@@ -341,10 +341,11 @@ static inline void percore_quiescent(percore_slot_t slot) {
 
 /* Implemented in poll.c. percore_poll_long_ accounts for a long round, during
  * which the thread may have lost its CPU. percore_check_cpu_ checks how much
- * CPU time the thread received after it slept. */
+ * CPU time the thread received before and while it slept. */
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
     __attribute__((cold));
-void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));
+void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)
+    __attribute__((cold));
 
 /* Ends a round of a busy-polling loop that handled n items. If n > 0, the time
  * since the previous call counts as busy. In a round of more than 100 us, time
@@ -378,30 +379,30 @@ percore_poll(percore_slot_t slot, uint64_t n) {
 
 /* Call these before and after anything that may block. The time between them
  * counts in total_cycles and sleep_cycles but not as busy, and the worker does
- * not appear stuck. From percore_sleep to percore_wake the thread is at a
- * quiescent point: after percore_wake, do not use rows that were looked up
- * before percore_sleep. */
+ * not appear stuck. If they are called inside a round, the rest of the round
+ * counts as busy if the percore_poll that ends the round has items. From
+ * percore_sleep to percore_wake the thread is at a quiescent point: after
+ * percore_wake, do not use rows that were looked up before percore_sleep. */
 static inline void percore_sleep(percore_slot_t slot) {
-  struct percore_slot_head *head = slot.head;
-  uint64_t now = percore_tsc();
-  percore_own_add_(&head->total_cycles, now - head->last_tsc);
-  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   percore_quiescent(slot);
-  __atomic_store_n(&head->asleep, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&slot.head->asleep_tsc, percore_tsc() | 1, __ATOMIC_RELEASE);
 }
 
 static inline void percore_wake(percore_slot_t slot) {
   struct percore_slot_head *head = slot.head;
-  uint64_t now = percore_tsc();
-  percore_own_add_(&head->total_cycles, now - head->last_tsc);
-  percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
-  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
-  __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
+  uint64_t now = percore_tsc(), slept = now - head->asleep_tsc;
+  if (head->asleep_tsc == 0 || slept > now)
+    slept = 0; /* no percore_sleep, or the clock has restarted */
+  /* The round goes on as if it had begun that much later. */
+  __atomic_store_n(&head->last_tsc, head->last_tsc + slept, __ATOMIC_RELAXED);
+  percore_own_add_(&head->total_cycles, slept);
+  percore_own_add_(&head->sleep_cycles, slept);
+  __atomic_store_n(&head->asleep_tsc, 0, __ATOMIC_RELAXED);
   /* Going to sleep also takes CPU time. Unless that CPU time is accounted for
    * here, the next check would overlook as much time that the thread spends off
    * its CPU. */
   if (now - head->checked_tsc > 16 * head->long_round)
-    percore_check_cpu_(slot);
+    percore_check_cpu_(slot, now);
 }
 
 #ifdef __cplusplus

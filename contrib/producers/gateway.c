@@ -2,7 +2,8 @@
  * and falls, bursts that overflow queues, damaged packets, and tunnels that
  * come and go. For a simpler example, read pthread.c first.
  *
- *   gateway [--nap] CORE ...    one worker per core
+ *   cc -D_GNU_SOURCE gateway.c $(pkg-config --cflags --libs percore) -pthread -lm
+ *   ./a.out [--nap] CORE ...    one worker per core
  *
  * Every millisecond, a worker polls its queues until they are empty, and then
  * sleeps. It is busy for at most half of each millisecond. With --nap, a worker

@@ -1,6 +1,6 @@
 #include "load.h"
 
-#include "core.h"
+#include "bounds.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,11 +20,11 @@
  * are written under the mutex. Any thread may read them, with
  * memory_order_relaxed. */
 struct published {
-  _Atomic double load, low;    /* -1: unknown */
-  _Atomic double sibling_load; /* of the busiest sibling; -1: unknown */
-  _Atomic double frequency_hz; /* -1: unknown */
-  _Atomic double length_s;     /* length of the window */
-  _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC at the end of the window */
+  _Atomic double load, low, high; /* -1: unknown */
+  _Atomic double sibling_load;    /* of the busiest sibling; -1: unknown */
+  _Atomic double frequency_hz;    /* -1: unknown */
+  _Atomic double length_s;        /* length of the window */
+  _Atomic uint64_t ended_ns;      /* CLOCK_MONOTONIC at the end of the window */
   _Atomic int source;
   _Atomic int proof;
 };
@@ -32,6 +32,7 @@ struct published {
 /* What the getters return for a core number that does not exist. */
 static const struct published nothing = {.load = -1,
                                          .low = -1,
+                                         .high = -1,
                                          .sibling_load = -1,
                                          .frequency_hz = -1,
                                          .source = SOURCE_NONE,
@@ -74,8 +75,10 @@ static void publish_window(struct load_core *core, const struct core *state,
                            uint64_t time_ns) {
   struct published *published = &core->published;
   const struct core_totals *from = &core->start, *to = &state->total;
+  struct bounds bounds = bounds_of(from, to);
   put(&published->load, state->online ? engine_load(from, to) : NAN);
-  put(&published->low, state->online ? engine_load_low(from, to) : NAN);
+  put(&published->low, state->online ? bounds.low : NAN);
+  put(&published->high, state->online ? bounds.high : NAN);
   put(&published->frequency_hz,
       state->online ? engine_frequency_hz(from, to) : NAN);
   put(&published->length_s, (to->wall - from->wall) / 1e9);
@@ -263,21 +266,15 @@ static double get(const _Atomic double *figure) {
   return atomic_load_explicit(figure, memory_order_relaxed);
 }
 
-double percore_load_get(const struct percore_load *load, int core) {
-  return get(&published_of(load, core)->load);
-}
-
-double percore_load_get_low(const struct percore_load *load, int core) {
-  return get(&published_of(load, core)->low);
-}
-
-double percore_load_get_sibling(const struct percore_load *load, int core) {
-  return get(&published_of(load, core)->sibling_load);
-}
-
-double percore_load_frequency(const struct percore_load *load, int core) {
-  return get(&published_of(load, core)->frequency_hz);
-}
+#define GETTER(name, member)                                                   \
+  double name(const struct percore_load *load, int core) {                     \
+    return get(&published_of(load, core)->member);                             \
+  }
+GETTER(percore_load_get, load)
+GETTER(percore_load_get_low, low)
+GETTER(percore_load_get_high, high)
+GETTER(percore_load_get_sibling, sibling_load)
+GETTER(percore_load_frequency, frequency_hz)
 
 double percore_load_get_window(const struct percore_load *load, int core,
                                double *age) {

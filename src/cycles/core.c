@@ -1,5 +1,5 @@
+#include "bounds.h"
 #include "engine_private.h"
-#include "kernel_clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,27 +11,41 @@
 #define REST_FIRST_NS NS_PER_S
 #define REST_MAX_NS (60 * NS_PER_S)
 
-/* Because of rounding, a load that a counter measures may be below 0 or above 1
- * by this much. */
-#define COUNTER_RESOLUTION 0.005
-/* The counters of a group are all read within this time. The differences cause
- * noticeable errors only in windows of a few milliseconds. */
-#define COUNTER_RESOLUTION_NS 20e3
+/* A load that a counter or the idle clock measures may be out of range by this
+ * much in addition to the errors of bounds.h. */
+#define LOAD_TOLERANCE 0.005
+
+/* After this many consecutive readings with an impossible load, or in which the
+ * counter did not run, the core gives up its source. */
+#define REFUSED_MAX 3
+#define STARVED_FIRST_NS (60 * NS_PER_S)
+#define STARVED_MAX_NS (3600 * NS_PER_S)
 
 /* ---------------------------------------------------------------------------
  * Opening and closing
  */
 
-static void begin_epoch(struct core *core) {
+/* Makes the sample one without a load. Keeps the columns of /proc/stat. */
+static void forget_growth(struct core *core) {
+  struct core_totals *growth = &core->sample.growth;
+  growth->wall = growth->unhalted = growth->base_cycles = growth->base_wall = 0;
+  growth->aperf = growth->mperf = growth->smi = 0;
+}
+
+void core_begin_epoch(struct core *core) {
   core->total.epoch++;
-  core->has_reading = false;
+  core->total.end_over = core->total.end_under = 0;
+  core->total_end_ns = 0;
+  core->total_end_kind = SOURCE_NONE;
 }
 
 static void drop_source(struct core *core) {
   perf_group_close(&core->group);
   core->source_index = -1;
   core->source = SOURCE_NONE;
-  begin_epoch(core);
+  core->has_reading = false;
+  core->refused = 0;
+  core->judged.epoch = UINT64_MAX; /* no window of another source is judged */
 }
 
 static void drop_ipc(struct core *core) {
@@ -42,6 +56,7 @@ static void drop_ipc(struct core *core) {
 
 void core_close(struct core *core) {
   drop_source(core);
+  core_begin_epoch(core);
   drop_ipc(core);
   core_forget_columns(core);
 }
@@ -50,6 +65,7 @@ void core_restart(struct core *core) {
   core_close(core);
   memset(core->backoff, 0, sizeof(core->backoff));
   core->ipc_backoff = (struct backoff){0};
+  core->carry_ns = core->steal_before_ns = 0;
 }
 
 static void rest(const struct engine *engine, struct backoff *backoff) {
@@ -212,6 +228,7 @@ static void choose_source(struct engine *engine, struct core *core,
 }
 
 void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
+  core->allowed = allowed;
   choose_source(engine, core, allowed);
   const struct source *source =
       core->source_index >= 0 ? &engine->sources[core->source_index] : NULL;
@@ -224,6 +241,16 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
 /* ---------------------------------------------------------------------------
  * Reading
  */
+
+/* True if the idle columns may cover a sample for which the core's source has
+ * no load, so that neither a bad reading nor a change of sources costs a window
+ * its load. */
+static bool may_fill(struct engine *engine, const struct core *core) {
+  const struct source *idle = engine_source(engine, SOURCE_IDLE);
+  return (core->allowed >> SOURCE_IDLE & 1) && core->total_end_ns > 0 &&
+         idle->available && idle->proof != PROOF_TICK_SAMPLED &&
+         idle->proof != PROOF_REFUTED;
+}
 
 static void read_counter(struct engine *engine, struct core *core);
 
@@ -241,7 +268,7 @@ static void reopen(struct engine *engine, struct core *core, bool pinned) {
   perf_group_close(&core->group);
   engine->counts.reopens++;
   engine->counts.windows_discarded++;
-  begin_epoch(core);
+  core->has_reading = false;
   if (source_open(source, &core->group, engine->options.machine, core->number,
                   pinned) == 0)
     read_counter(engine, core);
@@ -265,6 +292,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
     return;
   }
   if (status == -ESTALE && core->has_reading) {
+    core_begin_epoch(core); /* the core was offline */
     reopen(engine, core, core->group.pinned);
     return;
   }
@@ -275,9 +303,52 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
   give_up(engine, core);
 }
 
+/* True if the load of a window is possible. */
+static bool is_plausible(const struct core *core, double off_ns) {
+  const struct core_totals *growth = &core->sample.growth;
+  double most = source_is_counter(core->source) ? SOURCE_RATE_MAX : 1;
+  off_ns += LOAD_TOLERANCE * growth->wall;
+  return growth->unhalted >= -off_ns &&
+         growth->unhalted <= most * growth->wall + off_ns;
+}
+
+/* Handles a window without a usable load. After REFUSED_MAX such windows, the
+ * core gives up the source; if the source read impossible loads, it must also
+ * be proven again, because its proof was wrong. Returns true if the next window
+ * begins with this reading, because the idle columns cover this one; otherwise,
+ * the next window includes it. */
+static bool refuse(struct engine *engine, struct core *core, bool starved) {
+  struct source *source = &engine->sources[core->source_index];
+  const struct core_totals growth = core->sample.growth;
+  forget_growth(core);
+  engine->counts.errors += !starved;
+  engine->counts.windows_discarded++;
+  if (++core->refused < REFUSED_MAX)
+    return core->sample.stat_valid && may_fill(engine, core);
+  if (starved) {
+    snprintf(source->trouble, sizeof(source->trouble),
+             "other users of the PMU hold its counters on core %d",
+             core->number);
+    backoff_extend(&core->backoff[core->source_index], engine->time_ns,
+                   STARVED_FIRST_NS, STARVED_MAX_NS);
+    drop_source(core);
+    return false;
+  }
+  snprintf(source->trouble, sizeof(source->trouble),
+           "it read %.1f %% on core %d: it must be proven again",
+           100 * growth.unhalted / growth.wall, core->number);
+  if (source_is_counter(source->kind)) {
+    source->proof = PROOF_PENDING;
+    source->must_be_proven = true;
+  }
+  give_up(engine, core);
+  return false;
+}
+
 static void read_counter(struct engine *engine, struct core *core) {
   const struct source *source = &engine->sources[core->source_index];
   struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
   struct perf_reading reading;
   int status = perf_group_read(&core->group, &reading);
   uint64_t time_ns = engine_clock(engine, CLOCK_MONOTONIC);
@@ -286,23 +357,32 @@ static void read_counter(struct engine *engine, struct core *core) {
     return;
   }
   if (core->has_reading)
-    status = source_window(source, &core->reading, &reading, &sample->growth,
+    status = source_window(source, &core->reading, &reading, growth,
                            &core->multiplexed);
   if (status == -ESTALE) {
+    core_begin_epoch(core); /* the core was offline */
     reopen(engine, core, core->group.pinned);
     return;
   }
-  if (status == -EAGAIN) {
+  if (status == -EAGAIN)
     core->multiplexed = 0;
-    engine->counts.windows_discarded++;
-  } else if (core->has_reading) {
-    sample->progress_ns = sample->growth.wall;
+  bool bad = status == -EAGAIN ||
+             (core->has_reading && !is_plausible(core, COUNTER_SKEW_NS));
+  if (bad && !refuse(engine, core, status == -EAGAIN))
+    return;
+  if (core->has_reading && !bad) {
+    core->refused = 0;
+    growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
+    bounds_counter(growth, source, core->multiplexed);
+    sample->begin_ns = core->reading_time_ns;
+    sample->end_ns = time_ns;
+    sample->progress_ns = growth->wall;
     sample->monotonic_ns = (double)(time_ns - core->reading_time_ns);
+    core->backoff[core->source_index].wait_ns = 0;
   }
   core->has_reading = true;
   core->reading = reading;
   core->reading_time_ns = time_ns;
-  core->backoff[core->source_index].wait_ns = 0;
 }
 
 /* Computes the core's unhalted time from the idle clock. If the engine could
@@ -310,7 +390,9 @@ static void read_counter(struct engine *engine, struct core *core) {
  * covers the time of this sample. */
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
   struct idle_clock_reading reading;
+  bool bad = false;
   if (!engine->clock_read)
     return;
   if (idle_clock_core(engine->clock, core->number, &reading) != 0) {
@@ -320,15 +402,21 @@ static void read_clock(struct engine *engine, struct core *core) {
     return;
   }
   if (core->has_reading) {
-    sample->growth.wall = (double)(reading.time_ns - core->reading_time_ns);
-    sample->growth.unhalted =
-        sample->growth.wall - (double)(reading.halted_ns - core->halted_ns);
-    /* A core is not halted while its time is stolen, so `unhalted` may include
-     * all stolen time. */
-    sample->growth.stolen = sample->growth.stat_steal;
+    growth->wall = (double)(reading.time_ns - core->reading_time_ns);
+    growth->unhalted =
+        growth->wall - (double)(reading.halted_ns - core->halted_ns);
+    bad = !is_plausible(core, 2 * (double)reading.bracket_ns);
+    if (bad && !refuse(engine, core, false))
+      return;
+  }
+  if (core->has_reading && !bad) {
+    core->refused = 0;
+    bounds_bpf(growth, core, (int64_t)reading.bracket_ns);
+    sample->begin_ns = core->reading_time_ns;
+    sample->end_ns = reading.time_ns;
     if (sample->stat_valid) {
-      sample->progress_ns = core_stat_sum(&sample->growth);
-      sample->monotonic_ns = sample->growth.stat_wall;
+      sample->progress_ns = core_stat_sum(growth);
+      sample->monotonic_ns = growth->stat_wall;
     }
   }
   core->has_reading = true;
@@ -367,6 +455,12 @@ void core_read(struct engine *engine, struct core *core) {
     read_clock(engine, core);
   else if (core->source_index >= 0)
     read_counter(engine, core);
+  /* The next window of the source may also cover this sample. */
+  bool pends = core->has_reading && core->reading_time_ns <= core->total_end_ns;
+  if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core)) {
+    core->sample.filled = true;
+    core_read_idle(engine, core);
+  }
   read_ipc(core);
 }
 
@@ -384,40 +478,63 @@ static void add_columns(struct core_totals *total,
     total->stat_ns[i] += growth->stat_ns[i];
 }
 
-static void add_load(struct core_totals *total,
-                     const struct core_totals *growth) {
-  total->wall += growth->wall;
-  total->unhalted += growth->unhalted;
-  total->stolen += growth->stolen;
+/* Adds the part of the sample that no earlier window covers. Windows overlap
+ * only where the source has changed; the overlap may have been busy or halted.
+ * There, the errors of the last reading of the old source and of the first
+ * reading of the new one do not cancel. */
+static void add_load(struct core *core, const struct core_sample *sample,
+                     enum source_kind kind) {
+  const struct core_totals *growth = &sample->growth;
+  struct core_totals *total = &core->total;
+  uint64_t end_ns = core->total_end_ns;
+  double wall = growth->wall, overlap = 0;
+  if (sample->end_ns <= end_ns)
+    return;
+  if (end_ns > 0 && sample->begin_ns > end_ns)
+    total->unknown += (double)(sample->begin_ns - end_ns);
+  if (sample->begin_ns < end_ns)
+    overlap = fmin((double)(end_ns - sample->begin_ns), wall);
+  double share = 1 - overlap / wall, busy = growth->unhalted / wall;
+  core->total_end_ns = sample->end_ns;
+  total->wall += share * wall;
+  total->unhalted += share * growth->unhalted;
+  total->stolen += share * growth->stolen;
+  total->over += share * growth->over + overlap * (1 - busy);
+  total->under += share * growth->under + overlap * busy;
+  if (kind != core->total_end_kind) {
+    total->over += total->end_over + growth->end_under;
+    total->under += total->end_under + growth->end_over;
+  }
+  core->total_end_kind = kind;
+  total->end_over = growth->end_over;
+  total->end_under = growth->end_under;
   total->aperf += growth->aperf;
   total->mperf += growth->mperf;
   total->smi += growth->smi;
   total->base_cycles += growth->base_cycles;
+  total->base_wall += growth->base_wall;
 }
 
-/* core_read_columns has already checked the windows of the idle source. */
-static bool is_plausible(const struct core *core) {
-  const struct core_totals *growth = &core->sample.growth;
-  double off_ns = COUNTER_RESOLUTION * growth->wall +
-                  (core->source == SOURCE_BPF ? (double)KERNEL_CLOCK_BRACKET_NS
-                                              : COUNTER_RESOLUTION_NS);
-  return core->source == SOURCE_IDLE ||
-         (growth->unhalted >= -off_ns &&
-          growth->unhalted <= growth->wall + off_ns);
+/* Returns when the core's next window will begin. */
+static uint64_t next_begin_ns(struct engine *engine, const struct core *core) {
+  if (core->source != SOURCE_IDLE && core->has_reading)
+    return core->reading_time_ns;
+  if (core->has_row && (core->source == SOURCE_IDLE || may_fill(engine, core)))
+    return core->row_time_ns;
+  return engine->time_ns;
 }
 
 void core_commit(struct engine *engine, struct core *core) {
   const struct core_sample *sample = &core->sample;
+  struct core_totals *total = &core->total;
   if (sample->stat_valid)
-    add_columns(&core->total, &sample->growth);
-  if (!(sample->growth.wall > 0))
-    return;
-  if (is_plausible(core)) {
-    add_load(&core->total, &sample->growth);
-    return;
+    add_columns(total, &sample->growth);
+  if (sample->growth.wall > 0)
+    add_load(core, sample, sample->filled ? SOURCE_IDLE : core->source);
+  uint64_t next_ns = next_begin_ns(engine, core);
+  if (core->total_end_ns > 0 && next_ns > core->total_end_ns) {
+    total->unknown += (double)(next_ns - core->total_end_ns);
+    core->total_end_ns = next_ns;
+    core->total_end_kind = SOURCE_NONE;
   }
-  /* The window is discarded, but the readings at its end are a valid start of
-   * the next window. */
-  engine->counts.errors++;
-  engine->counts.windows_discarded++;
 }

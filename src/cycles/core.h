@@ -11,21 +11,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The columns of /proc/stat are truncated to a multiple of this. */
+#define COLUMN_RESOLUTION_NS 10e6
+
 struct engine;
 
 /* Running totals of one core since it was first seen. The difference between
  * two totals of the same epoch describes a window. A new epoch begins after a
- * change that no window can span: the core went offline, the machine was
- * suspended, or the source changed. An impossible sample is dropped, but the
- * other samples of its window still count. Times are in nanoseconds unless
- * stated otherwise. A double holds up to 2^53 ns (104 days) exactly, and longer
- * times to a relative error of 1e-16. */
+ * change that no window can span: the core went offline, or the machine was
+ * suspended or paused. A window may span several sources. Times are in
+ * nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104 days)
+ * exactly, and longer times to a relative error of 1e-16. */
 struct core_totals {
   uint64_t epoch;
-  double wall;         /* time covered by `unhalted` */
-  double unhalted;     /* measured by the core's source */
-  double stolen;       /* upper bound of stolen time within `unhalted` */
-  uint64_t stat_epoch; /* like epoch, for the stat_ members */
+  double wall;        /* time covered by `unhalted` */
+  double unhalted;    /* measured by the core's source */
+  double stolen;      /* upper bound of stolen time within `unhalted` */
+  double over, under; /* other errors of `unhalted`: see bounds.h */
+  double unknown;     /* time since the first window that is not in `wall` */
+  double end_over, end_under; /* of the last reading; not sums: see bounds.h */
+  uint64_t stat_epoch;        /* like epoch, for the stat_ members */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait; decreases of the sum are ignored */
@@ -33,8 +38,9 @@ struct core_totals {
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
   double smi;                       /* system management interrupts */
-  /* cycles at the base frequency during `wall` */
-  double base_cycles;
+  /* cycles at the base frequency, and the part of `wall` in which a counter
+   * measured them */
+  double base_cycles, base_wall;
   uint64_t ipc_epoch;
   double cycles, instructions; /* while the IPC group was running */
   double ipc_enabled, ipc_running;
@@ -57,7 +63,11 @@ struct core_sample {
   /* What the sample adds to the totals. `wall` is 0 if the sample produced no
    * load. */
   struct core_totals growth;
-  bool stat_valid; /* growth includes the columns of /proc/stat */
+  uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
+  bool stat_valid;           /* growth includes the columns of /proc/stat */
+  uint64_t stat_begin_ns;
+  bool filled; /* growth.wall comes from the idle columns instead of the source
+                */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
    * advanced by monotonic_ns. */
   double progress_ns, monotonic_ns;
@@ -73,6 +83,8 @@ struct core {
   bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
+  uint64_t total_end_ns; /* CLOCK_MONOTONIC; 0: no window in this epoch yet */
+  enum source_kind total_end_kind; /* the source of the last window */
 
   /* The members below are private to the engine. */
   int source_index; /* in engine.sources, or -1 */
@@ -84,6 +96,7 @@ struct core {
   bool has_reading; /* `reading` holds the group's last reading */
   struct perf_reading reading;
   uint64_t reading_time_ns;
+  int refused; /* consecutive readings with an impossible load, or with none */
 
   uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
 
@@ -97,7 +110,9 @@ struct core {
   uint64_t row_time_ns;
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
-  int refusals; /* consecutive impossible windows */
+  int refusals;                     /* consecutive impossible windows */
+  double carry_ns, steal_before_ns; /* see bounds.c */
+  unsigned allowed; /* the sources that the core may use, as a bit mask */
 
   struct core_sample sample;
   struct core_totals judged; /* the totals at the last engine_judge */
@@ -107,6 +122,9 @@ struct core {
 /* Switches the core to the best available source among the sources in the
  * bit mask `allowed`, and opens its counters. */
 void core_choose(struct engine *engine, struct core *core, unsigned allowed);
+
+/* Makes the next window begin with the last reading. */
+void core_begin_epoch(struct core *core);
 
 /* Closes the core's counters. Its next window begins at its next reading. */
 void core_close(struct core *core);

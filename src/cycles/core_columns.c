@@ -1,12 +1,9 @@
 /* Uses the columns of /proc/stat to compute what one core did between two
  * samples. */
+#include "bounds.h"
 #include "engine_private.h"
 
 #include <math.h>
-
-/* The largest error of a /proc/stat column over a window: the column is
- * truncated to a tick at both ends of the window. */
-#define COLUMN_RESOLUTION_NS 10e6
 
 /* The shortest window. A shorter window would be mostly rounding error, so it
  * is extended to a later sample. */
@@ -43,24 +40,12 @@ static void set_base(struct core *core, const struct procstat_row *row,
   core->refusals = 0;
 }
 
-/* True if the idle columns do not include steal. See engine.h. */
-static bool steal_is_apart(const struct engine *engine) {
-  return engine->kernel_has[KERNEL_IDLE_STEALTIME];
-}
-
-/* Returns the time during which the core certainly did not run. */
-static double not_run_ns(const struct engine *engine,
-                         const struct core_totals *growth) {
-  return growth->stat_idle + (steal_is_apart(engine) ? growth->stat_steal : 0);
-}
-
-static bool is_plausible(const struct engine *engine, const struct core *core,
-                         uint64_t idle_ns) {
+/* Idle time and steal may together exceed the window even if the kernel keeps
+ * them apart, because it takes the steal of an idle sequence off the next. */
+static bool is_plausible(const struct core *core, uint64_t idle_ns) {
   const struct core_totals *growth = &core->sample.growth;
-  int columns = steal_is_apart(engine) ? 3 : 2;
   return idle_ns + STEP_BACK_MAX_NS >= core->idle_ns &&
-         not_run_ns(engine, growth) <=
-             growth->stat_wall + columns * COLUMN_RESOLUTION_NS;
+         growth->stat_idle <= growth->stat_wall + 2 * COLUMN_RESOLUTION_NS;
 }
 
 /* Computes the change of each column since the start of the window. */
@@ -93,7 +78,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
     return;
   subtract_columns(core, row, idle_ns,
                    (double)(stat->time_ns - core->row_time_ns));
-  if (!is_plausible(engine, core, idle_ns)) {
+  if (!is_plausible(core, idle_ns)) {
     engine->counts.errors++;
     engine->counts.windows_discarded++;
     /* Keep the start of the window, so that the next window includes this
@@ -103,6 +88,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
     return;
   }
   core->sample.stat_valid = true;
+  core->sample.stat_begin_ns = core->row_time_ns;
   set_base(core, row, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
            stat->time_ns);
 }
@@ -112,7 +98,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
  * added. */
 static double progress_ns(const struct engine *engine,
                           const struct core_totals *growth) {
-  if (steal_is_apart(engine))
+  if (engine_steal_is_apart(engine))
     return core_stat_sum(growth);
   return growth->stat_busy + fmax(growth->stat_idle, growth->stat_steal);
 }
@@ -123,7 +109,10 @@ void core_read_idle(const struct engine *engine, struct core *core) {
   if (!sample->stat_valid)
     return;
   growth->wall = sample->monotonic_ns = growth->stat_wall;
-  growth->unhalted = growth->wall - not_run_ns(engine, growth);
-  growth->stolen = steal_is_apart(engine) ? 0 : growth->stat_steal;
+  growth->unhalted = growth->wall - growth->stat_idle -
+                     (engine_steal_is_apart(engine) ? growth->stat_steal : 0);
+  sample->begin_ns = sample->stat_begin_ns;
+  sample->end_ns = engine->stat.time_ns;
+  bounds_idle(growth, engine, core);
   sample->progress_ns = progress_ns(engine, growth);
 }

@@ -46,6 +46,7 @@ static bool add_core(struct engine *engine, int number) {
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
   cores[at] = (struct core){.number = number,
                             .source = SOURCE_NONE,
+                            .total_end_kind = SOURCE_NONE,
                             .source_index = -1,
                             .announced = -1};
   engine->cores_len++;
@@ -174,6 +175,7 @@ static int read_rows(struct engine *engine) {
       return status;
   }
   engine->stat_valid = stat_describes_these_cores(engine);
+  engine->idle_misses = engine_softirq_is_idle(engine);
   say_unreadable_rows(engine);
   return 0;
 }
@@ -363,7 +365,7 @@ static bool was_paused(const struct engine *engine) {
  * a valid start of the next window. */
 static void drop_window(struct engine *engine) {
   engine_for_each_online(core, engine) {
-    core->total.epoch++;
+    core_begin_epoch(core);
     core->total.stat_epoch++;
     engine->counts.windows_discarded++;
   }
@@ -485,11 +487,15 @@ const char *engine_source_reason(const struct engine *engine,
  * Windows
  */
 
+/* The largest share of a window that may be unknown. */
+#define UNKNOWN_MAX 0.1
+
 /* Returns unhalted time minus off_ns, as a share of wall time. */
 static double share_of_wall(const struct core_totals *from,
                             const struct core_totals *to, double off_ns) {
-  double wall_ns = to->wall - from->wall;
-  if (from->epoch != to->epoch || !(wall_ns > 0))
+  double wall_ns = to->wall - from->wall, unknown = to->unknown - from->unknown;
+  if (from->epoch != to->epoch || !(wall_ns > 0) ||
+      unknown > UNKNOWN_MAX * (wall_ns + unknown))
     return NAN;
   return fmin(fmax((to->unhalted - from->unhalted - off_ns) / wall_ns, 0), 1);
 }
@@ -506,7 +512,8 @@ double engine_load_low(const struct core_totals *from,
 
 double engine_frequency_hz(const struct core_totals *from,
                            const struct core_totals *to) {
-  double wall_ns = to->wall - from->wall, mperf = to->mperf - from->mperf;
+  double wall_ns = to->base_wall - from->base_wall;
+  double mperf = to->mperf - from->mperf;
   if (from->epoch != to->epoch || !(wall_ns > 0) || !(mperf > 0))
     return NAN;
   double base_hz = 1e9 * (to->base_cycles - from->base_cycles) / wall_ns;

@@ -73,7 +73,8 @@ struct engine {
 
   struct procstat stat;
   bool stat_valid;
-  bool lxcfs; /* LXCFS provides /proc/stat and the core list */
+  bool idle_misses; /* engine_softirq_is_idle */
+  bool lxcfs;       /* LXCFS provides /proc/stat and the core list */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;
@@ -96,6 +97,11 @@ static inline struct source *engine_source(struct engine *engine,
   while (source->kind != kind)
     source++;
   return source;
+}
+
+/* True if the idle columns do not include steal. See engine.h. */
+static inline bool engine_steal_is_apart(const struct engine *engine) {
+  return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
 
 static inline uint64_t engine_clock(const struct engine *engine,

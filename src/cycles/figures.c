@@ -1,3 +1,4 @@
+#include "bounds.h"
 #include "figures_private.h"
 
 #include "aggregate.h"
@@ -222,6 +223,9 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
                                 .proof = state->proof,
                                 .counter_running = NAN};
   core->busy = state->online ? engine_load(from, to) : NAN;
+  struct bounds bounds = bounds_of(from, to);
+  core->busy_low = state->online ? bounds.low : NAN;
+  core->busy_high = state->online ? bounds.high : NAN;
   columns_interval(core, from, to);
   counters_interval(core, from, to);
   /* The interval itself also counts as a window; if it is short, it is the only

@@ -66,7 +66,8 @@ struct core_figures {
   bool isolated;
   enum source_kind source;
   enum proof proof;
-  double busy; /* load over the interval, 0 to 1 */
+  double busy;                /* load over the interval, 0 to 1 */
+  double busy_low, busy_high; /* its bounds: see bounds.h */
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
   double busy_min, busy_max;

@@ -234,9 +234,9 @@ int idle_clock_core(struct idle_clock *clock, int core,
     machine->idle_clock_start(machine->context, core);
     return -ENODATA;
   }
-  if (!kernel_clock_sum(kernel->time_ns - kernel->offset_ns, word,
+  if (!kernel_clock_sum(kernel, kernel->time_ns - kernel->offset_ns, word,
                         &halted_ns) ||
-      !kernel_clock_hold(state->halted_ns, &halted_ns)) {
+      !kernel_clock_hold(kernel, state->halted_ns, &halted_ns)) {
     *state = (struct core_clock){.known = false};
     return -ERANGE;
   }
@@ -245,6 +245,7 @@ int idle_clock_core(struct idle_clock *clock, int core,
   state->halted_ns = halted_ns;
   *reading = (struct idle_clock_reading){
       .time_ns = (uint64_t)kernel->time_ns,
+      .bracket_ns = (uint64_t)kernel->bracket_ns,
       .halted_ns = (uint64_t)halted_ns,
   };
   return 0;

@@ -20,8 +20,9 @@
 struct idle_clock;
 
 struct idle_clock_reading {
-  uint64_t time_ns;   /* CLOCK_MONOTONIC */
-  uint64_t halted_ns; /* never decreases, and never exceeds time_ns */
+  uint64_t time_ns;    /* CLOCK_MONOTONIC */
+  uint64_t bracket_ns; /* how long the read took */
+  uint64_t halted_ns;  /* never decreases, and never exceeds time_ns */
 };
 
 /* Opens the clock that root has pinned. If no clock is pinned and `load` is
@@ -34,10 +35,10 @@ int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 
-/* Reads the words of all cores. Returns 0, -EAGAIN if every read took too long,
- * or another -errno, after which the clock can only be closed. -ENOLINK: the
- * clock no longer runs, because its pins were removed, or because a core halted
- * or woke while its word did not change. */
+/* Reads the words of all cores. Returns 0, -EAGAIN if every read took more
+ * than KERNEL_CLOCK_BRACKET_MAX_NS, or another -errno, after which the clock
+ * can only be closed. -ENOLINK: the clock no longer runs, because its pins were
+ * removed, or because a core halted or woke while its word did not change. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Returns the last reading of one core. If the clock has not yet run on the

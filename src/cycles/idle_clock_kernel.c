@@ -4,11 +4,14 @@
 #include "interrupts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -138,15 +141,38 @@ static int check_owner(const char *path, struct stat *file,
                        path);
 }
 
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20
+#endif
+
+/* Opens a folder without taking the lock of its parent, which a process that
+ * lists the parent could hold for ever. A tmpfs keeps the entries of existing
+ * files in the cache, so a folder that is not found there does not exist. Linux
+ * before 5.12 cannot look in the cache alone. */
+static int open_folder(const char *folder) {
+  const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                               .resolve = RESOLVE_CACHED};
+  int fd = (int)syscall(SYS_openat2, AT_FDCWD, folder, &how, sizeof(how));
+  if (fd < 0 && errno == EAGAIN)
+    errno = ENOENT;
+  else if (fd < 0 && (errno == ENOSYS || errno == EINVAL))
+    fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return fd;
+}
+
 /* Checks that only root can have pinned the files in the folder. Any user can
  * create a directory and a map, but only root can mount a bpffs that belongs to
  * root. */
 static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
-  if (statfs(folder, &kind) != 0)
-    return programs_fail(why, -errno, "no clock is pinned: %s: %s", folder,
-                         strerror(errno));
+  int fd = open_folder(folder);
+  int status = fd < 0 || fstatfs(fd, &kind) != 0 ? -errno : 0;
+  if (fd >= 0)
+    close(fd);
+  if (status != 0)
+    return programs_fail(why, status, "no clock is pinned: %s: %s", folder,
+                         strerror(-status));
   if (kind.f_type != BPF_FS_MAGIC)
     return programs_fail(why, -ENOENT,
                          "no clock is pinned in %s: no bpffs is mounted there",

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 /* How many times to try a read that takes too long. */
-#define READ_TRIES 5
+#define READ_TRIES 3
 
 void kernel_clock_init(struct kernel_clock *clock,
                        const struct machine *machine,
@@ -29,25 +29,39 @@ int kernel_clock_read(struct kernel_clock *clock,
     int64_t after_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
     if (status != 0)
       return status;
-    if (after_ns - before_ns <= KERNEL_CLOCK_BRACKET_NS) {
-      clock->time_ns = after_ns;
-      return 0;
-    }
+    int64_t bracket_ns = after_ns - before_ns;
+    if (bracket_ns > KERNEL_CLOCK_BRACKET_NS &&
+        (i + 1 < READ_TRIES || bracket_ns > KERNEL_CLOCK_BRACKET_MAX_NS))
+      continue;
+    clock->time_ns = after_ns;
+    clock->bracket_ns = bracket_ns > clock->last_bracket_ns
+                            ? bracket_ns
+                            : clock->last_bracket_ns;
+    clock->last_bracket_ns = bracket_ns;
+    return 0;
   }
   return -EAGAIN;
 }
 
-bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns) {
+/* Returns the largest error that the last two reads may have. */
+static int64_t longest(const struct kernel_clock *clock) {
+  return clock->bracket_ns > KERNEL_CLOCK_BRACKET_NS ? clock->bracket_ns
+                                                     : KERNEL_CLOCK_BRACKET_NS;
+}
+
+bool kernel_clock_sum(const struct kernel_clock *clock, int64_t kernel_ns,
+                      int64_t word, int64_t *sum_ns) {
   /* The addition may wrap if the word is impossible; the sum is then out of
    * range. */
   if (word < 0)
     word = (int64_t)((uint64_t)word + (uint64_t)kernel_ns);
   *sum_ns = word > 0 ? word : 0;
-  return word >= -KERNEL_CLOCK_BRACKET_NS && word <= kernel_ns;
+  return word >= -longest(clock) && word <= kernel_ns;
 }
 
-bool kernel_clock_hold(int64_t former_ns, int64_t *sum_ns) {
-  if (former_ns - *sum_ns > 2 * KERNEL_CLOCK_BRACKET_NS)
+bool kernel_clock_hold(const struct kernel_clock *clock, int64_t former_ns,
+                       int64_t *sum_ns) {
+  if (former_ns - *sum_ns > 2 * longest(clock))
     return false;
   if (*sum_ns < former_ns)
     *sum_ns = former_ns;

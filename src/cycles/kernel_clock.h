@@ -14,9 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The largest allowed error of a sum: the time between the readings of
- * CLOCK_MONOTONIC before and after the words are read. */
+/* The bracket is the time between the readings of CLOCK_MONOTONIC before and
+ * after the words are read, and the largest error of a sum. A read with a
+ * longer bracket than the first is repeated, one with a longer bracket than the
+ * second is not used. */
 #define KERNEL_CLOCK_BRACKET_NS INT64_C(1000000)
+#define KERNEL_CLOCK_BRACKET_MAX_NS INT64_C(100000000)
 
 struct kernel_clock {
   const struct machine *machine;
@@ -24,7 +27,9 @@ struct kernel_clock {
   int cores;                 /* number of possible cores */
   int16_t places[CORES_MAX]; /* index of each possible core in the words */
   int64_t offset_ns;         /* of CLOCK_MONOTONIC in this time namespace */
-  int64_t time_ns; /* CLOCK_MONOTONIC of the last read; 0: it failed */
+  int64_t time_ns;    /* CLOCK_MONOTONIC of the last read; 0: it failed */
+  int64_t bracket_ns; /* of the last read and, if longer, of the one before */
+  int64_t last_bracket_ns;
 };
 
 void kernel_clock_init(struct kernel_clock *clock,
@@ -33,7 +38,7 @@ void kernel_clock_init(struct kernel_clock *clock,
 
 /* Reads the words of all possible cores, in ascending order, and then the time.
  * `read` is a function of struct machine. Returns 0, the -errno from `read`, or
- * -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_NS. */
+ * -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_MAX_NS. */
 int kernel_clock_read(struct kernel_clock *clock,
                       int (*read)(void *context, void *words, int cores),
                       void *words);
@@ -41,12 +46,14 @@ int kernel_clock_read(struct kernel_clock *clock,
 /* Sets *sum_ns to the sum that a word represents at kernel_ns, an instant on
  * CLOCK_MONOTONIC of the initial time namespace. Returns false if no clock can
  * have written the word. */
-bool kernel_clock_sum(int64_t kernel_ns, int64_t word, int64_t *sum_ns);
+bool kernel_clock_sum(const struct kernel_clock *clock, int64_t kernel_ns,
+                      int64_t word, int64_t *sum_ns);
 
 /* Keeps a sum from decreasing. A new sum can be a little less than the former
  * sum if a span ended while the words were being read; the new sum is then set
  * to the former sum. Returns false if the new sum is much less, which is an
  * error. */
-bool kernel_clock_hold(int64_t former_ns, int64_t *sum_ns);
+bool kernel_clock_hold(const struct kernel_clock *clock, int64_t former_ns,
+                       int64_t *sum_ns);
 
 #endif

@@ -10,6 +10,7 @@ libcycles_la_SOURCES = \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/backoff.h \
+	src/cycles/bounds.c src/cycles/bounds.h \
 	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \

@@ -46,10 +46,11 @@ int programs_check_rights(const char *alternative,
 int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]) {
   if (error == 0)
     error = ENOMEM;
-  return programs_fail(why, -error,
-                       "the kernel refused its programs: %s (they need Linux "
-                       "5.14 or later with CONFIG_BPF_SYSCALL)",
-                       strerror(error));
+  return programs_fail(
+      why, -error, "the kernel refused its programs: %s (%s)", strerror(error),
+      error == EPERM || error == EACCES
+          ? "a seccomp filter or the kernel's lockdown forbids them"
+          : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
 }
 
 int programs_not_built(char why[PROGRAMS_WHY_SIZE]) {

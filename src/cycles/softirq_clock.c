@@ -158,6 +158,8 @@ void softirq_clock_read(struct softirq_clock *clock) {
     put_off(clock, strerror(-status));
     return;
   }
+  if (kernel->last_bracket_ns > KERNEL_CLOCK_BRACKET_NS)
+    kernel->time_ns = 0; /* these figures have no bounds */
   clock->trouble[0] = '\0';
   clock->backoff.wait_ns = 0;
   note_vectors(clock);
@@ -167,19 +169,20 @@ void softirq_clock_read(struct softirq_clock *clock) {
  * One core
  */
 
-static struct sums sums_at(int64_t time_ns, int64_t offset_ns,
+static struct sums sums_at(const struct kernel_clock *kernel,
                            const struct softirq_words *words) {
-  struct sums sums = {.known = true, .time_ns = time_ns};
-  int64_t kernel_ns = time_ns - offset_ns;
-  sums.known &= kernel_clock_sum(kernel_ns, words->hard, &sums.hard_ns);
+  struct sums sums = {.known = true, .time_ns = kernel->time_ns};
+  int64_t kernel_ns = kernel->time_ns - kernel->offset_ns;
+  sums.known &= kernel_clock_sum(kernel, kernel_ns, words->hard, &sums.hard_ns);
   for (int i = 0; i < WORDS; i++)
-    sums.known &= kernel_clock_sum(kernel_ns - sums.hard_ns, words->softirq[i],
-                                   &sums.softirq_ns[i]);
+    sums.known &= kernel_clock_sum(kernel, kernel_ns - sums.hard_ns,
+                                   words->softirq[i], &sums.softirq_ns[i]);
   return sums;
 }
 
-static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
-  bool holds = kernel_clock_hold(from_ns, to_ns);
+static bool grow(const struct kernel_clock *kernel, int64_t from_ns,
+                 int64_t *to_ns, double *growth_ns) {
+  bool holds = kernel_clock_hold(kernel, from_ns, to_ns);
   *growth_ns = (double)(*to_ns - from_ns);
   return holds;
 }
@@ -188,19 +191,21 @@ static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
  * time has passed, or if the sums have decreased or grown by too much. The
  * words are not all read at the same instant, so their growth may exceed wall
  * time by the duration of the reads. */
-static bool to_shares(const struct sums *from, struct sums *to,
+static bool to_shares(const struct kernel_clock *kernel,
+                      const struct sums *from, struct sums *to,
                       struct softirq_figures *figures) {
   double hard_ns, ns[WORDS], all_ns;
   double wall_ns = (double)(to->time_ns - from->time_ns);
-  if (!(wall_ns > 0) || !grow(from->hard_ns, &to->hard_ns, &hard_ns))
+  if (!(wall_ns > 0) || !grow(kernel, from->hard_ns, &to->hard_ns, &hard_ns))
     return false;
   all_ns = hard_ns;
   for (int i = 0; i < WORDS; i++) {
-    if (!grow(from->softirq_ns[i], &to->softirq_ns[i], &ns[i]))
+    if (!grow(kernel, from->softirq_ns[i], &to->softirq_ns[i], &ns[i]))
       return false;
     all_ns += ns[i];
   }
-  if (all_ns > wall_ns + 2 * (double)KERNEL_CLOCK_BRACKET_NS)
+  if (all_ns >
+      wall_ns + 2 * (double)(KERNEL_CLOCK_BRACKET_NS + kernel->bracket_ns))
     return false;
   double unit_ns = fmax(wall_ns, all_ns);
   *figures = (struct softirq_figures){.hard = hard_ns / unit_ns};
@@ -229,9 +234,9 @@ struct softirq_figures softirq_clock_core(struct softirq_clock *clock,
     return figures;
   int place = clock->kernel.places[core];
   struct sums *from = &clock->sums[place];
-  struct sums to = sums_at(clock->kernel.time_ns, clock->kernel.offset_ns,
-                           &clock->words[place]);
-  if (from->known && to.known && !to_shares(from, &to, &figures))
+  struct sums to = sums_at(&clock->kernel, &clock->words[place]);
+  if (from->known && to.known &&
+      !to_shares(&clock->kernel, from, &to, &figures))
     to.known = false;
   *from = to;
   for (int i = 0; i < SOFTIRQ_VECTORS; i++)

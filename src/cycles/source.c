@@ -482,6 +482,7 @@ int source_window(const struct source *source, const struct perf_reading *from,
   growth->wall = wall_ns;
   growth->unhalted = unhalted / base * wall_ns;
   growth->base_cycles = base / *running;
+  growth->base_wall = wall_ns;
   growth->mperf = source->aperf >= 0 ? unhalted : 0;
   growth->aperf = counted(from, to, source->aperf);
   growth->smi = counted(from, to, source->smi);

@@ -13,6 +13,12 @@
 #define SOURCE_REASON_MAX 256
 #define SOURCE_PMU_MAX 64
 
+/* A proof accepts a counter that counts between this much and this much of the
+ * core's unhalted time. MPERF and the TSC differ by up to 1 % on some
+ * processors. */
+#define SOURCE_RATE_MIN 0.97
+#define SOURCE_RATE_MAX 1.02
+
 struct core_totals;
 struct engine_options;
 struct topology;
@@ -23,6 +29,9 @@ struct source {
   char reason[SOURCE_REASON_MAX];  /* "" if nothing is wrong */
   char trouble[SOURCE_REASON_MAX]; /* why the source last failed on a core */
   enum proof proof;
+  /* How fast the counter runs relative to its divisor, according to the last
+   * proof; 0: unknown. */
+  double rate_low, rate_high;
   bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
   int proof_tries; /* proofs started; selects the next proof's core */
@@ -85,10 +94,11 @@ int source_open(const struct source *source, struct perf_group *group,
 
 /* Computes what the group counted between two readings. Sets these members of
  * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
- * base_cycles, mperf, aperf and smi. *running is the growth of time_running
- * divided by wall. Returns 0; -ESTALE if time_enabled did not advance, because
- * the core was offline; -EAGAIN if the group did not run between the readings,
- * so its count is unknown. *growth is unchanged on error. */
+ * base_cycles, base_wall, mperf, aperf and smi. *running is the growth of
+ * time_running divided by wall. Returns 0; -ESTALE if time_enabled did not
+ * advance, because the core was offline; -EAGAIN if the group did not run
+ * between the readings, so its count is unknown. *growth is unchanged on error.
+ */
 int source_window(const struct source *source, const struct perf_reading *from,
                   const struct perf_reading *to, struct core_totals *growth,
                   double *running);

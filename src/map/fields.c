@@ -12,6 +12,7 @@
 #define DEPTH_MAX 8
 /* Longer arrays are skipped, because they probably do not hold counters. */
 #define ELEMENTS_MAX 256
+#define BUCKETS_MAX 64
 #define STEPS_MAX 65536
 
 struct walk {
@@ -19,6 +20,7 @@ struct walk {
   uint32_t value_size;
   struct map_fields *fields; /* room for MAP_FIELDS_MAX */
   bool full;
+  char long_array[MAP_NAME_SIZE]; /* an array that is left out, or "" */
   int steps; /* parts of the type visited so far; STEPS_MAX limits the cost of
                 nested arrays */
 };
@@ -30,6 +32,8 @@ struct place {
   uint32_t offset;
   int depth;
   const char *gauge, *counter, *help;
+  bool is_log2;             /* element i counts values from 2^i to 2^(i+1) */
+  uint32_t bucket, buckets; /* of a histogram; otherwise 0 */
 };
 
 bool map_clean_name(char *name, size_t size, const char *text,
@@ -91,8 +95,11 @@ static void take(struct walk *walk, const struct place *place,
       .offset = place->offset,
       .size = (uint8_t)size,
       .is_signed = is_signed,
-      .is_gauge = place->gauge != NULL ||
-                  (place->counter == NULL && (is_signed || !is_number)),
+      .bucket = (uint8_t)place->bucket,
+      .buckets = (uint8_t)place->buckets,
+      .is_gauge = place->bucket == 0 &&
+                  (place->gauge != NULL ||
+                   (place->counter == NULL && (is_signed || !is_number))),
       .is_tagged =
           place->gauge != NULL || place->counter != NULL || place->help != NULL,
   };
@@ -106,6 +113,14 @@ static void take(struct walk *walk, const struct place *place,
 
 static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place);
+
+/* True for the member `slots` of a struct `hist`, as the tools of BCC declare a
+ * histogram. */
+static bool is_slots_of_hist(const struct btf *btf, uint32_t type,
+                             const char *member) {
+  return strcmp(member, "slots") == 0 &&
+         strcmp(btf_name(btf, btf_type(btf, type)->name_off), "hist") == 0;
+}
 
 /* Walks a member, an array element or a variable. It inherits the tags of
  * `outer`. If tag_id is not 0, the tags of member tag_member of the type tag_id
@@ -130,6 +145,8 @@ static void walk_into(struct walk *walk, const struct place *outer,
     place.gauge = gauge != NULL ? gauge : place.gauge;
     place.counter = counter != NULL ? counter : place.counter;
     place.help = help != NULL ? help : place.help;
+    place.is_log2 = btf_tag(walk->types, tag_id, tag_member, "log2") != NULL ||
+                    is_slots_of_hist(walk->types->btf, tag_id, name);
   }
   walk_type(walk, type, &place);
 }
@@ -157,25 +174,43 @@ static void walk_struct(struct walk *walk, uint32_t id,
     len = 1;
   for (uint32_t i = 0; i < len; i++) {
     struct btf_part member;
-    if (btf_find_member(&member, walk->types->btf, type, i))
-      walk_into(walk, place, member.type, member.name, member.offset, id,
+    if (btf_find_member(&member, walk->types->btf, type, i) && member.bits == 0)
+      walk_into(walk, place, member.type, member.name, member.bit / 8, id,
                 (int)i);
   }
+}
+
+static bool is_histogram(const struct btf *btf, const struct place *place,
+                         const struct btf_array *array) {
+  uint32_t id = array->type;
+  const struct btf_type *type = btf_resolve(btf, &id);
+  return place->is_log2 && array->nelems <= BUCKETS_MAX && type != NULL &&
+         BTF_INFO_KIND(type->info) == BTF_KIND_INT && type->size <= 8 &&
+         btf_encoding(type) == 0;
 }
 
 static void walk_array(struct walk *walk, const struct btf_type *type,
                        const struct place *place) {
   const struct btf_array *array = btf_tail(type);
   long size = btf_size(walk->types->btf, array->type);
-  if (size <= 1 ||
-      array->nelems > ELEMENTS_MAX) /* arrays of bytes are skipped, because they
-                                       hold text or data */
+  if (size <= 1) /* arrays of bytes are skipped, because they hold text or data
+                  */
     return;
+  if (array->nelems > ELEMENTS_MAX) {
+    snprintf(walk->long_array, sizeof(walk->long_array), "%s", place->name);
+    return;
+  }
+  struct place element = *place;
   for (uint32_t i = 0; i < array->nelems; i++) {
-    char index[16];
-    snprintf(index, sizeof(index), "%u", i);
-    walk_into(walk, place, array->type, index, (uint64_t)i * (uint64_t)size, 0,
-              0);
+    char index[16] = "";
+    if (is_histogram(walk->types->btf, place, array)) {
+      element.bucket = i + 1;
+      element.buckets = array->nelems;
+    } else {
+      snprintf(index, sizeof(index), "%u", i);
+    }
+    walk_into(walk, &element, array->type, index, (uint64_t)i * (uint64_t)size,
+              0, 0);
   }
 }
 
@@ -223,15 +258,29 @@ static void walk_type(struct walk *walk, uint32_t id,
  * All fields of a map
  */
 
+/* Puts histograms after all other fields, as a region requires. */
+static void put_histograms_last(struct map_fields *fields) {
+  struct map_field buckets[MAP_FIELDS_MAX];
+  size_t kept = 0, buckets_len = 0;
+  for (size_t i = 0; i < fields->len; i++)
+    if (fields->list[i].bucket > 0)
+      buckets[buckets_len++] = fields->list[i];
+    else
+      fields->list[kept++] = fields->list[i];
+  memcpy(&fields->list[kept], buckets, buckets_len * sizeof(buckets[0]));
+}
+
 /* Drops all fields whose names are not unique, and writes a warning to `why` if
- * there are any. */
+ * there are any. All buckets of a histogram have its name. */
 static void drop_equal_names(struct map_fields *fields,
                              char why[MAP_WHY_SIZE]) {
   bool equal[MAP_FIELDS_MAX] = {false};
+  const struct map_field *list = fields->list;
   for (size_t i = 0; i < fields->len; i++)
-    for (size_t j = 0; j < i; j++)
-      if (strcmp(fields->list[i].name, fields->list[j].name) == 0)
-        equal[i] = equal[j] = true;
+    for (size_t j = 0; j < fields->len; j++)
+      equal[i] |= strcmp(list[i].name, list[j].name) == 0 && i != j &&
+                  (list[i].bucket == list[j].bucket || list[i].bucket == 0 ||
+                   list[j].bucket == 0);
   size_t kept = 0;
   for (size_t i = 0; i < fields->len; i++)
     if (!equal[i])
@@ -258,12 +307,20 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
   if (walk.full)
     snprintf(why, MAP_WHY_SIZE, "only its first %d fields are read",
              MAP_FIELDS_MAX);
+  put_histograms_last(fields);
   drop_equal_names(fields, why);
   if (fields->len > 0) {
     array_resize(&fields->list, fields->len, sizeof(*fields->list));
     return 0;
   }
-  snprintf(why, MAP_WHY_SIZE, "its values have no integer member with a name");
+  if (walk.long_array[0] != '\0')
+    snprintf(why, MAP_WHY_SIZE,
+             "array %s has more than %d elements, and no other member can be "
+             "read; name the elements to read with FieldAt",
+             walk.long_array, ELEMENTS_MAX);
+  else
+    snprintf(why, MAP_WHY_SIZE,
+             "its values have no integer member with a name");
   return -ENOENT;
 }
 

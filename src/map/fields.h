@@ -12,6 +12,9 @@ struct map_field {
   char help[128];           /* may be "" */
   uint32_t offset;          /* offset in the value, in bytes */
   uint8_t size;             /* 1, 2, 4 or 8 */
+  /* Of a histogram, each bucket is a field. Bucket b counts values from 2^(b-1)
+   * to 2^b. 0: no histogram. */
+  uint8_t bucket, buckets;
   bool is_signed;
   bool is_gauge; /* false: a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
@@ -32,7 +35,11 @@ struct map_fields {
  *
  *   __u32 queued __attribute__((btf_decl_tag("percore:gauge")));
  *
- * The tags are percore:gauge, percore:counter and percore:help=TEXT. Only the
+ * A member `slots` of a struct `hist`, and an array with the tag percore:log2,
+ * is a histogram of at most 64 buckets; histograms are the last fields.
+ *
+ * The tags are percore:gauge, percore:counter, percore:log2 and
+ * percore:help=TEXT. Only the
  * first member of a union is used. Bit fields, pointers, spin locks, timers,
  * padding, and arrays of bytes or of more than 256 elements are left out, and
  * so are all members whose names are equal in lower case.

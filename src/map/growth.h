@@ -9,11 +9,13 @@
  * map_falls). */
 #define MAP_FALLS_MAX 8
 
-/* How often the counters of a map decreased. */
+/* What the counters of a map did that counters should not do. */
 struct map_falls {
   uint64_t whole; /* how often all counters of a copy decreased together,
                      because the copy was replaced or reset */
-  uint64_t suspect[MAP_FIELDS_MAX];
+  uint64_t suspect[MAP_FIELDS_MAX]; /* how often it decreased otherwise */
+  bool fast[MAP_FIELDS_MAX]; /* once grew by more than a quarter of its range,
+                                so it may wrap unnoticed */
 };
 
 /* Compares the values of an entry with those of the last reading (`last`),
@@ -27,7 +29,9 @@ struct map_falls {
  * decrease is suspect if any counter lost less than half of its value; the
  * counters of the copy do not grow then. If only some counters of a copy have
  * decreased, these decreases are suspect, and the decreased counters do not
- * grow. Adds the resets and the suspect decreases to `falls`. */
+ * grow. Adds the resets, the suspect decreases and the fast counters to
+ * `falls`; a counter that was 0 is not fast, because it may have grown for
+ * long. */
 void map_growth(const struct map *map, const struct map_fields *fields,
                 const void *values, uint64_t *last, uint64_t *growth,
                 struct map_falls *falls);

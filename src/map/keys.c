@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <linux/bpf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,9 +70,20 @@ static void put_text(struct writer *writer, const unsigned char *at,
     writer->length = MAP_ROW_NAME_SIZE;
 }
 
-/* Returns the name of the big-endian typedef by which the type was declared,
- * such as "__be16", or "" if the type was declared without such a typedef. */
-static const char *typedef_of(const struct btf *btf, uint32_t id) {
+/* True for the name of a type, a member or a map that holds IPv4 addresses,
+ * because many programs declare them as __u32. */
+static bool says_ipv4(const char *name) {
+  static const char *const parts[] = {"ipv4", "ip4", "in_addr", "saddr",
+                                      "daddr"};
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+    if (strstr(name, parts[i]) != NULL)
+      return true;
+  return false;
+}
+
+/* Returns "__be32" or "__be16" if a typedef by which the type was declared says
+ * so, and otherwise "". */
+static const char *order_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);
     if (type == NULL)
@@ -80,6 +92,8 @@ static const char *typedef_of(const struct btf *btf, uint32_t id) {
     const char *name = btf_name(btf, type->name_off);
     if (kind == BTF_KIND_TYPEDEF && strncmp(name, "__be", 4) == 0)
       return name;
+    if (kind == BTF_KIND_TYPEDEF && says_ipv4(name))
+      return "__be32";
     if (kind != BTF_KIND_TYPEDEF && kind != BTF_KIND_CONST &&
         kind != BTF_KIND_VOLATILE && kind != BTF_KIND_TYPE_TAG)
       return "";
@@ -89,20 +103,38 @@ static const char *typedef_of(const struct btf *btf, uint32_t id) {
 }
 
 static void put_integer(struct writer *writer, uint32_t id,
-                        const struct btf_type *type, const unsigned char *at) {
-  const char *order = typedef_of(writer->btf, id);
+                        const struct btf_type *type, const char *name,
+                        const unsigned char *at) {
+  bool is_signed = (btf_encoding(type) & BTF_INT_SIGNED) != 0;
+  const char *order = order_of(writer->btf, id);
   uint64_t value = integer(at, type->size);
-  if (strcmp(order, "__be32") == 0 && type->size == 4)
+  if (type->size == 4 && !is_signed &&
+      (strcmp(order, "__be32") == 0 || says_ipv4(name)))
     put_address(writer, AF_INET, at);
   else if (strcmp(order, "__be16") == 0 && type->size == 2)
     put(writer, "%u", at[0] * 256u + at[1]);
   else if (type->size == 0 || type->size > sizeof(value))
     put_hex(writer, at, type->size, "");
-  else if ((btf_encoding(type) & BTF_INT_SIGNED) != 0) {
+  else if (is_signed) {
     uint32_t unused = 64 - 8 * type->size;
     put(writer, "%" PRId64, (int64_t)(value << unused) >> unused);
   } else
     put(writer, "%" PRIu64, value);
+}
+
+/* Writes a bit field that begins `bit` bits after the begin of the key. */
+static void put_bits(struct writer *writer, uint64_t bit, uint32_t bits) {
+  uint64_t value = 0;
+  if ((bit + bits + 7) / 8 > writer->key_size || bits > 64)
+    return;
+  for (uint64_t at = bit; at < bit + bits; at++) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = value << 1 | (writer->key[at / 8] >> (7 - at % 8) & 1);
+#else
+    value |= (uint64_t)(writer->key[at / 8] >> at % 8 & 1) << (at - bit);
+#endif
+  }
+  put(writer, "%" PRIu64, value);
 }
 
 static void put_enum(struct writer *writer, const struct btf_type *type,
@@ -122,11 +154,11 @@ static void put_enum(struct writer *writer, const struct btf_type *type,
  * Types
  */
 
-static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
-                     int depth);
+static void put_type(struct writer *writer, uint32_t id, const char *name,
+                     uint64_t offset, int depth);
 
 static void put_array(struct writer *writer, const struct btf_type *type,
-                      uint64_t offset, int depth) {
+                      const char *name, uint64_t offset, int depth) {
   const struct btf_array *array = btf_tail(type);
   const unsigned char *at = writer->key + offset;
   long size = btf_size(writer->btf, array->type);
@@ -148,7 +180,7 @@ static void put_array(struct writer *writer, const struct btf_type *type,
     for (uint32_t i = 0;
          i < array->nelems && writer->length < MAP_ROW_NAME_SIZE; i++) {
       put(writer, "%s", i > 0 ? "-" : "");
-      put_type(writer, array->type, offset + (uint64_t)size * i, depth);
+      put_type(writer, array->type, name, offset + (uint64_t)size * i, depth);
     }
 }
 
@@ -166,14 +198,19 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
       continue;
     put(writer, "%s", any ? "-" : "");
     any = true;
-    put_type(writer, member.type, offset + member.offset, depth);
+    if (member.bits > 0)
+      put_bits(writer, offset * 8 + member.bit, member.bits);
+    else
+      put_type(writer, member.type, member.name, offset + member.bit / 8,
+               depth);
   }
 }
 
-/* Writes the part of the key that begins at `offset` and has the type `id`.
- * Writes nothing if malformed BTF places this part outside the key. */
-static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
-                     int depth) {
+/* Writes the part of the key that begins at `offset`, has the type `id`, and is
+ * declared by this name. Writes nothing if malformed BTF places this part
+ * outside the key. */
+static void put_type(struct writer *writer, uint32_t id, const char *name,
+                     uint64_t offset, int depth) {
   uint32_t resolved = id;
   const struct btf_type *type = btf_resolve(writer->btf, &resolved);
   long size = btf_size(writer->btf, id);
@@ -184,14 +221,14 @@ static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
   const unsigned char *at = writer->key + offset;
   switch (BTF_INFO_KIND(type->info)) {
   case BTF_KIND_INT:
-    put_integer(writer, id, type, at);
+    put_integer(writer, id, type, name, at);
     break;
   case BTF_KIND_ENUM:
   case BTF_KIND_ENUM64:
     put_enum(writer, type, at);
     break;
   case BTF_KIND_ARRAY:
-    put_array(writer, type, offset, depth + 1);
+    put_array(writer, type, name, offset, depth + 1);
     break;
   case BTF_KIND_STRUCT:
     put_struct(writer, type, offset, depth + 1);
@@ -202,14 +239,28 @@ static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
   }
 }
 
+/* Writes a key of an LPM_TRIE as PREFIX/LENGTH. */
+static void put_prefix(struct writer *writer) {
+  uint32_t length, size = writer->key_size - (uint32_t)sizeof(length);
+  const unsigned char *at = writer->key + sizeof(length);
+  memcpy(&length, writer->key, sizeof(length));
+  if (size == 4 || size == 16)
+    put_address(writer, size == 4 ? AF_INET : AF_INET6, at);
+  else
+    put_hex(writer, at, size, "");
+  put(writer, "/%u", length);
+}
+
 bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
                   const struct map_info *info, const void *key) {
   struct writer writer = {
       .btf = types->btf, .name = name, .key = key, .key_size = info->key_size};
   uint32_t size = info->key_size;
   name[0] = '\0';
-  if (types->btf != NULL && types->key != 0)
-    put_type(&writer, types->key, 0, 0);
+  if (info->type == BPF_MAP_TYPE_LPM_TRIE && size > sizeof(uint32_t))
+    put_prefix(&writer);
+  else if (types->btf != NULL && types->key != 0)
+    put_type(&writer, types->key, info->name, 0, 0);
   else if (size == 1 || size == 2 || size == 4 || size == 8)
     put(&writer, "%" PRIu64, integer(key, size));
   else

@@ -4,13 +4,15 @@
 
 #include "types.h"
 
-/* Writes a name for the key; the name is never empty. Writes a __be32 as an
- * IPv4 address, struct in6_addr and __u8[16] as an IPv6 address, __u8[6] as a
- * MAC address, a __be16 as a port, and an array of char as text. Writes
- * enumerators by name and other integers in decimal. Joins the members of a
- * struct with '-'. Without type information, writes keys of 1, 2, 4 and 8 bytes
- * in decimal and all others in hexadecimal. Returns false if the name does not
- * fit. */
+/* Writes a name for the key; the name is never empty. Writes a __be32, and any
+ * unsigned integer of 4 bytes whose type, member or map is named like an IPv4
+ * address (ipv4, saddr ...), as an IPv4 address, struct in6_addr and __u8[16]
+ * as an IPv6 address, __u8[6] as a MAC address, a __be16 as a port, and an
+ * array of char as text. Writes enumerators by name and other integers in
+ * decimal. Joins the members of a struct, and its bit fields, with '-'. Writes
+ * a key of an LPM_TRIE as 10.0.0.0/8. Without type information, writes keys of
+ * 1, 2, 4 and 8 bytes in decimal and all others in hexadecimal. Returns false
+ * if the name does not fit. */
 bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
                   const struct map_info *info, const void *key);
 

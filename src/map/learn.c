@@ -70,7 +70,8 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   }
   for (size_t i = 0; i < source->fields.len; i++) {
     struct map_field *field = &source->fields.list[i];
-    field->is_gauge |= is_among(field->name, &table->gauges);
+    field->is_gauge |=
+        field->bucket == 0 && is_among(field->name, &table->gauges);
     if (is_wanted(source, field))
       source->fields.list[kept++] = *field;
   }

@@ -56,8 +56,8 @@ void map_close(struct map *map);
 bool map_is_array(const struct map_info *info);
 bool map_is_per_cpu(const struct map_info *info);
 
-/* True for the types that percore can read: ARRAY, HASH and LRU_HASH, and their
- * PERCPU variants. */
+/* True for the types that percore can read: ARRAY, HASH and LRU_HASH, their
+ * PERCPU variants, and LPM_TRIE. */
 bool map_can_be_read(const struct map_info *info);
 
 /* Returns a name such as "percpu_hash", or NULL for a type that percore does

@@ -23,6 +23,7 @@ static const struct {
     [BPF_MAP_TYPE_PERCPU_ARRAY] = {"percpu_array", true, true},
     [BPF_MAP_TYPE_LRU_HASH] = {"lru_hash", false, false},
     [BPF_MAP_TYPE_LRU_PERCPU_HASH] = {"lru_percpu_hash", false, true},
+    [BPF_MAP_TYPE_LPM_TRIE] = {"lpm_trie", false, false},
 };
 #define TYPES (sizeof(types) / sizeof(types[0]))
 

@@ -36,13 +36,16 @@ static struct percore_field *region_fields(const struct map_source *source,
   *len = 0;
   for (size_t f = 0; fields != NULL && f < source->fields.len; f++) {
     const struct map_field *field = &source->fields.list[f];
-    if (field->is_withheld)
+    if (field->is_withheld || field->bucket > 1)
       continue;
     fields[(*len)++] = (struct percore_field){
         .name = field->name,
         .unit = unit_of(field->name),
         .help = field->help[0] != '\0' ? field->help : NULL,
-        .kind = field->is_gauge ? PERCORE_UPDOWN : PERCORE_COUNTER};
+        .max_bits = field->buckets,
+        .kind = field->bucket > 0 ? PERCORE_HISTOGRAM
+                : field->is_gauge ? PERCORE_UPDOWN
+                                  : PERCORE_COUNTER};
   }
   return fields;
 }

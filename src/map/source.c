@@ -118,7 +118,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
   source->falls = (struct map_falls){0};
-  source->said_long = source->said_clash = false;
+  source->said_long = source->said_clash = source->said_fast = false;
   return 0;
 }
 
@@ -204,28 +204,26 @@ static bool is_zero(const char *bytes, size_t size) {
   return true;
 }
 
-/* Stops reading fields that were assumed to be counters but have decreased too
+/* Stops reading a field that was assumed to be a counter but has decreased too
  * often. */
-static void withhold_gauges(struct map_source *source) {
+static void withhold_gauge(struct map_source *source, size_t f) {
   char why[MAP_WHY_SIZE];
   const struct map_falls *falls = &source->falls;
-  for (size_t f = 0; f < source->fields.len; f++) {
-    struct map_field *field = &source->fields.list[f];
-    if (field->is_withheld || falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
-      continue;
-    field->is_withheld = true;
-    source->publisher->outdated = true;
-    snprintf(
-        why, sizeof(why),
-        "field %s decreased, so it is not a counter and is no longer read; "
-        "if it is a gauge, set Gauge \"%s\"",
-        field->name, field->name);
-    say_of(source, why);
-  }
+  struct map_field *field = &source->fields.list[f];
+  if (field->is_withheld || field->bucket > 0 ||
+      falls->suspect[f] < falls->whole + MAP_FALLS_MAX)
+    return;
+  field->is_withheld = true;
+  source->publisher->outdated = true;
+  snprintf(why, sizeof(why),
+           "field %s decreased, so it is not a counter and is no longer read; "
+           "if it is a gauge, set Gauge \"%s\"",
+           field->name, field->name);
+  say_of(source, why);
 }
 
-/* Reports why entries are not read, unless *said is true. Then sets *said. */
-static void say_unread(struct map_source *source, bool *said,
+/* Reports what is wrong, unless *said is true. Then sets *said. */
+static void say_if_new(struct map_source *source, bool *said,
                        const char *format, const char *name) {
   char why[MAP_WHY_SIZE];
   if (*said)
@@ -272,7 +270,7 @@ static void add_clash(struct map_source *source, struct map_entry *entry,
                again */
   source->clashes.list[number].pass = source->pass;
   entry->row = ROW_REFUSED;
-  say_unread(source, &source->said_clash,
+  say_if_new(source, &source->said_clash,
              "several keys are named %.64s; keys with the same name are not "
              "read",
              name);
@@ -302,7 +300,7 @@ static bool add_row(struct map_source *source, struct map_entry *entry,
   char name[MAP_ROW_NAME_SIZE];
   entry->row = ROW_REFUSED;
   if (!name_row(source, key, name)) {
-    say_unread(source, &source->said_long,
+    say_if_new(source, &source->said_long,
                "the key %.64s... is too long to name a row; such entries are "
                "not read",
                name);
@@ -332,6 +330,7 @@ static void add_growth(struct map_source *source, uint32_t row) {
     for (size_t f = 0; f < fields->len; f++, growth++) {
       if (fields->list[f].is_withheld)
         continue;
+      column += fields->list[f].bucket == 1; /* that of the value 0 */
       if (map_is_per_cpu(&source->map.info))
         percore_add(core, column, *growth);
       else
@@ -500,7 +499,15 @@ void map_source_read(struct map_source *source) {
     source->full = look.full;
   if (status >= 0 && !look.failed)
     source->fresh = complete && !look.full;
-  withhold_gauges(source);
+  for (size_t f = 0; f < source->fields.len; f++) {
+    withhold_gauge(source, f);
+    if (source->falls.fast[f])
+      say_if_new(source, &source->said_fast,
+                 "field %s grew by more than a quarter of its range between "
+                 "two readings; counts are lost if it grows by half: declare "
+                 "it with 64 bits, or set a shorter Interval",
+                 source->fields.list[f].name);
+  }
   if (why[0] != '\0')
     say_of(source, why);
   rest(source, began_ns);

@@ -29,6 +29,7 @@ struct map_source {
   bool full;  /* the last complete reading found more entries than rows */
   bool said_long;           /* reported that a name is too long */
   bool said_clash;          /* reported that several keys have the same name */
+  bool said_fast;           /* reported that a counter may wrap unnoticed */
   bool failed;              /* the last attempt to open the map failed */
   uint64_t next_ns;         /* when to read the map again (CLOCK_MONOTONIC) */
   char said[MAP_SAID_SIZE]; /* the last message about this map */

@@ -12,7 +12,6 @@
 
 #define LIBRARY "libbpf.so.1"
 #define FILE_SIZE_MAX (64 << 20) /* bytes; object files take a few MiB */
-#define DEPTH_MAX 32
 #define TAGS_MAX 4096
 #define PREFIX "percore:"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
@@ -28,6 +27,8 @@ static struct {
   uint32_t (*count)(const struct btf *btf);
   const struct btf_type *(*type)(const struct btf *btf, uint32_t id);
   const char *(*name)(const struct btf *btf, uint32_t offset);
+  int (*resolve)(const struct btf *btf, uint32_t id);
+  int64_t (*size)(const struct btf *btf, uint32_t id);
   void *(*set_print)(void *print);
 } libbpf;
 
@@ -44,6 +45,8 @@ static void load_library(void) {
       {"btf__type_cnt", &libbpf.count},
       {"btf__type_by_id", &libbpf.type},
       {"btf__name_by_offset", &libbpf.name},
+      {"btf__resolve_type", &libbpf.resolve},
+      {"btf__resolve_size", &libbpf.size},
       {"libbpf_set_print", &libbpf.set_print},
   };
   void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +71,7 @@ static bool has_library(void) {
  */
 
 const struct btf_type *btf_type(const struct btf *btf, uint32_t id) {
-  return id < libbpf.count(btf) ? libbpf.type(btf, id) : NULL;
+  return libbpf.type(btf, id);
 }
 
 const char *btf_name(const struct btf *btf, uint32_t offset) {
@@ -90,70 +93,28 @@ bool btf_find_member(struct btf_part *place, const struct btf *btf,
   const struct btf_member *member =
       (const struct btf_member *)btf_tail(type) + i;
   const char *name = btf_name(btf, member->name_off);
-  uint32_t bits = member->offset;
-  if (BTF_INFO_KFLAG(type->info)) {
-    if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
-      return false;
-    bits = BTF_MEMBER_BIT_OFFSET(bits);
-  }
-  *place =
-      (struct btf_part){.name = name, .type = member->type, .offset = bits / 8};
-  return bits % 8 == 0 && name[0] != '_' && strncmp(name, "pad", 3) != 0;
+  bool has_sizes = BTF_INFO_KFLAG(type->info);
+  uint32_t offset = member->offset;
+  *place = (struct btf_part){
+      .name = name,
+      .type = member->type,
+      .bit = has_sizes ? BTF_MEMBER_BIT_OFFSET(offset) : offset,
+      .bits = has_sizes ? BTF_MEMBER_BITFIELD_SIZE(offset) : 0};
+  return (place->bits > 0 || place->bit % 8 == 0) && name[0] != '_' &&
+         strncmp(name, "pad", 3) != 0;
 }
 
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id) {
-  for (int depth = 0; depth < DEPTH_MAX; depth++) {
-    const struct btf_type *type = btf_type(btf, *id);
-    if (type == NULL)
-      return NULL;
-    switch (BTF_INFO_KIND(type->info)) {
-    case BTF_KIND_TYPEDEF:
-    case BTF_KIND_CONST:
-    case BTF_KIND_VOLATILE:
-    case BTF_KIND_RESTRICT:
-    case BTF_KIND_TYPE_TAG:
-    case BTF_KIND_VAR:
-      *id = type->type;
-      break;
-    default:
-      return type;
-    }
-  }
-  return NULL;
+  int resolved = libbpf.resolve(btf, *id);
+  if (resolved < 0)
+    return NULL;
+  *id = (uint32_t)resolved;
+  return btf_type(btf, *id);
 }
 
 long btf_size(const struct btf *btf, uint32_t id) {
-  uint64_t elements = 1;
-  for (int depth = 0; depth < DEPTH_MAX; depth++) {
-    const struct btf_type *type = btf_resolve(btf, &id);
-    if (type == NULL)
-      return -1;
-    switch (BTF_INFO_KIND(type->info)) {
-    case BTF_KIND_INT:
-    case BTF_KIND_ENUM:
-    case BTF_KIND_ENUM64:
-    case BTF_KIND_STRUCT:
-    case BTF_KIND_UNION:
-    case BTF_KIND_FLOAT:
-    case BTF_KIND_DATASEC:
-      elements *= type->size;
-      return elements <= INT32_MAX ? (long)elements : -1;
-    case BTF_KIND_PTR:
-      elements *= sizeof(void *);
-      return elements <= INT32_MAX ? (long)elements : -1;
-    case BTF_KIND_ARRAY: {
-      const struct btf_array *array = btf_tail(type);
-      elements *= array->nelems;
-      id = array->type;
-      if (elements > INT32_MAX)
-        return -1;
-      break;
-    }
-    default:
-      return -1;
-    }
-  }
-  return -1;
+  int64_t size = libbpf.size(btf, id);
+  return size <= INT32_MAX ? (long)size : -1;
 }
 
 /* Collects the tags once, because they are looked up for every member. */

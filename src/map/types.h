@@ -36,11 +36,11 @@ const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
 const char *btf_name(const struct btf *btf, uint32_t offset);
 
 /* Strips typedefs, qualifiers, type tags and variable declarations: sets *id to
- * the type below them and returns that type. Returns NULL if the type does not
- * exist or the chain is too long. */
+ * the type below them and returns that type. Returns NULL if there is none or
+ * the chain is too long. */
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 
-/* Returns the size of a type in bytes, or -1 if it is unknown or too large. */
+/* Returns the size of a type in bytes; negative: it is unknown or too large. */
 long btf_size(const struct btf *btf, uint32_t id);
 
 /* Finds a declaration tag that begins with "percore:" and `word`, and that is
@@ -60,12 +60,13 @@ uint32_t btf_encoding(const struct btf_type *type);
 /* A member that becomes a field or part of a name. */
 struct btf_part {
   const char *name;
-  uint32_t type, offset; /* offset in bytes */
+  uint32_t type;
+  uint32_t bit;  /* offset in bits; a multiple of 8 unless a bit field */
+  uint32_t bits; /* size of a bit field; otherwise 0 */
 };
 
 /* Writes member `i` of a struct or union to *place. Returns false if percore
- * leaves the member out, because it is a bit field or padding, or because its
- * name begins with '_'. */
+ * leaves the member out, because it is padding or its name begins with '_'. */
 bool btf_find_member(struct btf_part *place, const struct btf *btf,
                      const struct btf_type *type, uint32_t i);
 

@@ -26,7 +26,8 @@ static struct {
   struct region_thread *region_thread; /* NULL: the next read tries again */
   struct map_sampler *map_sampler;     /* NULL: no <Map> */
   struct wake_sampler *wake_sampler;   /* NULL: no <WakeLatency> */
-  c_complain_t regions_unread;
+  c_complain_t regions_unread, regions_hang;
+  bool region_thread_is_left; /* it hangs at the end, and may use the config */
   bool has_read;
   cdtime_t retry_time;
   cdtime_t retry_delay;
@@ -124,8 +125,22 @@ static void start_region_thread(void) {
 /* collectd calls this after the last read, and before it stops the threads that
  * write values. */
 static void stop_region_thread(__attribute__((unused)) void *unused) {
-  region_thread_stop(plugin.region_thread);
+  plugin.region_thread_is_left |= !region_thread_stop(plugin.region_thread);
   plugin.region_thread = NULL;
+}
+
+static void watch_region_thread(void) {
+  if (plugin.region_thread == NULL)
+    start_region_thread();
+  else if (region_thread_hangs(plugin.region_thread))
+    c_complain_once(LOG_WARNING, &plugin.regions_hang,
+                    "percore: regions are not read: their thread has been "
+                    "blocked for %d s, by a producer or a notification plugin; "
+                    "loads go on. /proc/%d/task/*/wchan shows where it waits.",
+                    (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
+  else
+    c_release(LOG_INFO, &plugin.regions_hang,
+              "percore: the thread that reads regions goes on.");
 }
 
 /* ---------------------------------------------------------------------------
@@ -181,8 +196,7 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
     try_to_start();
   if (plugin.sampler != NULL)
     dispatch_new();
-  if (plugin.region_thread == NULL)
-    start_region_thread();
+  watch_region_thread();
 
   if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
     return 0;
@@ -198,6 +212,7 @@ static int percore_init(void) {
                                       .interval = plugin_get_interval()};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
   plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
+  plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.has_read = false;
   plugin.retry_delay = 0;
   try_to_start();
@@ -217,7 +232,8 @@ static int percore_shutdown(void) {
   wake_sampler_stop(plugin.wake_sampler);
   plugin.wake_sampler = NULL;
   stop_region_thread(NULL);
-  config_free(&plugin.config);
+  if (!plugin.region_thread_is_left)
+    config_free(&plugin.config);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "globals.h"
 #include "utils/common/common.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,38 +55,60 @@ static void complain(struct region_instance *instance) {
     return; /* there is no producer, which tell_change() reports */
   if (instance->complaint == 0 ||
       (error == EBUSY && instance->complaint != EBUSY)) {
-    WARNING("percore: region %s is not read: %s%s", instance->label,
-            error == ETIMEDOUT ? "its producer listens but does not answer"
-                               : region_reader_error(instance->reader),
-            remedy_of(instance, remedy));
+    const char *why = error == ETIMEDOUT
+                          ? "its producer listens but does not answer"
+                          : region_reader_error(instance->reader);
+    region_warn(region_about(instance, why), "region %s is not read: %s%s",
+                instance->label, why, remedy_of(instance, remedy));
     instance->complaint = error;
   }
 }
 
 static void no_longer_complain(struct region_instance *instance) {
-  if (instance->complaint != 0)
+  if (instance->complaint != 0 &&
+      region_log_takes(region_about(instance, NULL)))
     INFO("percore: region %s is now read.", instance->label);
   instance->complaint = 0;
 }
 
+/* True if the process of a live producer is stopped, by a signal or debugger.
+ */
+static bool is_stopped(const struct region_instance *instance) {
+  char path[64], text[256] = "";
+  pid_t pid = region_reader_pid(instance->reader);
+  if (pid == 0 || !region_instance_is_alive(instance))
+    return false;
+  snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  ssize_t len = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  const char *state = len > 0 ? strrchr(text, ')') : NULL; /* ends the name */
+  return state != NULL && (state[2] == 'T' || state[2] == 't');
+}
+
 static void judge_silence(struct region_instance *instance, uint64_t now_ns) {
-  if (!region_instance_is_unanswered(instance)) {
+  bool stopped = is_stopped(instance);
+  if (!region_instance_is_unanswered(instance) && !stopped) {
     instance->silent = false;
     instance->silent_since_ns = 0;
     return;
   }
   if (instance->silent_since_ns == 0)
     instance->silent_since_ns = now_ns;
-  instance->silent = now_ns - instance->silent_since_ns >= SILENT_NS;
+  instance->silent = stopped || now_ns - instance->silent_since_ns >= SILENT_NS;
 }
 
 static enum region_health health_of(const struct region_instance *instance) {
   const struct region_workers *workers = &instance->workers;
   if (!region_instance_is_alive(instance))
     return instance->health == REGION_UNKNOWN ? REGION_UNKNOWN : REGION_DEAD;
-  return workers->polling > 0 && workers->stuck == workers->polling
-             ? REGION_STALE
-             : REGION_WELL;
+  int polling = region_workers_polling(workers);
+  if (instance->silent)
+    return REGION_STOPPED;
+  return polling > 0 && region_workers_stuck(workers) == polling ? REGION_STALE
+                                                                 : REGION_WELL;
 }
 
 static void tell(const struct region_instance *instance, int severity,
@@ -97,6 +120,8 @@ static void tell(const struct region_instance *instance, int severity,
   notification_t note = {.severity = severity,
                          .time = NS_TO_CDTIME_T(instance->watch->now.stamp_ns)};
   va_list arguments;
+  if (!region_log_takes(region_about(instance, NULL)))
+    return;
   va_start(arguments, format);
   vsnprintf(note.message, sizeof(note.message), format, arguments);
   va_end(arguments);
@@ -149,6 +174,11 @@ static void tell_change(struct region_instance *instance) {
   else if (restarted)
     tell(instance, ended ? NOTIF_OKAY : NOTIF_WARNING,
          "Region %s was gone and is back: its producer was restarted.", name);
+  else if (now == REGION_STOPPED && before != REGION_STOPPED)
+    tell(instance, NOTIF_WARNING,
+         "Region %s is silent: its producer is stopped.", name);
+  else if (before == REGION_STOPPED && now != REGION_STOPPED)
+    tell(instance, NOTIF_OKAY, "Region %s is no longer silent.", name);
   else if (now == REGION_STALE && before != REGION_STALE)
     tell(instance, NOTIF_WARNING,
          "Region %s is stale: all of its workers are stuck.", name);
@@ -167,12 +197,6 @@ void region_health_conclude(struct region_instance *instance) {
     no_longer_complain(instance);
   else
     complain(instance);
-  /* After a producer has ended, its last counts are read before a successor is
-   * connected. During this time, a successor may already serve the name, so the
-   * name does not count as absent. */
-  if (!alive && instance->ending_since_ns == 0 &&
-      (!region_instance_is_unanswered(instance) || instance->silent))
-    instance->absent_boottime_ns = now->boottime_ns;
   if (alive || region_instance_is_unanswered(instance) ||
       (instance->complaint != 0 && instance->listed))
     instance->served_ns = now->monotonic_ns;
@@ -180,5 +204,5 @@ void region_health_conclude(struct region_instance *instance) {
   watch->regions += alive;
   watch->silent += instance->silent;
   watch->stale += instance->health == REGION_STALE;
-  watch->stuck += alive ? instance->workers.stuck : 0;
+  watch->stuck += alive ? region_workers_stuck(&instance->workers) : 0;
 }

@@ -12,7 +12,13 @@
 /* How long instances without a producer, and tables without one, are kept. */
 #define REGION_FORGET_NS UINT64_C(600000000000)
 
-enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };
+enum region_health {
+  REGION_UNKNOWN,
+  REGION_WELL,
+  REGION_STALE,
+  REGION_STOPPED,
+  REGION_DEAD
+};
 
 struct region_instance {
   struct region_instance *next;
@@ -29,43 +35,37 @@ struct region_instance {
   struct region_source *sources;
   uint32_t source_count;
   uint32_t next_source; /* the next source to read */
+  uint32_t begun;       /* sources that this turn has begun to read */
   uint64_t turn;        /* the last round in which it was read */
+  uint64_t looked_in;   /* the last round in which it was looked after */
   struct region_workers workers;
-  bool from_zero; /* no process served the name just before the producer
-                     started, so none of its counts have been reported */
+  bool from_zero; /* none of the producer's counts have been reported */
   uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when the producer was found to
                                have ended, until its last counts are read; 0 */
   uint64_t counted_in;      /* the last round in which its workers were read */
   enum region_health health;
   bool listed;    /* the socket is in the runtime directory */
+  bool met;       /* the present pass through the directory has found it */
   bool restarted; /* the name has a different producer than in the previous
                      round */
-  bool silent;    /* a process listens but does not answer */
+  bool silent;    /* a process listens but does not answer, or is stopped */
   uint64_t silent_since_ns;
-  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: when a scan last found that no
-                                  process served the name */
+  /* CLOCK_BOOTTIME: no producer of the name that started later was read. */
+  uint64_t after_boottime_ns;
   uint64_t served_ns; /* CLOCK_MONOTONIC: when the name was last served */
-  bool drop_told;
-  int complaint; /* errno of the last logged reason why the instance is not
-                    read; 0: none */
-};
-
-/* Sockets on which no process listened: hashes of name, inode and change time,
- * in ascending order. */
-struct region_refused {
-  uint64_t *marks;
-  size_t len, capacity;
+  int complaint;      /* errno of the last logged reason why the instance is not
+                         read; 0: none */
 };
 
 struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  struct region_refused refused; /* at the last scan of the directory */
-  /* One for each table of a region or, if ReportPerInstance is set, of an
-   * instance. */
-  struct region_sum **sums;
-  size_t sums_len;
+  void *directory; /* DIR: the pass through the runtime directory; NULL: none */
+  uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool strangers;             /* it has sockets at which nobody listens */
+  uint64_t after_boottime_ns; /* initial value of that of an instance */
+  struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
   struct region_budget *budgets;
   struct region_useful useful;
@@ -76,11 +76,24 @@ struct region_watch {
   uint64_t put_ns; /* CLOCK_REALTIME: when values were last dispatched */
   int regions, silent, stale, stuck; /* in this round */
   uint64_t attaches_refused, adds_refused, rows_torn, cells_back,
-      rows_left_out;              /* since start */
-  struct region_moment last, now; /* the previous round, and this one */
-  bool any_met;                   /* a region was found since start */
-  bool crowd_told, user_told, absent_told, descriptors_told, directory_told;
+      rows_left_out;        /* since start */
+  struct region_moment now; /* this round */
+  bool any_met;             /* a region was found since start */
+  bool absent_told;
 };
+
+static inline struct region_about
+region_about_host(struct region_watch *watch) {
+  return (struct region_about){.log = &watch->log};
+}
+
+static inline struct region_about
+region_about(const struct region_instance *instance, const char *table) {
+  return (struct region_about){.log = &instance->watch->log,
+                               .uid = instance->uid,
+                               .region = instance->label,
+                               .part = table};
+}
 
 static inline bool region_watch_is_wanted(const struct region_watch *watch) {
   return watch->options.is_wanted(watch->options.argument);
@@ -99,7 +112,8 @@ region_instance_is_alive(const struct region_instance *instance) {
 /* True if the reader has connected, but the producer has not answered yet. */
 static inline bool
 region_instance_is_unanswered(const struct region_instance *instance) {
-  return region_reader_errno(instance->reader) == ETIMEDOUT;
+  return region_reader_errno(instance->reader) == ETIMEDOUT ||
+         region_reader_presence(instance->reader) == REGION_SILENT;
 }
 
 void region_instance_free_sources(struct region_instance *instance);
@@ -121,13 +135,21 @@ const char *region_health_group_remedy(const char *path,
  * or served recently (region_list.c).
  */
 
-/* Scans the runtime directory and adds new instances, sorted by name. */
+/* Looks for new sockets in the runtime directory, and adds their instances,
+ * sorted by name. */
 void region_list_look(struct region_watch *watch);
 
 /* Frees instances that have not been served for ten minutes. */
 void region_list_forget(struct region_watch *watch);
 
 void region_list_free(struct region_watch *watch);
+
+/* Returns the budget of a user's regions of that name, which is created if
+ * necessary, or NULL if out of memory. No user takes what a region of another
+ * user needs. Users that AllowUser names are one user. */
+struct region_budget *region_budget_find(struct region_watch *watch,
+                                         const struct region_config *config,
+                                         const char *region, uid_t uid);
 
 /* ---------------------------------------------------------------------------
  * Dispatching values (region_put.c)

@@ -1,6 +1,6 @@
 #include "region_instance.h"
 
-#include "base/array.h"
+#include "base/clock.h"
 #include "base/descriptors.h"
 
 #include "utils/common/common.h"
@@ -12,23 +12,17 @@
 
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
-/* Other users may fill the directory, so a scan reads at most FILES_MAX files
- * and spends at most 1/TRY_PART of the interval on unknown sockets. Once a
- * socket has refused a connection, it is tried again only every REFUSED_ROUNDS
- * rounds. */
-#define FILES_MAX 65536
-#define TRY_PART 8
-#define REFUSED_ROUNDS 32
+/* Other users may fill the directory, so a pass through it may take several
+ * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
+#define LOOK_PART 16
+#define STRANGERS_ROUNDS 32
 
-/* A scan of the runtime directory. */
+/* A round's part of a pass through the runtime directory. */
 struct look {
   struct region_watch *watch;
-  int directory;
-  long descriptors; /* how many may still be opened */
-  size_t tries;     /* attempts to connect to unknown sockets */
-  uint64_t end_ns;  /* deadline for tries; 0: not set yet */
-  bool late;
-  struct region_refused refused;
+  long descriptors; /* how many may still be opened; -1: not counted yet */
+  size_t files;
+  uint64_t end_ns;
 };
 
 static struct region_instance *find_instance(const struct region_watch *watch,
@@ -58,7 +52,7 @@ static void insert(struct region_watch *watch,
 
 static void free_instance(struct region_instance *instance) {
   region_instance_free_sources(instance);
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_reader_close(instance->reader);
   instance->budget->instances--;
   free(instance);
@@ -67,6 +61,9 @@ static void free_instance(struct region_instance *instance) {
 static void remove_instance(struct region_watch *watch,
                             struct region_instance **link) {
   struct region_instance *instance = *link;
+  /* If its producer still lives, its counts must not be counted again. */
+  if (region_reader_producer(instance->reader) > 0)
+    watch->after_boottime_ns = watch->now.boottime_ns;
   *link = instance->next;
   watch->instances_len--;
   free_instance(instance);
@@ -116,34 +113,48 @@ static void tell_limit(struct region_watch *watch,
   unsigned long more =
       DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
   (void)getrlimit(RLIMIT_NOFILE, &limit);
-  WARN_ONCE(watch->descriptors_told,
-            "percore: region %s and further regions are not read: the limit of "
-            "%lu open files would leave too few for other plugins. Raise "
-            "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
-            "enough for %d regions.",
-            new->label, (unsigned long)limit.rlim_cur,
-            (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
+  region_warn(region_about_host(watch),
+              "region %s and further regions are not read: the limit of "
+              "%lu open files would leave too few for other plugins. Raise "
+              "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
+              "enough for %d regions.",
+              new->label, (unsigned long)limit.rlim_cur,
+              (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
+}
+
+/* Returns how many descriptors new instances may open: those available to
+ * regions, minus those that known instances need once they are connected. */
+static long count_descriptors(const struct region_watch *watch) {
+  long available = descriptors_available();
+  for (const struct region_instance *instance = watch->instances;
+       instance != NULL; instance = instance->next)
+    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
+      available -= INSTANCE_DESCRIPTORS;
+  return available > 0 ? available : 0;
 }
 
 /* Returns true if there is room to read the new instance. Otherwise, logs the
  * reason once. */
-static bool has_place(const struct look *look,
-                      const struct region_instance *new) {
+static bool has_place(struct look *look, const struct region_instance *new) {
   struct region_watch *watch = look->watch;
+  if (look->descriptors < 0)
+    look->descriptors = count_descriptors(watch);
   if (look->descriptors < INSTANCE_DESCRIPTORS)
     tell_limit(watch, new);
   else if (!may_have_place(watch, new))
-    WARN_ONCE(watch->user_told,
-              "percore: region %s and further regions of user %u are not read: "
-              "the user already has its share of the %d regions that are read; "
-              "add the user to AllowUser.",
-              new->label, (unsigned)new->uid, INSTANCES_MAX);
+    region_warn(
+        region_about_host(watch),
+        "region %s and further regions of user %u are not read: "
+        "the user already has its share of the %d regions that are read; "
+        "add the user to AllowUser.",
+        new->label, (unsigned)new->uid, INSTANCES_MAX);
   else if (!make_place(watch))
-    WARN_ONCE(watch->crowd_told,
-              "percore: region %s and further regions are not read: at "
-              "most %d regions are read at a time; end producers that are not "
-              "needed.",
-              new->label, INSTANCES_MAX);
+    region_warn(
+        region_about_host(watch),
+        "region %s and further regions are not read: at "
+        "most %d regions are read at a time; end producers that are not "
+        "needed.",
+        new->label, INSTANCES_MAX);
   else
     return true;
   return false;
@@ -171,17 +182,19 @@ static struct region_reader *find_producer(const struct region_label *label,
   return NULL;
 }
 
-/* Returns the budget of a region, which is created if necessary, or NULL if out
- * of memory. Each region has its own, so that no region takes what another
- * needs. */
-static struct region_budget *find_budget(struct region_watch *watch,
-                                         const char *region) {
+struct region_budget *region_budget_find(struct region_watch *watch,
+                                         const struct region_config *config,
+                                         const char *region, uid_t uid) {
   struct region_budget *budget = watch->budgets;
-  while (budget != NULL && strcmp(budget->name, region) != 0)
+  uid = config->users_given ? (uid_t)-1 : uid;
+  while (budget != NULL &&
+         (budget->uid != uid || strcmp(budget->name, region) != 0))
     budget = budget->next;
   if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
     return budget;
   sstrncpy(budget->name, region, sizeof(budget->name));
+  budget->uid = uid;
+  budget->log = &watch->log;
   budget->memory.pool = &watch->memory;
   budget->values.pool = &watch->values;
   budget->next = watch->budgets;
@@ -195,7 +208,9 @@ static struct region_instance *make_instance(struct look *look,
                                              const struct region_config *config,
                                              struct region_reader *reader) {
   struct region_watch *watch = look->watch;
-  struct region_budget *budget = find_budget(watch, label->region);
+  uid_t uid = region_reader_listener(reader);
+  struct region_budget *budget =
+      region_budget_find(watch, config, label->region, uid);
   struct region_instance *instance = calloc(1, sizeof(*instance));
   if (instance == NULL || budget == NULL) {
     free(instance);
@@ -207,15 +222,16 @@ static struct region_instance *make_instance(struct look *look,
       (struct region_instance){.watch = watch,
                                .config = config,
                                .reader = reader,
-                               .uid = region_reader_listener(reader),
+                               .uid = uid,
                                .budget = budget,
-                               .absent_boottime_ns = watch->last.boottime_ns};
+                               .after_boottime_ns = watch->after_boottime_ns};
   sstrncpy(instance->region, label->region, sizeof(instance->region));
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
   if (!has_place(look, instance)) {
     free_instance(instance);
+    watch->directory_ns = 0; /* tries again in the next round */
     return NULL;
   }
   region_reader_use_allowance(reader, &budget->memory);
@@ -226,82 +242,36 @@ static struct region_instance *make_instance(struct look *look,
 }
 
 /* ---------------------------------------------------------------------------
- * Sockets on which no process listens
+ * A pass through the directory
  */
 
-/* Returns a number that identifies a socket, or 0 if the file is not a socket.
- */
-static uint64_t mark_of(const struct look *look, const char *file) {
-  struct stat status;
-  if (fstatat(look->directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-      !S_ISSOCK(status.st_mode))
-    return 0;
-  uint64_t mark = UINT64_C(14695981039346656037); /* FNV-1a */
-  const uint64_t numbers[] = {status.st_ino, (uint64_t)status.st_ctim.tv_sec,
-                              (uint64_t)status.st_ctim.tv_nsec};
-  for (const char *c = file; *c != '\0'; c++)
-    mark = (mark ^ (unsigned char)*c) * UINT64_C(1099511628211);
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(numbers); i++)
-    mark = (mark ^ numbers[i]) * UINT64_C(1099511628211);
-  return mark | 1;
-}
-
-static int compare_marks(const void *left, const void *right) {
-  const uint64_t *a = left, *b = right;
-  return (*a > *b) - (*a < *b);
-}
-
-static bool has_refused(const struct region_refused *refused, uint64_t mark) {
-  return refused->len > 0 && bsearch(&mark, refused->marks, refused->len,
-                                     sizeof(mark), compare_marks) != NULL;
-}
-
-/* Remembers a socket that refused a connection, unless memory is short. */
-static void remember(struct region_refused *refused, uint64_t mark) {
-  if (array_reserve(&refused->marks, refused->len, &refused->capacity,
-                    sizeof(mark)))
-    refused->marks[refused->len++] = mark;
-}
-
-/* Counts an attempt to connect to an unknown socket. Returns false after the
- * deadline, for which it checks the clock at every 64th attempt. */
+/* True if there is time to look at another file. Asks the clock only for every
+ * 64th file. */
 static bool has_time(struct look *look) {
-  if (++look->tries % 64 != 0)
-    return !look->late;
-  uint64_t now_ns = region_watch_now_ns(look->watch);
-  if (look->end_ns == 0)
-    look->end_ns = now_ns + look->watch->options.interval_ns / TRY_PART;
-  look->late = now_ns > look->end_ns;
-  return !look->late;
+  return ++look->files % 64 != 0 ||
+         region_watch_now_ns(look->watch) <= look->end_ns;
 }
 
-/* ---------------------------------------------------------------------------
- * Scanning the directory
- */
+static bool is_socket(const struct look *look, const char *file) {
+  struct stat status;
+  return fstatat(dirfd(look->watch->directory), file, &status,
+                 AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISSOCK(status.st_mode);
+}
 
 /* Connects to a socket that belongs to no known instance. Returns the new
- * instance, or NULL if none was made. A socket that refused a connection is
- * tried again in a later round, because its producer may have been between
- * bind(2) and listen(2). */
+ * instance, or NULL if none was made. */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const struct region_label *label) {
   struct region_watch *watch = look->watch;
   const struct region_config *config =
       region_config_of(watch->options.configs, label->region);
-  uint64_t mark = config != NULL ? mark_of(look, file) : 0;
-  if (mark == 0)
+  if (config == NULL || !is_socket(look, file))
     return NULL;
-  bool refused = has_refused(&watch->refused, mark);
-  bool has_turn =
-      !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
-  if (has_turn && has_time(look)) {
-    struct region_reader *reader = find_producer(label, config);
-    if (reader != NULL)
-      return make_instance(look, label, config, reader);
-    refused = true;
-  }
-  if (refused)
-    remember(&look->refused, mark);
+  struct region_reader *reader = find_producer(label, config);
+  if (reader != NULL)
+    return make_instance(look, label, config, reader);
+  watch->strangers = true;
   return NULL;
 }
 
@@ -313,72 +283,80 @@ static void meet(struct look *look, const char *file) {
   if (instance == NULL)
     instance = meet_new(look, file, &label);
   if (instance != NULL)
-    instance->listed = true;
+    instance->met = instance->listed = true;
 }
 
-/* Logs once what is wrong with the directory. */
-static void judge_directory(const struct look *look, size_t files) {
-  struct region_watch *watch = look->watch;
-  struct stat status;
-  if (watch->directory_told || fstat(look->directory, &status) != 0)
-    return;
-  bool open = (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
-  if (open)
-    WARNING("percore: any user may replace the regions in %s, because its mode "
-            "is %04o. Make it writable by its group only (chmod 3775).",
-            region_runtime_dir(), (unsigned)status.st_mode & 07777);
-  if (files > FILES_MAX)
-    WARNING("percore: %s has more than %d files; the rest are ignored. Remove "
-            "the sockets that no process serves.",
-            region_runtime_dir(), FILES_MAX);
-  watch->directory_told = open || files > FILES_MAX;
-}
-
-/* Logs once why the directory cannot be read. A missing directory is not a
- * fault, because there may never be a producer. */
+/* Logs why the directory cannot be read. A missing directory is not a fault,
+ * because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
   char remedy[REGION_REMEDY_SIZE];
   const char *path = region_runtime_dir();
   if (errno != ENOENT)
-    WARN_ONCE(watch->directory_told,
-              "percore: regions in %s are not read: %s%s", path, STRERRNO,
-              region_health_group_remedy(path, remedy));
+    region_warn(region_about_host(watch), "regions in %s are not read: %s%s",
+                path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* Returns how many descriptors new instances may open: those available to
- * regions, minus those that known instances need once they are connected. */
-static long count_descriptors(const struct region_watch *watch) {
-  long available = descriptors_available();
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
-      available -= INSTANCE_DESCRIPTORS;
-  return available;
+/* True if a socket may have been added since the last pass began. Files have
+ * the time of the last tick, so the time of a recent change says nothing about
+ * what came after it. Sockets at which nobody listens are tried again now and
+ * then, because they may have been between bind(2) and listen(2). */
+static bool may_have_changed(struct region_watch *watch) {
+  struct stat status;
+  if (stat(region_runtime_dir(), &status) != 0) {
+    tell_unreadable(watch);
+    return false;
+  }
+  uint64_t changed_ns = (uint64_t)status.st_mtim.tv_sec * NS_PER_S +
+                        (uint64_t)status.st_mtim.tv_nsec;
+  bool again = watch->strangers && watch->round % STRANGERS_ROUNDS == 0;
+  if (changed_ns == watch->directory_ns && !again)
+    return false;
+  bool is_recent = changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
+  watch->directory_ns = is_recent ? 0 : changed_ns;
+  if ((status.st_mode & S_IROTH) != 0 ||
+      (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+    region_warn(region_about_host(watch),
+                "any user may replace the regions in %s or block its lock, "
+                "because its mode is %04o. Close it to users outside its group "
+                "(chmod 3770).",
+                region_runtime_dir(), (unsigned)status.st_mode & 07777);
+  return true;
 }
 
-static void meet_all(struct region_watch *watch) {
+static void begin_pass(struct region_watch *watch) {
+  watch->directory = opendir(region_runtime_dir());
+  if (watch->directory == NULL) {
+    watch->directory_ns = 0;
+    tell_unreadable(watch);
+  }
+  watch->strangers = false;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
-    instance->listed = false;
-  DIR *directory = opendir(region_runtime_dir());
-  if (directory == NULL) {
-    tell_unreadable(watch);
+    instance->met = false;
+}
+
+static void end_pass(struct region_watch *watch) {
+  closedir(watch->directory);
+  watch->directory = NULL;
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    instance->listed = instance->met;
+}
+
+/* Goes on with a pass, or begins one. */
+static void meet_all(struct region_watch *watch) {
+  struct look look = {.watch = watch, .descriptors = -1};
+  struct dirent *file = NULL;
+  if (watch->directory == NULL && may_have_changed(watch))
+    begin_pass(watch);
+  if (watch->directory == NULL)
     return;
-  }
-  struct look look = {.watch = watch,
-                      .directory = dirfd(directory),
-                      .descriptors = count_descriptors(watch)};
-  size_t files = 0;
-  for (struct dirent *file;
-       files <= FILES_MAX && (file = readdir(directory)) != NULL; files++)
+  look.end_ns =
+      region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
+  while (has_time(&look) && (file = readdir(watch->directory)) != NULL)
     meet(&look, file->d_name);
-  judge_directory(&look, files);
-  closedir(directory);
-  if (look.refused.len > 0)
-    qsort(look.refused.marks, look.refused.len, sizeof(*look.refused.marks),
-          compare_marks);
-  free(watch->refused.marks);
-  watch->refused = look.refused;
+  if (file == NULL)
+    end_pass(watch);
 }
 
 /* Logs once which configured regions do not exist, because their names may be
@@ -421,5 +399,6 @@ void region_list_forget(struct region_watch *watch) {
 void region_list_free(struct region_watch *watch) {
   while (watch->instances != NULL)
     remove_instance(watch, &watch->instances);
-  free(watch->refused.marks);
+  if (watch->directory != NULL)
+    closedir(watch->directory);
 }

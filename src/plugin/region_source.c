@@ -11,8 +11,8 @@
 /* Summing a cell over SLOTS_PER_CELL slots takes as long as reading one cell of
  * a single core. */
 #define SLOTS_PER_CELL 16
-/* The costs, in cells, of finding the memory of a slot's rows (lseek), and of
- * matching a name with a regular expression. */
+/* The costs, in cells, of reading a slot's record, and of matching a name with
+ * a regular expression. */
 #define CELLS_PER_SLOT 16
 #define CELLS_PER_MATCH 32
 /* Reading slot by slot is faster if a tile (a block of rows that are read
@@ -491,26 +491,25 @@ static void add_tile(const struct region_source *source) {
  * A scan
  */
 
-/* Leaves the table out in this round, and logs the reason once. */
+/* Leaves the table out in this round, and logs the reason. */
 static void give_up(struct region_source *source) {
   struct region_sum *sum = source->sum;
-  WARN_ONCE(sum->left_out_told, "percore: region %s: table %s is left out: %s.",
-            sum->budget->name, sum->table,
-            errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
-                             "ReportPerCore false"
-                           : "MaxMemory is too small for it; raise MaxMemory");
+  region_warn(region_about_sum(sum), "region %s: table %s is left out: %s.",
+              sum->budget->name, sum->table,
+              errno == EFBIG
+                  ? "a row of all cores takes more than 16 MiB; set "
+                    "ReportPerCore false"
+                  : "MaxMemory is too small for it; raise MaxMemory");
   source->from_zero = false;
   source->ending = false;
   region_source_stop(source);
 }
 
-void region_source_begin(struct region_source *source, bool ending) {
+void region_source_begin(struct region_source *source) {
   struct region_sum *sum = source->sum;
-  if (ending)
-    region_source_stop(source);
-  else if (source->underway || source->puts_seen == sum->puts + 1)
+  if (source->underway ||
+      (source->puts_seen == sum->puts + 1 && !source->ending))
     return;
-  source->ending = ending;
   errno = ENOMEM;
   if (!make_arrays(source)) {
     give_up(source);
@@ -565,14 +564,14 @@ static void grow(struct region_source *source) {
   }
   source->instance->watch->cells_back += drops;
   if (drops > 0)
-    WARN_ONCE(source->instance->drop_told,
-              "percore: region %s: counters of table %s decreased, which a "
-              "producer must never do. They are reported again once they "
-              "exceed their former values.",
-              source->instance->label, sum->table);
+    region_warn(region_about(source->instance, NULL),
+                "region %s: counters of table %s decreased, which a producer "
+                "must never do. They are reported again once they exceed their "
+                "former values.",
+                source->instance->label, sum->table);
 }
 
-/* Logs once if there are rows without a mark, and which MaxMemory has room for
+/* Warns if there are rows without a mark, and which MaxMemory has room for
  * marks of all rows: twice what the region would then take (allowance.h). */
 static void tell_memory(const struct region_source *source) {
   struct region_sum *sum = source->sum;
@@ -582,11 +581,12 @@ static void tell_memory(const struct region_source *source) {
       (sum->shape.top_field < 0 && !sum->shape.chooses_rows))
     return;
   size_t more = (rows - source->marks_len) * sizeof(struct region_mark);
-  WARN_ONCE(sum->memory_told,
-            "percore: region %s: table %s: %zu of its rows are counted only in "
-            "`other`: MaxMemory is too small; set MaxMemory %zu.",
-            source->instance->region, sum->table, rows - source->marks_len,
-            pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
+  region_warn(
+      region_about_sum(sum),
+      "region %s: table %s: %zu of its rows are counted only in `other`: "
+      "MaxMemory is too small; set MaxMemory %zu.",
+      source->instance->region, sum->table, rows - source->marks_len,
+      pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
 static void finish(struct region_source *source) {
@@ -599,12 +599,12 @@ static void finish(struct region_source *source) {
   sum->read_ns = source->instance->watch->now.monotonic_ns;
   source->instance->watch->rows_left_out += source->left_out;
   if (source->left_out > 0)
-    WARN_ONCE(sum->room_told,
-              "percore: region %s: table %s: %" PRIu64
-              " of its rows are counted only in `other`: a region may have "
-              "half of MaxValues or MaxMemory that other regions leave; raise "
-              "them, or choose rows with Row and Top.",
-              source->instance->region, sum->table, source->left_out);
+    region_warn(region_about_sum(sum),
+                "region %s: table %s: %" PRIu64
+                " of its rows are counted only in `other`: a region may have "
+                "half of MaxValues or MaxMemory that other regions leave; "
+                "raise them, or choose rows with Row and Top.",
+                source->instance->region, sum->table, source->left_out);
   tell_memory(source);
   region_source_stop(source);
 }

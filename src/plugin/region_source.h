@@ -24,7 +24,8 @@ struct region_object {
   bool is_chosen;  /* until the next scan, its gauges are in `other` */
   int64_t weight;  /* of a candidate */
   uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
-                      up-down counters, gauges or states, what to subtract from them */
+                      up-down counters, gauges or states, what to subtract from
+                      them */
 };
 
 /* What is remembered about each row of a table if the option Top or Row is set.
@@ -36,8 +37,9 @@ struct region_mark {
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t weighed;
 };
-#define REGION_UNWANTED UINT32_MAX /* candidate_in: no option Row matches it   \
-                                    */
+#define REGION_UNWANTED                                                        \
+  UINT32_MAX /* candidate_in: no option Row matches it                         \
+              */
 
 struct region_objects {
   struct region_object **list;
@@ -51,10 +53,10 @@ struct region_source {
   struct region_source *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
-  uint64_t start_ns; /* CLOCK_REALTIME: when the producer started */
-  bool scanned;      /* at least one scan is complete */
-  bool odd_told;     /* the reason for having no sum was logged */
-  bool ending;       /* the producer has ended; its last scan is not complete */
+  uint64_t start_ns;  /* CLOCK_REALTIME: when the producer started */
+  bool scanned;       /* at least one scan is complete */
+  bool left_out_once; /* it could not be added to a sum */
+  bool ending; /* the producer has ended; its last scan is not complete */
   uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;
@@ -66,8 +68,8 @@ struct region_source {
   size_t next_object, objects_len;
   uint64_t live, left_out, missing, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */
-  uint64_t *present; /* [column]: up-down counters, gauges and states of objects without a
-                        row, in the last scan */
+  uint64_t *present; /* [column]: up-down counters, gauges and states of objects
+                        without a row, in the last scan */
   bool has_present;
   struct region_mark *marks; /* NULL: not needed, or memory is short */
   size_t marks_size;
@@ -100,8 +102,8 @@ bool region_sum_is_shared(const struct region_sum *sum,
                           const struct region_instance *but);
 
 /* Begins a scan, unless one is in progress, or has been made since the last
- * put. If `ending` is set, the producer has ended, so the last scan begins. */
-void region_source_begin(struct region_source *source, bool ending);
+ * put. An ending source is always read. */
+void region_source_begin(struct region_source *source);
 
 /* Reads rows until the scan is complete or *cells_left is 0, and subtracts the
  * cost of reading, in cells. Returns false if no scan is in progress. */

@@ -32,10 +32,11 @@ static void name_field(char name[REGION_SUM_NAME_SIZE],
   snprintf(name + strlen(name) - strlen("cycles"), sizeof("ns"), "ns");
   for (uint32_t f = 0; f < table->field_count; f++)
     if (strcmp(table->fields[f].name, name) == 0) {
-      WARNING("percore: table %s: field %s keeps its name, although its values "
-              "are nanoseconds, because there is a field %s; rename one of "
-              "them in the producer.",
-              table->name, field->name, name);
+      region_warn(region_about_sum(sum),
+                  "region %s: table %s: field %s keeps its name, although its "
+                  "values are nanoseconds, because there is a field %s; rename "
+                  "one of them in the producer.",
+                  sum->budget->name, table->name, field->name, name);
       sstrncpy(name, field->name, REGION_SUM_NAME_SIZE);
       return;
     }
@@ -78,9 +79,11 @@ static int find_top_field(const struct region_sum *sum) {
         sum->shape.fields[f].kind != PERCORE_HISTOGRAM &&
         sum->shape.fields[f].kind != PERCORE_STATE)
       return (int)f;
-  WARNING("percore: Top %u \"%s\" is ignored: table %s has no such field, or "
-          "rows cannot be ranked by it; name a counter or gauge.",
-          sum->config->top, sum->config->top_field, sum->table);
+  region_warn(region_about_sum(sum),
+              "Top %u \"%s\" is ignored: table %s of region %s has no such "
+              "field, or rows cannot be ranked by it; name a counter or gauge.",
+              sum->config->top, sum->config->top_field, sum->table,
+              sum->budget->name);
   return -1;
 }
 
@@ -113,8 +116,10 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
            strcmp(sum->shape.fields[f].name, sum->config->fields[i]) != 0)
       f++;
     if (f == sum->shape.field_count)
-      WARNING("percore: Field \"%s\" is ignored: table %s has no such field.",
-              sum->config->fields[i], sum->table);
+      region_warn(region_about_sum(sum),
+                  "Field \"%s\" is ignored: table %s of region %s has no such "
+                  "field.",
+                  sum->config->fields[i], sum->table, sum->budget->name);
   }
 }
 

@@ -16,27 +16,25 @@
 #define PERCORE_PLUGIN_REGION_SUM_H
 
 #include "region_config.h"
+#include "region_log.h"
 
 #include "region/reader.h"
 
 struct region_source;
 struct region_watch;
 
-/* What the producers of one region, with all its instances, may take. */
+/* What a user's producers of one region, with all its instances, may take, and
+ * its sums: one for each table of the region or, if ReportPerInstance is set,
+ * of an instance. */
 struct region_budget {
   struct region_budget *next;
+  struct region_log *log;
   struct region_allowance memory, values;
+  struct region_sum *sums;
   size_t instances;
+  uid_t uid; /* -1: all users that AllowUser names */
   char name[128];
 };
-
-/* Logs a warning unless `told` is true. Then sets `told` to true. */
-#define WARN_ONCE(told, ...)                                                   \
-  do {                                                                         \
-    if (!(told))                                                               \
-      WARNING(__VA_ARGS__);                                                    \
-    (told) = true;                                                             \
-  } while (0)
 
 #define REGION_SUM_NAME_SIZE 128
 
@@ -58,13 +56,15 @@ struct region_sum_row {
                         did not contain it */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all sources */
-  uint32_t parts;    /* sources whose up-down counters, gauges and states are in `now` */
+  uint32_t parts;    /* sources whose up-down counters, gauges and states are in
+                        `now` */
   bool shown;        /* its objects count for it, not for `other` */
   bool contends, again; /* is a candidate; was one lately */
   bool put_now;         /* this put contains the row */
   int64_t weight;       /* Top ranks by it */
-  uint64_t *now;        /* counts; up-down counters, gauges and states: at the last put */
-  uint64_t *sent;       /* counts that were dispatched last */
+  uint64_t
+      *now; /* counts; up-down counters, gauges and states: at the last put */
+  uint64_t *sent; /* counts that were dispatched last */
   char name[];
 };
 
@@ -91,10 +91,11 @@ struct region_shape {
 };
 
 struct region_sum {
+  struct region_sum *next; /* of the same budget */
   const struct region_config *region_config;
   const struct region_table_config *config; /* NULL: no <Table> block */
   struct region_budget *budget;
-  char instance[REGION_SUM_NAME_SIZE]; /* "" unless ReportPerInstance is set */
+  char instance[REGION_SUM_NAME_SIZE]; /* "": the sum of all instances */
   char table[REGION_SUM_NAME_SIZE];
   uint64_t tsc_hz; /* 0: cycles are not converted */
   struct region_shape shape;
@@ -111,8 +112,15 @@ struct region_sum {
   bool is_new;          /* a source was read completely since the last put */
   size_t charged;       /* values charged to the budget */
   uint64_t names_shown; /* incremented whenever Top shows another name */
-  bool room_told, memory_told, left_out_told;
 };
+
+static inline struct region_about
+region_about_sum(const struct region_sum *sum) {
+  return (struct region_about){.log = sum->budget->log,
+                               .uid = sum->budget->uid,
+                               .region = sum->budget->name,
+                               .part = sum->table};
+}
 
 /* Allocates zeroed memory and charges it to the allowance. Returns NULL if the
  * allowance is too small or calloc fails. */
@@ -177,7 +185,8 @@ bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row);
 bool region_sum_owes(const struct region_sum *sum);
 
-/* Combines an up-down counter, gauge or state with the one in *now, or replaces it. */
+/* Combines an up-down counter, gauge or state with the one in *now, or replaces
+ * it. */
 void region_sum_combine(const struct region_sum *sum,
                         const struct region_column *column, uint64_t *now,
                         uint64_t value, bool replace);

@@ -12,8 +12,15 @@ struct region_thread;
 int region_thread_start(struct region_thread **thread,
                         const struct region_watch_options *options);
 
-/* Ends the thread, after which nothing is dispatched. Memory is not freed: this
- * could take seconds, and the process is about to end. */
-void region_thread_stop(struct region_thread *thread);
+/* True if a round has not gone on for REGION_THREAD_HANGS_NS. Any thread may
+ * call this. */
+#define REGION_THREAD_HANGS_NS UINT64_C(10000000000)
+bool region_thread_hangs(struct region_thread *thread);
+
+/* Ends the thread, after which nothing is dispatched. Waits for it at most for
+ * a second: returns false if the thread hangs, and may use its options again.
+ * Memory is not freed: this could take seconds, and the process is about to
+ * end. */
+bool region_thread_stop(struct region_thread *thread);
 
 #endif

@@ -26,7 +26,8 @@ region_watch_new(const struct region_watch_options *options,
   if (watch == NULL)
     return NULL;
   watch->options = *options;
-  watch->last = *now;
+  watch->now = *now;
+  watch->after_boottime_ns = now->boottime_ns - options->interval_ns;
   watch->memory =
       (struct region_pool){.max = options->memory_max, .own = 1 << 20};
   watch->values = (struct region_pool){.max = options->values_max,
@@ -38,7 +39,8 @@ region_watch_new(const struct region_watch_options *options,
 static void drop_budgets(struct region_watch *watch) {
   for (struct region_budget **link = &watch->budgets; *link != NULL;) {
     struct region_budget *budget = *link;
-    if (budget->instances > 0 || budget->memory.used > 0) {
+    if (budget->instances > 0 || budget->memory.used > 0 ||
+        budget->sums != NULL) {
       link = &budget->next;
       continue;
     }
@@ -51,9 +53,13 @@ void region_watch_free(struct region_watch *watch) {
   if (watch == NULL)
     return;
   region_list_free(watch);
-  for (size_t i = 0; i < watch->sums_len; i++)
-    region_sum_free(watch->sums[i]);
-  free(watch->sums);
+  for (struct region_budget *budget = watch->budgets; budget != NULL;
+       budget = budget->next)
+    while (budget->sums != NULL) {
+      struct region_sum *sum = budget->sums;
+      budget->sums = sum->next;
+      region_sum_free(sum);
+    }
   drop_budgets(watch);
   if (watch->machine != NULL) {
     topology_free(&watch->topology);
@@ -78,16 +84,26 @@ static bool is_reported(const struct region_sum *sum) {
          (sum->region_config->report_host || sum->copies > 1);
 }
 
-/* Returns the list element that points to the sum, or NULL. */
+static struct region_sum **find_in(struct region_budget *budget,
+                                   const char *name, const char *table) {
+  struct region_sum **link = &budget->sums;
+  while (*link != NULL && (strcmp((*link)->instance, name) != 0 ||
+                           strcmp((*link)->table, table) != 0))
+    link = &(*link)->next;
+  return *link != NULL ? link : NULL;
+}
+
+/* Returns the list element that points to the sum, or NULL. The sum may be that
+ * of another user's region of the same name. */
 static struct region_sum **find_sum(const struct region_instance *instance,
                                     const char *name, const char *table) {
-  const struct region_watch *watch = instance->watch;
-  for (size_t i = 0; i < watch->sums_len; i++)
-    if (watch->sums[i]->budget == instance->budget &&
-        strcmp(watch->sums[i]->instance, name) == 0 &&
-        strcmp(watch->sums[i]->table, table) == 0)
-      return &watch->sums[i];
-  return NULL;
+  struct region_sum **found = find_in(instance->budget, name, table);
+  for (struct region_budget *budget = instance->watch->budgets;
+       budget != NULL && found == NULL; budget = budget->next)
+    if (budget != instance->budget &&
+        strcmp(budget->name, instance->region) == 0)
+      found = find_in(budget, name, table);
+  return found;
 }
 
 /* True if the sum must not yet be replaced by a sum with other fields, because
@@ -102,27 +118,22 @@ static bool must_wait(const struct region_sum *sum) {
 
 static void leave_out(struct region_source *source, const char *name,
                       const char *why) {
-  source->from_zero &= !source->odd_told;
-  WARN_ONCE(source->odd_told, "percore: region %s: table %s is left out%s",
-            source->instance->label, name, why);
+  source->from_zero &= !source->left_out_once;
+  source->left_out_once = true;
+  region_warn(region_about(source->instance, name),
+              "region %s: table %s is left out%s", source->instance->label,
+              name, why);
 }
 
 /* Makes a sum for table t. If `replaced` is not NULL, the new sum takes the
- * place of *replaced, which has other fields. Returns NULL if out of memory. */
+ * place of *replaced, which has other fields or was another user's. Returns
+ * NULL if out of memory. */
 static struct region_sum *make_sum(const struct region_instance *instance,
                                    uint32_t t, const char *name,
                                    struct region_sum **replaced) {
-  struct region_watch *watch = instance->watch;
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
   struct region_sum *before = replaced != NULL ? *replaced : NULL;
-  void *list =
-      realloc(watch->sums, (watch->sums_len + 1) * sizeof(*watch->sums));
-  if (list == NULL)
-    return NULL;
-  if (replaced != NULL)
-    replaced = (struct region_sum **)list + (replaced - watch->sums);
-  watch->sums = list;
   struct region_sum *sum = region_sum_new(instance->config, directory, t, name,
                                           before != NULL && before->tsc_hz != 0
                                               ? before->tsc_hz
@@ -130,13 +141,37 @@ static struct region_sum *make_sum(const struct region_instance *instance,
                                           instance->budget);
   if (sum == NULL)
     return NULL;
-  if (before == NULL)
-    return watch->sums[watch->sums_len++] = sum;
-  region_sum_inherit(sum, before);
-  while (before->sources != NULL)
-    region_source_leave(before->sources);
-  region_sum_free(before);
-  return *replaced = sum;
+  if (before != NULL) {
+    region_sum_inherit(sum, before);
+    while (before->sources != NULL)
+      region_source_leave(before->sources);
+    *replaced = before->next;
+    region_sum_free(before);
+  }
+  sum->next = instance->budget->sums;
+  return instance->budget->sums = sum;
+}
+
+/* Keeps two users' regions of the same name apart. The series of the name are
+ * those of the user whose socket has no instance, or of the user who came
+ * first. The series of the other user carry the instance. Changes *name to the
+ * name under which the instance is reported, and returns its sum, or NULL. */
+static struct region_sum **set_apart(const struct region_instance *instance,
+                                     struct region_sum **found,
+                                     const char **name) {
+  struct region_sum *sum = *found;
+  region_warn(region_about(instance, NULL),
+              "region %s is served by users %u and %u: their instances are "
+              "reported separately. To sum them, name both users in AllowUser.",
+              instance->region, (unsigned)sum->budget->uid,
+              (unsigned)instance->uid);
+  if (instance->name[0] != '\0') {
+    *name = instance->name;
+    return find_sum(instance, *name, sum->table);
+  }
+  sstrncpy(sum->instance, sum->sources->instance->name, sizeof(sum->instance));
+  sum->puts++; /* nothing was put under this name */
+  return NULL;
 }
 
 /* Adds source t to its sum, which is created if necessary. A sum with other
@@ -150,8 +185,15 @@ static void join(struct region_instance *instance, uint32_t t) {
   const char *name =
       instance->config->report_per_instance ? instance->name : "";
   struct region_sum **found = find_sum(instance, name, table_name);
-  bool fits = found != NULL && region_sum_fits(*found, directory, t);
-  if (!fits && found != NULL && region_sum_is_shared(*found, instance)) {
+  bool shared = found != NULL && region_sum_is_shared(*found, instance);
+  if (found != NULL && (*found)->budget != instance->budget &&
+      (shared || instance->name[0] != '\0')) {
+    found = set_apart(instance, found, &name);
+    shared = found != NULL && region_sum_is_shared(*found, instance);
+  }
+  bool fits = found != NULL && (*found)->budget == instance->budget &&
+              region_sum_fits(*found, directory, t);
+  if (!fits && shared) {
     leave_out(source, table_name,
               ", because its fields differ from those of other instances; set "
               "ReportPerInstance true to report it.");
@@ -179,14 +221,17 @@ void region_instance_free_sources(struct region_instance *instance) {
   instance->source_count = 0;
 }
 
-/* True if no process served the name just before the producer started. */
-static bool has_begun_lately(const struct region_instance *instance) {
-  const struct region_watch *watch = instance->watch;
+/* True if none of the producer's counts have been reported: it started after
+ * the watch, and after every producer of the name that was read. */
+static bool is_new_producer(struct region_instance *instance) {
+  uint64_t now_ns = instance->watch->now.boottime_ns;
   uint64_t start_ns =
       region_reader_directory(instance->reader)->header.start_boottime_ns;
-  return start_ns + watch->options.interval_ns >=
-             instance->absent_boottime_ns &&
-         start_ns <= watch->now.boottime_ns + ROUND_NS;
+  bool is_new =
+      start_ns >= instance->after_boottime_ns && start_ns <= now_ns + ROUND_NS;
+  instance->after_boottime_ns =
+      MAX(instance->after_boottime_ns, MIN(start_ns, now_ns) + 1);
+  return is_new;
 }
 
 /* Returns the CLOCK_REALTIME when the producer started, at most the present. */
@@ -208,7 +253,7 @@ static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
 }
 
 /* Reads, once in a round, what refers to the whole region. */
-static void count(struct region_instance *instance, bool ended) {
+static void count(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   uint64_t adds = 0;
   if (instance->counted_in == watch->round)
@@ -223,48 +268,75 @@ static void count(struct region_instance *instance, bool ended) {
                &instance->attaches_refused, &watch->attaches_refused);
   follow_count(adds, &instance->adds_refused, &watch->adds_refused);
   watch->useful.host |= instance->config->report_host;
-  (void)region_workers_look(
-      &instance->workers, instance->reader, watch->now.monotonic_ns,
-      instance->counted_in == 0 && instance->from_zero, ended,
-      instance->config->report_per_core != REGION_PER_CORE_NONE,
-      &watch->useful);
+  (void)region_workers_read(&instance->workers, instance->reader,
+                            watch->now.monotonic_ns, percore_tsc(),
+                            instance->from_zero ? watch->useful.since_tsc : 0);
+  region_useful_add(&watch->useful, &instance->workers,
+                    instance->config->report_per_core != REGION_PER_CORE_NONE);
   instance->counted_in = watch->round;
 }
 
-/* Begins to read all tables. */
-static void begin(struct region_instance *instance, bool ending) {
-  for (uint32_t t = 0; t < instance->source_count; t++) {
-    struct region_source *source = &instance->sources[t];
-    source->ending |= ending;
-    if (source->sum == NULL)
-      join(instance, t); /* or tries again in the next round */
-    if (source->sum != NULL && is_reported(source->sum))
-      region_source_begin(source, ending);
-    else if (source->sum != NULL || source->odd_told)
-      source->ending = false;
-  }
-  count(instance, ending);
+/* What beginning to read a table costs, in cells. */
+#define CELLS_PER_BEGIN 4096
+
+/* Begins to read the next table. */
+static void begin_next(struct region_instance *instance, uint64_t *cells_left) {
+  struct region_source *source = &instance->sources[instance->begun];
+  if (source->sum == NULL)
+    join(instance, instance->begun); /* or tries again in the next round */
+  if (source->sum != NULL && is_reported(source->sum))
+    region_source_begin(source);
+  else if (source->sum != NULL || source->left_out_once)
+    source->ending = false;
+  instance->begun++;
+  *cells_left -= MIN(*cells_left, CELLS_PER_BEGIN + source->objects.len);
+}
+
+/* Reads the workers, and begins a turn, in which all tables are read. A turn
+ * may take several rounds. */
+static void begin_turn(struct region_instance *instance) {
+  count(instance);
+  if (instance->begun == instance->source_count)
+    instance->begun = 0;
 }
 
 static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
-  instance->from_zero = has_begun_lately(instance);
+  struct region_watch *watch = instance->watch;
+  instance->uid = region_reader_uid(instance->reader);
+  instance->from_zero = is_new_producer(instance);
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->turn = 0;
   instance->attaches_refused = instance->adds_refused = 0;
-  region_workers_reset(&instance->workers);
+  region_workers_forget(&instance->workers);
   region_instance_free_sources(instance);
+  struct region_budget *budget = region_budget_find(
+      watch, instance->config, instance->region, instance->uid);
   instance->sources = calloc(tables, sizeof(*instance->sources));
-  if (instance->sources == NULL)
+  if (instance->sources == NULL || budget == NULL)
     return;
-  instance->source_count = tables;
+  instance->budget->instances--;
+  instance->budget = budget;
+  budget->instances++;
+  region_reader_use_allowance(instance->reader, &budget->memory);
+  instance->source_count = instance->begun = tables;
   for (uint32_t t = 0; t < tables; t++)
     instance->sources[t] =
         (struct region_source){.instance = instance,
                                .number = t,
                                .from_zero = instance->from_zero,
                                .start_ns = start_of(instance)};
-  begin(instance, false);
+  begin_turn(instance);
+}
+
+static void went(struct region_instance *instance) {
+  instance->ending_since_ns = instance->watch->now.monotonic_ns;
+  for (uint32_t t = 0; t < instance->source_count; t++) {
+    instance->sources[t].ending = true;
+    region_source_stop(&instance->sources[t]);
+  }
+  instance->begun = instance->source_count;
+  begin_turn(instance);
 }
 
 /* True if the last counts of an ended producer must still be read. */
@@ -285,31 +357,26 @@ static bool is_put(const struct region_instance *instance) {
   return true;
 }
 
-/* Refreshes the connection, and begins to read the region. If the producer has
- * ended, its region is read once more before a successor is connected. */
-static void look_after(struct region_instance *instance) {
-  if (instance->ending_since_ns != 0) {
-    begin(instance, false); /* sources that had to wait for their sums */
-    return;
-  }
+/* Refreshes the connection. If the producer has ended, its region is read once
+ * more before a successor is connected. */
+static void refresh(struct region_instance *instance) {
   if (!region_instance_is_alive(instance) && is_put(instance))
     region_instance_free_sources(instance);
   switch (region_reader_refresh(instance->reader)) {
   case REGION_WENT:
-    instance->ending_since_ns = instance->watch->now.monotonic_ns;
-    begin(instance, true);
+    went(instance);
     break;
   case REGION_CAME:
     came(instance);
     break;
   case REGION_AS_BEFORE:
     if (region_instance_is_alive(instance))
-      begin(instance, false);
+      begin_turn(instance);
   }
 }
 
-/* Lets the successor of an ended producer connect after all counts have been
- * read, or after ENDING_NS. */
+/* Ends the last turn of an ended producer after all counts have been read, or
+ * after ENDING_NS. */
 static void end_producer(struct region_instance *instance) {
   uint64_t since_ns = instance->ending_since_ns;
   bool ending = is_ending(instance);
@@ -317,17 +384,44 @@ static void end_producer(struct region_instance *instance) {
       (ending && instance->watch->now.monotonic_ns - since_ns < ENDING_NS))
     return;
   if (ending)
-    WARNING("percore: region %s: the last counts of a producer are lost: its "
-            "tables could not be read completely within %" PRIu64
-            " s after it ended.",
-            instance->label, ENDING_NS / NS_PER_S);
+    region_warn(region_about(instance, NULL),
+                "region %s: the last counts of a producer are lost: its tables "
+                "could not be read completely within %" PRIu64
+                " s after it ended.",
+                instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
+  instance->looked_in = 0; /* a successor may be waiting */
   for (uint32_t t = 0; t < instance->source_count; t++) {
     instance->sources[t].ending = false;
     region_source_stop(&instance->sources[t]);
   }
-  if (region_reader_refresh(instance->reader) == REGION_CAME)
-    came(instance);
+  instance->begun = instance->source_count;
+}
+
+static void look_after(struct region_instance *instance) {
+  instance->looked_in = instance->watch->round;
+  if (instance->ending_since_ns != 0)
+    begin_turn(instance);
+  else
+    refresh(instance);
+}
+
+static void look_after_known(struct region_instance *instance) {
+  if (region_instance_is_alive(instance) || instance->ending_since_ns != 0)
+    look_after(instance);
+}
+
+/* Looks after the names without a producer, until `end_ns`: those that had to
+ * wait in the previous round first. At least one has its turn. */
+static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
+  bool has_time = true;
+  for (int waited = 1; waited >= 0; waited--)
+    for (struct region_instance *instance = watch->instances;
+         instance != NULL && has_time; instance = instance->next)
+      if (instance->looked_in + (uint64_t)waited < watch->round) {
+        look_after(instance);
+        has_time = region_watch_now_ns(watch) <= end_ns;
+      }
 }
 
 /* ---------------------------------------------------------------------------
@@ -339,11 +433,14 @@ static bool read_piece(struct region_instance *instance) {
   uint64_t cells_left = REGION_PIECE_CELLS;
   uint32_t idle = 0;
   instance->turn = instance->watch->round;
+  while (cells_left > 0 && instance->begun < instance->source_count)
+    begin_next(instance, &cells_left);
   while (cells_left > 0 && idle < instance->source_count) {
     uint32_t t = instance->next_source++ % instance->source_count;
     bool read = region_source_read(&instance->sources[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
+  region_reader_give_back(instance->reader);
   return cells_left < REGION_PIECE_CELLS;
 }
 
@@ -366,15 +463,16 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
 
 /* Waits for the answers of producers to which connections have just been made.
  */
-static void await_hellos(struct region_watch *watch) {
+static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
   for (int i = 0; i < HELLO_WAITS; i++) {
-    bool any = false;
+    bool any = false, has_time = true;
     for (struct region_instance *instance = watch->instances; instance != NULL;
          instance = instance->next) {
-      if (!region_instance_is_unanswered(instance) ||
+      if (!has_time || !region_instance_is_unanswered(instance) ||
           instance->silent_since_ns != 0)
         continue;
       look_after(instance);
+      has_time = region_watch_now_ns(watch) <= end_ns;
       any |= region_instance_is_unanswered(instance);
     }
     if (!any || !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
@@ -428,46 +526,62 @@ static void put_self(const struct region_watch *watch) {
  * put, or if counts are still to be dispatched. */
 static void put_all(struct region_watch *watch) {
   put_self(watch);
-  for (size_t i = 0; i < watch->sums_len; i++) {
-    struct region_sum *sum = watch->sums[i];
-    if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
-      region_sum_put(sum, watch);
-  }
-  if (region_useful_count(&watch->useful) > 0 && know_topology(watch) == 0)
+  for (struct region_budget *budget = watch->budgets; budget != NULL;
+       budget = budget->next)
+    for (struct region_sum *sum = budget->sums;
+         sum != NULL && region_watch_is_wanted(watch); sum = sum->next)
+      if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
+        region_sum_put(sum, watch);
+  if (watch->useful.end > 0 && know_topology(watch) == 0)
     region_useful_put(&watch->useful, watch);
   watch->put_ns = watch->now.stamp_ns;
 }
 
-static void forget(struct region_watch *watch) {
-  size_t kept = 0;
-  region_list_forget(watch);
-  for (size_t i = 0; i < watch->sums_len; i++) {
-    struct region_sum *sum = watch->sums[i];
-    bool unused = sum->sources == NULL && !region_sum_owes(sum) &&
-                  watch->now.monotonic_ns - sum->read_ns >= REGION_FORGET_NS;
-    if (unused)
-      region_sum_free(sum);
-    else
-      watch->sums[kept++] = sum;
+/* Frees the sums that no producer has counted in for REGION_FORGET_NS. */
+static void forget_sums(struct region_watch *watch,
+                        struct region_budget *budget) {
+  for (struct region_sum **link = &budget->sums; *link != NULL;) {
+    struct region_sum *sum = *link;
+    if (sum->sources != NULL ||
+        watch->now.monotonic_ns - sum->read_ns < REGION_FORGET_NS ||
+        region_sum_owes(sum)) {
+      link = &sum->next;
+      continue;
+    }
+    *link = sum->next;
+    region_sum_free(sum);
   }
-  watch->sums_len = kept;
+}
+
+static void forget(struct region_watch *watch) {
+  region_list_forget(watch);
+  for (struct region_budget *budget = watch->budgets; budget != NULL;
+       budget = budget->next)
+    forget_sums(watch, budget);
   drop_budgets(watch);
 }
 
+/* Which part of an interval may be spent on producers that are not read yet. */
+#define LOOK_PART 8
+
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now) {
-  uint64_t end_ns = region_watch_now_ns(watch) + watch->options.interval_ns / 2;
+  uint64_t begin_ns = region_watch_now_ns(watch);
+  uint64_t look_ns = begin_ns + watch->options.interval_ns / LOOK_PART;
+  uint64_t end_ns = begin_ns + watch->options.interval_ns / 2;
   watch->now = *now;
   watch->round++;
-  memset(&watch->useful, 0, sizeof(watch->useful));
-  watch->useful.cores = watch->options.cores;
+  region_log_begin(&watch->log, now->monotonic_ns);
+  region_useful_begin(&watch->useful, watch->options.cores);
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
   /* Known producers come first, so that new ones do not delay them. */
-  for_each(watch, look_after);
+  for_each(watch, look_after_known);
+  look_after_others(watch, look_ns);
   read_all(watch, end_ns);
-  await_hellos(watch);
+  await_hellos(watch, look_ns);
   read_all(watch, end_ns); /* also the last counts of producers that ended */
+  look_after_others(watch, end_ns);
   read_all(watch, end_ns); /* also the first counts of their successors */
   if (!region_watch_is_wanted(watch))
     return;
@@ -475,5 +589,4 @@ void region_watch_round(struct region_watch *watch,
   if (now->stamp_ns > watch->put_ns)
     put_all(watch);
   forget(watch);
-  watch->last = *now;
 }

@@ -4,86 +4,33 @@
 
 #include "cycles/aggregate.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-void region_workers_reset(struct region_workers *workers) {
-  free(workers->list);
-  *workers = (struct region_workers){0};
-}
-
 /* ---------------------------------------------------------------------------
- * Reading slots
+ * Stuck workers
  */
 
-static void count_cycles(struct region_worker *worker, const uint64_t *values,
-                         bool count, struct region_useful *useful) {
-  uint64_t total = values[REGION_CORE_TOTAL] - worker->total_cycles;
-  uint64_t busy = values[REGION_CORE_BUSY] - worker->busy_cycles;
-  bool sane = (int64_t)total >= 0 && (int64_t)busy >= 0;
-  if ((worker->known || count) && sane) {
-    useful->total[worker->core] += total;
-    useful->busy[worker->core] += busy < total ? busy : total;
-  }
-  worker->known = true;
-  worker->total_cycles = values[REGION_CORE_TOTAL];
-  worker->busy_cycles = values[REGION_CORE_BUSY];
+static bool is_stuck(const struct region_worker *worker) {
+  return worker->still_ns >= REGION_STUCK_NS;
 }
 
-static void judge(struct region_worker *worker,
-                  const struct region_slot_view *slot, const uint64_t *values,
-                  uint64_t now_ns, struct region_workers *workers) {
-  uint64_t still_ns =
-      region_worker_still_ns(&worker->pulse, slot, values, now_ns);
-  worker->was_stuck = worker->stuck;
-  worker->stuck = still_ns >= REGION_STUCK_NS;
-  workers->polling += region_worker_polls(slot, values) && !slot->asleep;
-  workers->stuck += worker->stuck;
+int region_workers_polling(const struct region_workers *workers) {
+  int polling = 0;
+  for (uint32_t s = 0; s < workers->len; s++) {
+    const struct region_worker *worker = &workers->list[s];
+    polling += worker->slot.state == REGION_LIVE && worker->polls &&
+               worker->slot.asleep_tsc == 0;
+  }
+  return polling;
 }
 
-static void look_at(struct region_workers *workers, uint32_t s,
-                    struct region_reader *reader, uint64_t now_ns, bool count,
-                    bool per_core, struct region_useful *useful) {
-  struct region_worker *worker = &workers->list[s];
-  struct region_slot_view slot;
-  uint64_t values[REGION_CORE_MAX_COLUMNS];
-  region_reader_slot(reader, s, &slot);
-  if (slot.state == REGION_FREE || slot.core < 0 || slot.core >= CORES_MAX ||
-      region_reader_slot_row(reader, 0, 0, s, values) < 0) {
-    *worker = (struct region_worker){0};
-    return;
-  }
-  if (worker->core != slot.core)
-    *worker = (struct region_worker){.core = slot.core};
-  bool polls = values[REGION_CORE_POLLS] != 0;
-  count_cycles(worker, values, count, useful);
-  judge(worker, &slot, values, now_ns, workers);
-  if (slot.state == REGION_LIVE && polls && slot.asleep)
-    useful->asleep[slot.core] = true;
-  if (polls && per_core)
-    useful->per_core[slot.core] = true;
-}
-
-int region_workers_look(struct region_workers *workers,
-                        struct region_reader *reader, uint64_t now_ns,
-                        bool count, bool ended, bool per_core,
-                        struct region_useful *useful) {
-  uint32_t slots = region_reader_slots(reader);
-  if (workers->len != slots) {
-    region_workers_reset(workers);
-    workers->list = calloc(slots, sizeof(*workers->list));
-    if (workers->list == NULL)
-      return -ENOMEM;
-    workers->len = slots;
-  }
-  workers->polling = workers->stuck = 0;
-  for (uint32_t s = 0; s < slots; s++)
-    look_at(workers, s, reader, now_ns, count, per_core, useful);
-  if (ended)
-    workers->polling = workers->stuck = 0;
-  return 0;
+int region_workers_stuck(const struct region_workers *workers) {
+  int stuck = 0;
+  for (uint32_t s = 0; s < workers->len; s++)
+    stuck += is_stuck(&workers->list[s]);
+  return stuck;
 }
 
 bool region_workers_changed(const struct region_workers *workers, bool were,
@@ -91,8 +38,9 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
   core_set_clear(cores);
   for (uint32_t s = 0; s < workers->len; s++) {
     const struct region_worker *worker = &workers->list[s];
-    if (worker->stuck != worker->was_stuck && worker->was_stuck == were)
-      core_set_add(cores, worker->core);
+    bool was_stuck = worker->was_still_ns >= REGION_STUCK_NS;
+    if (is_stuck(worker) != was_stuck && was_stuck == were)
+      core_set_add(cores, worker->slot.core);
   }
   return core_set_next(cores, -1) >= 0;
 }
@@ -101,45 +49,70 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
  * Useful load
  */
 
-/* Returns the useful load, 0 to 1, or NAN if no worker polls on the core or the
- * core is not measured. How long a worker sleeps is known only when it wakes;
- * until then its useful load is 0. */
-static double useful_load(const struct region_useful *useful, int core) {
-  if (useful->cores != NULL && !core_set_has(useful->cores, core))
-    return NAN;
-  if (useful->total[core] > 0)
-    return (double)useful->busy[core] / (double)useful->total[core];
-  return useful->asleep[core] ? 0 : NAN;
+void region_useful_begin(struct region_useful *useful,
+                         const struct core_set *cores) {
+  memset(useful->core, 0, (size_t)useful->end * sizeof(useful->core[0]));
+  useful->cores = cores;
+  useful->since_tsc = useful->now_tsc;
+  useful->now_tsc = percore_tsc();
+  useful->end = 0;
+  useful->host = false;
 }
 
-size_t region_useful_count(const struct region_useful *useful) {
-  size_t count = 0;
-  for (int core = 0; core < CORES_MAX; core++)
-    count += !isnan(useful_load(useful, core));
-  return count;
+void region_useful_add(struct region_useful *useful,
+                       const struct region_workers *workers, bool per_core) {
+  for (uint32_t s = 0; s < workers->len; s++) {
+    const struct region_worker *worker = &workers->list[s];
+    int core = worker->slot.core;
+    if (worker->slot.state == REGION_FREE || isnan(worker->useful) ||
+        core >= CORES_MAX ||
+        (useful->cores != NULL && !core_set_has(useful->cores, core)))
+      continue;
+    useful->core[core].load += worker->useful;
+    useful->core[core].known = true;
+    useful->core[core].per_core |= per_core;
+    useful->end = core >= useful->end ? core + 1 : useful->end;
+  }
+}
+
+/* The sum of honest shares exceeds 1 a little if rounds end late. */
+static double at_most_one(struct region_useful *useful, int core) {
+  enum { TOLERANCE_PERCENT = 110 };
+  double load = useful->core[core].load;
+  if (load * 100 > TOLERANCE_PERCENT && !useful->excess_told) {
+    useful->excess_told = true;
+    plugin_log(LOG_WARNING,
+               "percore: the workers of core %d were useful for %.0f %% of its "
+               "time; 100 %% is reported. A thread that counts for a core must "
+               "be pinned to it, and pass times of percore_tsc to "
+               "percore_poll_at. `percore top REGION -t core` shows the "
+               "workers. This is logged once.",
+               core, load * 100);
+  }
+  return load < 1 ? load : 1;
 }
 
 static void put_percent(value_list_t *list, const char *name, double share) {
-  region_put_gauge(list, "percent", name, share >= 1 ? 100 : share * 100);
+  region_put_gauge(list, "percent", name, share * 100);
 }
 
-void region_useful_put(const struct region_useful *useful,
+void region_useful_put(struct region_useful *useful,
                        const struct region_watch *watch) {
   value_list_t list;
   struct snapshot loads = {
-      .cores = calloc(region_useful_count(useful), sizeof(*loads.cores))};
+      .cores = calloc((size_t)useful->end, sizeof(*loads.cores))};
   if (loads.cores == NULL)
     return;
-  for (int core = 0; core < CORES_MAX; core++) {
+  for (int core = 0; core < useful->end; core++) {
     char number[16];
-    double load = useful_load(useful, core);
-    if (isnan(load))
+    if (!useful->core[core].known)
       continue;
+    double load = at_most_one(useful, core);
     loads.cores[loads.cores_len++] =
         (struct core_figures){.core = core, .online = true, .busy = load};
     snprintf(number, sizeof(number), "%d", core);
     region_put_begin(watch, &list, "percore", number);
-    if (useful->per_core[core])
+    if (useful->core[core].per_core)
       put_percent(&list, "useful", load);
   }
   if (useful->host)

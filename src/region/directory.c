@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "directory.h"
 
@@ -357,6 +358,34 @@ int region_directory_parse(struct region_directory *directory,
     return 0;
   region_directory_free(directory);
   return -1;
+}
+
+bool region_header_read(struct region_header *header, int fd,
+                        uint64_t region_size, struct region_fault *fault) {
+  memset(header, 0, sizeof(*header));
+  if (region_size < sizeof(*header))
+    return region_breaks(fault, REGION_RULE_REGION_SIZE,
+                         "it is too short for a header");
+  if (pread(fd, header, sizeof(*header), 0) < 0)
+    return region_fails(fault, errno, "");
+  return region_header_is_valid(header, region_size, fault);
+}
+
+int region_directory_read(struct region_directory *directory, int fd,
+                          uint64_t region_size, struct region_fault *fault) {
+  struct region_header header;
+  if (!region_header_read(&header, fd, region_size, fault))
+    return -1;
+  unsigned char *copy = malloc(header.directory_size);
+  ssize_t size = copy != NULL ? pread(fd, copy, header.directory_size, 0) : -1;
+  int status = -1;
+  if (size < 0)
+    region_fails(fault, errno, "");
+  else
+    status = region_directory_parse(directory, copy, (size_t)size, region_size,
+                                    fault);
+  free(copy);
+  return status;
 }
 
 void region_directory_free(struct region_directory *directory) {

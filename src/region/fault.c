@@ -8,44 +8,13 @@
 
 #include "fault.h"
 
-static const struct {
-  const char *name, *about;
-} groups[REGION_RULES_GROUPS] = {
-    [REGION_RULES_HANDOVER] = {"handover", "memory, seals and socket"},
-    [REGION_RULES_HEADER] = {"header", "the header"},
-    [REGION_RULES_STRINGS] = {"strings", "the string pool"},
-    [REGION_RULES_CORE] = {"core", "the built-in table core"},
-    [REGION_RULES_TABLES] = {"tables", "table records"},
-    [REGION_RULES_FIELDS] = {"fields", "field records"},
-    [REGION_RULES_PLACES] = {"places", "the places of the tables' parts"},
-    [REGION_RULES_START] = {"start", "the region's id and start times"},
-    [REGION_RULES_SLOTS] = {"slots", "slot records and slot blocks"},
-    [REGION_RULES_ROWS] = {"rows", "rows in use, generations and labels"},
-    [REGION_RULES_VALUES] = {"values", "cells, births and resets"},
-};
-
-static const struct {
-  const char *name;
-  enum region_rules group;
-} rules[REGION_RULE_COUNT] = {[REGION_NO_RULE] = {"", REGION_RULES_HANDOVER},
-#define ENTRY(rule, name, group)                                               \
-  [REGION_RULE_##rule] = {name, REGION_RULES_##group},
-                              REGION_RULE_LIST(ENTRY)
-#undef ENTRY
-};
-
-const char *region_rule_name(enum region_rule rule) { return rules[rule].name; }
-
-enum region_rules region_rule_group(enum region_rule rule) {
-  return rules[rule].group;
-}
-
-const char *region_rules_name(enum region_rules group) {
-  return groups[group].name;
-}
-
-const char *region_rules_about(enum region_rules group) {
-  return groups[group].about;
+const char *region_rule_name(enum region_rule rule) {
+  static const char *const names[] = {"",
+#define NAME(rule, name) name,
+                                      REGION_RULE_LIST(NAME)
+#undef NAME
+  };
+  return names[rule];
 }
 
 bool region_breaks(struct region_fault *fault, enum region_rule rule,

@@ -10,88 +10,51 @@
 
 #include "layout.h"
 
-/* Groups of rules, in the order in which they are checked. */
-enum region_rules {
-  REGION_RULES_HANDOVER,
-  REGION_RULES_HEADER,
-  REGION_RULES_STRINGS,
-  REGION_RULES_CORE,
-  REGION_RULES_TABLES,
-  REGION_RULES_FIELDS,
-  REGION_RULES_PLACES,
-  /* Readers accept a region that breaks a rule of the following groups, but
-   * skip or misread the part that breaks it. */
-  REGION_RULES_START,
-  REGION_RULES_SLOTS,
-  REGION_RULES_ROWS,
-  REGION_RULES_VALUES,
-  REGION_RULES_GROUPS
-};
-
-/* All rules, each with the suffix of its enumerator, its name in
- * percore-region(7), and its group. */
+/* All rules, each with the suffix of its enumerator and its name in
+ * percore-region(7). */
 /* clang-format off */
 #define REGION_RULE_LIST(RULE) \
-  RULE(HELLO, "hello", HANDOVER) \
-  RULE(SEALS, "seals", HANDOVER) \
-  RULE(SOCKET_NAME, "socket-name", HANDOVER) \
-  RULE(MAGIC, "magic", HEADER) \
-  RULE(BYTE_ORDER, "byte-order", HEADER) \
-  RULE(VERSION, "version", HEADER) \
-  RULE(RECORD_SIZES, "record-sizes", HEADER) \
-  RULE(REGION_SIZE, "region-size", HEADER) \
-  RULE(DIRECTORY_SIZE, "directory-size", HEADER) \
-  RULE(COUNTS, "counts", HEADER) \
-  RULE(DIRECTORY_PARTS, "directory-parts", HEADER) \
-  RULE(SLOT_PARTS, "slot-parts", HEADER) \
-  RULE(REGION_NAME, "region-name", HEADER) \
-  RULE(INSTANCE_NAME, "instance-name", HEADER) \
-  RULE(STRING_PLACE, "string-place", STRINGS) \
-  RULE(STRING_SUM, "string-sum", STRINGS) \
-  RULE(TEXT, "text", STRINGS) \
-  RULE(CORE_TABLE, "core-table", CORE) \
-  RULE(CORE_FIELDS, "core-fields", CORE) \
-  RULE(TABLE_NAME, "table-name", TABLES) \
-  RULE(STORAGE, "storage", TABLES) \
-  RULE(KEY, "key", TABLES) \
-  RULE(CONSISTENT, "consistent", TABLES) \
-  RULE(ROW_NAME_SIZE, "row-name-size", TABLES) \
-  RULE(TABLE_FIELDS, "table-fields", TABLES) \
-  RULE(MAX_ROWS, "max-rows", TABLES) \
-  RULE(IDENTIFIER, "identifier", TABLES) \
-  RULE(COLUMNS, "columns", TABLES) \
-  RULE(ROW_STRIDE, "row-stride", TABLES) \
-  RULE(LABEL_STRIDE, "label-stride", TABLES) \
-  RULE(FIELD_NAME, "field-name", FIELDS) \
-  RULE(KIND, "kind", FIELDS) \
-  RULE(AGGREGATION, "aggregation", FIELDS) \
-  RULE(HISTOGRAM, "histogram", FIELDS) \
-  RULE(STATES, "states", FIELDS) \
-  RULE(PART_PLACE, "part-place", PLACES) \
-  RULE(BASES, "bases", PLACES) \
-  RULE(OVERLAP, "overlap", PLACES) \
-  RULE(REGION_ID, "region-id", START) \
-  RULE(START_TIMES, "start-times", START) \
-  RULE(SLOT_STATE, "slot-state", SLOTS) \
-  RULE(SLOT_CORE, "slot-core", SLOTS) \
-  RULE(SLOT_OWNER, "slot-owner", SLOTS) \
-  RULE(SLOT_NAME, "slot-name", SLOTS) \
-  RULE(FREE_SLOT, "free-slot", SLOTS) \
-  RULE(ROWS_IN_USE, "rows-in-use", ROWS) \
-  RULE(SINGLE_ROW, "single-row", ROWS) \
-  RULE(ROW_STATE, "row-state", ROWS) \
-  RULE(ROW_CHANGING, "row-changing", ROWS) \
-  RULE(ROW_BEYOND, "row-beyond", ROWS) \
-  RULE(ROW_REUSED, "row-reused", ROWS) \
-  RULE(ROW_REMOVED, "row-removed", ROWS) \
-  RULE(ROW_LABEL, "row-label", ROWS) \
-  RULE(ROW_TEXT, "row-text", ROWS) \
-  RULE(BIRTH, "birth", VALUES) \
-  RULE(RESET, "reset", VALUES) \
-  RULE(STATE_VALUE, "state-value", VALUES)
+  RULE(HELLO, "hello") \
+  RULE(SEALS, "seals") \
+  RULE(SOCKET_NAME, "socket-name") \
+  RULE(MAGIC, "magic") \
+  RULE(BYTE_ORDER, "byte-order") \
+  RULE(VERSION, "version") \
+  RULE(RECORD_SIZES, "record-sizes") \
+  RULE(REGION_SIZE, "region-size") \
+  RULE(DIRECTORY_SIZE, "directory-size") \
+  RULE(COUNTS, "counts") \
+  RULE(DIRECTORY_PARTS, "directory-parts") \
+  RULE(SLOT_PARTS, "slot-parts") \
+  RULE(REGION_NAME, "region-name") \
+  RULE(INSTANCE_NAME, "instance-name") \
+  RULE(STRING_PLACE, "string-place") \
+  RULE(STRING_SUM, "string-sum") \
+  RULE(TEXT, "text") \
+  RULE(CORE_TABLE, "core-table") \
+  RULE(CORE_FIELDS, "core-fields") \
+  RULE(TABLE_NAME, "table-name") \
+  RULE(STORAGE, "storage") \
+  RULE(KEY, "key") \
+  RULE(CONSISTENT, "consistent") \
+  RULE(ROW_NAME_SIZE, "row-name-size") \
+  RULE(TABLE_FIELDS, "table-fields") \
+  RULE(MAX_ROWS, "max-rows") \
+  RULE(IDENTIFIER, "identifier") \
+  RULE(COLUMNS, "columns") \
+  RULE(ROW_STRIDE, "row-stride") \
+  RULE(LABEL_STRIDE, "label-stride") \
+  RULE(FIELD_NAME, "field-name") \
+  RULE(KIND, "kind") \
+  RULE(AGGREGATION, "aggregation") \
+  RULE(HISTOGRAM, "histogram") \
+  RULE(STATES, "states") \
+  RULE(PART_PLACE, "part-place") \
+  RULE(BASES, "bases") \
+  RULE(OVERLAP, "overlap")
 /* clang-format on */
 
-#define REGION_RULE_ENUMERATOR(rule, name, group) REGION_RULE_##rule,
+#define REGION_RULE_ENUMERATOR(rule, name) REGION_RULE_##rule,
 enum region_rule {
   REGION_NO_RULE, /* a failure that breaks no rule */
   REGION_RULE_LIST(REGION_RULE_ENUMERATOR) REGION_RULE_COUNT
@@ -100,12 +63,6 @@ enum region_rule {
 
 /* Returns a name such as "overlap"; "" for REGION_NO_RULE. */
 const char *region_rule_name(enum region_rule rule);
-enum region_rules region_rule_group(enum region_rule rule);
-
-/* Returns the name of a group, such as "places", and a description of its
- * rules. */
-const char *region_rules_name(enum region_rules group);
-const char *region_rules_about(enum region_rules group);
 
 #define REGION_SUBJECT_SIZE (REGION_MAX_PLUGIN_NAME + 1)
 

@@ -82,7 +82,7 @@ static void begin_period(struct percore_region *region) {
 static bool is_idle(const struct percore_region *region, uint32_t s) {
   const struct region_slot *slot = &region->slots[s];
   return slot->tid == 0 ||
-         __atomic_load_n(&region_block(region, s)->asleep, __ATOMIC_ACQUIRE) ||
+         __atomic_load_n(&region_block(region, s)->asleep_tsc, __ATOMIC_ACQUIRE) ||
          !region_slot_has_owner(slot);
 }
 

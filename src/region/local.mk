@@ -10,9 +10,8 @@ libregion_la_SOURCES = \
 	src/base/utf8.c src/base/utf8.h \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
-	src/region/audit.c src/region/audit.h \
+	src/region/cells.c src/region/cells.h \
 	src/region/connection.c src/region/connection.h \
-	src/region/copy.c src/region/copy.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/fault.c src/region/fault.h \

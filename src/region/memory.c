@@ -192,12 +192,10 @@ void *region_memory_sink(void *at, uint64_t size) {
                       PROT_READ | PROT_WRITE);
 }
 
-/* Accesses each page once. For SEEK_DATA, memory that has been allocated but
- * never accessed is a hole, and readers skip holes. The access also fills the
- * page tables, so that no worker takes a page fault. MADV_POPULATE_WRITE would
- * save a quarter of the time, but Linux before 5.14 does not support it. The
- * access is a load, because workers may already update the first and the last
- * page. */
+/* Accesses each page once, which fills the page tables, so that no worker takes
+ * a page fault. MADV_POPULATE_WRITE would save a quarter of the time, but Linux
+ * before 5.14 does not support it. The access is a load, because workers may
+ * already update the first and the last page. */
 static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                         uint64_t page_size) {
   for (uint64_t at = start; at < end; at += page_size)

@@ -74,10 +74,30 @@ void region_poll_begin(struct percore_slot_head *head) {
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
 }
 
+/* The time that the caller passed is not of this clock, or the caller slept for
+ * long after it had read the clock: see MAX_ROUNDS_BACK. */
+static bool is_unusable(const struct percore_slot_head *head, uint64_t tsc,
+                        uint64_t now) {
+  return now - tsc > MAX_ROUNDS_BACK * head->long_round;
+}
+
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
+  uint64_t now = percore_tsc();
+  if (is_unusable(slot.head, tsc, now))
+    tsc = now;
   region_poll_long(slot.head, tsc, n, check_cpu(slot.head, tsc));
 }
 
-void percore_check_cpu_(percore_slot_t slot) {
-  (void)check_cpu(slot.head, slot.head->last_tsc);
+/* Takes time off the CPU out of the round, which goes on. */
+void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
+                        uint64_t absence) {
+  uint64_t round = tsc - head->last_tsc;
+  if (absence > round)
+    absence = round;
+  percore_own_add_(&head->total_cycles, absence);
+  __atomic_store_n(&head->last_tsc, head->last_tsc + absence, __ATOMIC_RELAXED);
+}
+
+void percore_check_cpu_(percore_slot_t slot, uint64_t tsc) {
+  region_poll_absent(slot.head, tsc, check_cpu(slot.head, tsc));
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "reader.h"
@@ -45,27 +44,6 @@ int region_reader_open(struct region_reader **opened, const char *name,
   return 0;
 }
 
-int region_reader_open_file(struct region_reader **opened, int fd,
-                            struct region_fault *fault) {
-  struct region_reader *reader = allocate();
-  struct stat status;
-  *opened = NULL;
-  if (reader == NULL || fstat(fd, &status) != 0) {
-    region_fails(fault, errno, "");
-    free(reader);
-    close(fd);
-    return -1;
-  }
-  if (region_view_open(&reader->view, fd, (uint64_t)status.st_size, UINT64_MAX,
-                       NULL, fault) != 0) {
-    free(reader);
-    return -1;
-  }
-  reader->producer = 1;
-  *opened = reader;
-  return 0;
-}
-
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance) {
   reader->allowance = allowance;
@@ -96,6 +74,14 @@ void region_reader_close(struct region_reader *reader) {
 
 static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
+}
+
+enum { KEPT_PAGES = 1 << 20 };
+
+void region_reader_give_back(struct region_reader *reader) {
+  const struct region_view *view = &reader->view;
+  if (view->map != NULL && view->size > KEPT_PAGES)
+    (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTNEED);
 }
 
 /* Refuses a region whose name differs from its socket's, because its values
@@ -242,6 +228,8 @@ static bool means_no_producer(int error) {
 }
 
 enum region_event region_reader_refresh(struct region_reader *reader) {
+  if (has_view(reader))
+    region_view_forget(&reader->view);
   bool alive = has_view(reader) && !reader->left;
   if (alive && region_connection_lost_process(&reader->connection))
     return leave(reader);
@@ -356,24 +344,30 @@ uint64_t region_reader_attach_refused(const struct region_reader *reader) {
                           : 0;
 }
 
-static const struct region_table_live *live_of(struct region_reader *reader,
-                                               uint32_t t) {
-  if (!has_view(reader) || t >= reader->view.directory.table_count)
-    return NULL;
-  return region_view_live(&reader->view, t);
+/* Loads a live word of a table; 0 if there is no such table. */
+static uint64_t live_word(struct region_reader *reader, uint32_t t,
+                          size_t word) {
+  uint64_t value = 0;
+  if (has_view(reader) && t < reader->view.directory.table_count)
+    region_view_load(&reader->view,
+                     reader->view.directory.tables[t].live_offset + word, 1, 0,
+                     &value);
+  /* Pairs with the store-release of rows_in_use. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return value;
 }
 
 uint64_t region_reader_adds_refused(struct region_reader *reader,
                                     uint32_t table) {
-  const struct region_table_live *live = live_of(reader, table);
-  return live != NULL ? region_load(&live->adds_refused) : 0;
+  return live_word(reader, table,
+                   offsetof(struct region_table_live, adds_refused));
 }
 
 uint32_t region_reader_rows(struct region_reader *reader, uint32_t table) {
-  const struct region_table_live *live = live_of(reader, table);
-  if (live == NULL)
+  uint64_t rows =
+      live_word(reader, table, offsetof(struct region_table_live, rows_in_use));
+  if (rows == 0)
     return 0;
-  uint64_t rows = region_load_acquire(&live->rows_in_use);
   uint32_t most = reader->view.directory.tables[table].max_rows;
   return rows < most ? (uint32_t)rows : most;
 }

@@ -58,12 +58,6 @@ int region_reader_open(struct region_reader **reader, const char *name,
                        const struct region_reader_options *options);
 void region_reader_close(struct region_reader *reader);
 
-/* For tools: opens the region in a file or memfd, and takes over the
- * descriptor. The reader has no producer, so do not call region_reader_refresh.
- * Returns 0, or -1 and sets *fault. */
-int region_reader_open_file(struct region_reader **reader, int fd,
-                            struct region_fault *fault);
-
 /* Makes the reader refuse a region if reading it needs more memory than the
  * allowance has left. The allowance must outlive the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
@@ -85,6 +79,11 @@ uid_t region_reader_listener(const struct region_reader *reader);
  * Until one of these is known, the producer counts as alive, and
  * region_reader_errno returns the error of the attempt to reconnect. */
 enum region_event region_reader_refresh(struct region_reader *reader);
+
+/* Unmaps the pages of a region of more than 1 MiB that have been read, because
+ * they count as this process's memory. They are mapped again when they are
+ * read. */
+void region_reader_give_back(struct region_reader *reader);
 
 /* These two functions are for a region of the calling process, which is read
  * without a connection. region_reader_adopt takes over the descriptor of the
@@ -150,7 +149,7 @@ struct region_slot_view {
   uint64_t since_boottime_ns;
   uint64_t quiescent;
   uint64_t last_tsc;
-  bool asleep; /* between percore_sleep and percore_wake */
+  uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
 };
 
 uint32_t region_reader_slots(const struct region_reader *reader);

@@ -86,7 +86,7 @@ static void begin_block(struct percore_slot_head *head) {
   uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
   if (sequence & 1)
     __atomic_store_n(&head->sequence, sequence + 1, __ATOMIC_RELEASE);
-  __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&head->asleep_tsc, 0, __ATOMIC_RELAXED);
   region_poll_begin(head);
   __atomic_store_n(&head->quiescent, head->quiescent + 1, __ATOMIC_RELEASE);
 }

@@ -16,8 +16,8 @@ static const struct {
   int error;
   const char *advice;
 } advices[] = {
-    {ENOENT, "create the directory; for /run/percore: systemd-sysusers "
-             "percore.conf, systemd-tmpfiles --create percore.conf"},
+    {ENOENT, "create the directory; for /run/percore: systemd-sysusers; "
+             "systemd-tmpfiles --create --prefix=/run/percore"},
     {EACCES, "give this user write access to the directory; percore(3), "
              "DEPLOYMENT"},
     {EPERM, "remove the other user's socket or lock file of this name; "

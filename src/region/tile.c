@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "copy.h"
-#include "reader.h"
 #include "view.h"
 
 /* Limits for per-core values, in bytes. A region may claim 16384 cores and 4096
@@ -90,42 +88,153 @@ static uint64_t combine_levels(uint32_t aggregation, uint64_t so_far,
              : region_combine_gauges(aggregation, so_far, value);
 }
 
+/* Combines consecutive rows. */
 static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
-                    const uint64_t *values, bool first) {
+                    const uint64_t *values, uint32_t count, bool first) {
   const struct region_table *table = &view->directory.tables[t];
   const struct region_field *fields =
       &view->directory.fields[table->first_field];
-  if (view->known[t].all_sums) {
-    for (uint32_t c = 0; c < table->columns; c++)
-      into[c] += values[c];
-    return;
-  }
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t kind = fields[f].kind, c = fields[f].column;
-    if (kind == PERCORE_STATE)
-      into[c] = values[c];
-    else if (kind == PERCORE_GAUGE)
-      into[c] =
-          combine_levels(fields[f].aggregation, into[c], values[c], first);
-    else
-      for (uint32_t k = c; k < c + fields[f].cells; k++)
-        into[k] += values[k];
-  }
-}
-
-/* Combines consecutive rows. */
-static void combine_rows(const struct region_view *view, uint32_t t,
-                         uint64_t *into, const uint64_t *values, uint32_t count,
-                         bool first) {
-  uint32_t columns = view->directory.tables[t].columns;
+  uint32_t columns = table->columns;
   if (view->known[t].all_sums) {
     for (size_t c = 0; c < (size_t)count * columns; c++)
       into[c] += values[c];
     return;
   }
   for (; count > 0; count--, into += columns, values += columns)
-    combine(view, t, into, values, first);
+    for (uint32_t f = 0; f < table->field_count; f++) {
+      uint32_t kind = fields[f].kind, c = fields[f].column;
+      if (kind == PERCORE_STATE)
+        into[c] = values[c];
+      else if (kind == PERCORE_GAUGE)
+        into[c] =
+            combine_levels(fields[f].aggregation, into[c], values[c], first);
+      else
+        for (uint32_t k = c; k < c + fields[f].cells; k++)
+          into[k] += values[k];
+    }
 }
+
+/* ---------------------------------------------------------------------------
+ * Copies: the single copy of a table (or its shared block), or that in a slot
+ */
+
+struct copy {
+  uint64_t rows;     /* offset of row 0 */
+  uint64_t ahead;    /* end of the rows that will be read soon */
+  uint64_t sequence; /* offset of the slot's sequence counter; 0: none */
+  int core;          /* -1: no core */
+  bool first_of_core;
+};
+
+static struct copy single_copy(const struct region_view *view, uint32_t t,
+                               uint32_t in_use) {
+  const struct region_table *table = &view->directory.tables[t];
+  return (struct copy){.rows = table->single_offset,
+                       .ahead = table->single_offset +
+                                (uint64_t)in_use * table->row_stride,
+                       .core = -1};
+}
+
+static struct copy slot_copy(const struct region_view *view, uint32_t t,
+                             uint32_t s, uint32_t in_use) {
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t block = region_view_block(view, s),
+           rows = block + table->slot_offset;
+  return (struct copy){.rows = rows,
+                       .ahead = rows + (uint64_t)in_use * table->row_stride,
+                       .sequence = block,
+                       .core = -1};
+}
+
+static uint64_t word_at(struct region_view *view, uint64_t offset) {
+  return region_view_has(view, offset, 8)
+             ? region_load_acquire(region_view_words(view, offset))
+             : 0;
+}
+
+/* Like region_load_checked, for cells of which some are in holes. */
+static bool load_sparse(struct region_view *view, uint64_t sequence,
+                        uint64_t cells, size_t count, uint64_t *values) {
+  for (int i = 0; i < REGION_TRIES; i++) {
+    region_view_forget_zeros(view);
+    uint64_t before = word_at(view, sequence);
+    region_view_load(view, cells, count, 0, values);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (!(before & 1) && word_at(view, sequence) == before)
+      return true;
+  }
+  return false;
+}
+
+/* Loads a row. Returns false if it is torn: its cells may be from different
+ * moments. */
+static bool load_row(struct region_view *view, uint32_t t,
+                     const struct copy *copy, uint32_t row, uint64_t *values) {
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t cells = copy->rows + (uint64_t)row * table->row_stride;
+  uint64_t sequence = copy->sequence;
+  uint32_t checked = view->known[t].checked_columns;
+  bool whole = true;
+  if (sequence == 0 && (table->flags & REGION_TABLE_CONSISTENT)) {
+    sequence = cells;
+    cells += 8;
+  }
+  if (sequence == 0)
+    checked = 0;
+  else if (region_view_has(view, sequence, 8) &&
+           region_view_has(view, cells, 8ull * checked))
+    whole = region_load_checked(
+        region_view_words(view, sequence), region_view_words(view, cells),
+        checked, region_view_words(view, copy->ahead), REGION_TRIES, values);
+  else
+    whole = load_sparse(view, sequence, cells, checked, values);
+  region_view_load(view, cells + 8ull * checked, table->columns - checked,
+                   copy->ahead, values + checked);
+  return whole;
+}
+
+/* Loads rows without checking for sections. */
+static void load_rows(struct region_view *view, uint32_t t,
+                      const struct copy *copy, uint32_t first, uint32_t count,
+                      uint64_t *values) {
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t row = copy->rows + (uint64_t)first * table->row_stride;
+  uint32_t columns = table->columns;
+  if (table->row_stride == 8 * columns) {
+    region_view_load(view, row, (size_t)count * columns, copy->ahead, values);
+    return;
+  }
+  for (; count > 0; count--, row += table->row_stride, values += columns)
+    region_view_load(view, row, columns, copy->ahead, values);
+}
+
+/* Loads rows, and sets torn[] to 1 for torn rows. Loads the rows of a slot at
+ * once, because they share its sequence counter; if the writer was inside a
+ * section meanwhile, loads them row by row. */
+static void load_copy(struct region_view *view, uint32_t t,
+                      const struct copy *copy, uint32_t first, uint32_t count,
+                      uint64_t *values, uint8_t *torn) {
+  const struct region_table *table = &view->directory.tables[t];
+  if (copy->sequence != 0) {
+    region_view_forget_zeros(view);
+    uint64_t before = word_at(view, copy->sequence);
+    load_rows(view, t, copy, first, count, values);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (!(before & 1) && word_at(view, copy->sequence) == before)
+      return;
+  } else if (!(table->flags & REGION_TABLE_CONSISTENT)) {
+    load_rows(view, t, copy, first, count, values);
+    return;
+  }
+  for (uint32_t k = 0; k < count; k++)
+    if (!load_row(view, t, copy, first + k,
+                  values + (size_t)k * table->columns))
+      torn[k] = 1;
+}
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
 
 /* CELLS_AT_ONCE: how many cells of a slot to load at once. The number is small
  * because a busy worker updates cells every 100 ns, and after an update they
@@ -137,35 +246,34 @@ enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
 /* In cells: a cache line, and 1 KiB. */
 enum { LINE = 8, NEAR = 128 };
 
-/* The same rows in several slots. */
 struct group {
-  struct region_copy copies[SLOTS_AT_ONCE];
-  int cores[SLOTS_AT_ONCE];
-  bool first_of_core[SLOTS_AT_ONCE];
+  struct copy copies[SLOTS_AT_ONCE];
   uint32_t count; /* number of slots */
-  uint32_t rows;  /* how many rows are backed by memory in each slot */
 };
 
-/* Sums consecutive cells of each copy, a cache line at a time: 0.66 ns per cell
- * with this prefetch, 0.73 ns with the prefetch of copy.c, and 0.82 ns without
- * a prefetch (16 slots). Returns false if a writer was inside a section during
- * the reads; the sums are then useless. */
-static bool sum_copies(const struct group *group, size_t offset, size_t cells,
+/* Sums `cells` consecutive cells of each copy, from row `row` on, a cache line
+ * at a time: 0.66 ns per cell with this prefetch, 0.73 ns with the prefetch of
+ * cells.c, and 0.82 ns without a prefetch (16 slots). Returns false if a writer
+ * was inside a section during the reads; the sums are then useless. */
+static bool sum_copies(const struct region_view *view,
+                       const struct group *group, uint64_t offset, size_t cells,
                        uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
-  const uint64_t *copies[SLOTS_AT_ONCE];
+  const uint64_t *copies[SLOTS_AT_ONCE], *ends[SLOTS_AT_ONCE];
   for (uint32_t k = 0; k < group->count; k++) {
-    before[k] = region_load_acquire(group->copies[k].sequence);
+    const struct copy *copy = &group->copies[k];
+    before[k] = region_load_acquire(region_view_words(view, copy->sequence));
     if (before[k] & 1)
       return false;
-    copies[k] = (const void *)(group->copies[k].rows + offset);
+    copies[k] = region_view_words(view, copy->rows + offset);
+    ends[k] = region_view_words(view, copy->ahead);
   }
   size_t c = 0;
   for (; c + LINE <= cells; c += LINE) {
     uint64_t s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     for (uint32_t k = 0; k < group->count; k++) {
       const uint64_t *line = copies[k] + c;
-      if (group->copies[k].end - line > NEAR)
+      if (ends[k] - line > NEAR)
         __builtin_prefetch(line + NEAR);
       s0 += region_load(&line[0]), s1 += region_load(&line[1]);
       s2 += region_load(&line[2]), s3 += region_load(&line[3]);
@@ -182,7 +290,8 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
   }
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint32_t k = 0; k < group->count; k++)
-    if (region_load(group->copies[k].sequence) != before[k])
+    if (region_load(region_view_words(view, group->copies[k].sequence)) !=
+        before[k])
       return false;
   return true;
 }
@@ -190,114 +299,102 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
 /* Adds rows of a group to the tile, one slot after another. This is slower than
  * sum_copies, but works for every table, and while writers are inside sections.
  */
-static void add_each(const struct region_view *view, struct region_tile *tile,
-                     const struct group *group, uint32_t i, uint32_t rows,
-                     uint32_t at, bool first) {
+static void add_each(struct region_view *view, struct region_tile *tile,
+                     const struct group *group, uint32_t row, uint32_t rows,
+                     bool first) {
   uint64_t values[MAX(CELLS_AT_ONCE, PERCORE_MAX_COLUMNS)];
-  uint32_t t = tile->table;
-  size_t cell = (size_t)(at + i) * tile->columns;
+  uint32_t t = tile->table, at = row - tile->first_row;
+  size_t cell = (size_t)at * tile->columns;
   size_t plane = (size_t)tile->capacity * tile->columns;
   for (uint32_t k = 0; k < group->count; k++, first = false) {
-    region_copy_load_slot(view, t, &group->copies[k], i, rows, values,
-                          tile->torn + at + i);
-    combine_rows(view, t, tile->totals + cell, values, rows, first);
-    if ((tile->want & REGION_WANT_CORES) && group->cores[k] >= 0)
-      combine_rows(view, t,
-                   tile->cores + cell + (size_t)group->cores[k] * plane, values,
-                   rows, group->first_of_core[k]);
+    const struct copy *copy = &group->copies[k];
+    load_copy(view, t, copy, row, rows, values, tile->torn + at);
+    combine(view, t, tile->totals + cell, values, rows, first);
+    if ((tile->want & REGION_WANT_CORES) && copy->core >= 0)
+      combine(view, t, tile->cores + cell + (size_t)copy->core * plane, values,
+              rows, copy->first_of_core);
   }
 }
 
-/* Adds the rows of a group of slots to the tile, starting at the tile's row
- * `at`. Sums the slots together until a writer is found inside a section, and
- * reads the remaining rows slot by slot, because that writer would probably be
- * inside a section again at the next attempt. */
-static void add_group(const struct region_view *view, struct region_tile *tile,
-                      struct group *group, uint32_t at, bool first) {
-  uint64_t sums[CELLS_AT_ONCE];
+/* True if sum_copies can be used: nothing but sums is wanted, and the rows are
+ * consecutive cells without holes. */
+static bool is_plain(struct region_view *view, const struct region_tile *tile,
+                     const struct group *group, uint32_t first,
+                     uint32_t count) {
   const struct region_table *table = &view->directory.tables[tile->table];
+  if (!view->known[tile->table].all_sums || tile->columns > CELLS_AT_ONCE ||
+      (tile->want & REGION_WANT_CORES) ||
+      table->row_stride != 8 * tile->columns)
+    return false;
+  for (uint32_t k = 0; k < group->count; k++)
+    if (!region_view_has(view, group->copies[k].sequence, 8) ||
+        !region_view_has(
+            view, group->copies[k].rows + (uint64_t)first * table->row_stride,
+            (uint64_t)count * table->row_stride))
+      return false;
+  return true;
+}
+
+/* Adds rows of a group of slots to the tile. Sums the slots together until a
+ * writer is found inside a section, and reads the remaining rows slot by slot,
+ * because that writer would probably be inside a section again at the next
+ * attempt. */
+static void add_group(struct region_view *view, struct region_tile *tile,
+                      struct group *group, uint32_t first, uint32_t count,
+                      bool first_group) {
+  uint64_t sums[CELLS_AT_ONCE];
   uint32_t columns = tile->columns;
   uint32_t rows_at_once = MAX(CELLS_AT_ONCE / columns, 1u);
-  bool together =
-      view->known[tile->table].all_sums && columns <= CELLS_AT_ONCE &&
-      !(tile->want & REGION_WANT_CORES) && table->row_stride == 8 * columns;
-  for (uint32_t i = 0; i < group->rows; i += rows_at_once) {
-    uint32_t rows = MIN(rows_at_once, group->rows - i);
-    size_t cell = (size_t)(at + i) * columns;
-    together = together && sum_copies(group, (size_t)i * table->row_stride,
+  bool together = is_plain(view, tile, group, first, count);
+  for (uint32_t i = 0; i < count; i += rows_at_once) {
+    uint32_t row = first + i, rows = MIN(rows_at_once, count - i);
+    uint64_t *totals = tile->totals + (size_t)(row - tile->first_row) * columns;
+    together = together && sum_copies(view, group, 8ull * row * columns,
                                       rows * columns, sums);
     if (together)
-      combine_rows(view, tile->table, tile->totals + cell, sums, rows, first);
+      combine(view, tile->table, totals, sums, rows, first_group);
     else
-      add_each(view, tile, group, i, rows, at, first);
+      add_each(view, tile, group, row, rows, first_group);
   }
   group->count = 0;
 }
 
-/* Adds rows first to first + count - 1 of all used slots to the tile, starting
- * at the tile's row `at`.
- */
+/* Adds rows of all used slots to the tile. */
 static void read_slots(struct region_reader *reader, struct region_tile *tile,
-                       uint32_t first, uint32_t count, uint32_t at) {
+                       uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
   struct group group = {.count = 0};
-  bool any = false;
+  bool first_group = true;
   memset(tile->core_used, 0, tile->core_count);
   for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
     int core;
     if (!region_reader_slot_is_used(reader, s, &core))
       continue;
-    struct region_copy copy =
-        region_copy_slot(view, tile->table, s, first, count, tile->in_use);
-    if (group.count == SLOTS_AT_ONCE ||
-        (group.count > 0 && group.rows != copy.count)) {
-      add_group(view, tile, &group, at, !any);
-      any = true;
+    if (group.count == SLOTS_AT_ONCE) {
+      add_group(view, tile, &group, first, count, first_group);
+      first_group = false;
     }
-    group.rows = copy.count;
-    group.copies[group.count] = copy;
-    group.first_of_core[group.count] = core >= 0 && !tile->core_used[core];
-    group.cores[group.count++] = core;
-    if (core >= 0)
+    struct copy *copy = &group.copies[group.count++];
+    *copy = slot_copy(view, tile->table, s, tile->in_use);
+    copy->core = core;
+    if (core >= 0) {
+      copy->first_of_core = !tile->core_used[core];
       tile->core_used[core] = 1;
+    }
   }
-  add_group(view, tile, &group, at, !any);
-}
-
-/* Clears rows first to end - 1. Usually there are none, and a memset of 0 bytes
- * can still take 100 ns if the page has never been touched. */
-static void clear_rows(uint64_t *rows, size_t first, size_t end,
-                       uint32_t columns) {
-  if (first < end)
-    memset(rows + first * columns, 0, (end - first) * columns * sizeof(*rows));
-}
-
-/* Reads the shared block or the single copy into the tile; rows that are not
- * backed by memory become 0. */
-static void read_single(struct region_view *view, struct region_tile *tile,
-                        uint32_t first, uint32_t count, uint32_t at) {
-  struct region_copy copy =
-      region_copy_single(view, tile->table, first, count, tile->in_use);
-  uint64_t *into = tile->totals + (size_t)at * tile->columns;
-  memset(tile->torn + at, 0, count);
-  region_copy_load_single(view, tile->table, &copy, into, tile->torn + at);
-  clear_rows(into, copy.count, count, tile->columns);
+  if (group.count > 0)
+    add_group(view, tile, &group, first, count, first_group);
 }
 
 static void read_base(struct region_view *view, struct region_tile *tile,
-                      uint64_t offset, uint64_t *known, uint64_t *into,
-                      uint32_t first, uint32_t count, uint32_t at) {
+                      uint64_t offset, uint64_t *into, uint32_t first,
+                      uint32_t count) {
   uint64_t row_size = 8ull * tile->columns;
-  if (offset == 0)
-    return;
-  size_t known_rows =
-      region_view_rows(view, offset, row_size, first, count, known);
-  into += (size_t)at * tile->columns;
-  region_load_cells(region_view_words(view, offset + first * row_size),
-                    known_rows * tile->columns,
-                    region_view_words(view, offset + tile->in_use * row_size),
-                    into);
-  clear_rows(into, known_rows, count, tile->columns);
+  if (offset != 0)
+    region_view_load(view, offset + first * row_size,
+                     (size_t)count * tile->columns,
+                     offset + tile->in_use * row_size,
+                     into + (size_t)(first - tile->first_row) * tile->columns);
 }
 
 static void clear_cores(struct region_tile *tile, uint32_t at, uint32_t count) {
@@ -307,24 +404,35 @@ static void clear_cores(struct region_tile *tile, uint32_t at, uint32_t count) {
            (size_t)count * tile->columns * sizeof(*tile->cores));
 }
 
+static void clear_rows(struct region_tile *tile) {
+  if (tile->want & REGION_WANT_CORES)
+    clear_cores(tile, 0, tile->rows);
+  memset(tile->torn, 0, tile->rows);
+  memset(tile->totals, 0,
+         (size_t)tile->rows * tile->columns * sizeof(*tile->totals));
+}
+
+/* Reads rows into the tile, starting with row `first`. */
 static void read_rows(struct region_reader *reader, struct region_tile *tile,
-                      uint32_t first, uint32_t count, uint32_t at) {
+                      uint32_t first, uint32_t count) {
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[tile->table];
-  struct region_known *known = &view->known[tile->table];
+  const struct copy single = single_copy(view, tile->table, tile->in_use);
+  uint32_t at = first - tile->first_row;
   if (tile->want & REGION_WANT_CORES)
     clear_cores(tile, at, count);
-  read_single(view, tile, first, count, at);
+  memset(tile->torn + at, 0, count);
+  load_copy(view, tile->table, &single, first, count,
+            tile->totals + (size_t)at * tile->columns, tile->torn + at);
   if (table->storage == PERCORE_PER_CORE)
-    read_slots(reader, tile, first, count, at);
+    read_slots(reader, tile, first, count);
   if (tile->want & REGION_WANT_BIRTHS)
-    read_base(view, tile, table->birth_offset, &known->births, tile->births,
-              first, count, at);
-  bool resets = table->reset_offset != 0;
+    read_base(view, tile, table->birth_offset, tile->births, first, count);
   if (tile->want & REGION_WANT_RESETS)
-    read_base(view, tile, resets ? table->reset_offset : table->birth_offset,
-              resets ? &known->resets : &known->births, tile->resets, first,
-              count, at);
+    read_base(view, tile,
+              table->reset_offset != 0 ? table->reset_offset
+                                       : table->birth_offset,
+              tile->resets, first, count);
 }
 
 /* ---------------------------------------------------------------------------
@@ -358,14 +466,15 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
   const uint64_t *word =
-      region_view_generations(&reader->view, tile->table) + tile->first_row + i;
+      region_view_words(&reader->view, table->generations_offset) +
+      tile->first_row + i;
   for (int k = 0; *tries > 0 && k < REGION_TRIES; k++, --*tries) {
     uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;
     if (!is_object(table, generation))
       continue;
-    read_rows(reader, tile, tile->first_row + i, 1, i);
+    read_rows(reader, tile, tile->first_row + i, 1);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (region_load(word) == generation)
       return;
@@ -373,29 +482,21 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
   tile->generations[i] = 0;
 }
 
-void region_tile_read(struct region_reader *reader, struct region_tile *tile,
-                      uint32_t first_row) {
+/* Reads the rows again whose generation word has changed. If not all words are
+ * `backed` by memory, those in holes are 0. */
+static inline __attribute__((always_inline)) void
+check_rows(struct region_reader *reader, struct region_tile *tile,
+           bool backed) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
-  uint32_t in_use = region_rows_with_generations(reader, tile->table);
-  tile->in_use = in_use;
-  tile->first_row = first_row;
-  tile->rows = first_row < in_use ? in_use - first_row : 0;
-  if (tile->rows > tile->capacity)
-    tile->rows = tile->capacity;
-  const uint64_t *all = region_view_generations(&reader->view, tile->table);
-  const uint64_t *words = all + first_row;
+  const uint64_t *words =
+      region_view_words(&reader->view, table->generations_offset) +
+      tile->first_row;
   uint64_t *generations = tile->generations;
-  uint32_t rows = tile->rows;
-  region_load_cells(words, rows, all + in_use, generations);
-  /* Pairs with the store-release that ended the previous change. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (rows > 0)
-    read_rows(reader, tile, first_row, rows, 0);
-  /* Pairs with the release fence after a generation word became CHANGING. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   uint32_t tries = limit_tries(reader, table);
-  for (uint32_t i = 0; i < rows; i++) {
+  for (uint32_t i = 0; i < tile->rows; i++) {
+    if (!backed && generations[i] == 0)
+      continue;
     uint64_t now = region_load(&words[i]);
     if (now == generations[i] && is_object(table, now))
       continue;
@@ -406,18 +507,47 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   }
 }
 
+/* True if any row has ever been used. */
+static bool any_used(const struct region_tile *tile) {
+  for (uint32_t i = 0; i < tile->rows; i++)
+    if (tile->generations[i] != 0)
+      return true;
+  return false;
+}
+
+void region_tile_read(struct region_reader *reader, struct region_tile *tile,
+                      uint32_t first_row) {
+  struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[tile->table];
+  uint32_t in_use = region_reader_rows(reader, tile->table);
+  uint64_t all = table->generations_offset;
+  uint64_t offset = all + 8ull * first_row;
+  uint64_t *generations = tile->generations;
+  region_view_forget(view);
+  tile->in_use = in_use;
+  tile->first_row = first_row;
+  tile->rows = first_row < in_use ? in_use - first_row : 0;
+  if (tile->rows > tile->capacity)
+    tile->rows = tile->capacity;
+  region_view_load(view, offset, tile->rows, all + 8ull * in_use, generations);
+  /* Pairs with the store-release that ended the previous change. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (!any_used(tile)) {
+    clear_rows(tile);
+    return;
+  }
+  read_rows(reader, tile, first_row, tile->rows);
+  /* Pairs with the release fence after a generation word became CHANGING. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (region_view_has(view, offset, 8ull * tile->rows))
+    check_rows(reader, tile, true);
+  else
+    check_rows(reader, tile, false);
+}
+
 /* ---------------------------------------------------------------------------
  * One row
  */
-
-static int read_copy(const struct region_view *view, uint32_t table,
-                     const struct region_copy *copy, uint64_t *values) {
-  if (copy->count == 0) {
-    memset(values, 0, view->directory.tables[table].columns * 8);
-    return 0;
-  }
-  return region_copy_load_row(view, table, copy, 0, values) ? 0 : 1;
-}
 
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t s, uint64_t *values) {
@@ -428,16 +558,16 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
     return region_failed(EINVAL);
   if (!region_reader_slot_is_used(reader, s, &core))
     return region_failed(ENOENT);
-  struct region_copy copy = region_copy_slot(view, table, s, row, 1, 0);
-  return read_copy(view, table, &copy, values);
+  struct copy copy = slot_copy(view, table, s, 0);
+  return load_row(view, table, &copy, row, values) ? 0 : 1;
 }
 
 int region_reader_single_row(struct region_reader *reader, uint32_t table,
                              uint32_t row, uint64_t *values) {
   if (row >= region_reader_rows(reader, table))
     return region_failed(EINVAL);
-  struct region_copy copy = region_copy_single(&reader->view, table, row, 1, 0);
-  return read_copy(&reader->view, table, &copy, values);
+  struct copy copy = single_copy(&reader->view, table, 0);
+  return load_row(&reader->view, table, &copy, row, values) ? 0 : 1;
 }
 
 uint64_t region_row_shown(const struct region_directory *directory,

@@ -1,12 +1,11 @@
 #include "percore_config.h"
 
 #include <errno.h>
-#include <linux/magic.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -16,57 +15,103 @@
  * writer would change them faster than they can be read. */
 enum { MAX_CHECKED_CELLS = 64 };
 
-uint64_t region_view_data(const struct region_view *view, uint64_t offset,
-                          uint64_t length, uint64_t *known) {
-  if (view->huge || *known >= length)
-    return length;
-  off_t from = (off_t)(offset + *known);
-  if (lseek(view->memfd, from, SEEK_DATA) != from)
-    return *known;
-  off_t hole = lseek(view->memfd, from, SEEK_HOLE);
-  if (hole > from)
-    *known = (uint64_t)hole - offset;
-  return *known < length ? *known : length;
+/* ---------------------------------------------------------------------------
+ * Pages
+ */
+
+enum { WORD_PAGES = 64, BLOCK = 4096 };
+
+static size_t bitmap_words(const struct region_view *view) {
+  return (size_t)(view->size >> view->page_bits) / WORD_PAGES + 1;
 }
 
-uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
-                          uint64_t stride, uint32_t first, uint32_t count,
-                          uint64_t *known) {
-  uint64_t end = ((uint64_t)first + count) * stride;
-  uint64_t rows = region_view_data(view, offset, end, known) / stride;
-  return rows > first ? (uint32_t)(rows - first) : 0;
+/* Sets the bits of the resident pages among `count` pages, which share a word
+ * of the bitmap. */
+static void ask_kernel(struct region_view *view, uint64_t page,
+                       uint64_t count) {
+  unsigned char resident[WORD_PAGES];
+  uint64_t pages = ((view->size - 1) >> view->page_bits) + 1;
+  if (count > pages - page)
+    count = pages - page;
+  void *at = (void *)(uintptr_t)(view->map + (page << view->page_bits));
+  if (!view->may_ask || mincore(at, count << view->page_bits, resident) != 0)
+    return;
+  for (uint64_t i = 0; i < count; i++)
+    view->present[page / WORD_PAGES] |= (uint64_t)(resident[i] & 1)
+                                        << (page + i) % WORD_PAGES;
 }
 
-/* True if all huge pages of the region are allocated. SEEK_DATA would not find
- * holes between them. */
-static bool has_all_pages(const struct region_view *view) {
-  struct stat status;
-  return fstat(view->memfd, &status) == 0 &&
-         (uint64_t)status.st_blocks * 512 >= view->size;
+static bool is_present(const struct region_view *view, uint64_t page) {
+  return view->present[page / WORD_PAGES] >> page % WORD_PAGES & 1;
 }
 
-/* If a region is backed by huge pages, allocates the missing ones, because a
- * load from a hole would take a page from the system's pool of huge pages, and
- * kill the process if that pool is empty. MAP_POPULATE fills holes without that
- * risk, but does not report failure. MADV_POPULATE_READ reports failure, but
- * needs Linux 5.14. */
-static bool fill_huge_pages(struct region_view *view,
-                            struct region_fault *fault) {
-  struct statfs status;
-  if (fstatfs(view->memfd, &status) != 0)
-    return region_fails(fault, errno, "its memory cannot be examined");
-  view->huge = status.f_type == HUGETLBFS_MAGIC;
-  if (!view->huge || has_all_pages(view))
+/* pread(2) returns 0s from a hole and allocates nothing, and it brings a page
+ * back that was swapped out. */
+static bool has_content(const struct region_view *view, uint64_t page) {
+  static const char zeros[BLOCK];
+  char bytes[BLOCK];
+  off_t at = (off_t)(page << view->page_bits);
+  for (off_t end = at + ((off_t)1 << view->page_bits); at < end; at += BLOCK) {
+    ssize_t size = pread(view->memfd, bytes, BLOCK, at);
+    if (size > 0 && memcmp(bytes, zeros, (size_t)size) != 0)
+      return true;
+  }
+  return false;
+}
+
+bool region_view_ask(struct region_view *view, uint64_t page) {
+  uint64_t *absent = &view->absent[page / WORD_PAGES];
+  uint64_t bit = UINT64_C(1) << page % WORD_PAGES;
+  if (*absent & bit)
+    return false;
+  ask_kernel(view, page, 1);
+  if (is_present(view, page)) {
+    ask_kernel(view, page, WORD_PAGES - page % WORD_PAGES);
     return true;
-  void *map = mmap(NULL, view->size, PROT_READ, MAP_SHARED | MAP_POPULATE,
-                   view->memfd, 0);
-  if (map != MAP_FAILED)
-    munmap(map, view->size);
-  return has_all_pages(view) ||
-         region_fails(
-             fault, ENOMEM,
-             "there are too few huge pages for it; raise vm.nr_hugepages");
+  }
+  if (has_content(view, page))
+    view->present[page / WORD_PAGES] |= bit;
+  else
+    ask_kernel(view, page, 1); /* a page of 0s may have been swapped out */
+  if (is_present(view, page))
+    return true;
+  *absent |= bit;
+  view->any_absent = true;
+  return false;
 }
+
+void region_view_forget(struct region_view *view) {
+  if (view->any_absent)
+    memset(view->absent, 0, bitmap_words(view) * sizeof(*view->absent));
+  view->any_absent = false;
+}
+
+void region_view_load(struct region_view *view, uint64_t offset, size_t count,
+                      uint64_t ahead, uint64_t *values) {
+  const uint64_t *end = region_view_words(view, ahead);
+  if (count == 0)
+    return;
+  if (region_view_has(view, offset, 8 * count)) {
+    region_load_cells(region_view_words(view, offset), count, end, values);
+    return;
+  }
+  while (count > 0) {
+    uint64_t page_end = ((offset >> view->page_bits) + 1) << view->page_bits;
+    size_t here = (size_t)(page_end - offset) / 8;
+    here = here < count ? here : count;
+    if (region_view_has(view, offset, 8))
+      region_load_cells(region_view_words(view, offset), here, end, values);
+    else
+      memset(values, 0, 8 * here);
+    offset += 8 * here;
+    values += here;
+    count -= here;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening
+ */
 
 static bool take(struct region_view *view, size_t bytes,
                  struct region_fault *fault) {
@@ -80,42 +125,28 @@ static bool take(struct region_view *view, size_t bytes,
 }
 
 /* Returns how much memory the reader must allocate in addition to the
- * directory. Even a small region may claim 16384 slots, 256 tables, and 8096
- * fields that share 256 state names. */
-static size_t size_of_claims(const struct region_directory *directory) {
+ * directory. Even a small region may claim 16384 slots, and 8096 fields that
+ * share 256 state names. */
+static size_t size_of_claims(const struct region_view *view) {
   enum { TRACKED_SLOT = 64 }; /* for callers that keep a record of each slot */
+  const struct region_directory *directory = &view->directory;
   const struct region_header *header = &directory->header;
-  size_t size = (size_t)header->slot_count *
-                (header->table_count * sizeof(uint64_t) + TRACKED_SLOT);
+  size_t size = (size_t)header->slot_count * TRACKED_SLOT +
+                2 * bitmap_words(view) * sizeof(uint64_t);
   for (uint32_t f = 0; f < header->field_count; f++)
     size += directory->fields[f].state_count * sizeof(const char *);
   return size;
 }
 
+/* Charges the copy of the directory and its parsed form. A producer may enlarge
+ * the directory after it was charged, but not beyond its limit. */
 static bool parse_directory(struct region_view *view,
                             struct region_fault *fault) {
   struct region_header header;
-  uint64_t known = 0;
-  if (region_view_data(view, 0, sizeof(header), &known) < sizeof(header))
-    return region_breaks(fault, REGION_RULE_MAGIC, "its header has holes");
-  memcpy(&header, view->map, sizeof(header));
-  if (!region_header_is_valid(&header, view->size, fault))
-    return false;
-  size_t size = header.directory_size;
-  if (region_view_data(view, 0, size, &known) < size)
-    return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
-                         "its directory has holes");
-  if (!take(view, 2 * size, fault)) /* the copy and its parsed form */
-    return false;
-  unsigned char *copy = malloc(size);
-  if (copy == NULL)
-    return region_fails(fault, ENOMEM,
-                        "there is too little memory for its directory");
-  memcpy(copy, view->map, size);
-  int rc =
-      region_directory_parse(&view->directory, copy, size, view->size, fault);
-  free(copy);
-  return rc == 0;
+  return region_header_read(&header, view->memfd, view->size, fault) &&
+         take(view, 2 * header.directory_size, fault) &&
+         region_directory_read(&view->directory, view->memfd, view->size,
+                               fault) == 0;
 }
 
 static void examine_table(const struct region_directory *directory,
@@ -135,39 +166,52 @@ static void examine_table(const struct region_directory *directory,
 
 static bool make_room(struct region_view *view, struct region_fault *fault) {
   const struct region_directory *directory = &view->directory;
-  if (!take(view, size_of_claims(directory), fault))
+  if (!take(view, size_of_claims(view), fault))
     return false;
   view->known = calloc(directory->table_count, sizeof(*view->known));
-  view->slot_known =
-      calloc((size_t)directory->table_count * directory->header.slot_count,
-             sizeof(*view->slot_known));
-  if (!view->known || !view->slot_known)
+  view->present = calloc(bitmap_words(view), sizeof(*view->present));
+  view->absent = calloc(bitmap_words(view), sizeof(*view->absent));
+  if (!view->known || !view->present || !view->absent)
     return region_fails(fault, ENOMEM, "there is too little memory to read it");
   for (uint32_t t = 0; t < directory->table_count; t++)
     examine_table(directory, &directory->tables[t], &view->known[t]);
   return true;
 }
 
+/* mincore(2) answers only the user who owns the memory, and processes with
+ * CAP_FOWNER; to others, it says that each page is resident. They may not open
+ * the memory with O_NOATIME either, which is how to find out. The flags of the
+ * given descriptor cannot tell, because its sender may change them. */
+static bool may_ask(int memfd) {
+  char path[32];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
+  if (fd < 0)
+    return false;
+  close(fd);
+  return true;
+}
+
 static bool open_view(struct region_view *view, uint64_t max_size,
                       struct region_fault *fault) {
-  if (view->size < sizeof(struct region_header))
-    return region_breaks(fault, REGION_RULE_REGION_SIZE,
-                         "it is too short for a header");
   if (view->size > max_size)
     return region_exceeds(fault, EFBIG, "it has", view->size, max_size);
   void *map = region_memory_map(view->memfd, view->size, PROT_READ);
   if (map == NULL)
     return region_fails(fault, errno, "its memory cannot be mapped");
   view->map = map;
-  return fill_huge_pages(view, fault) && parse_directory(view, fault) &&
-         make_room(view, fault);
+  return parse_directory(view, fault) && make_room(view, fault);
 }
 
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault) {
-  *view = (struct region_view){
-      .memfd = memfd, .size = size, .allowance = allowance};
+  *view = (struct region_view){.memfd = memfd,
+                               .size = size,
+                               .page_bits = (unsigned)__builtin_ctzl(
+                                   (unsigned long)sysconf(_SC_PAGESIZE)),
+                               .may_ask = may_ask(memfd),
+                               .allowance = allowance};
   if (open_view(view, max_size, fault))
     return 0;
   region_view_close(view);
@@ -195,73 +239,41 @@ void region_view_close(struct region_view *view) {
     close(view->memfd);
   region_directory_free(&view->directory);
   free(view->known);
-  free(view->slot_known);
+  free(view->present);
+  free(view->absent);
   (void)region_view_lend(view);
   *view = (struct region_view){.memfd = -1};
 }
 
 /* ---------------------------------------------------------------------------
- * Live words
+ * Slots
  */
 
-const struct region_table_live *region_view_live(struct region_view *view,
-                                                 uint32_t t) {
-  uint64_t offset = view->directory.tables[t].live_offset;
-  uint64_t size = sizeof(struct region_table_live);
-  if (region_view_data(view, offset, size, &view->known[t].live) < size)
-    return NULL;
-  return (const void *)(view->map + offset);
-}
-
-uint32_t region_view_generation_rows(struct region_view *view, uint32_t t,
-                                     uint32_t rows) {
-  return region_view_rows(view, view->directory.tables[t].generations_offset, 8,
-                          0, rows, &view->known[t].generations);
-}
-
-bool region_view_label(struct region_view *view, uint32_t t, uint32_t row,
-                       uint64_t words[REGION_LABEL_WORDS]) {
-  const struct region_table *table = &view->directory.tables[t];
-  uint64_t end = ((uint64_t)row + 1) * table->label_stride;
-  const uint64_t *label =
-      region_view_words(view, table->labels_offset + end - table->label_stride);
-  bool has_memory = region_view_data(view, table->labels_offset, end,
-                                     &view->known[t].labels) == end;
-  memset(words, 0, REGION_ROW_NAME_SIZE);
-  for (uint32_t w = 0; has_memory && w < region_label_size(table) / 8; w++)
-    words[w] = region_load(&label[w]);
-  /* Pairs with the release fence after the generation word became CHANGING. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return has_memory;
-}
-
-const struct region_slot *region_view_slot(struct region_view *view,
-                                           uint32_t s) {
+static uint64_t slot_offset(const struct region_view *view, uint32_t s) {
   const struct region_header *header = &view->directory.header;
-  uint64_t end = ((uint64_t)s + 1) * header->slot_size;
-  if (region_view_data(view, header->slots_offset, end, &view->slots_known) <
-      end)
-    return NULL;
-  return (const void *)(view->map + header->slots_offset + end -
-                        header->slot_size);
+  return header->slots_offset + (uint64_t)s * header->slot_size;
 }
 
-bool region_view_copy_slot(const struct region_slot *slot,
-                           struct region_slot *copy) {
-  enum { WORDS = sizeof(*slot) / sizeof(uint64_t) };
-  const uint64_t *from = (const void *)slot;
-  uint64_t words[WORDS];
+uint64_t region_view_slot_generation(struct region_view *view, uint32_t s) {
+  uint64_t offset = slot_offset(view, s);
+  return region_view_has(view, offset, 8)
+             ? region_load_acquire(region_view_words(view, offset))
+             : 0;
+}
+
+void region_view_slot(struct region_view *view, uint32_t s,
+                      struct region_slot *copy) {
+  enum { WORDS = sizeof(*copy) / sizeof(uint64_t) };
+  uint64_t offset = slot_offset(view, s), words[WORDS];
   bool whole = false;
   for (int i = 0; i < REGION_TRIES && !whole; i++) {
     /* Pairs with the store-release that ends a change. */
-    uint64_t before = region_load_acquire(&slot->generation);
-    for (int w = 0; w < WORDS; w++)
-      words[w] = region_load(&from[w]);
+    uint64_t before = region_view_slot_generation(view, s);
+    region_view_load(view, offset, WORDS, offset, words);
     /* Pairs with the release fence that begins a change. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     whole = region_state(before) != REGION_CHANGING &&
-            region_load(&slot->generation) == before;
+            region_view_slot_generation(view, s) == before;
   }
   memcpy(copy, words, sizeof(*copy));
-  return whole;
 }

@@ -1,19 +1,20 @@
-/* view.h: a mapped region, and which of its parts are known to be backed by
- * memory. The other parts may be holes, which have never been written. Private
- * to the files that read regions. */
+/* view.h: a mapped region, and which of its pages are backed by memory. The
+ * other pages are holes, which have never been written. Private to the files
+ * that read regions.
+ *
+ * A producer may hold the lock of its memory's file position or inode for ever:
+ * it lets the kernel copy to or from a page whose fault is never answered. So
+ * nothing here seeks, allocates, or uses the file position. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
+#include "cells.h"
 #include "connection.h"
 #include "directory.h"
 #include "reader.h"
 
 /* What the reader knows about a table. */
 struct region_known {
-  /* How many bytes of each part are known to be backed by memory. Loading from
-   * a hole would allocate memory, charged to the reader. A sealed region never
-   * gets new holes, so these numbers only grow. */
-  uint64_t live, generations, labels, births, resets, single;
   uint32_t checked_columns; /* columns that are read under a sequence counter */
   bool all_sums;            /* the table has no gauges and no states */
 };
@@ -22,12 +23,15 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* the region is in huge pages, and none is missing */
+  /* One bit for each page. present: the page is known to be backed by memory;
+   * sealed memory never gets new holes, so such a bit stays set. absent: the
+   * page was a hole, or all of it was 0, since region_view_forget. */
+  uint64_t *present, *absent;
+  unsigned page_bits;
+  bool any_absent;
+  bool may_ask; /* the kernel tells which pages are resident */
   struct region_directory directory;
-  struct region_known *known; /* indexed by table */
-  /* How many bytes of the rows in each slot, indexed by slot and table, and of
-   * the slot records are known to be backed by memory. */
-  uint64_t *slot_known, slots_known;
+  struct region_known *known;         /* indexed by table */
   struct region_allowance *allowance; /* NULL if memory is not limited */
   size_t bytes;                       /* bytes taken from the allowance */
 };
@@ -48,34 +52,39 @@ void region_view_close(struct region_view *view);
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
-/* Returns how many of the `length` bytes at offset come before the first hole.
- * *known, which this updates, is how many bytes from offset on are known to be
- * backed by memory.
+/* Finds out whether a page is backed by memory. */
+bool region_view_ask(struct region_view *view, uint64_t page);
+
+/* Asks again, when next they are needed, about the pages that were holes. */
+void region_view_forget(struct region_view *view);
+
+/* The same, if the pages may only have been 0, because the kernel does not tell
+ * whether they are holes. */
+static inline void region_view_forget_zeros(struct region_view *view) {
+  if (!view->may_ask && view->any_absent)
+    region_view_forget(view);
+}
+
+/* True if a load from these bytes allocates no memory. If not, the bytes are 0.
  */
-uint64_t region_view_data(const struct region_view *view, uint64_t offset,
-                          uint64_t length, uint64_t *known);
+static inline bool region_view_has(struct region_view *view, uint64_t offset,
+                                   uint64_t length) {
+  uint64_t end = (offset + length - 1) >> view->page_bits;
+  for (uint64_t page = offset >> view->page_bits; page <= end; page++)
+    if (!(view->present[page / 64] >> page % 64 & 1) &&
+        !region_view_ask(view, page))
+      return false;
+  return true;
+}
 
-/* Returns how many of the rows first to first + count - 1 of an array come
- * before the first hole. *known is how many bytes of the array are known to be
- * backed by memory. */
-uint32_t region_view_rows(const struct region_view *view, uint64_t offset,
-                          uint64_t stride, uint32_t first, uint32_t count,
-                          uint64_t *known);
-
-/* Returns how many of the first `rows` generation words come before the first
- * hole. */
-uint32_t region_view_generation_rows(struct region_view *view, uint32_t table,
-                                     uint32_t rows);
+/* Loads words; those in holes are 0. `ahead` is the end of the bytes that will
+ * be loaded soon. */
+void region_view_load(struct region_view *view, uint64_t offset, size_t count,
+                      uint64_t ahead, uint64_t *values);
 
 static inline const uint64_t *region_view_words(const struct region_view *view,
                                                 uint64_t offset) {
   return (const uint64_t *)(const void *)(view->map + offset);
-}
-
-static inline const uint64_t *
-region_view_generations(const struct region_view *view, uint32_t table) {
-  return region_view_words(view,
-                           view->directory.tables[table].generations_offset);
 }
 
 static inline uint64_t region_view_block(const struct region_view *view,
@@ -84,35 +93,14 @@ static inline uint64_t region_view_block(const struct region_view *view,
          slot * view->directory.header.block_stride;
 }
 
-static inline uint64_t region_load(const uint64_t *word) {
-  return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
+/* Copies the record of a slot. If it changes at every attempt, the copy may mix
+ * two owners. */
+void region_view_slot(struct region_view *view, uint32_t slot,
+                      struct region_slot *copy);
 
-static inline uint64_t region_load_acquire(const uint64_t *word) {
-  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-/* Returns the live words of a table, or NULL if they are not backed by memory.
- */
-const struct region_table_live *region_view_live(struct region_view *view,
-                                                 uint32_t table);
-
-/* Loads the label of a row, and issues an acquire fence, so that the caller can
- * load the generation word again afterwards. Returns false, and fills in zeros,
- * if the label is not backed by memory. */
-enum { REGION_LABEL_WORDS = REGION_ROW_NAME_SIZE / 8 };
-bool region_view_label(struct region_view *view, uint32_t table, uint32_t row,
-                       uint64_t words[REGION_LABEL_WORDS]);
-
-/* Returns the record of a slot, or NULL if it is not backed by memory because
- * the slot has never been used. */
-const struct region_slot *region_view_slot(struct region_view *view,
-                                           uint32_t slot);
-
-/* Copies the record of a slot. Returns false if it was changing at every
- * attempt; the copy may then mix two owners. */
-bool region_view_copy_slot(const struct region_slot *slot,
-                           struct region_slot *copy);
+/* Returns the generation word of a slot, which is 0 if no thread has ever
+ * attached to the slot. */
+uint64_t region_view_slot_generation(struct region_view *view, uint32_t slot);
 
 struct region_reader {
   struct region_reader_options options;
@@ -132,10 +120,6 @@ struct region_reader {
   struct region_fault fault;
   char text[REGION_FAULT_LINE + 128]; /* result of region_reader_error */
 };
-
-/* In reader_rows.c: returns how many of the rows in use come before the first
- * hole in the generation words. */
-uint32_t region_rows_with_generations(struct region_reader *reader, uint32_t t);
 
 /* How many attempts to make if data changes while it is being read. */
 enum { REGION_TRIES = 8 };

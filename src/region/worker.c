@@ -1,18 +1,118 @@
+/* worker.c: the useful share of a thread's time.
+ *
+ * The cells of a thread that is awake account for its time up to its last poll,
+ * so the wall time between two readings is compared with the time between the
+ * last polls before them. While a thread sleeps, its last round is not over:
+ * the time of this round before the sleep is not accounted for yet, and the
+ * sleep is, up to now. A slot that no thread holds is accounted for up to now,
+ * so time between two threads counts as not useful. */
 #include "worker.h"
 
-bool region_worker_polls(const struct region_slot_view *slot,
-                         const uint64_t *cells) {
-  return slot->state == REGION_LIVE && cells[REGION_CORE_POLLS] > 0;
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void region_workers_forget(struct region_workers *workers) {
+  free(workers->list);
+  *workers = (struct region_workers){0};
 }
 
-uint64_t region_worker_still_ns(struct region_pulse *pulse,
-                                const struct region_slot_view *slot,
-                                const uint64_t *cells, uint64_t now_ns) {
-  if (!region_worker_polls(slot, cells) || slot->asleep ||
-      pulse->moved_ns == 0 || pulse->owner != slot->since_boottime_ns ||
-      pulse->total != cells[REGION_CORE_TOTAL])
-    *pulse = (struct region_pulse){.owner = slot->since_boottime_ns,
-                                   .total = cells[REGION_CORE_TOTAL],
-                                   .moved_ns = now_ns};
-  return now_ns - pulse->moved_ns;
+static uint64_t accounted_until(const struct region_slot_view *slot,
+                                uint64_t now_tsc) {
+  if (slot->state != REGION_LIVE)
+    return now_tsc;
+  if (slot->asleep_tsc == 0)
+    return slot->last_tsc;
+  uint64_t unaccounted = slot->asleep_tsc - slot->last_tsc;
+  return now_tsc - ((int64_t)unaccounted > 0 ? unaccounted : 0);
+}
+
+/* Cells can be forged, and in a slot that is read while it changes, the cells
+ * may be newer than the time. */
+static double share(uint64_t part, uint64_t whole) {
+  if ((int64_t)part < 0 || (int64_t)whole <= 0)
+    return NAN;
+  return part < whole ? (double)part / (double)whole : 1;
+}
+
+/* Computes what happened between the last reading and this one. */
+static void compare(struct region_worker *worker, const uint64_t *cells,
+                    uint64_t slept_cycles, uint64_t window) {
+  worker->useful = worker->slept = NAN;
+  for (int c = 0; c < REGION_CORE_COLUMNS; c++)
+    worker->growth[c] = cells[c] - worker->cells[c];
+  if (!worker->polls || (worker->slot.state != REGION_LIVE &&
+                         worker->growth[REGION_CORE_TOTAL] == 0))
+    return;
+  worker->useful = share(worker->growth[REGION_CORE_BUSY], window);
+  worker->slept = share(slept_cycles - worker->slept_cycles, window);
+}
+
+static void judge(struct region_worker *worker, bool same_thread,
+                  const uint64_t *cells, uint64_t now_ns) {
+  if (!same_thread || !worker->polls || worker->slot.state != REGION_LIVE ||
+      worker->slot.asleep_tsc != 0 ||
+      worker->cells[REGION_CORE_TOTAL] != cells[REGION_CORE_TOTAL])
+    worker->moved_ns = now_ns;
+  worker->was_still_ns = worker->still_ns;
+  worker->still_ns = now_ns - worker->moved_ns;
+}
+
+static void read_slot(struct region_worker *worker,
+                      struct region_reader *reader, uint32_t s, uint64_t now_ns,
+                      uint64_t now_tsc, uint64_t since_tsc) {
+  struct region_slot_view slot;
+  uint64_t cells[REGION_CORE_MAX_COLUMNS];
+  region_reader_slot(reader, s, &slot);
+  bool known = worker->slot.state != REGION_FREE;
+  if (slot.state == REGION_FREE ||
+      region_reader_slot_row(reader, 0, 0, s, cells) < 0) {
+    if (known)
+      *worker = (struct region_worker){0};
+    return;
+  }
+  bool same_thread =
+      known && worker->slot.since_boottime_ns == slot.since_boottime_ns;
+  worker->slot = slot;
+  worker->polls = cells[REGION_CORE_POLLS] > 0;
+  judge(worker, same_thread, cells, now_ns);
+  uint64_t until_tsc = accounted_until(&slot, now_tsc);
+  uint64_t slept_cycles =
+      cells[REGION_CORE_SLEEP] +
+      (slot.asleep_tsc != 0 ? now_tsc - slot.asleep_tsc : 0);
+  uint64_t from_tsc = known ? worker->until_tsc : since_tsc;
+  compare(worker, cells, slept_cycles,
+          from_tsc != 0 ? until_tsc - from_tsc : 0);
+  if (known && until_tsc == from_tsc)
+    return; /* counts in the reading after the next poll */
+  memcpy(worker->cells, cells, sizeof(worker->cells));
+  worker->slept_cycles = slept_cycles;
+  worker->until_tsc = until_tsc;
+}
+
+int region_workers_read(struct region_workers *workers,
+                        struct region_reader *reader, uint64_t now_ns,
+                        uint64_t now_tsc, uint64_t since_tsc) {
+  uint32_t slots = region_reader_slots(reader);
+  if (workers->len != slots) {
+    region_workers_forget(workers);
+    workers->list = calloc(slots, sizeof(*workers->list));
+    if (workers->list == NULL)
+      return -ENOMEM;
+    workers->len = slots;
+  }
+  if (workers->read_tsc != 0)
+    since_tsc = workers->read_tsc;
+  workers->interval_s =
+      workers->read_tsc != 0 ? (double)(now_ns - workers->read_ns) / 1e9 : NAN;
+  workers->attached = 0;
+  for (uint32_t s = 0; s < slots; s++) {
+    struct region_worker *worker = &workers->list[s];
+    read_slot(worker, reader, s, now_ns, now_tsc, since_tsc);
+    workers->attached += worker->slot.state == REGION_LIVE;
+  }
+  workers->read_ns = now_ns;
+  workers->read_tsc = now_tsc;
+  return 0;
 }

@@ -1,5 +1,6 @@
-/* worker.h: determines whether a polling thread makes progress, from its row of
- * the table `core`. */
+/* worker.h: what the threads of a region did between two readings, for the
+ * plugin and the tool. It is read from the slots and their rows of the table
+ * `core`. */
 #ifndef PERCORE_REGION_WORKER_H
 #define PERCORE_REGION_WORKER_H
 
@@ -8,7 +9,7 @@
 /* The columns of the table `core`. All are in cycles, except those that count
  * events. */
 enum region_core_column {
-  REGION_CORE_TOTAL, /* the thread's time, written at each poll */
+  REGION_CORE_TOTAL, /* the thread's time up to its last poll */
   REGION_CORE_BUSY,
   REGION_CORE_SLEEP,
   REGION_CORE_POLLS,
@@ -16,24 +17,41 @@ enum region_core_column {
   REGION_CORE_ITEMS,
 };
 
-/* When the thread of a slot was last seen polling. All members must be 0 before
- * the first call of region_worker_still_ns. */
-struct region_pulse {
-  uint64_t owner; /* since_boottime_ns of the slot */
-  uint64_t total;
-  uint64_t moved_ns;
+/* One slot. The state of a slot that no thread has ever used is REGION_FREE,
+ * and all other members are then 0. */
+struct region_worker {
+  struct region_slot_view slot;
+  bool polls; /* calls percore_poll */
+  /* Shares of the wall time between the last two readings, 0 to 1; NAN:
+   * unknown. */
+  double useful, slept;
+  uint64_t growth[REGION_CORE_COLUMNS]; /* of the cells, in the same time */
+  /* How long a polling thread has neither polled nor slept, now and at the last
+   * reading, because one round takes long, the thread hangs, or it waits for
+   * its core. 0 for threads that do not poll. */
+  uint64_t still_ns, was_still_ns;
+  /* The last reading; see worker.c. */
+  uint64_t cells[REGION_CORE_COLUMNS], slept_cycles, until_tsc, moved_ns;
 };
 
-/* True if the thread of the slot is attached and calls percore_poll. */
-bool region_worker_polls(const struct region_slot_view *slot,
-                         const uint64_t *cells);
+struct region_workers {
+  struct region_worker *list; /* all slots of the region */
+  uint32_t len;
+  uint32_t attached; /* how many slots have a thread */
+  double interval_s; /* time between the last two readings; NAN: only one */
+  /* When the slots were last read; 0: never. */
+  uint64_t read_ns, read_tsc;
+};
 
-/* Returns how long a polling thread has neither polled nor slept, because one
- * round takes long, the thread hangs, or it waits for its core. Returns 0 for
- * threads that do not poll. `cells` is the slot's row of the table `core`;
- * now_ns is the time on CLOCK_MONOTONIC. */
-uint64_t region_worker_still_ns(struct region_pulse *pulse,
-                                const struct region_slot_view *slot,
-                                const uint64_t *cells, uint64_t now_ns);
+/* Reads all slots. now_ns and now_tsc are the current time on CLOCK_MONOTONIC
+ * and of percore_tsc. At the first reading, what the threads did since
+ * since_tsc is known if all slots were unused at that time; 0: nothing is
+ * known. Returns 0 or -ENOMEM. */
+int region_workers_read(struct region_workers *workers,
+                        struct region_reader *reader, uint64_t now_ns,
+                        uint64_t now_tsc, uint64_t since_tsc);
+
+/* Forgets all slots, and frees their memory. */
+void region_workers_forget(struct region_workers *workers);
 
 #endif

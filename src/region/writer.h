@@ -259,6 +259,10 @@ void region_poll_begin(struct percore_slot_head *head);
 uint64_t region_poll_absence(struct percore_slot_head *head, uint64_t tsc,
                              uint64_t cpu_ns, uint64_t hz);
 
+/* Accounts for time off the CPU before tsc in a round that has not ended. */
+void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
+                        uint64_t absence);
+
 /* Accounts for a round that ended at tsc with n items and during which the
  * thread was off its CPU for `absence` ticks. */
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,

@@ -1,7 +1,7 @@
 #include "arguments.h"
 
 #include "cycles/core_set.h"
-#include "names.h"
+#include "target.h"
 #include "text.h"
 #include "tool.h"
 
@@ -251,7 +251,7 @@ static void complete_word(const struct command *command, const char *before,
   }
   if (word[0] != '-') {
     if (command->words_max > 0)
-      names_print();
+      listing_print();
     return;
   }
   for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)

@@ -4,7 +4,7 @@
 #define PERCORE_COMPARE_H
 
 #include "cycles/engine.h"
-#include "window.h"
+#include "text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,10 +4,9 @@
 
 #include "cycles/core.h"
 #include "doctor.h"
-#include "listing.h"
+#include "target.h"
 #include "text.h"
 #include "tool.h"
-#include "window.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -15,7 +14,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -474,14 +472,20 @@ static void check_directory(struct doctor *doctor, int error) {
   bool is_shared =
       doctor->group == (long)status.st_gid &&
       (status.st_mode & (S_ISGID | S_IRWXG)) == (S_ISGID | S_IRWXG);
+  bool is_private = (status.st_mode & S_IROTH) == 0;
   snprintf(advice, sizeof(advice),
-           "chgrp percore '%s' && chmod g+rwxs '%s', then start the producers "
-           "again",
+           is_shared ? "chmod 3770 '%s': a user outside the group who lists it "
+                       "can block every producer and collectd"
+                     : "chgrp percore '%s' && chmod 3770 '%s', then start the "
+                       "producers again",
            path, path);
   doctor_say(doctor, REGIONS, "directory",
-             is_shared ? VERDICT_OK : VERDICT_MISSING,
-             is_shared ? NULL : advice, "%s, mode %o, owner %s, group %s", path,
-             status.st_mode & 07777, user != NULL ? user->pw_name : "(unknown)",
+             !is_shared   ? VERDICT_MISSING
+             : is_private ? VERDICT_OK
+                          : VERDICT_NOTE,
+             is_shared && is_private ? NULL : advice,
+             "%s, mode %o, owner %s, group %s", path, status.st_mode & 07777,
+             user != NULL ? user->pw_name : "(unknown)",
              group != NULL ? group->gr_name : "(unknown)");
 }
 
@@ -536,15 +540,15 @@ static void check_unreadable(struct doctor *doctor,
 
 void check_regions(struct doctor *doctor) {
   struct listing listing;
-  int error = -listing_read(&listing), alive = 0;
+  int error = -listing_connect(&listing), alive = 0;
   check_directory(doctor, error);
   check_group(doctor);
-  for (size_t i = 0; error == 0 && i < listing.names.len; i++)
+  for (size_t i = 0; error == 0 && i < listing.len; i++)
     alive += strcmp(listed_state(&listing.listed[i]), "alive") == 0;
   if (error == 0)
     doctor_say(doctor, REGIONS, "sockets", VERDICT_OK, NULL,
-               "%zu; %d can be read", listing.names.len, alive);
-  for (size_t i = 0; error == 0 && i < listing.names.len; i++)
+               "%zu; %d can be read", listing.len, alive);
+  for (size_t i = 0; error == 0 && i < listing.len; i++)
     if (strcmp(listed_state(&listing.listed[i]), "alive") != 0)
       check_unreadable(doctor, &listing.listed[i]);
   listing_free(&listing);
@@ -627,11 +631,14 @@ static int examine_json(struct doctor *doctor, const char *kernel) {
 }
 
 static int doctor_main(int argc, char **argv) {
-  struct doctor doctor = {
-      .proc = "/proc", .root = "", .out = stdout, .colour = colour_wanted()};
+  struct window window = terminal_window();
+  struct doctor doctor = {.proc = "/proc",
+                          .root = "",
+                          .out = stdout,
+                          .width = window.width >= 60 ? window.width : 100,
+                          .colour = window.colour};
   struct doctor_options options = {.check = false};
   struct utsname name = {0};
-  struct winsize size;
   char kernel[FACT_SIZE];
   int status = arguments_read(&doctor_command, argc, argv, &options);
   if (status >= 0)
@@ -639,12 +646,10 @@ static int doctor_main(int argc, char **argv) {
   struct machine *machine = machine_linux(NULL);
   if (machine == NULL)
     return say_failure(COMMAND, "%s", strerror(errno));
-  bool wide = ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60;
   uname(&name);
   snprintf(kernel, sizeof(kernel), "%s %s %s", name.sysname, name.release,
            name.machine);
   doctor.machine = machine;
-  doctor.width = wide ? size.ws_col - 1 : 100;
   doctor.first_only = options.check;
   status = options.json ? examine_json(&doctor, kernel)
                         : examine_text(&doctor, kernel);

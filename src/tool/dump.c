@@ -8,7 +8,6 @@
 #include "text.h"
 #include "tool.h"
 #include "values.h"
-#include "window.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -38,8 +37,6 @@ struct dump {
   struct region_reader *reader;
   const struct region_directory *directory;
   struct json *json; /* NULL: write text */
-  /* Widths of the columns of the current table. */
-  int table_width, row_width, field_width;
 };
 
 /* A live row of a tile. */
@@ -85,7 +82,7 @@ static void write_slots(struct region_reader *reader) {
     printf("# slot %" PRIu32 ": core %d, ", s, slot.core);
     if (slot.state == REGION_LIVE)
       printf("thread %d '%s'%s\n", slot.tid, name,
-             slot.asleep ? ", asleep" : "");
+             slot.asleep_tsc != 0 ? ", asleep" : "");
     else
       printf("detached by '%s'\n", name);
   }
@@ -119,36 +116,6 @@ static void write_table_about(const struct dump *dump, uint32_t t) {
   printf("%s%s\n", table->help != NULL ? ": " : "", help);
 }
 
-static int wider(int width, const char *text) {
-  int wanted = text_width(text);
-  return wanted > width ? wanted : width;
-}
-
-/* Widens the columns to the longest text in this tile. Later tiles may contain
- * longer names, in which case their lines are wider than the lines above them.
- */
-static void widen(struct dump *dump, const struct region_tile *tile) {
-  char name[REGION_ROW_NAME_SIZE], text[sizeof(name) * TEXT_GROWTH];
-  const struct percore_table *table = &dump->directory->described[tile->table];
-  dump->table_width = wider(dump->table_width, table->name);
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    const struct percore_field *field = &table->fields[f];
-    snprintf(text, sizeof(text), "%s%s", field->name,
-             field->kind == PERCORE_HISTOGRAM ? "_count" : "");
-    dump->field_width = wider(dump->field_width, text);
-  }
-  for (uint32_t i = 0; i < tile->rows; i++)
-    if (read_name(dump, tile, i, name))
-      dump->row_width =
-          wider(dump->row_width, text_clean_string(text, sizeof(text), name));
-}
-
-static void write_heading(const struct dump *dump) {
-  printf("%-*s %-*s %5s %-*s %20s %s\n", dump->table_width, "table",
-         dump->row_width, "row", "core", dump->field_width, "field", "value",
-         "unit");
-}
-
 /* What is the same in all lines about a row's values on one core, or about a
  * row's totals. */
 struct place {
@@ -159,15 +126,14 @@ struct place {
   bool torn;
 };
 
+/* Writes tab-separated columns. Clean text contains no tab. */
 static void write_line(const struct place *place, const char *field,
                        const char *value, const char *unit) {
   char core[16], clean[VALUE_TEXT_SIZE * TEXT_GROWTH], clean_unit[256];
   snprintf(core, sizeof(core), place->core < 0 ? "all" : "%d", place->core);
-  printf("%-*s ", place->dump->table_width, place->table);
-  text_pad(stdout, place->row, -place->dump->row_width);
-  printf(" %5s %-*s ", core, place->dump->field_width, field);
-  text_pad(stdout, text_clean_string(clean, sizeof(clean), value), 20);
-  printf(" %s%s\n", text_clean_string(clean_unit, sizeof(clean_unit), unit),
+  printf("%s\t%s\t%s\t%s\t%s\t%s%s\n", place->table, place->row, core, field,
+         text_clean_string(clean, sizeof(clean), value),
+         text_clean_string(clean_unit, sizeof(clean_unit), unit),
          place->torn ? " (torn)" : "");
 }
 
@@ -239,7 +205,7 @@ static void put_slots(struct json *json, struct region_reader *reader) {
     json_integer(json, "slot", s);
     json_integer(json, "core", slot.core);
     json_bool(json, "attached", slot.state == REGION_LIVE);
-    json_bool(json, "asleep", slot.asleep);
+    json_bool(json, "asleep", slot.asleep_tsc != 0);
     json_integer(json, "tid", slot.tid);
     json_text(json, "name", slot.name);
     json_close_object(json);
@@ -356,10 +322,6 @@ static void dump_tile(const struct dump *dump, const struct region_tile *tile) {
 static int dump_rows(struct dump *dump, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
     region_tile_read(dump->reader, tile, first);
-    if (dump->json == NULL)
-      widen(dump, tile);
-    if (dump->json == NULL && first == 0)
-      write_heading(dump);
     if (tile->rows == 0)
       return 0;
     dump_tile(dump, tile);
@@ -383,9 +345,6 @@ static int dump_table(struct dump *dump, uint32_t t) {
                   dump->directory->described[t].name, strerror(error));
     return -error;
   }
-  dump->table_width = 12;
-  dump->row_width = 24;
-  dump->field_width = 28;
   if (dump->json != NULL)
     put_table_about(dump, t);
   else
@@ -464,7 +423,8 @@ const struct command dump_command = {
     .summary = "print every value of a region, once",
     .usage = "REGION [OPTION]...",
     .about = "Prints every value of a region once: counters and histograms "
-             "since their last reset, up-down counters, gauges and states as they are. "
+             "since their last reset, up-down counters, gauges and states as "
+             "they are. "
              "REGION is NAME or NAME@INSTANCE.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,

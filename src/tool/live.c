@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -81,17 +80,12 @@ int live_fail(struct live *live, const char *format, ...) {
  * The page
  */
 
-/* Sets the size of the window, leaving the last column free, because terminals
- * wrap a line that fills it, and the last line for the cursor. Returns true if
- * the size has changed. */
+/* Measures the terminal. Returns true if its size has changed. */
 static bool measure(struct live *live) {
-  struct winsize size = {0};
-  struct window before = live->view;
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-    size.ws_col = size.ws_row = 0;
-  live->view.width = (size.ws_col > 0 ? size.ws_col : 80) - 1;
-  live->view.height = (size.ws_row > 0 ? size.ws_row : 24) - 1;
-  return live->view.width != before.width || live->view.height != before.height;
+  struct window now = terminal_window(), before = live->view;
+  live->view.width = now.width;
+  live->view.height = now.height;
+  return now.width != before.width || now.height != before.height;
 }
 
 static int write_page(struct live *live, FILE *page) {
@@ -134,7 +128,9 @@ struct live *live_open(const struct live_face *face, bool json) {
     return NULL;
   live->face = face;
   live->json = json;
-  live->page = !json && is_terminal();
+  if (!json)
+    live->view = terminal_window();
+  live->page = live->view.width > 0;
   live->said = open_memstream(&live->text, &live->text_size);
   pthread_mutex_init(&live->lock, NULL);
   if (live->said == NULL) {
@@ -142,8 +138,6 @@ struct live *live_open(const struct live_face *face, bool json) {
     return NULL;
   }
   if (live->page) {
-    live->view.colour = colour_wanted();
-    measure(live);
     fputs(CLEAR, stdout);
     show_page(live);
   }

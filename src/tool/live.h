@@ -5,7 +5,7 @@
 #define PERCORE_LIVE_H
 
 #include "cycles/journal.h"
-#include "window.h"
+#include "text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

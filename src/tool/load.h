@@ -5,7 +5,7 @@
 
 #include "cycles/engine.h"
 #include "cycles/figures.h"
-#include "window.h"
+#include "text.h"
 
 #include <stdio.h>
 

@@ -8,6 +8,7 @@ CLEANFILES += src/tool/percore.1
 noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
+	src/tool/check.c \
 	src/tool/clock.c \
 	src/tool/compare.h \
 	src/tool/comparison.c \
@@ -15,7 +16,6 @@ libcommand_la_SOURCES = \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
 	src/tool/json.c src/tool/json.h \
-	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c src/tool/load.h \
 	src/tool/load_json.c \
@@ -23,7 +23,6 @@ libcommand_la_SOURCES = \
 	src/tool/load_table.c \
 	src/tool/map.c \
 	src/tool/methods.c \
-	src/tool/names.c src/tool/names.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/regions.c \
 	src/tool/reset.c \
@@ -36,9 +35,7 @@ libcommand_la_SOURCES = \
 	src/tool/values.c src/tool/values.h \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
-	src/tool/wake_text.c \
-	src/tool/window.c src/tool/window.h \
-	src/tool/workers.c src/tool/workers.h
+	src/tool/wake_text.c
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm

@@ -1,11 +1,9 @@
 /* percore regions: lists the regions of the runtime directory and their states.
  */
 #include "json.h"
-#include "listing.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
-#include "window.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -30,7 +28,9 @@ static enum paint state_paint(const char *state) {
                                          : PAINT_WARN;
 }
 
-static void put_text(const struct listed *listed, bool colour) {
+/* Writes a line about a region, and what is wrong with the region: on the same
+ * line or, on a terminal, below it. */
+static void put_text(const struct listed *listed, const struct window *window) {
   char why[LISTED_WHY_SIZE], clean[LISTED_WHY_SIZE * TEXT_GROWTH];
   char pid[PID_TEXT_SIZE] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
   char rows[24] = "-", size[SIZE_TEXT_SIZE] = "-";
@@ -45,14 +45,19 @@ static void put_text(const struct listed *listed, bool colour) {
     size_text(size, directory->header.region_size);
   }
   text_clean_string(clean, sizeof(clean), listed->name);
-  text_pad(stdout, clean, -24);
+  text_pad(stdout, clean, -22);
   fputc(' ', stdout);
-  paint_pad(stdout, colour, state_paint(listed_state(listed)),
-            listed_state(listed), -8);
-  printf(" %8s %-12s %6s %10s %9s", pid, user, tables, rows, size);
+  paint_pad(stdout, window->colour, state_paint(listed_state(listed)),
+            listed_state(listed), -7);
+  printf(" %7s %-10s %6s %9s %9s", pid, user, tables, rows, size);
   listed_why(why, listed);
   text_clean_string(clean, sizeof(clean), why);
-  printf("%s%s\n", clean[0] != '\0' ? "  " : "", clean);
+  if (clean[0] == '\0') {
+    fputc('\n', stdout);
+    return;
+  }
+  printf("%s  ", window->width > 0 ? "\n" : "");
+  text_wrap(stdout, clean, 2, window->width);
 }
 
 static void put_json(struct json *json, const struct listed *listed) {
@@ -92,7 +97,7 @@ static int show_json(const struct listing *listing, int error) {
     json_text(json, "advice", listing_advice(error));
   }
   json_open_array(json, "regions");
-  for (size_t i = 0; error == 0 && i < listing->names.len; i++)
+  for (size_t i = 0; error == 0 && i < listing->len; i++)
     put_json(json, &listing->listed[i]);
   json_close_array(json);
   return json_end(json) == 0 ? TOOL_OK
@@ -100,23 +105,23 @@ static int show_json(const struct listing *listing, int error) {
 }
 
 static void show_table(const struct listing *listing) {
-  if (listing->names.len == 0) {
+  if (listing->len == 0) {
     char clean[4096];
     text_clean_string(clean, sizeof(clean), region_runtime_dir());
     printf("There is no region in %s.\n", clean);
     return;
   }
-  bool colour = colour_wanted();
-  paint_pad(stdout, colour, PAINT_TITLE, "region", -24);
-  printf(" %-8s %8s %-12s %6s %10s %9s\n", "state", "pid", "user", "tables",
+  struct window window = terminal_window();
+  paint_pad(stdout, window.colour, PAINT_TITLE, "region", -22);
+  printf(" %-7s %7s %-10s %6s %9s %9s\n", "state", "pid", "user", "tables",
          "rows", "size");
-  for (size_t i = 0; i < listing->names.len; i++)
-    put_text(&listing->listed[i], colour);
+  for (size_t i = 0; i < listing->len; i++)
+    put_text(&listing->listed[i], &window);
 }
 
 static int run(bool as_json) {
   struct listing listing;
-  int result = TOOL_OK, status = listing_read(&listing);
+  int result = TOOL_OK, status = listing_connect(&listing);
   if (as_json)
     result = show_json(&listing, -status);
   else if (status == 0)

@@ -1,16 +1,22 @@
 #include "target.h"
 
-#include "names.h"
+#include "base/array.h"
+#include "region/layout.h"
 #include "text.h"
 #include "tool.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELLO_WAIT_MS = 1000 };
+enum {
+  HELLO_WAIT_MS = 1000,
+  WAIT_MS = 500, /* how long to wait for all producers together */
+  ROUND_MS = 10
+};
 
 static void (*renew_region)(void);
 
@@ -118,16 +124,16 @@ const char *target_advice(int error) {
 /* Writes the names of a region's instances as "a, b". Returns false if the
  * region has no instances. */
 static bool find_instances(const char *region, char *text, size_t size) {
-  struct names names;
+  struct listing listing;
   size_t length = strlen(region);
   text[0] = '\0';
-  names_read(&names);
-  for (size_t i = 0; i < names.len; i++) {
-    const char *name = names_at(&names, i);
+  listing_read(&listing);
+  for (size_t i = 0; i < listing.len; i++) {
+    const char *name = listing.listed[i].name;
     if (strncmp(name, region, length) == 0 && name[length] == '@')
       text_append(text, size, ", ", name);
   }
-  names_free(&names);
+  listing_free(&listing);
   return text[0] != '\0';
 }
 
@@ -185,4 +191,163 @@ int target_open(const char *command, const char *region,
   region_reader_close(*reader);
   *reader = NULL;
   return TOOL_FAILURE;
+}
+
+/* ---------------------------------------------------------------------------
+ * All regions
+ */
+
+static int by_name(const void *left, const void *right) {
+  return strcmp(((const struct listed *)left)->name,
+                ((const struct listed *)right)->name);
+}
+
+static bool add_name(struct listing *listing, const char *file, size_t length) {
+  if (length == 0)
+    return true;
+  if (!array_grow(&listing->listed, listing->len, listing->len + 1,
+                  sizeof(*listing->listed)))
+    return false;
+  struct listed *listed = &listing->listed[listing->len];
+  listed->name = strndup(file, length);
+  listing->len += listed->name != NULL;
+  return listed->name != NULL;
+}
+
+int listing_read(struct listing *listing) {
+  *listing = (struct listing){0};
+  DIR *dir = opendir(region_runtime_dir());
+  if (dir == NULL)
+    return -errno;
+  bool fits = true;
+  for (struct dirent *entry; fits && (entry = readdir(dir)) != NULL;)
+    fits = add_name(listing, entry->d_name, region_label_length(entry->d_name));
+  closedir(dir);
+  if (listing->len > 0)
+    qsort(listing->listed, listing->len, sizeof(*listing->listed), by_name);
+  return fits ? 0 : -ENOMEM;
+}
+
+void listing_free(struct listing *listing) {
+  for (size_t i = 0; i < listing->len; i++) {
+    region_reader_close(listing->listed[i].reader);
+    free(listing->listed[i].name);
+  }
+  free(listing->listed);
+}
+
+void listing_print(void) {
+  struct listing listing;
+  struct region_label label;
+  listing_read(&listing);
+  for (size_t i = 0; i < listing.len; i++) {
+    const char *name = listing.listed[i].name;
+    if (region_label_split(&label, name, strlen(name)))
+      puts(name);
+  }
+  listing_free(&listing);
+}
+
+static const char *open_reader(struct listed *listed) {
+  struct region_reader_options options = target_options(0);
+  struct region_label label;
+  if (!region_label_split(&label, listed->name, strlen(listed->name)))
+    return "not a valid name of a region";
+  return region_reader_open(&listed->reader, label.region,
+                            region_label_instance(&label), &options) == 0
+             ? NULL
+             : strerror(errno);
+}
+
+/* Connects to all regions and waits for all of them together, so that several
+ * unresponsive producers cost no more time than one. */
+static void connect_all(const struct listing *listing) {
+  for (int round = 0;; round++) {
+    bool waiting = false;
+    for (size_t i = 0; i < listing->len; i++) {
+      struct region_reader *reader = listing->listed[i].reader;
+      if (reader == NULL ||
+          (round > 0 && region_reader_presence(reader) != REGION_SILENT))
+        continue;
+      region_reader_refresh(reader);
+      waiting |= region_reader_presence(reader) == REGION_SILENT;
+    }
+    /* The pause is measured from now, not from the start of the loop: if this
+     * process was delayed, the producers may also have been delayed, and need
+     * the whole pause. */
+    if (!waiting || round == WAIT_MS / ROUND_MS ||
+        !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
+      return;
+  }
+}
+
+int listing_connect(struct listing *listing) {
+  int status = listing_read(listing);
+  for (size_t i = 0; i < listing->len; i++)
+    listing->listed[i].fault = open_reader(&listing->listed[i]);
+  if (status == 0)
+    connect_all(listing);
+  return status;
+}
+
+const char *listing_advice(int error) {
+  switch (error) {
+  case ENOENT:
+    return "run 'systemd-sysusers' and 'systemd-tmpfiles --create', or without "
+           "systemd: groupadd -f percore && install -d -m 3770 -g percore "
+           "/run/percore; set PERCORE_RUNTIME_DIR to use another directory";
+  case EACCES:
+    return "run as root or as a member of the group percore";
+  default:
+    return "set PERCORE_RUNTIME_DIR to use another directory";
+  }
+}
+
+const char *listed_state(const struct listed *listed) {
+  if (listed->reader == NULL)
+    return "refused";
+  switch (region_reader_presence(listed->reader)) {
+  case REGION_ALIVE:
+    return "alive";
+  case REGION_SILENT:
+    return "silent";
+  case REGION_LEFT:
+    return "gone";
+  default:
+    break;
+  }
+  int error = region_reader_errno(listed->reader);
+  return error == ECONNREFUSED || error == ENOENT || error == ECONNRESET
+             ? "gone"
+         : error == EAGAIN ? "silent"
+                           : "refused";
+}
+
+int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
+  struct region_reader *reader = listed->reader;
+  reason[0] = '\0';
+  if (reader == NULL) {
+    snprintf(reason, LISTED_WHY_SIZE, "%s", listed->fault);
+    return EINVAL;
+  }
+  if (region_reader_directory(reader) != NULL)
+    return 0;
+  const struct region_fault *fault = region_reader_fault(reader);
+  region_fault_text(fault, reason);
+  return fault->error;
+}
+
+void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
+  int error = listed_reason(why, listed);
+  size_t used = strlen(why);
+  const char *advice = target_advice(error);
+  if (error != 0 && advice[0] != '\0')
+    snprintf(why + used, LISTED_WHY_SIZE - used, ": %s", advice);
+  if (error != 0)
+    return;
+  uint64_t refused = region_reader_attach_refused(listed->reader);
+  if (refused > 0)
+    snprintf(why, LISTED_WHY_SIZE,
+             "%llu threads found no free slot: their counts are lost",
+             (unsigned long long)refused);
 }

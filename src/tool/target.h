@@ -1,4 +1,5 @@
-/* target: the region that a command line names, and the region's producer. */
+/* target: the region that a command line names, all regions of the runtime
+ * directory, and why a region cannot be read. */
 #ifndef PERCORE_TARGET_H
 #define PERCORE_TARGET_H
 
@@ -70,5 +71,50 @@ void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 /* Returns advice for a connection that failed with this errno, or "" if
  * percore has no advice for it. */
 const char *target_advice(int error);
+
+/* ---------------------------------------------------------------------------
+ * All regions
+ */
+
+struct listed {
+  char *name; /* without ".sock"; untrusted bytes, perhaps no valid name */
+  struct region_reader *reader;
+  const char *fault; /* why reader is NULL */
+};
+
+struct listing {
+  struct listed *listed; /* sorted by name */
+  size_t len;
+};
+
+/* listing_read finds the sockets in the runtime directory. listing_connect also
+ * connects to them, and waits up to half a second for their producers to
+ * answer. Both return 0, or -errno if the directory cannot be read. Call
+ * listing_free in either case. */
+int listing_read(struct listing *listing);
+int listing_connect(struct listing *listing);
+void listing_free(struct listing *listing);
+
+/* Prints the valid names of regions, one per line. */
+void listing_print(void);
+
+/* Returns advice on what to do after listing_read has failed with `error`, a
+ * positive errno. */
+const char *listing_advice(int error);
+
+/* Returns the state of a region: "alive", "silent" (the producer does not
+ * answer), "gone" (the producer has ended), or "refused" (the region cannot be
+ * read for another reason). */
+const char *listed_state(const struct listed *listed);
+
+/* Writes why a region cannot be read, and returns the errno of the failure,
+ * which may be 0 if the producer does not answer. If the region can be read,
+ * writes "" and returns 0. */
+#define LISTED_WHY_SIZE (REGION_FAULT_LINE + 128)
+int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed);
+
+/* Writes what is wrong with a region and what to do about it. Writes "" if
+ * nothing is wrong. */
+void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed);
 
 #endif

@@ -1,10 +1,14 @@
 #include "text.h"
 
+#include "base/clock.h"
 #include "base/utf8.h"
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length) {
   static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
@@ -82,4 +86,125 @@ void text_wrap(FILE *out, const char *text, int indent, int width) {
     text += length + (text[length] == ' ');
   }
   fputc('\n', out);
+}
+
+/* ---------------------------------------------------------------------------
+ * Windows
+ */
+
+/* Returns the length of the escape sequence at the beginning of `text`, or 0 if
+ * `text` begins with other characters. */
+static size_t escape_length(const char *text) {
+  return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
+}
+
+static void cut(FILE *out, const char *text, struct window window) {
+  int line = 0, column = 0;
+  while (*text != '\0' && (window.height <= 0 || line < window.height)) {
+    size_t length = escape_length(text);
+    if (length > 0) { /* an escape sequence takes no room and must not be cut */
+      fwrite(text, 1, length, out);
+      text += length;
+      continue;
+    }
+    bool begins_character = ((unsigned char)*text & 0xc0) != 0x80;
+    if (*text == '\n') {
+      line++;
+      column = 0;
+    } else {
+      column += begins_character;
+    }
+    if (window.width <= 0 || column <= window.width)
+      fputc(*text, out);
+    text++;
+  }
+}
+
+/* Removes the blanks that empty cells leave at the end of a line. */
+static void drop_trailing_blanks(char *text) {
+  char *to = text;
+  for (const char *from = text; *from != '\0'; from++) {
+    if (*from == '\n')
+      while (to > text && to[-1] == ' ')
+        to--;
+    *to++ = *from;
+  }
+  *to = '\0';
+}
+
+int window_write(FILE *out, struct window window,
+                 int (*write)(FILE *out, const void *figures,
+                              struct window window),
+                 const void *figures) {
+  char *whole = NULL;
+  size_t size;
+  FILE *part = open_memstream(&whole, &size);
+  if (part == NULL)
+    return -ENOMEM;
+  int status = write(part, figures, window);
+  if (fclose(part) != 0)
+    status = -ENOMEM;
+  if (status == 0) {
+    drop_trailing_blanks(whole);
+    cut(out, whole, window);
+  }
+  free(whole);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * Colour
+ */
+
+struct window terminal_window(void) {
+  const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+  struct winsize size = {0};
+  if (!isatty(STDOUT_FILENO) || term == NULL || *term == '\0' ||
+      strcmp(term, "dumb") == 0)
+    return (struct window){0};
+  ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+  /* The last column stays free, because terminals wrap a line that fills it,
+   * and so does the last line, for the cursor. */
+  return (struct window){.width = (size.ws_col > 0 ? size.ws_col : 80) - 1,
+                         .height = (size.ws_row > 0 ? size.ws_row : 24) - 1,
+                         .colour = no_color == NULL || *no_color == '\0'};
+}
+
+/* Colours of ECMA-48. */
+static const char *const paints[] = {[PAINT_NONE] = "",
+                                     [PAINT_TITLE] = "\033[1m",
+                                     [PAINT_SORTED] = "\033[1;7m",
+                                     [PAINT_GOOD] = "\033[32m",
+                                     [PAINT_WARN] = "\033[33m",
+                                     [PAINT_BAD] = "\033[1;31m"};
+
+void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
+               int width) {
+  int missing = (width < 0 ? -width : width) - text_width(text);
+  const char *begin = colour ? paints[paint] : "";
+  fprintf(out, "%*s%s%s%s", width > 0 && missing > 0 ? missing : 0, "", begin,
+          text, *begin != '\0' ? "\033[m" : "");
+  fprintf(out, "%*s", width < 0 && missing > 0 ? missing : 0, "");
+}
+
+/* ---------------------------------------------------------------------------
+ * Numbers and times
+ */
+
+void number_text(char *text, size_t size, const char *format, double value) {
+  if (isnan(value)) {
+    snprintf(text, size, "-");
+    return;
+  }
+  snprintf(text, size, format, value);
+  if (text[0] == '-' && strpbrk(text, "123456789") == NULL)
+    snprintf(text, size, format, 0.0);
+}
+
+void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns) {
+  time_t seconds = (time_t)(realtime_ns / NS_PER_S);
+  struct tm local;
+  if (localtime_r(&seconds, &local) == NULL ||
+      strftime(text, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S", &local) == 0)
+    snprintf(text, TIME_TEXT_SIZE, "-");
 }

@@ -1,8 +1,12 @@
-/* text: makes untrusted bytes safe for terminals and for JSON. */
+/* text: makes untrusted bytes safe for terminals and for JSON, and writes what
+ * all tables share: padded and coloured words, numbers, dates, lines that fit a
+ * window. */
 #ifndef PERCORE_TEXT_H
 #define PERCORE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* One byte may become a replacement character of three bytes. */
@@ -42,5 +46,56 @@ void text_pad(FILE *out, const char *text, int width);
  * between words. Lines after the first begin with `indent` blanks. The caller
  * has already printed `indent` characters on the first line. */
 void text_wrap(FILE *out, const char *text, int indent, int width);
+
+/* ---------------------------------------------------------------------------
+ * Windows
+ */
+
+/* All members are 0 or NULL if the output is not a terminal. */
+struct window {
+  int width;  /* in characters; 0: unlimited */
+  int height; /* in lines; 0: unlimited */
+  bool colour;
+  size_t sort; /* column to sort by, from 1; 0: default order */
+  bool reverse;
+};
+
+/* Calls `write` and copies its output to `out`: only the lines that fit into
+ * the window, each cut to the width and without trailing blanks. Returns 0,
+ * -ENOMEM, or what `write` returned. */
+int window_write(FILE *out, struct window window,
+                 int (*write)(FILE *out, const void *figures,
+                              struct window window),
+                 const void *figures);
+
+/* Returns the size of the terminal and whether to use colours. If stdout is not
+ * a terminal that understands escape sequences (TERM is not "dumb"), all
+ * members are 0. `colour` is false if the environment variable NO_COLOR is set
+ * (no-color.org). */
+struct window terminal_window(void);
+
+enum paint {
+  PAINT_NONE,
+  PAINT_TITLE,
+  PAINT_SORTED,
+  PAINT_GOOD,
+  PAINT_WARN,
+  PAINT_BAD
+};
+
+/* Prints text padded to `width` characters: flush right, or flush left if width
+ * is negative. If `colour` is true, paints the text but not the padding. */
+void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
+               int width);
+
+/* Formats one number as printf does, except that NAN becomes "-", and that a
+ * negative number that rounds to zero loses its sign. */
+void number_text(char *text, size_t size, const char *format, double value)
+    __attribute__((format(printf, 3, 0)));
+
+/* Formats nanoseconds of CLOCK_REALTIME as local time, such as "2026-11-20
+ * 22:30:02". */
+#define TIME_TEXT_SIZE 32
+void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns);
 
 #endif

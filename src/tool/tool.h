@@ -22,7 +22,7 @@ enum {
 
 extern const struct command load_command, regions_command, top_command,
     dump_command, map_command, reset_command, clock_command, wake_command,
-    doctor_command;
+    check_command, doctor_command;
 
 /* ---------------------------------------------------------------------------
  * Messages, on stderr

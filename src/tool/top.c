@@ -59,7 +59,7 @@ static void close_tables(struct top *top) {
   for (size_t t = 0; t < figures->tables_len; t++)
     rates_close(&figures->tables[t]);
   free(figures->tables);
-  workers_close(&figures->workers);
+  region_workers_forget(&figures->workers);
   figures->tables = NULL;
   figures->tables_len = 0;
   figures->with_workers = false;
@@ -78,9 +78,6 @@ static int open_tables(struct top *top) {
   bool sorted = top->options->sort == NULL;
   uint32_t count = figures->directory->table_count;
   figures->with_workers = is_shown(top, 0);
-  if (figures->with_workers &&
-      workers_open(&figures->workers, top->reader) != 0)
-    return -ENOMEM;
   figures->tables = calloc(count, sizeof(*figures->tables));
   if (figures->tables == NULL)
     return -ENOMEM;
@@ -140,7 +137,8 @@ static int read_tables(struct top *top) {
   int status = 0;
   target_renew();
   if (figures->with_workers)
-    workers_read(&figures->workers, top->reader, monotonic_ns());
+    status = region_workers_read(&figures->workers, top->reader, monotonic_ns(),
+                                 percore_tsc(), 0);
   for (size_t t = 0; top->view != NULL && t < figures->tables_len; t++)
     rates_sort(&figures->tables[t], chosen_column(figures, top->view->sort),
                top->view->reverse);

@@ -5,8 +5,11 @@
 
 #include "rates.h"
 #include "target.h"
-#include "window.h"
-#include "workers.h"
+#include "text.h"
+
+#include "region/worker.h"
+
+#include <math.h>
 
 struct top_figures {
   char region[TARGET_NAME_SIZE];
@@ -17,15 +20,30 @@ struct top_figures {
   pid_t pid; /* 0 if the process is not visible from here */
   uid_t uid;
   const struct region_directory *directory;
-  struct workers workers;
+  struct region_workers workers;
   bool with_workers; /* the table `core` is shown */
   struct rates *tables;
   size_t tables_len;
 };
 
-/* How long, in seconds, a worker may be awake without a poll before it is shown
+/* How long a worker may be awake without a poll before it is shown
  * as stuck. */
-#define TOP_STUCK_S 1.0
+#define TOP_STUCK_NS UINT64_C(1000000000)
+
+/* Returns how much a column of the table `core` grew per second. */
+static inline double top_per_second(const struct region_workers *workers,
+                                    const struct region_worker *worker,
+                                    enum region_core_column column) {
+  return worker->polls ? (double)worker->growth[column] / workers->interval_s
+                       : NAN;
+}
+
+/* Returns the share of a worker's polls that handled nothing, or NAN. */
+static inline double top_empty(const struct region_worker *worker) {
+  double polls = (double)worker->growth[REGION_CORE_POLLS];
+  return polls > 0 ? (double)worker->growth[REGION_CORE_EMPTY_POLLS] / polls
+                   : NAN;
+}
 
 /* Functions for struct live_face. `figures` is a struct top_figures. Both
  * return 0 or -ENOMEM. */

@@ -4,21 +4,25 @@
 #include <errno.h>
 #include <math.h>
 
-static void put_worker(struct json *json, const struct worker *worker) {
+static void put_worker(struct json *json, const struct region_workers *workers,
+                       uint32_t slot) {
+  const struct region_worker *worker = &workers->list[slot];
   json_open_object(json, NULL);
-  json_integer(json, "core", worker->core);
-  json_integer(json, "slot", worker->slot);
-  json_integer(json, "tid", worker->tid);
-  json_text(json, "name", worker->name);
+  json_integer(json, "core", worker->slot.core);
+  json_integer(json, "slot", slot);
+  json_integer(json, "tid", worker->slot.tid);
+  json_text(json, "name", worker->slot.name);
   json_bool(json, "polls", worker->polls);
-  json_bool(json, "asleep", worker->asleep);
-  json_bool(json, "stuck", worker->stuck_s >= TOP_STUCK_S);
-  json_number(json, "still_s", worker->stuck_s);
+  json_bool(json, "asleep", worker->slot.asleep_tsc != 0);
+  json_bool(json, "stuck", worker->still_ns >= TOP_STUCK_NS);
+  json_number(json, "still_s", (double)worker->still_ns / 1e9);
   json_number(json, "useful", worker->useful);
   json_number(json, "slept", worker->slept);
-  json_number(json, "empty", worker->empty);
-  json_number(json, "polls_per_s", worker->polls_per_s);
-  json_number(json, "items_per_s", worker->items_per_s);
+  json_number(json, "empty", top_empty(worker));
+  json_number(json, "polls_per_s",
+              top_per_second(workers, worker, REGION_CORE_POLLS));
+  json_number(json, "items_per_s",
+              top_per_second(workers, worker, REGION_CORE_ITEMS));
   json_close_object(json);
 }
 
@@ -113,8 +117,9 @@ int top_json_write(FILE *out, const void *top_figures) {
   json_integer(json, "uid", figures->uid);
   if (figures->with_workers) {
     json_open_array(json, "workers");
-    for (size_t w = 0; w < figures->workers.count; w++)
-      put_worker(json, &figures->workers.workers[w]);
+    for (uint32_t s = 0; s < figures->workers.len; s++)
+      if (figures->workers.list[s].slot.state == REGION_LIVE)
+        put_worker(json, &figures->workers, s);
     json_close_array(json);
   }
   json_open_array(json, "tables");

@@ -48,48 +48,53 @@ static void put_percent(char text[SHORT_TEXT_SIZE], double share) {
  * Workers
  */
 
-static void write_worker(FILE *out, bool colour, const struct worker *worker) {
-  char name[sizeof(worker->name) * TEXT_GROWTH];
+static void write_worker(FILE *out, bool colour,
+                         const struct region_workers *workers,
+                         const struct region_worker *worker) {
+  char name[sizeof(worker->slot.name) * TEXT_GROWTH];
   char useful[SHORT_TEXT_SIZE], slept[SHORT_TEXT_SIZE], empty[SHORT_TEXT_SIZE];
   char polls[SHORT_TEXT_SIZE], items[SHORT_TEXT_SIZE];
-  text_clean_string(name, sizeof(name), worker->name);
+  text_clean_string(name, sizeof(name), worker->slot.name);
   put_percent(useful, worker->useful);
   put_percent(slept, worker->slept);
-  put_percent(empty, worker->empty);
-  short_text(polls, worker->polls_per_s);
-  short_text(items, worker->items_per_s);
-  fprintf(out, "%5d  %8s %8s %9s %8s %9s  %s", worker->core, useful, slept,
+  put_percent(empty, top_empty(worker));
+  short_text(polls, top_per_second(workers, worker, REGION_CORE_POLLS));
+  short_text(items, top_per_second(workers, worker, REGION_CORE_ITEMS));
+  fprintf(out, "%5d  %8s %8s %9s %8s %9s  %s", worker->slot.core, useful, slept,
           polls, empty, items, name);
   if (!worker->polls)
     fputs("  (does not call percore_poll)", out);
-  else if (worker->stuck_s >= TOP_STUCK_S) {
+  else if (worker->still_ns >= TOP_STUCK_NS) {
     char stuck[32];
-    snprintf(stuck, sizeof(stuck), "STUCK for %.0f s", worker->stuck_s);
+    snprintf(stuck, sizeof(stuck), "STUCK for %.0f s",
+             (double)worker->still_ns / 1e9);
     fputs("  ", out);
     paint_pad(out, colour, PAINT_BAD, stuck, 0);
-  } else if (worker->asleep)
+  } else if (worker->slot.asleep_tsc != 0)
     fputs("  (asleep)", out);
   fputc('\n', out);
 }
 
 /* Writes a line for each thread, but for at most `lines`
  * threads. If `lines` is 0, the number of threads is not limited. */
-static void write_workers(FILE *out, const struct workers *workers, int lines,
-                          const struct window *window) {
+static void write_workers(FILE *out, const struct region_workers *workers,
+                          int lines, const struct window *window) {
   size_t left = 0;
   int shown = 0;
-  fprintf(out, "core: %zu %s attached\n", workers->count,
-          workers->count == 1 ? "thread" : "threads");
-  if (workers->count == 0)
+  fprintf(out, "core: %u %s attached\n", workers->attached,
+          workers->attached == 1 ? "thread" : "threads");
+  if (workers->attached == 0)
     return;
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
           "polls/s", "empty %", "items/s", "thread");
-  for (size_t w = 0; w < workers->count; w++) {
+  for (uint32_t s = 0; s < workers->len; s++) {
+    if (workers->list[s].slot.state != REGION_LIVE)
+      continue;
     if (lines > 0 && shown >= lines) {
       left++;
       continue;
     }
-    write_worker(out, window->colour, &workers->workers[w]);
+    write_worker(out, window->colour, workers, &workers->list[s]);
     shown++;
   }
   if (left > 0)
@@ -351,7 +356,7 @@ int top_table_write(FILE *out, const void *top_figures, struct window window) {
                   : share > 4        ? share - 3
                                      : 1,
                   &window);
-    left -= (int)figures->workers.count + 2;
+    left -= (int)figures->workers.attached + 2;
     sections--;
   }
   for (size_t t = 0; t < figures->tables_len && status == 0; t++, sections--) {

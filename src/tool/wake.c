@@ -208,7 +208,7 @@ static int measure_core(int core, const struct wake_arguments *options) {
       (struct wake_run){.points = wake_collect_points(measurement.collect),
                         .core = core,
                         .method = wake_method_name(collect.method)};
-  bool is_live = is_terminal() && !options->json;
+  bool is_live = terminal_window().width > 0 && !options->json;
   int status = run_measurement(&measurement, is_live);
   if (is_live) /* the page is replaced by the whole result */
     fputs("\033[H\033[J", stdout);

@@ -1,6 +1,6 @@
 #include "wake.h"
 
-#include "window.h"
+#include "text.h"
 
 #include <errno.h>
 #include <math.h>

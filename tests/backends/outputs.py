@@ -59,8 +59,12 @@ def queue(values=None):
                                  'LimitLow  20000': f'LimitLow {limit}'})
 
 
+THRESHOLD_HITS = 8
+
+
 def threshold():
-    return sample('threshold.conf')
+    """Returns the shipped thresholds, with fewer values until a warning of a full core."""
+    return sample('threshold.conf', {'Hits 30': f'Hits {THRESHOLD_HITS}'})
 
 
 def percore(plugin_folder, collectd_folder, options):

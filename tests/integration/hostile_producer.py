@@ -8,10 +8,12 @@ copies of MODEL in which `tables` OWNED tables replace the table of MODEL. Each 
 tables has `rows` live rows and `counters` counters. With overlap=1, all tables claim
 the same memory; with overlap=0, each table has its own memory. Only one word in every
 `touch` bytes of the cells is written; the rest of the cells is a hole in the file, and
-touch=8 leaves no hole. Prints `ok` when it serves the regions."""
+touch=8 leaves no hole. With period=S, all producers restart every S milliseconds with
+one counter more or less. Prints `ok` when it serves the regions."""
 
 import array
 import fcntl
+import itertools
 import os
 import random
 import struct
@@ -82,6 +84,7 @@ class Forgery:
         for _ in range(1 if overlap else tables):
             self.parts.append(self.place())
         header = changed(header, "Q", {
+            88: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
             32: aligned(self.size), 40: self.directory_size,
             48: random.getrandbits(64), 120: HEADER, 136: HEADER + table_size,
             144: HEADER + table_size + field_size, 152: len(self.strings),
@@ -145,16 +148,24 @@ def main(directory, model, names, *arguments):
     options = {name: int(number) for name, number in
                (argument.split("=") for argument in arguments)}
     touch = options.pop("touch", 8)
+    period_ms = options.pop("period", 0)
+    counters = options.pop("counters", 4)
     runtime = RuntimeDir()
     runtime.path = directory
     model = Model(region_of(runtime, model))
-    for name in names.split(","):
-        forgery = Forgery(model, name, **options)
-        memory = forgery.memory(touch)
-        Impostor(runtime.socket(name), hello(os.fstat(memory).st_size), memory)
-    print("ok", flush=True)
-    while True:
-        time.sleep(60)
+    for turn in itertools.count():
+        served = []
+        for name in names.split(","):
+            forgery = Forgery(model, name, counters=counters + turn % 2, **options)
+            memory = forgery.memory(touch)
+            served.append((name, memory, Impostor(
+                runtime.socket(name), hello(os.fstat(memory).st_size), memory)))
+        if turn == 0:
+            print("ok", flush=True)
+        time.sleep(period_ms / 1000 if period_ms else 1e6)
+        for name, memory, impostor in served:
+            os.unlink(runtime.socket(name))
+            impostor.close()
 
 
 if __name__ == "__main__":

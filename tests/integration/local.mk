@@ -23,6 +23,7 @@ integration_tests = \
 	tests/integration/test_region_hostile.py \
 	tests/integration/test_region_churn.py \
 	tests/integration/test_region_fairness.py \
+	tests/integration/test_region_users.py \
 	tests/integration/test_rights.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
@@ -99,6 +100,9 @@ TESTS += tests/integration/test_command.py tests/integration/test_compare.py \
 LONG_TESTS += tests/integration/test_compare.py \
 	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
+
+EXTRA_DIST += tests/integration/test_documents.py
+TESTS += tests/integration/test_documents.py
 
 # These tests need a core of their own, so they run last, one after another.
 truth_log = tests/integration/test_truth.log

@@ -12,9 +12,11 @@ TESTS += $(region_integration_tests) tests/integration/test_update_code.py \
 	tests/integration/test_useful.py \
 	tests/integration/test_deployment.py
 LONG_TESTS += tests/integration/test_useful.py
-check_PROGRAMS += tests/integration/useful tests/integration/deployed
+check_PROGRAMS += tests/integration/useful tests/integration/workers tests/integration/deployed
 tests_integration_deployed_SOURCES = tests/integration/deployed.c
 tests_integration_deployed_LDADD = libregion.la
+tests_integration_workers_SOURCES = tests/integration/workers.c
+tests_integration_workers_LDADD = libregion.la
 tests_integration_useful_SOURCES = tests/integration/useful.c
 tests_integration_useful_LDADD = libregion.la
 tests/integration/test_useful.log: \

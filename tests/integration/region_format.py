@@ -17,7 +17,8 @@ with open(f"{REGION}/percore-region.pod", encoding="utf-8") as manual:
     PAGE = manual.read()
 MAJOR = int(re.search(r"major version (\d)", PAGE).group(1))
 RULES = re.findall(r"^=item B<([a-z-]+)>$",
-                   PAGE[PAGE.index("=head1 RULES"):], re.MULTILINE)
+                   PAGE[PAGE.index("=head1 RULES\n"):
+                        PAGE.index("=head1 RULES FOR")], re.MULTILINE)
 
 PER_CORE, OWNED, SHARED = range(3)
 COUNTER, UPDOWN, GAUGE, STATE, HISTOGRAM = range(5)

@@ -137,9 +137,9 @@ def need_root():
 
 def test_dropped_before_fork():
     """a service that changes its groups and its user before it forks can serve in a
-    directory with mode 3777, and its socket belongs to the directory's group"""
+    directory with mode 3773, and its socket belongs to the directory's group"""
     need_root()
-    with Place(0o3777, TEAM) as place:
+    with Place(0o3773, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
                                    "attach", -1, "count", "status")
         check((code, out[0], err) == (0, "1 0 1", ""), f"{code} {out} {err}")

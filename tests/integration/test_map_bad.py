@@ -226,6 +226,54 @@ def unusual_maps_are_read_or_said():
             check_said(collectd, "maps: maps of type 12 cannot be read")
 
 
+def routes_are_named_by_their_prefixes():
+    """Each entry of an LPM_TRIE is reported under its prefix"""
+    with RuntimeDir(), Pins() as pins:
+        pins.create("routes", "lpm_trie", key=8, more=["flags", "1"])
+        prefix = 8 | int.from_bytes(bytes([10, 0, 0, 0]), "little") << 32
+        pins.update("routes", prefix, 5, size=8)
+        with started(pins.block("routes", VALUE)) as collectd:
+            packets = name("packets", "10.0.0.0_8", "routes")
+            collectd.wait_for_value(packets)
+            pins.update("routes", prefix, 12, size=8)
+            collectd.wait_for(lambda: collectd.of(packets)[-1].value == 7, 20,
+                              f"7 packets: {collectd.series.keys()}")
+
+
+HISTOGRAM = """
+struct hist { unsigned slots[8]; };
+struct {
+  int (*type)[1];
+  int (*max_entries)[4];
+  unsigned *key;
+  struct hist *value;
+} test __attribute__((section(".maps"), used));
+"""
+
+
+def slots_of_powers_of_two_have_percentiles():
+    """The slots of a struct hist, as BCC's tools count latencies, are reported as a
+    histogram"""
+    need_tools("clang")
+    with RuntimeDir() as runtime, Pins() as pins:
+        with open(f"{runtime.path}/hist.c", "w", encoding="ascii") as file:
+            file.write(HISTOGRAM)
+        run("clang", "-O2", "-g", "-target", "bpf", "-c", f"{runtime.path}/hist.c",
+            "-o", f"{runtime.path}/hist.o")
+        pins.create("runs", "hash", value=32)
+        pins.update("runs", 1, 0, 0, 0, 0)
+        with started(pins.block("runs", f'Btf "{runtime.path}/hist.o"')) as collectd:
+            collectd.wait_for(lambda: os.path.exists(runtime.socket("test")), 20,
+                              "a region")
+            collectd.wait_for_reads(4)
+            pins.update("runs", 1, 90, 10 << 32, 0, 0)  # slot 0: 90, slot 3: 10
+            for percentile, middle in (("p50", 1), ("p99", 11.5)):
+                series = f"percore_host_test_runs_slots-all/gauge-1_{percentile}"
+                collectd.wait_for_value(series)
+                found = collectd.of(series)[0].value
+                check(found == middle, f"{percentile}: {found}")
+
+
 def a_pin_may_become_any_other_map():
     """If another map of any type is pinned at the same path, all of its counts are
     reported, even if the path was a directory for a while"""
@@ -389,6 +437,8 @@ def main():
              a_block_of_its_own_goes_before_a_pattern,
              what_is_not_a_map_is_said,
              unusual_maps_are_read_or_said,
+             routes_are_named_by_their_prefixes,
+             slots_of_powers_of_two_have_percentiles,
              a_pin_may_become_any_other_map,
              a_large_map_is_counted_exactly_and_delays_no_other_region,
              no_map_is_kept_alive,

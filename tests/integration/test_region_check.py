@@ -1,21 +1,20 @@
 #!/usr/bin/python3
-"""Tests of percore check: it finds no fault in a valid region, and names the rules that
-an invalid region breaks."""
+"""Tests of percore check: it says of a valid region that it would be read, and names
+the rule that an invalid region breaks."""
 
 import json
 import os
 import re
 import struct
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check  # noqa: E402
-from region_format import (CORE_TABLE, GONE, LIVE, PORT, REGION,  # noqa: E402
-                           RULES, SESSION, SLOW, TABLES, WORKER, Region, Served)
+from region_format import (CORE_TABLE, PORT, REGION, RULES,  # noqa: E402
+                           SESSION, SLOW, TABLES, WORKER, Region, Served)
 from region_harness import RuntimeDir, run_tests  # noqa: E402
 
-CHANGING = 0x100000005
-TWICE = 0x200000006  # live, incarnation 2
 HELLO = struct.Struct("=IHHIIQII")
 
 
@@ -98,35 +97,6 @@ def instance(region):
     region.set(116, region.get(region.table(PORT) + 4, 4), 4)
 
 
-def level_in_rows(region):
-    tables = list(TABLES)
-    tables[WORKER] = TABLES[WORKER][:2] + (0, 4, 24) + TABLES[WORKER][5:]
-    region.build("format", tables)
-
-
-def without_births(region, number):
-    for offset in (64, 72):
-        region.set(region.table(number) + offset, 0)
-
-
-def reused(region):
-    without_births(region, SESSION)
-    region.set(region.generation(SESSION, 1), TWICE)
-
-
-def levels_removed(region):
-    """Removes a row of a PER_CORE table that contains gauges but no births. Such a row
-    must not be removed."""
-    level_in_rows(region)
-    without_births(region, WORKER)
-    region.name(WORKER, 0, b"w0")
-    region.set(region.generation(WORKER), GONE)
-
-
-def at(find, value, size=8):
-    return words((find, value), size=size)
-
-
 BREAKS = {
     "magic": words((0, 0x4e524156)),
     "byte-order": words((8, 0x04030201)),
@@ -167,26 +137,6 @@ BREAKS = {
     "overlap": words((lambda region: region.table(SESSION) + 64,
                       lambda region: region.get(region.table(PORT) + 56)),
                      size=8),
-    "region-id": lambda region: region.bytes.__setitem__(slice(48, 64),
-                                                         bytes(16)),
-    "start-times": words((88, 0), size=8),
-    "slot-state": at(lambda region: region.slot(2), CHANGING),
-    "slot-core": at(lambda region: region.slot(2) + 12, 2, 4),
-    "slot-owner": at(lambda region: region.slot(0) + 8, 0, 4),
-    "slot-name": at(lambda region: region.slot(0) + 24, 0xffff),
-    "free-slot": at(lambda region: region.cell(1, CORE_TABLE, 0, 3), 7),
-    "rows-in-use": at(lambda region: region.live(PORT), 5),
-    "single-row": at(lambda region: region.generation(WORKER), 0),
-    "row-state": at(lambda region: region.generation(PORT, 1), 6),
-    "row-changing": at(lambda region: region.generation(PORT, 1), CHANGING),
-    "row-beyond": at(lambda region: region.live(PORT), 1),
-    "row-reused": reused,
-    "row-removed": levels_removed,
-    "row-label": lambda region: region.name(PORT, 0, b"e" * 24),
-    "row-text": lambda region: region.name(PORT, 0, "e\u202e0th".encode()),
-    "birth": at(lambda region: region.birth(PORT), 43),
-    "reset": at(lambda region: region.reset(PORT), 9),
-    "state-value": at(lambda region: region.single(SLOW, 0, 1), 2),
 }
 # Rules that only a socket or a memfd can break, not a file.
 HANDING_OVER = {"hello", "seals", "socket-name"}
@@ -196,14 +146,7 @@ SUBJECTS = {
     "table-name": ("host", None), "table-fields": ("session", None),
     "overlap": ("session", None), "aggregation": ("port", "packets"),
     "columns": ("port", "depth"),
-    "birth": ("port", "packets"), "state-value": ("slow", "link"),
-    "single-row": ("worker", None), "row-text": ("port", None),
 }
-
-
-def broken(document):
-    return [fault for group in document["groups"]
-            for fault in group["faults"]]
 
 
 def check_file(place, region):
@@ -223,7 +166,7 @@ def test_rules():
     """the manual lists the rules of the library in the library's order, and this test
     breaks each of them"""
     with open(f"{REGION}/fault.h", encoding="utf-8") as file:
-        known = re.findall(r'RULE\([A-Z_]+, "([a-z-]+)", ', file.read())
+        known = re.findall(r'RULE\([A-Z_]+, "([a-z-]+)"\)', file.read())
     check(RULES == known, f"{RULES} but {known}")
     check(len(RULES) == len(set(RULES)), f"{RULES}")
     check(set(RULES) == set(BREAKS) | HANDING_OVER,
@@ -231,55 +174,69 @@ def test_rules():
 
 
 def test_good_region():
-    """a region written from the manual follows every rule, and its values are
-    read"""
+    """a region written from the manual would be read, and its values are read"""
     with RuntimeDir() as place:
         region = Region()
         document, shown, status = check_file(place, region)
-        check(status == 0 and document["ok"] and not broken(document), shown)
-        verdicts = {group["group"]: group["verdict"]
-                    for group in document["groups"]}
-        check(verdicts.pop("handover") == "unchecked", shown)
-        check(set(verdicts.values()) == {"ok"}, shown)
-        check("broken" not in shown and "RULES" not in shown, shown)
+        check(status == 0 and document["ok"] and "rule" not in document, shown)
+        check(shown.startswith("ok: ") and "RULES" not in shown, shown)
         with Served(f"{place.path}/format.sock", region.bytes):
             served = json.loads(place.succeed("check", "format", "--json"))
             check(served["ok"] and served["region"] == "format", str(served))
-            check({group["verdict"] for group in served["groups"]} == {"ok"},
-                  str(served))
             port = place.dump("format")["port"]["rows"]
             check([row["row"] for row in port] == ["eth0", "zoë"], str(port))
 
 
 def test_each_rule():
-    """each rule that a region breaks is named, with its table and field, and no other
-    rule is named"""
+    """the rule that a region breaks is named, with its table and field"""
     with RuntimeDir() as place:
         for rule, change in BREAKS.items():
             region = Region()
             change(region)
             document, shown, status = check_file(place, region)
-            found = [fault["rule"] for fault in broken(document)]
-            check(status == 1 and found == [rule] and not document["ok"],
+            check(status == 1 and not document["ok"] and document["rule"] == rule,
                   f"{rule}: {shown}")
             check(f" {rule}: " in shown and "percore-region(7)" in shown,
                   f"{rule}: {shown}")
-            fault = broken(document)[0]
             table, field = SUBJECTS.get(rule, (None, None))
-            check(table in (None, fault.get("table")) and
-                  field in (None, fault.get("field")), f"{rule}: {fault}")
+            check(table in (None, document.get("table")) and
+                  field in (None, document.get("field")), f"{rule}: {document}")
 
 
-def test_many_of_a_kind():
-    """a rule that many rows break is shown once, with the number of these rows"""
+def test_says_what_readers_say():
+    """percore check refuses a region if and only if percore dump cannot read it, for
+    the same reason"""
     with RuntimeDir() as place:
-        region = Region()
-        for row in range(3):
-            region.set(region.generation(SESSION, row), LIVE & 0xffffffff)
-        faults = broken(check_file(place, region)[0])
-        check([(fault["rule"], fault["table"], fault["count"])
-               for fault in faults] == [("row-state", "session", 3)],
-              str(faults))
+        for rule in ("counts", "storage", "overlap", "states"):
+            region = Region()
+            BREAKS[rule](region)
+            with Served(f"{place.path}/format.sock", region.bytes):
+                text = json.loads(place.run("check", "format", "--json").stdout)
+                said = place.fail("dump", "format")
+            os.unlink(f"{place.path}/format.sock")
+            check(text["rule"] == rule and text["text"] in said, f"{text}: {said}")
+
+
+def test_shrinking_file():
+    """a file that shrinks while it is checked is refused or read, and kills nothing"""
+    content = bytes(Region().bytes)
+    with RuntimeDir() as place:
+        path = f"{place.path}/shrinking.region"
+        ended = threading.Event()
+
+        def shrink():
+            while not ended.is_set():
+                with open(path, "wb") as file:
+                    file.write(content)
+                os.truncate(path, 100)
+        thread = threading.Thread(target=shrink)
+        thread.start()
+        try:
+            codes = {place.run("check", path).returncode for _ in range(50)}
+        finally:
+            ended.set()
+            thread.join()
+        check(codes <= {0, 1}, str(codes))
 
 
 # ---------------------------------------------------------------------------
@@ -301,71 +258,33 @@ def test_handing_over():
                 done = place.run("check", name, "--json")
             os.unlink(path)
             check(done.returncode == 1, done.stderr)
-            document = json.loads(done.stdout)
-            check([fault["rule"] for fault in broken(document)] == [rule],
-                  f"{rule}: {document}")
+            check(json.loads(done.stdout)["rule"] == rule, done.stdout)
 
 
 def test_memfd():
     """a memfd is checked while its producer runs; if it lacks seals, that is reported"""
     with RuntimeDir() as place:
-        for seals, rules in ((0x17, []), (0x1, ["seals"])):
+        for seals, rule in ((0x17, None), (0x1, "seals")):
             with Served(f"{place.path}/format.sock", Region().bytes,
                         seals=seals) as served:
                 path = f"/proc/{os.getpid()}/fd/{served.fd}"
                 done = place.run("check", path, "--json")
-                found = [fault["rule"]
-                         for fault in broken(json.loads(done.stdout))]
-                check(found == rules, f"{seals:#x}: {done.stdout}")
+                check(json.loads(done.stdout).get("rule") == rule,
+                      f"{seals:#x}: {done.stdout}")
             os.unlink(f"{place.path}/format.sock")
 
 
-def test_running_producer():
-    """a row that a running producer never finishes, or never includes in the rows in
-    use, is named, but only after a grace period"""
-    with RuntimeDir() as place:
-        region = Region()
-        region.set(region.generation(PORT, 1), CHANGING)
-        region.set(region.live(SESSION), 2)
-        with Served(f"{place.path}/format.sock", region.bytes):
-            done = place.run("check", "format", "--json")
-        faults = [(fault["rule"], fault["table"])
-                  for fault in broken(json.loads(done.stdout))]
-        check(faults == [("row-changing", "port"), ("row-beyond", "session")],
-              done.stdout)
-
-
-# ---------------------------------------------------------------------------
-# The library's own regions
-
-
 def test_own_regions():
-    """a region of the library follows every rule, even while rows are added and removed
-    and workers count"""
+    """a region of the library would be read, even while rows are added and removed and
+    workers count"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
         producer.wait_until_counted(64)
         for row in range(100):
             producer.ask(f"remove {row}")
-        for row in range(2000, 2050):
-            producer.ask(f"add {row}")
-        place.succeed("reset", "demo", "port")
-        for _ in range(20):
+        for _ in range(5):
             done = place.run("check", "demo")
             check(done.returncode == 0, done.stdout)
-
-
-def test_hostile_names():
-    """names with escape sequences are reported as broken, and cannot control the
-    terminal"""
-    with RuntimeDir() as place:
-        place.produce("hostile", "--hostile")
-        done = place.run("check", "hostile")
-        check(done.returncode == 1, done.stdout)
-        check("row-text: table port" in done.stdout and
-              "slot-name" in done.stdout, done.stdout)
-        check(not any(c in done.stdout for c in "\033\u202e"),
-              repr(done.stdout))
 
 
 # ---------------------------------------------------------------------------

@@ -24,7 +24,7 @@ CAP_DAC_OVERRIDE, CAP_NET_RAW, CAP_PERFMON, CAP_BPF = 1, 13, 38, 39
 class Place(RuntimeDir):
     """A runtime directory as tmpfiles.d creates it."""
 
-    def __init__(self, mode=0o3775):
+    def __init__(self, mode=0o3770):
         self.mode = mode
 
     def __enter__(self):

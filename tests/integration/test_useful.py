@@ -1,17 +1,23 @@
 #!/usr/bin/python3
 """Tests that percore reports the true useful load of a worker even if other tasks use
-its core. The truth is packets x CPU time per packet / wall time."""
+its core. The truth is packets x CPU time per packet / wall time, or the CPU time of
+workers that work whenever they are awake."""
 
+import bisect
+import json
 import os
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (BUILD, Skip, TRIES, check, is_root,  # noqa: E402
-                     online_cores, run_tests, say)
+from harness import (BUILD, Collectd, Skip, TRIES, check,  # noqa: E402
+                     is_root, online_cores, run_tests, say,
+                     wait_for)
+from producers import RuntimeDir  # noqa: E402
 
 WORKER = f"{BUILD}/tests/integration/useful"
+INTERVAL = 0.5
 SECONDS = 2
 POINTS = 3
 
@@ -65,4 +71,106 @@ def test_own_core():
         check_useful(percent, 0)
 
 
-run_tests(globals(), "useful load", WORKER)
+class Workers:
+    """A process that runs workers.c."""
+
+    def __init__(self, number, core, seconds, threads):
+        self.name = f"worker{number}"
+        self.times = []  # pairs: the time, and the CPU time of all threads until then
+        self.process = subprocess.Popen(
+            [f"{BUILD}/tests/integration/workers", self.name, str(core),
+             str(seconds), *threads],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def wait_until_end(self):
+        for line in self.process.stdout:
+            if line == "end\n":
+                return
+            self.times.append(tuple(float(word) for word in line.split()))
+
+    def cpu(self, time_s):
+        """Returns the CPU time until `time_s`, interpolated."""
+        at = max(bisect.bisect_left(self.times, (time_s, 0)), 1)
+        (before, cpu), (after, more) = self.times[at - 1:at + 1]
+        return cpu + (more - cpu) * (time_s - before) / (after - before)
+
+    def useful(self, begin, end):
+        return 100 * (self.cpu(end) - self.cpu(begin)) / (end - begin)
+
+
+def watch_workers(seconds, programs):
+    """Runs programs, each a list of threads for workers.c, on one core. Returns pairs
+    of what collectd reports of the core and the truth, and of what `percore top` shows
+    of each program and the truth, in percent."""
+    core = online_cores()[-1]
+    with RuntimeDir() as place, Collectd(interval=INTERVAL).start() as collectd:
+        workers = [Workers(number, core, seconds, threads)
+                   for number, threads in enumerate(programs)]
+        for each in workers:
+            wait_for(lambda path=place.socket(each.name): os.path.exists(path),
+                     "a region")
+        tops = [subprocess.Popen(
+            [f"{BUILD}/percore", "top", each.name, "-j", "-n", "1", "-t", "core",
+             "-i", str(seconds - 1.5)], stdout=subprocess.PIPE, text=True)
+            for each in workers]
+        for each in workers:
+            each.wait_until_end()
+        shown = [json.loads(top.communicate()[0]) for top in tops]
+        collectd.wait_for_reads(1)
+        begin = max(each.times[0][0] for each in workers)
+        end = min(each.times[-1][0] for each in workers)
+        values = [each for each in collectd.of(f"percore-{core}/percent-useful")
+                  if begin + 2 * INTERVAL < each.time < end]
+        for each in workers:
+            each.process.communicate("")
+    check(len(values) >= 2, f"{values}")
+    begin, end = values[0].time - INTERVAL, values[-1].time
+    yield (sum(each.value for each in values) / len(values),
+           sum(each.useful(begin, end) for each in workers))
+    for each, top in zip(workers, shown):
+        end = top["time"]
+        yield (100 * sum(worker["useful"] or 0 for worker in top["workers"]),
+               each.useful(end - (seconds - 1.5), end))
+
+
+def check_workers(seconds, *programs):
+    for attempt in range(TRIES):
+        pairs = list(watch_workers(seconds, programs))
+        say("; ".join(f"{shown:.1f}, truth {truth:.1f}" for shown, truth in pairs))
+        if all(abs(shown - truth) <= POINTS for shown, truth in pairs):
+            return
+    check(False, f"{pairs} in the last of {attempt + 1} tries")
+
+
+WORKS = "1000:0"  # always
+CONTROLS = "0:500000"  # wakes twice a second
+
+
+def test_control_threads():
+    """the useful load of a core with one working thread is within 3 points of the
+    truth, however many threads of the same program sleep on it"""
+    for count in range(4):
+        check_workers(3, [WORKS, *[CONTROLS] * count])
+
+
+def test_shared_core():
+    """the useful load of a core is the sum over the threads and the programs that work
+    on it, even if one of them sleeps most of the time"""
+    check_workers(3, [WORKS, WORKS])
+    check_workers(4, ["10000:20000"], ["10000:300000"])
+
+
+def test_long_sleep():
+    """a thread that sleeps for longer than the interval is idle in the intervals in
+    which it sleeps"""
+    check_workers(8, ["10000:300000"])
+    check_workers(8.1, ["500000:1500000"])
+
+
+def test_sleep_inside_round():
+    """work before a sleep in the same round is useful"""
+    for work, sleep in (5000, 100), (900, 50):
+        check_workers(3, [f"{work}:{sleep}:inside"])
+
+
+run_tests(globals(), "useful load", WORKER, f"{BUILD}/percore")

@@ -53,6 +53,8 @@ int plugin_dispatch_notification(const notification_t *notification) {
   fake.notifications = grow(fake.notifications, fake.notifications_len,
                             sizeof(*fake.notifications));
   fake.notifications[fake.notifications_len++] = *notification;
+  if (fake.notified != NULL)
+    fake.notified(notification);
   return 0;
 }
 

@@ -27,6 +27,7 @@ struct fake_collectd {
 
   cdtime_t now;
   cdtime_t interval;
+  void (*notified)(const notification_t *); /* a plugin; NULL: none */
   int (*config)(oconfig_item_t *);
   plugin_init_cb init;
   plugin_read_cb read;

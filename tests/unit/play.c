@@ -87,6 +87,10 @@ double play_load(const struct play *play, int core) {
   return engine_load(&play->before[core], &state->total);
 }
 
+struct bounds play_bounds(const struct play *play, int core) {
+  return bounds_of(&play->before[core], &play_core(play, core)->total);
+}
+
 enum source_kind play_source(const struct play *play, int core) {
   const struct core *state = play_core(play, core);
   return state == NULL ? SOURCE_NONE : state->source;

@@ -2,6 +2,7 @@
 #ifndef PERCORE_PLAY_H
 #define PERCORE_PLAY_H
 
+#include "cycles/bounds.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
 #include "fake_machine.h"
@@ -49,6 +50,7 @@ void play_seconds(struct play *play, int seconds);
  */
 const struct core *play_core(const struct play *play, int core);
 double play_load(const struct play *play, int core);
+struct bounds play_bounds(const struct play *play, int core);
 enum source_kind play_source(const struct play *play, int core);
 const struct engine_counts *play_counts(const struct play *play);
 

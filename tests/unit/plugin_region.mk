@@ -8,6 +8,7 @@ region_host = tests/unit/region_host.c tests/unit/region_host.h
 plugin_region_ldadd = libregionunit.la $(plugin_unit_ldadd)
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
+	tests/unit/test_plugin_region_log \
 	tests/unit/test_plugin_region_name \
 	tests/unit/test_plugin_region_property \
 	tests/unit/test_plugin_region_rows \
@@ -20,6 +21,10 @@ tests_unit_test_plugin_region_config_SOURCES = \
 	tests/unit/test_plugin_region_config.c $(fake_collectd)
 tests_unit_test_plugin_region_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_config_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_log_SOURCES = \
+	tests/unit/test_plugin_region_log.c $(fake_collectd)
+tests_unit_test_plugin_region_log_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_log_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_name_SOURCES = \
 	tests/unit/test_plugin_region_name.c $(fake_collectd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)

@@ -33,6 +33,12 @@ static bool serve_all(void *argument, uint64_t ns) {
   return true;
 }
 
+uint64_t hours_pass(void *argument) {
+  static uint64_t now_ns;
+  (void)argument;
+  return now_ns += 3600 * SECOND;
+}
+
 static bool is_wanted(void *argument) {
   (void)argument;
   return true;
@@ -73,9 +79,10 @@ void begin_watch(const char *lines) {
 }
 
 static bool owes(void) {
-  for (size_t i = 0; i < watch->sums_len; i++)
-    if (watch->sums[i]->open == 0 && region_sum_owes(watch->sums[i]))
-      return true;
+  for (struct region_budget *b = watch->budgets; b != NULL; b = b->next)
+    for (struct region_sum *sum = b->sums; sum != NULL; sum = sum->next)
+      if (sum->open == 0 && region_sum_owes(sum))
+        return true;
   return false;
 }
 
@@ -86,8 +93,9 @@ static void describe_round(void) {
                              .regions_stale = watch->stale,
                              .workers_stuck = watch->stuck,
                              .events_len = fake.notifications_len};
-  for (size_t i = 0; i < watch->sums_len; i++)
-    last.partial |= watch->sums[i]->open > 0;
+  for (struct region_budget *b = watch->budgets; b != NULL; b = b->next)
+    for (struct region_sum *sum = b->sums; sum != NULL; sum = sum->next)
+      last.partial |= sum->open > 0;
   for (size_t i = 0; i < fake.values_len; i++)
     last.host_len +=
         strncmp(fake.values[i].list.plugin, "percore_host_", 13) == 0;

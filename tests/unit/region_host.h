@@ -35,6 +35,8 @@ struct region_value {
 extern struct host_round *snapshot;
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
+/* For host_now_ns: each look at the clock shows a later hour. */
+uint64_t hours_pass(void *argument);
 extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max;          /* MaxValues; 0: 20000 */
 extern bool host_settles; /* false: a round is never followed by another */

@@ -83,20 +83,42 @@ static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
   play_end(&play);
 }
 
+static void a_slow_read_widens_the_bounds_by_its_bracket(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 1, 0.4);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.001);
+  play.fake->clock.read_ns = 5 * FAKE_MS;
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_near(play_load(&play, 0), 0.4, 0.01);
+  assert_near(play_bounds(&play, 0).high, 0.41, 0.001);
+  assert_near(play_bounds(&play, 0).low, 0.39, 0.001);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
 static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
   (void)state;
   struct play play;
   start_named(&play, 1, 0.4);
   play_open(&play);
   play_seconds(&play, 2);
-  play.fake->clock.read_ns = 2 * FAKE_MS;
+  struct core_totals before = play_core(&play, 0)->total;
+  play.fake->clock.read_ns = 200 * FAKE_MS;
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 0));
   play.fake->clock.read_ns = 0;
   play.fake->cores[0].load = 0.8;
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  assert_near(play_load(&play, 0), 0.6, 0.005);
+  const struct core_totals *now = &play_core(&play, 0)->total;
+  double ran = (0.4 * 1.6 + 0.8) / 2.6;
+  struct bounds bounds = bounds_of(&before, now);
+  assert_near(engine_load(&before, now), ran, PLAY_EXACT);
+  assert_true(bounds.low <= ran && ran <= bounds.high);
   assert_int_equal(play_counts(&play)->errors, 0);
   play_end(&play);
 }
@@ -410,6 +432,7 @@ int main(void) {
       cmocka_unit_test(softirqs_that_the_kernel_counts_as_idle_are_load),
       cmocka_unit_test(
           time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only),
+      cmocka_unit_test(a_slow_read_widens_the_bounds_by_its_bracket),
       cmocka_unit_test(a_sample_without_a_reading_is_part_of_the_next),
       cmocka_unit_test(a_core_that_came_back_online_begins_a_new_window),
       cmocka_unit_test(a_window_across_a_suspend_is_dropped),

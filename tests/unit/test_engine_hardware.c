@@ -71,7 +71,8 @@ static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
   play_end(&play);
 }
 
-static void a_counter_that_never_ran_has_no_value(void **state) {
+/* Another user of the PMU holds the counter for an hour. */
+static void a_starved_counter_leaves_the_core_to_the_next_source(void **state) {
   (void)state;
   for (int unsteady = 0; unsteady < 2; unsteady++) {
     struct play play;
@@ -83,14 +84,16 @@ static void a_counter_that_never_ran_has_no_value(void **state) {
     play_seconds(&play, 2);
     play.fake->cores[1].running = 0;
     play_seconds(&play, 1);
-    assert_nan(play_load(&play, 1));
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
+    for (int second = 0; second < 3600; second++) {
+      assert_near(play_load(&play, 1), 0.8, PLAY_SECOND_ERROR);
+      play_seconds(&play, 1);
+    }
+    assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
     assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
-    struct core_totals before = play.before[1];
+    assert_true(play.journal.lines_len < 30);
     play.fake->cores[1].running = 0.5;
-    play_seconds(&play, 2);
-    assert_near(engine_load(&before, &play_core(&play, 1)->total), 0.8,
-                PLAY_EXACT);
+    play_seconds(&play, 3600);
     assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
     assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
     play_end(&play);
@@ -125,31 +128,78 @@ static void a_load_a_little_over_1_is_rounding(void **state) {
   play_end(&play);
 }
 
-static void a_load_far_over_1_is_counted_as_an_error(void **state) {
+/* MPERF and the TSC differ by up to 1 % on some processors. The core is busy
+ * for four of five seconds. */
+static void a_counter_that_its_proof_accepted_keeps_its_windows(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 1);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
+      1.015;
+  play_open(&play);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play_seconds(&play, 2);
+  struct core_totals begin = play_core(&play, 0)->total;
+  for (int second = 0; second < 600; second++) {
+    double truth = second % 5 == 0 ? 0.2 : 1;
+    fake_machine_load(play.fake, truth);
+    play_seconds(&play, 1);
+    assert_near(play_load(&play, 0), truth, 0.2 * 0.016);
+    assert_true(play_bounds(&play, 0).low <= truth);
+    assert_true(play_bounds(&play, 0).high >= truth);
+  }
+  assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.84, 0.001);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void
+a_proven_counter_with_impossible_loads_must_be_proven_again(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 1);
-  struct fake_counter *fast =
-      fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
-                           FAKE_PER_UNHALTED, PLAY_TSC_HZ * 1.01);
-  fast->core = 1;
+  fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                       FAKE_PER_UNHALTED, PLAY_TSC_HZ)
+      ->core = 1;
   play_open(&play);
-  play_seconds(&play, 3);
-  assert_near(play_load(&play, 0), 1, 0);
-  assert_nan(play_load(&play, 1));
-  assert_int_equal(play_counts(&play)->errors, 3);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play_seconds(&play, 2);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
+      PLAY_TSC_HZ * 1.5;
   struct core_totals begin = play_core(&play, 1)->total;
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
-      PLAY_TSC_HZ;
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(play_counts(&play)->errors, 3);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "mperf", "150.0 %", "again", NULL), 1);
+  assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1,
+              PLAY_SECOND_ERROR);
+  play_end(&play);
+}
+
+static void a_change_of_source_keeps_both_halves_of_an_interval(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 0.3);
+  play_open(&play);
+  play_seconds(&play, 2);
+  struct core_totals begin = play_core(&play, 0)->total;
+  play_seconds(&play, 30);
+  play.fake->cores[0].read_error = EIO;
   play_seconds(&play, 1);
-  struct core_totals middle = play_core(&play, 1)->total;
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
-      PLAY_TSC_HZ * 2;
-  play_seconds(&play, 1);
-  assert_near(engine_load(&begin, &middle), 1, 0);
-  /* The rest of the window, after the bad sample, still counts. */
-  assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1, 0);
-  assert_near(play_core(&play, 1)->total.wall, middle.wall, 0);
+  fake_machine_load(play.fake, 0.7);
+  play_seconds(&play, 29);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  const struct core_totals *end = &play_core(&play, 0)->total;
+  double truth = (0.3 * 31 + 0.7 * 29) / 60;
+  assert_near(end->wall - begin.wall, 60e9, 1e3);
+  assert_near(engine_load(&begin, end), truth, 0.0005);
+  assert_true(bounds_of(&begin, end).low <= truth);
+  assert_true(bounds_of(&begin, end).high >= truth);
   play_end(&play);
 }
 
@@ -221,7 +271,7 @@ static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
   uint64_t epoch = play_core(&play, 1)->total.epoch;
   play.fake->cores[2].read_error = EIO;
   play_seconds(&play, 1);
-  assert_nan(play_load(&play, 2));
+  assert_near(play_load(&play, 2), 0.4, PLAY_SECOND_ERROR);
   assert_int_equal(play_source(&play, 2), SOURCE_NONE);
   play_seconds(&play, 19);
   for (int core = 0; core < 4; core++)
@@ -301,7 +351,7 @@ static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
   play.fake->cores[1].pinned_lost = true;
   play.fake->cores[1].running = 0.6;
   play_seconds(&play, 1);
-  assert_nan(play_load(&play, 1));
+  assert_near(play_load(&play, 1), 0.55, PLAY_SECOND_ERROR);
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.55, PLAY_EXACT);
@@ -419,10 +469,13 @@ int main(void) {
       cmocka_unit_test(
           shared_counters_with_the_tsc_in_the_group_are_not_scaled),
       cmocka_unit_test(shared_counters_are_divided_by_the_time_they_ran),
-      cmocka_unit_test(a_counter_that_never_ran_has_no_value),
+      cmocka_unit_test(a_starved_counter_leaves_the_core_to_the_next_source),
       cmocka_unit_test(without_a_steady_tsc_the_divisor_is_time_enabled),
       cmocka_unit_test(a_load_a_little_over_1_is_rounding),
-      cmocka_unit_test(a_load_far_over_1_is_counted_as_an_error),
+      cmocka_unit_test(a_counter_that_its_proof_accepted_keeps_its_windows),
+      cmocka_unit_test(
+          a_proven_counter_with_impossible_loads_must_be_proven_again),
+      cmocka_unit_test(a_change_of_source_keeps_both_halves_of_an_interval),
       cmocka_unit_test(a_counter_does_not_count_stolen_time),
       cmocka_unit_test(aperf_over_mperf_scales_the_base_frequency),
       cmocka_unit_test(a_core_that_cannot_be_opened_does_not_affect_others),

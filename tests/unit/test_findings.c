@@ -4,6 +4,7 @@
 #include "temp_tree.h"
 #include "tool/doctor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -253,7 +254,7 @@ static void everything_missing_is_reported_with_advice(void **state) {
   assert_false(doctor_has_source(&place.doctor));
   assert_advice("running", "apt-get install collectd-core");
   assert_verdict("directory", "missing");
-  assert_advice("directory", "install -d -m 3775 -g percore");
+  assert_advice("directory", "install -d -m 3770 -g percore");
   assert_advice("group", "groupadd");
   char *out = text_of(&place);
   assert_non_null(strstr(out, "No source of loads works here"));
@@ -669,6 +670,20 @@ static void a_runtime_directory_of_another_group_is_missing(void **state) {
   end(&place);
 }
 
+static void a_directory_that_every_user_may_list_is_noted(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  assert_return_code(chmod(place.run, 03770), errno);
+  examine(&place);
+  assert_verdict("directory", "ok");
+  assert_return_code(chmod(place.run, 03775), errno);
+  examine(&place);
+  assert_verdict("directory", "note");
+  assert_advice("directory", "chmod 3770");
+  end(&place);
+}
+
 static void only_the_first_thing_to_do_is_printed_by_check(void **state) {
   (void)state;
   struct place place;
@@ -724,6 +739,7 @@ int main(void) {
       cmocka_unit_test(
           a_collectd_that_sees_another_runtime_directory_is_reported),
       cmocka_unit_test(a_runtime_directory_of_another_group_is_missing),
+      cmocka_unit_test(a_directory_that_every_user_may_list_is_noted),
       cmocka_unit_test(only_the_first_thing_to_do_is_printed_by_check),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);

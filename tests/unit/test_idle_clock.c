@@ -199,9 +199,26 @@ static void a_read_that_took_too_long_is_repeated(void **state) {
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 3000000;
-  play->fast_reads_after = 3;
+  play->fast_reads_after = 2;
   assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(play->reads, 4);
+  assert_int_equal(play->reads, 3);
+  assert_int_equal(reading.bracket_ns, 1000);
+}
+
+static void a_read_over_1_ms_has_its_length_as_bracket(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 1;
+  play->read_takes_ns = 3000000;
+  play->fast_reads_after = 100;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.bracket_ns, 3000000);
+  play->fast_reads_after = 0; /* the window that begins is as uncertain */
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.bracket_ns, 3000000);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.bracket_ns, 1000);
 }
 
 static void reads_that_all_take_too_long_give_no_value(void **state) {
@@ -209,7 +226,7 @@ static void reads_that_all_take_too_long_give_no_value(void **state) {
   struct idle_clock_reading reading;
   open_clock(play, true);
   play->words[0] = 1;
-  play->read_takes_ns = 3000000;
+  play->read_takes_ns = 101000000;
   play->fast_reads_after = 100;
   assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
   assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
@@ -347,7 +364,7 @@ static void a_word_that_cannot_be_read_again_in_time_is_no_value(void **state) {
   struct idle_clock_reading reading;
   open_and_read(play, 5 * SECOND);
   assert_int_equal(read_core(play, 0, &reading), 0);
-  play->read_takes_ns = 3000000;
+  play->read_takes_ns = 101000000;
   play->slow_reads_after = play->reads + 1;
   play->fast_reads_after = 100;
   assert_int_equal(read_later(play, "10", "19"), -EAGAIN);
@@ -535,6 +552,7 @@ int main(void) {
       TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew),
       TEST(words_that_no_clock_can_hold_are_no_value),
       TEST(a_read_that_took_too_long_is_repeated),
+      TEST(a_read_over_1_ms_has_its_length_as_bracket),
       TEST(reads_that_all_take_too_long_give_no_value),
       TEST(the_offset_of_a_time_namespace_is_taken_off),
       TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value),

@@ -128,7 +128,7 @@ static void a_window_has_an_age(void **state) {
   end(&play, load);
 }
 
-static void the_lower_bound_subtracts_all_steal(void **state) {
+static void the_truth_is_between_the_bounds(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, true, 0);
@@ -138,10 +138,13 @@ static void the_lower_bound_subtracts_all_steal(void **state) {
   update_after(&play, load, 10 * FAKE_SECOND);
   assert_near(percore_load_get(load, 0), 0.5,
               PLAY_EXACT); /* measured by mperf */
-  assert_near(percore_load_get_low(load, 0), 0.5, PLAY_EXACT);
+  assert_near(percore_load_get_low(load, 0), 0.5 / 1.02, PLAY_EXACT * 10);
+  assert_near(percore_load_get_high(load, 0), 0.5 / 0.97, PLAY_EXACT * 10);
   assert_near(percore_load_get(load, 1), 0.7, PLAY_SECOND_ERROR / 10);
-  assert_near(percore_load_get_low(load, 1), 0.5, PLAY_SECOND_ERROR / 10);
+  assert_near(percore_load_get_low(load, 1), 0.497, PLAY_SECOND_ERROR / 10);
+  assert_near(percore_load_get_high(load, 1), 0.702, PLAY_SECOND_ERROR / 10);
   assert_near(percore_load_get_low(load, 2), -1, 0);
+  assert_near(percore_load_get_high(load, 2), -1, 0);
   end(&play, load);
 }
 
@@ -171,7 +174,7 @@ int main(void) {
       cmocka_unit_test(a_handle_may_have_another_shortest_window),
       cmocka_unit_test(a_call_that_is_too_early_reads_nothing),
       cmocka_unit_test(a_window_has_an_age),
-      cmocka_unit_test(the_lower_bound_subtracts_all_steal),
+      cmocka_unit_test(the_truth_is_between_the_bounds),
       cmocka_unit_test(
           a_core_that_goes_offline_loses_its_load_at_the_next_update),
   };

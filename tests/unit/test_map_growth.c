@@ -99,6 +99,20 @@ static void a_narrow_counter_wraps(void **state) {
   assert_int_equal(grew(DROPS), 31);
 }
 
+static void a_narrow_counter_that_may_wrap_unnoticed_is_fast(void **state) {
+  (void)state;
+  now[0] = (struct value){.packets = 9, .drops = UINT32_MAX / 2};
+  look(); /* may have grown for long */
+  now[0].drops += UINT32_MAX / 4;
+  now[0].packets += UINT64_MAX / 2;
+  look();
+  assert_false(falls.fast[DROPS]);
+  now[0].drops += UINT32_MAX / 4 + 1;
+  look();
+  assert_true(falls.fast[DROPS]);
+  assert_false(falls.fast[PACKETS]);
+}
+
 static void
 an_entry_whose_counters_all_decreased_was_created_again(void **state) {
   (void)state;
@@ -265,6 +279,7 @@ int main(void) {
       cmocka_unit_test_setup(counters_grow_in_each_copy, begin),
       cmocka_unit_test_setup(a_gauge_rises_and_falls, begin),
       cmocka_unit_test_setup(a_narrow_counter_wraps, begin),
+      cmocka_unit_test_setup(a_narrow_counter_that_may_wrap_unnoticed_is_fast, begin),
       cmocka_unit_test_setup(
           an_entry_whose_counters_all_decreased_was_created_again, begin),
       cmocka_unit_test_setup(a_field_that_falls_alone_is_suspect, begin),

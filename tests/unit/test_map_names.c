@@ -274,6 +274,41 @@ static void pointers_locks_and_timers_are_no_fields(void **state) {
   assert_field(0, "packets", 40, 8, false);
 }
 
+static void an_array_that_is_too_long_is_named(void **state) {
+  (void)state;
+  uint32_t drops = array(u64, u32, 300);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8 * 300);
+  member("drops", drops, 0);
+  assert_int_equal(read_fields(value, 8 * 300), -ENOENT);
+  assert_non_null(strstr(why, "array drops has more than 256 elements"));
+  assert_non_null(strstr(why, "FieldAt"));
+}
+
+static void
+slots_of_powers_of_two_are_a_histogram_after_all_fields(void **state) {
+  (void)state;
+  uint32_t slots = array(u32, u32, 27), runs = array(u64, u32, 3);
+  uint32_t hist = type(BTF_KIND_STRUCT, "hist", 2, 112);
+  member("slots", slots, 0);
+  member("packets", u32, 108);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 144);
+  member("latency", hist, 0);
+  member("sizes", runs, 112);
+  member("bytes", u64, 136);
+  tag("percore:log2", value, 1);
+  assert_int_equal(read_fields(value, 144), 0);
+  assert_int_equal(fields.len, 2 + 27 + 3);
+  assert_field(0, "latency_packets", 108, 4, false);
+  assert_field(1, "bytes", 136, 8, false);
+  for (size_t i = 0; i < 27; i++) {
+    assert_field(2 + i, "latency_slots", 4 * (uint32_t)i, 4, false);
+    assert_int_equal(fields.list[2 + i].bucket, i + 1);
+    assert_int_equal(fields.list[2 + i].buckets, 27);
+  }
+  assert_field(29, "sizes", 112, 8, false);
+  assert_int_equal(fields.list[31].bucket, 3);
+}
+
 static void types_that_contain_themselves_come_to_an_end(void **state) {
   (void)state;
   uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 16);
@@ -418,6 +453,67 @@ static void bytes_are_a_mac_an_ipv6_address_or_text(void **state) {
          "b",
          4);
   assert_name(bytes, "02:00:00:00:00:1f-2001:db8::1-a__b");
+}
+
+/* Begins a structure whose members may be bit fields. */
+static uint32_t bit_struct(const char *name, uint32_t members, uint32_t size) {
+  return type(1u << 7 | BTF_KIND_STRUCT, name, members, size);
+}
+
+static void bit_member(const char *name, uint32_t id, uint32_t bit,
+                       uint32_t bits) {
+  word(text(name));
+  word(id);
+  word(bits << 24 | bit);
+}
+
+static void keys_that_differ_only_in_bit_fields_have_two_names(void **state) {
+  (void)state;
+  uint32_t key = bit_struct("key", 3, 4);
+  bit_member("version", u32, 0, 4);
+  bit_member("vlan", u32, 4, 12);
+  bit_member("port", u16, 16, 0);
+  assert_int_equal(open_types(key, 4, u64, 8), 0);
+  struct {
+    uint32_t version : 4, vlan : 12, port : 16;
+  } value = {4, 4094, 443};
+  assert_name(&value, "4-4094-443");
+  value.vlan = 2;
+  assert_name(&value, "4-2-443");
+}
+
+static void an_address_is_known_by_the_name_of_what_holds_it(void **state) {
+  (void)state;
+  static const unsigned char bytes[12] = {10, 0, 0, 1, 10, 0, 0, 2, 5};
+  uint32_t port = integer("unsigned int", 4, 0);
+  uint32_t address = type(BTF_KIND_TYPEDEF, "in_addr_t", 0, u32);
+  uint32_t key = type(BTF_KIND_STRUCT, "key", 3, 12);
+  member("from", address, 0);
+  member("daddr", u32, 4);
+  member("number", port, 8);
+  assert_int_equal(open_types(key, 12, u64, 8), 0);
+  assert_name(bytes, "10.0.0.1-10.0.0.2-5");
+  end(state);
+  begin(state);
+  assert_int_equal(open_types(u32, 4, u64, 8), 0);
+  strcpy(info.name, "filter_ipv4"); /* as in xdp-filter */
+  assert_name(bytes, "10.0.0.1");
+}
+
+static void a_key_of_an_lpm_trie_is_a_prefix(void **state) {
+  (void)state;
+  struct {
+    uint32_t length;
+    unsigned char address[16];
+  } key = {8, {10}};
+  types = (struct btf_types){0};
+  info = (struct map_info){.type = BPF_MAP_TYPE_LPM_TRIE, .key_size = 8};
+  assert_true(map_can_be_read(&info));
+  assert_name(&key, "10.0.0.0/8");
+  info.key_size = 20;
+  key.length = 32;
+  memcpy(key.address, "\x20\x01\x0d\xb8", 4);
+  assert_name(&key, "2001:db8::/32");
 }
 
 static void integers_have_their_sign_and_enumerators_their_names(void **state) {
@@ -565,6 +661,8 @@ int main(void) {
       TEST(fields_of_one_name_are_left_out_and_said),
       TEST(members_beyond_the_value_are_no_fields),
       TEST(pointers_locks_and_timers_are_no_fields),
+      TEST(an_array_that_is_too_long_is_named),
+      TEST(slots_of_powers_of_two_are_a_histogram_after_all_fields),
       TEST(types_that_contain_themselves_come_to_an_end),
       TEST(arrays_of_arrays_come_to_an_end),
       TEST(a_map_of_another_size_is_not_taken_for_this_one),
@@ -572,6 +670,9 @@ int main(void) {
       TEST(of_global_variables_only_tagged_and_named_ones_are_read),
       TEST(a_flow_is_called_by_its_addresses_and_ports),
       TEST(bytes_are_a_mac_an_ipv6_address_or_text),
+      TEST(keys_that_differ_only_in_bit_fields_have_two_names),
+      TEST(an_address_is_known_by_the_name_of_what_holds_it),
+      TEST(a_key_of_an_lpm_trie_is_a_prefix),
       TEST(integers_have_their_sign_and_enumerators_their_names),
       TEST(an_integer_of_any_size_has_a_name),
       TEST(without_types_keys_are_numbers_or_bytes),

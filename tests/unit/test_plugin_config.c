@@ -34,6 +34,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_true(config.send_notifications);
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
+  assert_false(config.load.report_bounds);
   assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
@@ -91,6 +92,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  SampleInterval 0.25\n"
                   "  ReportPerCore false\n"
                   "  ReportHost false\n"
+                  "  ReportBounds true\n"
                   "  ReportMinimum true\n"
                   "  ReportHidden true\n"
                   "  ReportTime true\n"
@@ -129,6 +131,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_int_equal(options.sample_interval_ns, 250000000);
   assert_false(config.load.report_per_core);
   assert_false(config.load.report_host);
+  assert_true(config.load.report_bounds);
   assert_true(config.load.report_minimum);
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);

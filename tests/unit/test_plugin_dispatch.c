@@ -32,6 +32,8 @@ static void fill_core(struct core_figures *core, int number) {
       .source = SOURCE_IDLE,
       .proof = PROOF_PROVEN,
       .busy = 0.5,
+      .busy_low = 0.5,
+      .busy_high = 0.75,
       .busy_min = 0.25,
       .busy_max = 0.75,
       .load_average = {0.1, 0.2, 0.3, 0.4, 0.5},
@@ -134,6 +136,7 @@ static void free_snapshot(struct snapshot *snapshot) {
 }
 
 static void report_everything(void) {
+  config.load.report_bounds = true;
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_time = config.load.report_softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
@@ -248,6 +251,8 @@ static void every_option_adds_its_values(void **state) {
   snapshot->periods_len = 5;
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
+  assert_value("percore-0/percent-busy_low", 50);
+  assert_value("percore-0/percent-busy_high", 75);
   assert_value("percore-0/percent-busy_min", 25);
   assert_value("percore-0/gauge-hidden", 12.5);
   assert_value("percore-0/gauge-unaccounted", -6.25);
@@ -530,6 +535,7 @@ static void unknown_figures_are_not_dispatched(void **state) {
   struct snapshot *snapshot = make_snapshot(2, 0);
   struct core_figures *core = &snapshot->cores[0];
   core->busy = core->busy_min = core->busy_max = NAN;
+  core->busy_low = core->busy_high = NAN;
   core->load_average[1] = NAN;
   core->hidden = core->unaccounted = INFINITY;
   core->steal = core->frequency_hz = core->ipc = -INFINITY;

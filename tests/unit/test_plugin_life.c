@@ -59,6 +59,7 @@ void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 static struct {
   int start_status;
   unsigned starts, stops;
+  bool hangs;
   cdtime_t interval;
 } region_stub;
 
@@ -71,9 +72,15 @@ int region_thread_start(struct region_thread **thread,
   return region_stub.start_status;
 }
 
-void region_thread_stop(struct region_thread *thread) {
+bool region_thread_stop(struct region_thread *thread) {
   if (thread != NULL)
     region_stub.stops++;
+  return !region_stub.hangs;
+}
+
+bool region_thread_hangs(struct region_thread *thread) {
+  assert_non_null(thread);
+  return region_stub.hangs;
 }
 
 static void queue_snapshot(uint64_t time_s) {
@@ -220,6 +227,19 @@ static void each_read_tries_again_to_start_regions(void **state) {
   assert_int_equal(region_stub.starts, 3);
 }
 
+static void a_blocked_region_thread_is_reported_once(void **state) {
+  (void)state;
+  assert_int_equal(fake.init(), 0);
+  region_stub.hangs = true;
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(read_once(), 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "loads go on"));
+  region_stub.hangs = false;
+  assert_int_equal(read_once(), 0);
+  assert_non_null(fake_logged(LOG_INFO, "reads regions goes on"));
+}
+
 static void messages_of_the_sampler_are_logged_at_their_level(void **state) {
   (void)state;
   assert_int_equal(fake.init(), 0);
@@ -231,6 +251,7 @@ static void messages_of_the_sampler_are_logged_at_their_level(void **state) {
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
+      TEST(a_blocked_region_thread_is_reported_once),
       TEST(no_thread_is_started_before_init),
       TEST(a_bad_value_makes_the_config_callback_fail),
       TEST(the_sampler_runs_at_the_interval_of_the_plugin),

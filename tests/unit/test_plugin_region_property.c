@@ -115,12 +115,6 @@ static void count_in_model(unsigned t, unsigned field, int core, int64_t n) {
  * Events
  */
 
-static uint64_t hours_pass(void *argument) {
-  static uint64_t now_ns;
-  (void)argument;
-  return now_ns += 3600 * SECOND;
-}
-
 static struct producer *some_producer(void) {
   struct producer *producer = &play.producers[random_below(play.instances)];
   return producer->region != NULL ? producer : NULL;

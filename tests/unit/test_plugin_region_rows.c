@@ -887,12 +887,6 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
 
 /* A clock that advances by an hour from each call to the next, so that a round
  * reads only one piece of a table. */
-static uint64_t hours_pass(void *argument) {
-  static uint64_t now_ns;
-  (void)argument;
-  return now_ns += 3600 * SECOND;
-}
-
 static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);

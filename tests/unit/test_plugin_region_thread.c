@@ -5,12 +5,14 @@
 #include "plugin/region_thread.h"
 #include "region_unit.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 static struct region_thread *thread;
 
 static void start(void) {
-  struct region_watch_options options = {.configs = &config.regions,
+  struct region_watch_options options = {.send_notifications = true,
+                                         .configs = &config.regions,
                                          .interval = MS_TO_CDTIME_T(20),
                                          .values_max = 10000,
                                          .memory_max = (size_t)1 << 30};
@@ -59,6 +61,29 @@ static void it_stops_before_its_first_round(void **state) {
   region_thread_stop(thread);
 }
 
+static atomic_bool is_blocked = true;
+
+static void block(const notification_t *note) {
+  (void)note;
+  while (atomic_load(&is_blocked))
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* A notification plugin or a kernel that never returns. */
+static void a_thread_that_is_blocked_does_not_delay_the_end(void **state) {
+  unit_need_receivers(state);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  fake.notified = block;
+  start();
+  wait_a_while();
+  assert_false(region_thread_hangs(thread)); /* not yet */
+  assert_int_equal(percore_destroy(region), 0);
+  wait_a_while(); /* its end is a notification */
+  assert_false(region_thread_stop(thread));
+  atomic_store(&is_blocked, false);
+  assert_true(region_thread_stop(thread));
+}
+
 int main(void) {
 #define TEST(test)                                                             \
   cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
@@ -67,6 +92,7 @@ int main(void) {
       TEST(each_value_is_of_a_later_moment),
       TEST(it_stops_while_a_producer_does_not_answer),
       TEST(it_stops_before_its_first_round),
+      TEST(a_thread_that_is_blocked_does_not_delay_the_end),
   };
   return cmocka_run_group_tests_name("plugin_region_thread", tests,
                                      unit_make_runtime_dir,

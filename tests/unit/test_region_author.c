@@ -432,9 +432,9 @@ static void the_reason_says_how_to_create_a_missing_directory(void **state) {
       .size = sizeof(options), .runtime_dir = "/nonexistent", .quiet = 1};
   struct percore_region *region;
   assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
-  assert_non_null(strstr(status_of(region).reason, "systemd-sysusers "));
+  assert_non_null(strstr(status_of(region).reason, "systemd-sysusers;"));
   assert_non_null(strstr(status_of(region).reason,
-                         "systemd-tmpfiles --create percore.conf"));
+                         "systemd-tmpfiles --create --prefix=/run/percore"));
 }
 
 static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {

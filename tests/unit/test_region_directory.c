@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region/directory.h"
@@ -566,27 +571,141 @@ static int huge_memory_of(const struct bytes *bytes) {
   return fd;
 }
 
-static void holes_in_huge_pages_are_filled_before_they_are_read(void **state) {
+static void holes_in_huge_pages_are_not_allocated(void **state) {
   (void)state;
   struct bytes bytes = make_directory_in(REGION_HUGE_PAGE);
   struct region_fault fault;
   struct region_view view;
-  struct stat status;
+  struct stat before, after;
   int fd = huge_memory_of(&bytes);
   if (fd < 0) {
     free(bytes.start);
     print_message("not tested: there are too few huge pages here\n");
     skip();
   }
-  assert_return_code(fstat(fd, &status), errno);
-  assert_true((uint64_t)status.st_blocks * 512 < bytes.region_size);
+  assert_return_code(fstat(fd, &before), errno);
+  assert_true((uint64_t)before.st_blocks * 512 < bytes.region_size);
   assert_return_code(
       region_view_open(&view, fd, bytes.region_size, MAX_SIZE, NULL, &fault),
       0);
-  assert_return_code(fstat(fd, &status), errno);
-  assert_int_equal(status.st_blocks * 512, bytes.region_size);
-  assert_true(view.huge);
+  uint64_t last = 1;
+  region_view_load(&view, bytes.region_size - 8, 1, 0, &last);
+  assert_int_equal(last, 0);
+  assert_return_code(fstat(fd, &after), errno);
+  assert_int_equal(before.st_blocks, after.st_blocks);
   region_view_close(&view);
+  free(bytes.start);
+}
+
+/* Opens a view of memory whose third page holds a word, and in which the second
+ * page was written with 0s. */
+static void open_sparse(struct region_view *view, struct bytes *bytes) {
+  struct region_fault fault;
+  long page = sysconf(_SC_PAGESIZE);
+  const uint64_t word = 7, zero = 0;
+  *bytes = make_directory();
+  int fd = memory_with(bytes);
+  off_t end = (off_t)bytes->region_size - 4 * page;
+  assert_true(end > (off_t)bytes->size);
+  assert_int_equal(pwrite(fd, &zero, 8, end + page), 8);
+  assert_int_equal(pwrite(fd, &word, 8, end + 2 * page), 8);
+  assert_return_code(
+      region_view_open(view, fd, bytes->region_size, MAX_SIZE, NULL, &fault),
+      0);
+}
+
+static void assert_sparse(struct region_view *view, uint64_t region_size) {
+  size_t words = (size_t)sysconf(_SC_PAGESIZE) / 8;
+  uint64_t *values = calloc(4 * words, sizeof(*values));
+  struct stat before, after;
+  assert_non_null(values);
+  memset(values, 0xff, 32 * words);
+  assert_return_code(fstat(view->memfd, &before), errno);
+  region_view_load(view, region_size - 32 * words, 4 * words, 0, values);
+  for (size_t i = 0; i < 4 * words; i++)
+    assert_int_equal(values[i], i == 2 * words ? 7 : 0);
+  assert_return_code(fstat(view->memfd, &after), errno);
+  assert_int_equal(before.st_blocks, after.st_blocks);
+  free(values);
+}
+
+static void a_load_over_holes_allocates_nothing_and_skips_no_value(void **s) {
+  (void)s;
+  struct bytes bytes;
+  struct region_view view;
+  open_sparse(&view, &bytes);
+  assert_true(view.may_ask);
+  assert_sparse(&view, bytes.region_size);
+  region_view_close(&view);
+  free(bytes.start);
+}
+
+/* To users without rights on the memory, mincore(2) says that each page is
+ * resident. */
+static void a_reader_that_may_not_ask_for_pages_reads_the_same(void **state) {
+  (void)state;
+  struct bytes bytes;
+  struct region_view view;
+  open_sparse(&view, &bytes);
+  view.may_ask = false;
+  assert_sparse(&view, bytes.region_size);
+  const uint64_t word = 7;
+  uint64_t value;
+  off_t at = (off_t)bytes.region_size - 8;
+  assert_int_equal(pwrite(view.memfd, &word, 8, at), 8);
+  region_view_forget(&view);
+  region_view_load(&view, (uint64_t)at, 1, 0, &value);
+  assert_int_equal(value, 7);
+  region_view_close(&view);
+  free(bytes.start);
+}
+
+/* Makes each call fatal that takes a lock of a file, of its position or of its
+ * inode: a producer may hold such a lock for ever. */
+static void forbid_locks(void) {
+  static const int calls[] = {SYS_lseek,    SYS_fallocate, SYS_fstatfs,
+                              SYS_statfs,   SYS_flock,     SYS_write,
+                              SYS_ftruncate};
+  struct sock_filter filter[2 * COUNT_OF(calls) + 2] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+  unsigned short n = 1;
+  for (size_t i = 0; i < COUNT_OF(calls); i++) {
+    filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                               (unsigned)calls[i], 0, 1);
+    filter[n++] =
+        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  }
+  filter[n++] =
+      (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog program = {.len = n, .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(2);
+}
+
+static void reading_takes_no_lock_of_the_memory(void **state) {
+  (void)state;
+  struct bytes bytes;
+  struct region_view view;
+  open_sparse(&view, &bytes);
+  int fd = dup(view.memfd), status;
+  region_view_close(&view);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    struct region_fault fault;
+    uint64_t word;
+    forbid_locks();
+    if (region_view_open(&view, fd, bytes.region_size, MAX_SIZE, NULL,
+                         &fault) != 0)
+      _exit(3);
+    for (uint64_t at = 0; at < bytes.region_size; at += 512)
+      region_view_load(&view, at, 1, 0, &word);
+    _exit(0);
+  }
+  close(fd);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
   free(bytes.start);
 }
 
@@ -694,7 +813,10 @@ int main(void) {
       cmocka_unit_test(exceeding_the_allowance_is_not_a_lack_of_memory),
       cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),
-      cmocka_unit_test(holes_in_huge_pages_are_filled_before_they_are_read),
+      cmocka_unit_test(holes_in_huge_pages_are_not_allocated),
+      cmocka_unit_test(a_load_over_holes_allocates_nothing_and_skips_no_value),
+      cmocka_unit_test(a_reader_that_may_not_ask_for_pages_reads_the_same),
+      cmocka_unit_test(reading_takes_no_lock_of_the_memory),
       cmocka_unit_test(resets_without_births_are_refused),
       cmocka_unit_test(reading_a_region_of_holes_allocates_nothing),
       cmocka_unit_test(a_reader_survives_garbage_in_every_byte),

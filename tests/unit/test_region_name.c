@@ -175,14 +175,14 @@ static void be_directory_of_group(mode_t mode) {
 
 static void a_name_that_a_user_released_can_be_taken_by_another(void **state) {
   (void)state;
-  be_directory_of_group(03775);
+  be_directory_of_group(03770);
   assert_int_equal(serve_as(FIRST_USER, true), 0);
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
 static void after_a_crash_the_group_can_take_the_name(void **state) {
   (void)state;
-  be_directory_of_group(02775);
+  be_directory_of_group(02770);
   assert_int_equal(serve_as(FIRST_USER, false), 0);
   assert_true(is_there("lock"));
   assert_int_equal(serve_as(SECOND_USER, true), 0);
@@ -192,7 +192,7 @@ static void after_a_crash_the_group_can_take_the_name(void **state) {
  * another member, even if no process listens on it. */
 static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
   (void)s;
-  be_directory_of_group(03775);
+  be_directory_of_group(03770);
   assert_int_equal(serve_as(FIRST_USER, false), 0);
   assert_int_equal(serve_as(SECOND_USER, true), EPERM);
   assert_int_equal(serve_as(FIRST_USER, false), 0);

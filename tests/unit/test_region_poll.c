@@ -106,6 +106,56 @@ static void a_round_of_less_than_100_us_is_not_checked(void **state) {
   assert_int_not_equal(head.checked_tsc, looked);
 }
 
+static void work_before_a_sleep_belongs_to_the_round(void **state) {
+  (void)state;
+  struct percore_slot_head head = {0};
+  percore_slot_t slot = {&head};
+  region_poll_begin(&head);
+  head.long_round = UINT64_MAX / 16; /* neither call asks for the CPU time */
+  uint64_t start = head.last_tsc;
+  percore_sleep(slot);
+  uint64_t worked = head.asleep_tsc - start;
+  percore_wake(slot);
+  percore_poll_at(slot, start + worked + head.sleep_cycles + 1000, 3);
+  assert_int_equal(head.busy_cycles, worked + 1000);
+  assert_int_equal(head.total_cycles, head.busy_cycles + head.sleep_cycles);
+}
+
+static void time_off_the_cpu_before_a_sleep_is_not_busy(void **state) {
+  (void)state;
+  struct percore_slot_head head = {.last_tsc = 1000};
+  region_poll_absent(&head, 6000, 3000);
+  assert_int_equal(head.total_cycles, 3000);
+  region_poll_long(&head, 7000, 1, 0);
+  assert_int_equal(head.total_cycles, 6000);
+  assert_int_equal(head.busy_cycles, 3000);
+  region_poll_absent(&head, 7100, 3000);
+  assert_int_equal(head.total_cycles, 6100);
+}
+
+static void a_wake_without_a_sleep_adds_no_time(void **state) {
+  (void)state;
+  struct percore_slot_head head = {.last_tsc = 5,
+                                   .long_round = UINT64_MAX / 16};
+  percore_wake((percore_slot_t){&head});
+  assert_int_equal(head.sleep_cycles, 0);
+  assert_int_equal(head.total_cycles, 0);
+}
+
+static void a_time_that_is_not_of_the_clock_is_replaced(void **state) {
+  (void)state;
+  struct percore_slot_head head = {0};
+  percore_slot_t slot = {&head};
+  static const uint64_t wrong[] = {0, UINT64_MAX, UINT64_MAX / 2};
+  region_poll_begin(&head);
+  uint64_t start = head.last_tsc;
+  for (int i = 0; i < 3; i++) {
+    percore_poll_at(slot, wrong[i], 1);
+    assert_in_range(head.total_cycles, 0, percore_tsc() - start);
+  }
+  assert_int_equal(head.polls, 3);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(time_off_the_cpu_is_awake_time_without_cpu_time),
@@ -117,6 +167,10 @@ int main(void) {
       cmocka_unit_test(a_long_round_without_work_was_idle),
       cmocka_unit_test(a_clock_read_before_the_last_one_adds_no_time),
       cmocka_unit_test(a_clock_that_restarts_is_followed_from_its_new_value),
+      cmocka_unit_test(work_before_a_sleep_belongs_to_the_round),
+      cmocka_unit_test(time_off_the_cpu_before_a_sleep_is_not_busy),
+      cmocka_unit_test(a_wake_without_a_sleep_adds_no_time),
+      cmocka_unit_test(a_time_that_is_not_of_the_clock_is_replaced),
       cmocka_unit_test(a_poll_of_a_sink_does_not_check_the_cpu_time),
       cmocka_unit_test(a_round_of_less_than_100_us_is_not_checked),
   };

@@ -1,6 +1,7 @@
 /* Tests the softirq clock on words that the tests set. */
 #include "unit.h"
 
+#include "cycles/programs.h"
 #include "cycles/softirq_clock.h"
 #include "play.h"
 
@@ -215,9 +216,9 @@ static void
 a_read_that_took_too_long_is_repeated_or_part_of_the_next(void **state) {
   struct it *it = of(state);
   next(it);
-  kernel.slow_reads = kernel.reads + 3;
+  kernel.slow_reads = kernel.reads + 2;
   assert_near(next(it).softirq, 0, 0);
-  kernel.slow_reads = kernel.reads + 5;
+  kernel.slow_reads = kernel.reads + 3;
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND;
   assert_unknown(next(it));
   assert_near(next(it).softirq, 0.5, 0.01);
@@ -306,8 +307,20 @@ static void without_a_clock_figures_are_unknown(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void
+a_refusal_says_whether_a_filter_or_the_kernel_refuses(void **state) {
+  (void)state;
+  char why[PROGRAMS_WHY_SIZE];
+  assert_int_equal(programs_refused(EPERM, why), -EPERM);
+  assert_non_null(strstr(why, "seccomp filter"));
+  assert_null(strstr(why, "5.14"));
+  assert_int_equal(programs_refused(EINVAL, why), -EINVAL);
+  assert_non_null(strstr(why, "Linux 5.14"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_refusal_says_whether_a_filter_or_the_kernel_refuses),
       TEST(shares_are_of_wall_time_and_divide_the_softirqs_twice),
       TEST(a_vector_that_has_run_on_no_core_has_no_figure),
       TEST(a_span_under_way_counts_up_to_the_read),

@@ -72,8 +72,8 @@ static void begin(struct fixture *fixture) {
                                   .with_workers = true,
                                   .tables = fixture->rates,
                                   .tables_len = 2};
-  assert_int_equal(workers_open(&figures->workers, fixture->reader), 0);
-  workers_read(&figures->workers, fixture->reader, 1);
+  assert_int_equal(
+      region_workers_read(&figures->workers, fixture->reader, 1, 1, 0), 0);
   for (uint32_t t = 0; t < 2; t++) {
     assert_int_equal(
         rates_open(&fixture->rates[t], fixture->reader, t + 1, &options), 0);
@@ -86,7 +86,7 @@ static void begin(struct fixture *fixture) {
 static void end(struct fixture *fixture) {
   rates_close(&fixture->rates[0]);
   rates_close(&fixture->rates[1]);
-  workers_close(&fixture->figures.workers);
+  region_workers_forget(&fixture->figures.workers);
   region_reader_close(fixture->reader);
   assert_return_code(percore_destroy(fixture->region), 0);
 }

@@ -1,7 +1,10 @@
+/* Tests what is derived from the slots of a region (src/region/worker.c). The
+ * test writes what percore_poll, _sleep and _wake write; one tick of the clock
+ * is a nanosecond. */
 #include "region_unit.h"
 #include "unit.h"
 
-#include "tool/workers.h"
+#include "region/worker.h"
 
 enum { SECOND = 1000000000 };
 
@@ -9,60 +12,99 @@ struct fixture {
   struct percore_region *region;
   struct region_reader *reader;
   percore_slot_t slot;
-  struct workers workers;
-  uint64_t now_ns;
+  struct region_workers workers;
+  uint64_t now;
 };
 
 static void begin(struct fixture *fixture) {
-  *fixture = (struct fixture){.now_ns = SECOND};
+  *fixture = (struct fixture){.now = 100ull * SECOND};
   fixture->region = unit_create(PERCORE_SERVE_THREAD);
   fixture->reader = unit_connect();
   assert_return_code(percore_attach(fixture->region, "rx", 2, &fixture->slot),
                      0);
-  assert_int_equal(workers_open(&fixture->workers, fixture->reader), 0);
+  fixture->slot.head->last_tsc = fixture->now;
 }
 
 static void end(struct fixture *fixture) {
-  workers_close(&fixture->workers);
+  region_workers_forget(&fixture->workers);
   region_reader_close(fixture->reader);
   percore_detach(fixture->region, fixture->slot);
   assert_return_code(percore_destroy(fixture->region), 0);
 }
 
-/* Writes the cells that percore_poll writes after `total` cycles, of which
- * `busy` were busy. */
-static void poll(struct fixture *fixture, uint64_t total, uint64_t busy) {
-  fixture->slot.head->total_cycles += total;
-  fixture->slot.head->busy_cycles += busy;
-  fixture->slot.head->polls += 100;
-  fixture->slot.head->empty_polls += 25;
-  fixture->slot.head->items += 3200;
+/* The thread is awake for some seconds, busy for some of them, and polls. */
+static void poll(struct fixture *fixture, double seconds, double busy) {
+  struct percore_slot_head *head = fixture->slot.head;
+  uint64_t ticks = (uint64_t)(seconds * SECOND);
+  fixture->now += ticks;
+  head->last_tsc += ticks;
+  head->total_cycles += ticks;
+  head->busy_cycles += (uint64_t)(busy * SECOND);
+  head->polls += 100;
+  head->empty_polls += 25;
+  head->items += 3200;
 }
 
-static const struct worker *look(struct fixture *fixture, double seconds) {
-  fixture->now_ns += (uint64_t)(seconds * SECOND);
-  workers_read(&fixture->workers, fixture->reader, fixture->now_ns);
-  return fixture->workers.workers;
+static void sleep_now(struct fixture *fixture) {
+  fixture->slot.head->asleep_tsc = fixture->now;
+}
+
+static void wake(struct fixture *fixture) {
+  struct percore_slot_head *head = fixture->slot.head;
+  uint64_t slept = fixture->now - head->asleep_tsc;
+  head->asleep_tsc = 0;
+  head->last_tsc += slept;
+  head->total_cycles += slept;
+  head->sleep_cycles += slept;
+}
+
+static const struct region_worker *look(struct fixture *fixture) {
+  assert_int_equal(region_workers_read(&fixture->workers, fixture->reader,
+                                       fixture->now, fixture->now, 0),
+                   0);
+  return &fixture->workers.list[2];
+}
+
+static double still_s(const struct region_worker *worker) {
+  return (double)worker->still_ns / SECOND;
 }
 
 static void the_useful_load_is_the_busy_share_of_the_interval(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  poll(&fixture, 1000, 1000);
-  const struct worker *worker = look(&fixture, 1);
-  assert_int_equal(fixture.workers.count, 1);
-  assert_int_equal(worker->core, 2);
-  assert_string_equal(worker->name, "rx");
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  assert_int_equal(fixture.workers.attached, 1);
+  assert_int_equal(worker->slot.core, 2);
+  assert_string_equal(worker->slot.name, "rx");
   assert_nan(worker->useful);
-  poll(&fixture, 1000, 200);
-  look(&fixture, 2);
+  assert_nan(fixture.workers.interval_s);
+  poll(&fixture, 2, 0.4);
+  look(&fixture);
   assert_near(worker->useful, 0.2, 1e-9);
   assert_near(worker->slept, 0, 1e-9);
-  assert_near(worker->empty, 0.25, 1e-9);
-  assert_near(worker->polls_per_s, 50, 1e-9);
-  assert_near(worker->items_per_s, 1600, 1e-9);
-  assert_near(worker->stuck_s, 0, 1e-9);
+  assert_int_equal(worker->growth[REGION_CORE_POLLS], 100);
+  assert_int_equal(worker->growth[REGION_CORE_ITEMS], 3200);
+  assert_near(fixture.workers.interval_s, 2, 1e-9);
+  assert_near(still_s(worker), 0, 1e-9);
+  end(&fixture);
+}
+
+static void a_round_counts_in_the_interval_in_which_it_ends(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  poll(&fixture, 0.9, 0.9);
+  fixture.now += SECOND / 10;
+  look(&fixture);
+  assert_near(worker->useful, 1, 1e-9);
+  fixture.now -= SECOND / 10; /* the round that has begun takes 1.1 s */
+  poll(&fixture, 1.1, 0.55);
+  look(&fixture);
+  assert_near(worker->useful, 0.5, 1e-9);
   end(&fixture);
 }
 
@@ -70,35 +112,95 @@ static void a_worker_that_is_awake_and_does_not_poll_is_stuck(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  poll(&fixture, 1000, 1000);
-  const struct worker *worker = look(&fixture, 1);
-  poll(&fixture, 1000, 1000);
-  look(&fixture, 1);
-  assert_near(worker->stuck_s, 0, 1e-9);
-  look(&fixture, 1);
-  look(&fixture, 1.5);
-  assert_near(worker->stuck_s, 2.5, 1e-9);
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  poll(&fixture, 1, 1);
+  look(&fixture);
+  assert_near(still_s(worker), 0, 1e-9);
+  fixture.now += SECOND;
+  look(&fixture);
+  fixture.now += 3ull * SECOND / 2;
+  look(&fixture);
+  assert_near(still_s(worker), 2.5, 1e-9);
   assert_nan(worker->useful);
-  poll(&fixture, 5000, 5000);
-  look(&fixture, 1);
-  assert_near(worker->stuck_s, 0, 1e-9);
+  fixture.now -= 5ull * SECOND / 2;
+  poll(&fixture, 5, 5);
+  look(&fixture);
+  assert_near(still_s(worker), 0, 1e-9);
+  assert_near(worker->useful, 1, 1e-9);
   end(&fixture);
 }
 
-static void a_worker_that_sleeps_is_not_stuck_but_idle(void **state) {
+static void
+sleep_counts_in_the_intervals_in_which_a_worker_sleeps(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  poll(&fixture, 1000, 1000);
-  const struct worker *worker = look(&fixture, 1);
-  percore_sleep(fixture.slot);
-  look(&fixture, 1);
-  look(&fixture, 10);
-  assert_true(worker->asleep);
-  assert_near(worker->stuck_s, 0, 1e-9);
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  poll(&fixture, 0.25, 0.25);
+  sleep_now(&fixture);
+  static const double useful[] = {0.25, 0, 0}, slept[] = {0.75, 1, 1};
+  for (int i = 0; i < 3; i++) {
+    fixture.now = (102ull + (uint64_t)i) * SECOND;
+    look(&fixture);
+    assert_near(worker->useful, useful[i], 1e-9);
+    assert_near(worker->slept, slept[i], 1e-9);
+    assert_near(still_s(worker), 0, 1e-9);
+  }
+  fixture.now += SECOND / 2;
+  wake(&fixture);
+  poll(&fixture, 0.5, 0.5);
+  look(&fixture);
+  assert_near(worker->useful, 0.5, 1e-9);
+  assert_near(worker->slept, 0.5, 1e-9);
+  end(&fixture);
+}
+
+static void work_before_a_sleep_counts_when_its_round_ends(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  fixture.now += SECOND / 2; /* works, and sleeps in the middle of its round */
+  sleep_now(&fixture);
+  fixture.now += SECOND / 2;
+  look(&fixture);
   assert_near(worker->useful, 0, 1e-9);
-  assert_near(worker->slept, 1, 1e-9);
-  percore_wake(fixture.slot);
+  fixture.now += SECOND / 4;
+  wake(&fixture);
+  fixture.now -= SECOND / 2; /* the time before the sleep is part of the poll */
+  poll(&fixture, 1.25, 1.25);
+  look(&fixture);
+  assert_near(worker->useful, 1.25 / 1.5, 1e-9);
+  end(&fixture);
+}
+
+static void time_in_which_no_thread_has_the_slot_is_not_useful(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  poll(&fixture, 0.5, 0.5);
+  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
+  fixture.now += SECOND / 2;
+  look(&fixture);
+  assert_int_equal(fixture.workers.attached, 0);
+  assert_near(worker->useful, 0.5, 1e-9);
+  fixture.now += SECOND;
+  look(&fixture);
+  assert_nan(worker->useful);
+  assert_return_code(percore_attach(fixture.region, "next", 2, &fixture.slot),
+                     0);
+  fixture.now += SECOND / 2;
+  fixture.slot.head->last_tsc = fixture.now;
+  poll(&fixture, 0.5, 0.5);
+  look(&fixture);
+  assert_string_equal(worker->slot.name, "next");
+  assert_near(worker->useful, 0.5, 1e-9);
+  assert_near(still_s(worker), 0, 1e-9);
   end(&fixture);
 }
 
@@ -106,53 +208,49 @@ static void a_thread_that_never_polls_is_not_judged(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  look(&fixture, 1);
-  const struct worker *worker = look(&fixture, 5);
-  assert_int_equal(fixture.workers.count, 1);
+  const struct region_worker *worker = look(&fixture);
+  fixture.now += 5ull * SECOND;
+  look(&fixture);
+  assert_int_equal(fixture.workers.attached, 1);
   assert_false(worker->polls);
-  assert_near(worker->stuck_s, 0, 1e-9);
+  assert_near(still_s(worker), 0, 1e-9);
   assert_nan(worker->useful);
   end(&fixture);
 }
 
-static void
-a_thread_that_takes_over_a_slot_is_judged_on_its_own_polls(void **state) {
+static void forged_cycles_are_at_most_all_of_the_time(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  poll(&fixture, 1000, 1000);
-  look(&fixture, 1);
-  look(&fixture, 5);
-  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
-  assert_return_code(percore_attach(fixture.region, "next", 2, &fixture.slot),
-                     0);
-  const struct worker *worker = look(&fixture, 5);
-  assert_string_equal(worker->name, "next");
-  assert_near(worker->stuck_s, 0, 1e-9);
-  end(&fixture);
-}
-
-static void a_detached_slot_is_not_a_worker(void **state) {
-  (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  poll(&fixture, 1000, 1000);
-  look(&fixture, 1);
-  assert_return_code(percore_detach(fixture.region, fixture.slot), 0);
-  look(&fixture, 1);
-  assert_int_equal(fixture.workers.count, 0);
+  poll(&fixture, 1, 1);
+  const struct region_worker *worker = look(&fixture);
+  poll(&fixture, 1, 1e9);
+  look(&fixture);
+  assert_near(worker->useful, 1, 1e-9);
+  poll(&fixture, 1, 0);
+  fixture.slot.head->busy_cycles -= 5;
+  look(&fixture);
+  assert_nan(worker->useful);
+  poll(&fixture, 1, 0);
+  fixture.slot.head->last_tsc = 0;
+  look(&fixture);
+  assert_nan(worker->useful);
+  fixture.slot.head->last_tsc = UINT64_MAX;
+  look(&fixture);
+  assert_nan(worker->useful);
   end(&fixture);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_useful_load_is_the_busy_share_of_the_interval),
+      cmocka_unit_test(a_round_counts_in_the_interval_in_which_it_ends),
       cmocka_unit_test(a_worker_that_is_awake_and_does_not_poll_is_stuck),
-      cmocka_unit_test(a_worker_that_sleeps_is_not_stuck_but_idle),
+      cmocka_unit_test(sleep_counts_in_the_intervals_in_which_a_worker_sleeps),
+      cmocka_unit_test(work_before_a_sleep_counts_when_its_round_ends),
+      cmocka_unit_test(time_in_which_no_thread_has_the_slot_is_not_useful),
       cmocka_unit_test(a_thread_that_never_polls_is_not_judged),
-      cmocka_unit_test(
-          a_thread_that_takes_over_a_slot_is_judged_on_its_own_polls),
-      cmocka_unit_test(a_detached_slot_is_not_a_worker),
+      cmocka_unit_test(forged_cycles_are_at_most_all_of_the_time),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

@@ -1,0 +1,79 @@
+#include "bounds.h"
+
+#include "engine_private.h"
+
+#include <math.h>
+
+static double between(double least, double value, double most) {
+  return fmin(fmax(value, least), most);
+}
+
+struct bounds bounds_of(const struct core_totals *from,
+                        const struct core_totals *to) {
+  double load = engine_load(from, to);
+  if (isnan(load))
+    return (struct bounds){NAN, NAN};
+  double unknown = to->unknown - from->unknown;
+  double span = to->wall - from->wall + unknown;
+  double unhalted = to->unhalted - from->unhalted;
+  double from_over = from->end_over;
+  if (from_over >= 2 * COLUMN_RESOLUTION_NS &&
+      to->stat_ns[PROCSTAT_IOWAIT] == from->stat_ns[PROCSTAT_IOWAIT])
+    from_over -= COLUMN_RESOLUTION_NS;
+  double low = unhalted - (to->stolen - from->stolen) -
+               (to->over - from->over) - to->end_over - from->end_under;
+  double high = unhalted + (to->under - from->under) + unknown + to->end_under +
+                from_over;
+  return (struct bounds){.low = between(0, low / span, load),
+                         .high = between(load, high / span, 1)};
+}
+
+void bounds_counter(struct core_totals *growth, const struct source *source,
+                    double running) {
+  double wall = growth->wall, unhalted = growth->unhalted;
+  double low = source->rate_low > 0 ? source->rate_low : SOURCE_RATE_MIN;
+  double high = source->rate_high > 0 ? source->rate_high : SOURCE_RATE_MAX;
+  growth->over = (1 - running) * unhalted + fmax(unhalted - unhalted / high, 0);
+  growth->under = (1 - running) * (wall - unhalted) +
+                  fmax(fmin(unhalted / low, wall) - unhalted, 0);
+  growth->end_over = growth->end_under = COUNTER_SKEW_NS;
+}
+
+/* True if a hypervisor has ever stolen time from the core. */
+static bool has_steal(const struct core_totals *growth,
+                      const struct core *core) {
+  return core->total.stat_steal + growth->stat_steal > 0;
+}
+
+void bounds_bpf(struct core_totals *growth, const struct core *core,
+                int64_t bracket_ns) {
+  growth->stolen = growth->stat_steal;
+  growth->end_over = growth->end_under = (double)bracket_ns;
+  if (has_steal(growth, core))
+    growth->end_over += COLUMN_RESOLUTION_NS;
+}
+
+/* Returns an upper bound of the carry at the end of the sample. */
+static double carry_after(const struct core_totals *growth, struct core *core) {
+  double steal = growth->stat_steal;
+  if (growth->stat_idle > 0)
+    core->carry_ns = core->steal_before_ns;
+  core->carry_ns += steal;
+  core->steal_before_ns = steal;
+  return core->carry_ns;
+}
+
+void bounds_idle(struct core_totals *growth, const struct engine *engine,
+                 struct core *core) {
+  bool apart = engine_steal_is_apart(engine);
+  bool steal = has_steal(growth, core);
+  double rest = growth->wall - growth->unhalted;
+  growth->stolen = apart ? 0 : growth->stat_steal;
+  growth->end_over = (steal ? 3 : 2) * COLUMN_RESOLUTION_NS;
+  growth->end_under =
+      apart && steal ? carry_after(growth, core) + COLUMN_RESOLUTION_NS : 0;
+  if (core->proof == PROOF_TICK_SAMPLED)
+    growth->over = growth->unhalted;
+  if (engine->idle_misses || core->proof == PROOF_TICK_SAMPLED)
+    growth->under = rest;
+}

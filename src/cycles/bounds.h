@@ -1,0 +1,73 @@
+/* bounds: how far a load may be from the truth. This is the only place where
+ * that is derived.
+ *
+ * A source knows the unhalted time U of a core only up to an error. What
+ * accumulates with time is added to the totals of the core:
+ *
+ *   stolen   of U, at most this much was stolen by the hypervisor
+ *   over     of U, at most this much was not unhalted for other reasons
+ *   under    at most this much unhalted time is missing from U
+ *   unknown  time that no source covered; it is not in `wall`
+ *
+ * What depends only on the reading, because it cancels in the next window, is
+ * the error at the end of the totals: the true sum is between U - end_over and
+ * U + end_under. Over a window from A to B, as shares of wall + unknown:
+ *
+ *   low  = dU - dstolen - dover - B.end_over - A.end_under
+ *   high = dU + dunder + dunknown + B.end_under + A.end_over
+ *
+ * What each source adds, where W is the wall time of the window:
+ *
+ * Counters. A group that ran for a share r of W measured r U; the rest may have
+ * been busy or halted: over = (1 - r) U, under = (1 - r) (W - U). The counter
+ * runs between rate_low and rate_high times as fast as its divisor, as its
+ * proof has measured: over = U - U / rate_high, under = U / rate_low - U. The
+ * counters of a group are read within 20 us: end_over = end_under = 20 us.
+ *
+ * bpf. The words of all cores are read within a bracket, and a halt that begins
+ * or ends in the bracket is counted for up to all of it: end_over = end_under =
+ * bracket. A core does not halt while its time is stolen: stolen = steal, which
+ * is truncated to 10 ms, so with steal end_over = bracket + 10 ms.
+ *
+ * idle. U = W - idle - iowait, and without idle_stealtime, idle time may
+ * include steal: stolen = steal. With idle_stealtime, U = W - idle - iowait -
+ * steal, and the kernel takes the steal of an idle sequence off the next
+ * sequence. Steal that is not yet taken off, the carry C, is at the moment in
+ * both columns: end_under = C. C is at most the steal since the last window in
+ * which idle time grew: an idle sequence that is longer than C uses C up. Each
+ * column is truncated to 10 ms: end_over = 20 ms, and with steal 30 ms. If
+ * iowait has not changed, it has not decreased either, so A.end_over counts 10
+ * ms less. The kernel may count softirqs on an idle core as idle, or sample
+ * idle time at the tick: under = W - U, and for the latter over = U.
+ *
+ * The kernel may read idle and iowait wrongly for one sample, because a task
+ * starts or stops waiting between the two reads; the bounds do not include
+ * that. Neither do they include the time that the idle loop itself needs, which
+ * the source idle counts as idle: about 1 us for each halt. */
+#ifndef PERCORE_CYCLES_BOUNDS_H
+#define PERCORE_CYCLES_BOUNDS_H
+
+#include "core.h"
+
+/* The counters of a group are all read within this time. */
+#define COUNTER_SKEW_NS 20e3
+
+struct bounds {
+  double low, high; /* 0 to 1; NAN if the load is unknown */
+};
+
+/* Returns bounds of the load over the window between two totals of a core. The
+ * load itself is between them. */
+struct bounds bounds_of(const struct core_totals *from,
+                        const struct core_totals *to);
+
+/* Each of these functions sets the errors of one sample of a source, after
+ * growth->wall and growth->unhalted have been set. */
+void bounds_counter(struct core_totals *growth, const struct source *source,
+                    double running);
+void bounds_bpf(struct core_totals *growth, const struct core *core,
+                int64_t bracket_ns);
+void bounds_idle(struct core_totals *growth, const struct engine *engine,
+                 struct core *core);
+
+#endif

@@ -1,0 +1,60 @@
+#include "percore_config.h"
+
+#include "cells.h"
+
+/* The sizes of a cache line and of 16 KiB, in cells. */
+enum { LINE = 8, AHEAD = 2048 };
+
+/* Prefetches cells 16 KiB ahead into the second-level cache, if they are before
+ * end. The processor's own prefetcher does not look that far ahead, and stops
+ * at the end of a page and when a loop moves from one array to another. Rows of
+ * 16 cells take 0.61 ns per cell with this prefetch and 0.72 ns without, rows
+ * of 4 cells 0.76 and 0.83 ns (medians of three runs on one machine, make
+ * bench). A prefetch never faults and never allocates a hole. */
+static void prefetch_ahead(const uint64_t *cells, const uint64_t *end) {
+  if (end - cells > AHEAD)
+    __builtin_prefetch(cells + AHEAD, 0, 2);
+}
+
+/* Unrolled by hand, because compilers neither merge nor unroll relaxed atomic
+ * loads. Loading two cells at once takes 5 to 10 % less time, but architectures
+ * do not guarantee that such a load reads each cell atomically. */
+static void load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
+                       uint64_t *values) {
+  size_t c = 0;
+  for (; c + LINE <= count; c += LINE) {
+    prefetch_ahead(&cells[c], end);
+    values[c] = region_load(&cells[c]);
+    values[c + 1] = region_load(&cells[c + 1]);
+    values[c + 2] = region_load(&cells[c + 2]);
+    values[c + 3] = region_load(&cells[c + 3]);
+    values[c + 4] = region_load(&cells[c + 4]);
+    values[c + 5] = region_load(&cells[c + 5]);
+    values[c + 6] = region_load(&cells[c + 6]);
+    values[c + 7] = region_load(&cells[c + 7]);
+  }
+  if (c < count)
+    prefetch_ahead(&cells[c], end);
+  for (; c < count; c++)
+    values[c] = region_load(&cells[c]);
+}
+
+void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
+                       uint64_t *values) {
+  load_cells(cells, count, end, values);
+}
+
+bool region_load_checked(const uint64_t *sequence, const uint64_t *cells,
+                         size_t count, const uint64_t *end, int tries,
+                         uint64_t *values) {
+  for (int i = 0; i < tries; i++) {
+    /* Pairs with the store-release of percore_end. */
+    uint64_t before = region_load_acquire(sequence);
+    load_cells(cells, count, end, values);
+    /* Pairs with the release fence of percore_begin. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (!(before & 1) && region_load(sequence) == before)
+      return true;
+  }
+  return false;
+}

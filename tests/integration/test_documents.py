@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Tests that documents and scripts agree with the source tree. Needs no daemon."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Results, check  # noqa: E402
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "contrib/COMPARISON.md",
+             "contrib/collectd/FLEET.md", "contrib/dashboards/README.md")
+# What a build makes.
+MADE = re.compile(r"^(grafana-|graphite-web\.json|build)|\.lskel\.h$")
+FILE = re.compile(r"^[a-z][\w.-]*\.(?:[ch]|hpp|py|mk|pod|conf|md|json|yml|ac|service)$")
+LINES_AT_MOST = 800
+
+
+def text_of(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def files_of(*folders):
+    for folder in folders:
+        for path, inside, names in os.walk(os.path.join(ROOT, folder)):
+            inside[:] = [each for each in inside if not each.startswith((".", "build"))]
+            for name in names:
+                yield os.path.relpath(os.path.join(path, name), ROOT)
+
+
+def named_paths(text):
+    """Yields the paths below contrib, src and tests that a text names; a word in capital
+    letters stands for any name."""
+    for path in re.findall(r"(?<![\w/.-])(?:contrib|src|tests)/[\w./-]*\w", text):
+        if not re.search(r"/[A-Z]+(?:\.|/|$)", path):
+            yield path
+
+
+def exists(path, folder=""):
+    """Returns whether the path exists; a program may be named without `.c`."""
+    found = os.path.join(ROOT, folder, path)
+    return any(os.path.exists(found + end) for end in ("", ".c")) or \
+        MADE.search(os.path.basename(path)) is not None
+
+
+def test_paths():
+    """the files and folders that the documents name exist"""
+    for name in DOCUMENTS:
+        folder, text = os.path.dirname(name), text_of(name)
+        for path in named_paths(text):
+            if path.startswith("src/") and "COMPARISON" in name:
+                continue  # of other projects, too
+            check(exists(path) or exists(path, folder), f"{name} names {path}")
+        for path in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            check(exists(path, folder), f"{name} links to {path}")
+
+
+def test_file_names():
+    """the files that CONTRIBUTING names without a folder exist"""
+    names = {os.path.basename(path) for path in files_of("src", "tests", "contrib")}
+    words = set(re.findall(r"`([^`\s]+)`", text_of("CONTRIBUTING.md")))
+    for word in sorted(filter(FILE.match, words)):
+        check(word in names or exists(word), word)
+
+
+def test_folders():
+    """CONTRIBUTING and README list each folder of src"""
+    for name in "CONTRIBUTING.md", "README.md":
+        listed = set(re.findall(r"\bsrc/(\w+)\b", text_of(name)))
+        for folder in next(os.walk(os.path.join(ROOT, "src")))[1]:
+            check(folder in listed, f"{name}: src/{folder}")
+
+
+def test_lengths():
+    """no C file of src has more than 800 lines"""
+    for path in files_of("src"):
+        if path.endswith((".c", ".h")) and not path.endswith(".lskel.h"):
+            lines = text_of(path).count("\n")
+            check(lines <= LINES_AT_MOST, f"{path} has {lines} lines")
+
+
+def test_manuals():
+    """the manual pages cite only files that are installed"""
+    examples = {os.path.basename(path) for path in files_of("contrib/collectd",
+                                                            "contrib/producers")}
+    for path in files_of("src"):
+        if not path.endswith(".pod"):
+            continue
+        text = text_of(path)
+        cited = re.findall(r"[FC]<(?:contrib|tests|src)/[^>]*>", text)
+        check(not cited, f"{path} cites {cited}")
+        for name in re.findall(r"/usr/share/doc/percore/examples/([\w.-]+\w)", text):
+            check(name in examples, f"{path} cites the example {name}")
+        for target in re.findall(r"C<make bench[^>]*>(?! in a\s+build)", text):
+            check(False, f"{path} cites {target} as if it were installed")
+
+
+SCRIPT = """
+set -euo pipefail
+. "$1/contrib/setup.sh"
+configure_tree "$2/source" "$2/build" "$2/log" --some-option
+touch "$2/build/kept"
+configure_tree "$2/source" "$2/build" "$2/log" --some-option
+[ -e "$2/build/kept" ]
+install -m 755 /dev/null "$2/bin/clang"
+configure_tree "$2/source" "$2/build" "$2/log" --some-option
+[ ! -e "$2/build/kept" ]
+"""
+
+
+def test_configured_again():
+    """contrib/demo and contrib/check configure a build again if a tool that configure looks
+    for has been installed, and only then"""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in "source", "bin":
+            os.mkdir(os.path.join(folder, name))
+        with open(os.path.join(folder, "source/configure"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n: >Makefile\n")
+        os.chmod(file.name, 0o755)
+        for name in "Makefile.in", "log":
+            open(os.path.join(folder, "source", name), "w", encoding="utf-8").close()
+        for program in ("bash", "cat", "install", "ls", "mkdir", "rm", "tail", "touch", "sh"):
+            path = subprocess.run(["sh", "-c", f"command -v {program}"], check=True,
+                                  capture_output=True, text=True).stdout.strip()
+            os.symlink(path, os.path.join(folder, "bin", program))
+        done = subprocess.run(["bash", "-c", SCRIPT, "bash", ROOT, folder], text=True,
+                              capture_output=True, check=False,
+                              env={"PATH": os.path.join(folder, "bin")})
+        check(done.returncode == 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    results = Results()
+    for test in (test_paths, test_file_names, test_folders, test_lengths,
+                 test_manuals,
+                 test_configured_again):
+        results.run(test)
+    results.finish()

@@ -1,0 +1,125 @@
+"""Tests that no user's producers falsify, delay or silence the region of another user."""
+
+import pwd
+import time
+
+from churn import Churner
+from harness import Collectd, Skip, check, is_root, run_all, say, take_precedence
+from producers import ETH0, PACKETS, PORT, Producer, RuntimeDir
+from test_region_fairness import (GOOD, Hostile, empty_intervals, names_of)
+
+INTERVAL = 0.5
+LINES = 100  # in an hour, about all regions
+
+
+def nobody():
+    if not is_root():
+        raise Skip("needs root, to start a producer as another user")
+    return pwd.getpwnam("nobody").pw_uid
+
+
+def packets(where="all", region="gtpu"):
+    return f"percore_host_{region}_port_packets-{where}/derive-eth0"
+
+
+def wait_for_number(collectd, identifier, number):
+    collectd.wait_for(lambda: collectd.of(identifier) and
+                      collectd.of(identifier)[-1].value == number, 30,
+                      f"{identifier} = {number}, not {collectd.of(identifier)[-2:]}")
+
+
+def instance_of_another_user(first):
+    """Returns the log of a collectd that reads the regions of two users, of which
+    `first` was started before the other."""
+    with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd:
+        collectd.wait_for_value("percore_host-self/gauge-cores_online")
+        producers = {}
+        for name in (first, *{"gtpu", "gtpu@other"} - {first}):
+            schema = "1" if name == "gtpu" else "2"
+            user = nobody() if name == "gtpu@other" else None
+            producers[name] = Producer(name, schema, user=user)
+            producers[name].do("core 0", ETH0)
+            collectd.wait_for_reads(3)
+        producers["gtpu"].do(f"add {PORT} 0 {PACKETS} 7 0")
+        producers["gtpu@other"].do(f"add {PORT} 0 2 1000 0")
+        wait_for_number(collectd, packets(), 7)
+        wait_for_number(collectd, packets("all@other"), 1000)
+        producers["gtpu@other"].kill()
+        producers["gtpu"].do(f"add {PORT} 0 {PACKETS} 1 0")
+        wait_for_number(collectd, packets(), 8)
+        collectd.wait_for_reads(2)
+        producers["gtpu"].kill()
+        check(max(value.value for value in collectd.of(packets())) == 8,
+              "counts of the other user are in the sum")
+        said = collectd.log().count("region gtpu is served by users")
+        check(said == 1, f"said {said} times: {collectd.log()}")
+
+
+def later_instance_of_another_user():
+    """An instance that another user adds to a region is reported under its own name,
+    and changes nothing in the region's series"""
+    instance_of_another_user("gtpu")
+
+
+def earlier_instance_of_another_user():
+    """An instance that another user has started before the region is reported under its
+    own name as soon as the region is there"""
+    instance_of_another_user("gtpu@other")
+
+
+def users_that_are_allowed_are_summed():
+    """Instances of users that AllowUser names are summed"""
+    options = f'<Region "gtpu">\nAllowUser "0" "{nobody()}"\n</Region>'
+    with RuntimeDir(), Producer("gtpu@a") as a, \
+            Producer("gtpu@b", user=nobody()) as b, \
+            Collectd(options, INTERVAL).start() as collectd:
+        for producer in (a, b):
+            producer.do("core 0", ETH0)
+        collectd.wait_for_value(packets(), count=2)
+        for producer in (a, b):
+            producer.do(f"add {PORT} 0 {PACKETS} 4 0")
+        wait_for_number(collectd, packets(), 8)
+
+
+def changing_schemas():
+    """While the producers of 20 regions of 100 tables restart with other fields several
+    times a second, a small region is reported in every interval and exactly, a producer
+    that starts is read within seconds, and at most 100 lines are logged"""
+    names = names_of(20)
+    with RuntimeDir() as runtime, Producer("good") as good, \
+            Churner(runtime, "model", rows=4, live=1), \
+            Collectd(interval=INTERVAL) as collectd:
+        good.do("core 0", ETH0)
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        with Hostile(runtime, names, tables=100, rows=20, period=300):
+            begin, counted = time.time(), 0
+            while time.time() < begin + 8:
+                good.do(f"add {PORT} 0 {PACKETS} 10 0")
+                counted += 10
+                time.sleep(0.1)
+            end = time.time()
+            with Producer("late") as late:
+                late.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
+                wait_for_number(collectd, packets(region="late"), 5)
+            late_s = time.time() - end
+        wait_for_number(collectd, GOOD, counted)
+        empty, _ = empty_intervals(collectd, GOOD, begin, end)
+        lines = sum(line.startswith("percore: ") and "egion" in line
+                    for line in collectd.log().splitlines())
+        say(f"{empty} intervals without the small region; the new one after "
+            f"{late_s:.1f} s; {lines} lines")
+        check(empty == 0, f"{empty} intervals without the small region")
+        check(late_s < 20 * INTERVAL, f"the new region came after {late_s:.1f} s")
+        check(lines <= LINES, f"{lines} lines")
+        check(collectd.stop() < 2, "collectd did not stop in time")
+
+
+if __name__ == "__main__":
+    take_precedence()
+    run_all([
+        later_instance_of_another_user,
+        earlier_instance_of_another_user,
+        users_that_are_allowed_are_summed,
+        changing_schemas,
+    ])

@@ -1,0 +1,93 @@
+/* Tests that producers cannot fill the log. */
+#include "plugin_unit.h"
+
+#include "plugin/region_log.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define MINUTE_NS (60 * SECOND_NS)
+
+static struct region_log region_log;
+
+static int set_up(void **state) {
+  region_log = (struct region_log){0};
+  region_log_begin(&region_log, SECOND_NS);
+  return plugin_unit_set_up(state);
+}
+
+static struct region_about about(const char *region, uid_t uid) {
+  return (struct region_about){
+      .log = &region_log, .uid = uid, .region = region};
+}
+
+static void warn(const char *region, uid_t uid) {
+  region_warn(about(region, uid), "region %s is odd", region);
+}
+
+static void a_condition_that_persists_is_logged_once(void **state) {
+  (void)state;
+  for (unsigned minute = 1; minute < 300; minute++) {
+    region_log_begin(&region_log, minute * MINUTE_NS);
+    warn("gtpu", 1);
+  }
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+static void a_condition_that_comes_back_is_logged_once_an_hour(void **state) {
+  (void)state;
+  for (unsigned hour = 1; hour <= 3; hour++)
+    for (unsigned minute = 0; minute < 2; minute++) {
+      region_log_begin(&region_log, (2 * hour * 60 + minute) * MINUTE_NS);
+      warn("gtpu", 1);
+    }
+  assert_int_equal(fake_count_logged(LOG_WARNING), 3);
+}
+
+static void each_region_and_table_has_its_own_conditions(void **state) {
+  (void)state;
+  struct region_about table = about("gtpu", 1);
+  warn("gtpu", 1);
+  warn("upf", 1);
+  table.part = "port";
+  region_warn(table, "region %s is odd", "gtpu");
+  region_warn(table, "region %s is strange", "gtpu");
+  assert_int_equal(fake_count_logged(LOG_WARNING), 4);
+}
+
+static void at_most_100_lines_are_logged_in_an_hour(void **state) {
+  (void)state;
+  char name[16];
+  for (unsigned second = 1; second < 3600; second++) {
+    snprintf(name, sizeof(name), "r%u", second);
+    region_log_begin(&region_log, second * SECOND_NS);
+    warn(name, second);
+    if (region_log_takes(about(name, second)))
+      WARNING("percore: region %s is gone", name);
+  }
+  assert_in_range(fake_count_logged(LOG_WARNING), 90, 100);
+  assert_non_null(fake_logged(LOG_WARNING, "messages about regions were left"));
+  size_t lines = fake_count_logged(LOG_WARNING);
+  region_log_begin(&region_log, 2 * 3600 * SECOND_NS);
+  warn("late", 1);
+  assert_int_equal(fake_count_logged(LOG_WARNING), lines + 2);
+}
+
+static void one_user_leaves_lines_to_others(void **state) {
+  (void)state;
+  for (unsigned i = 0; i < 1000; i++)
+    (void)region_log_takes(about("evil", 20001));
+  warn("gtpu", 1);
+  assert_non_null(fake_logged(LOG_WARNING, "region gtpu is odd"));
+}
+
+int main(void) {
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(a_condition_that_persists_is_logged_once),
+      TEST(a_condition_that_comes_back_is_logged_once_an_hour),
+      TEST(each_region_and_table_has_its_own_conditions),
+      TEST(at_most_100_lines_are_logged_in_an_hour),
+      TEST(one_user_leaves_lines_to_others),
+  };
+  return cmocka_run_group_tests_name("plugin_region_log", tests, NULL, NULL);
+}
