@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #define PPM 1e6
 #define CORE(member) offsetof(struct board_core, member)
@@ -26,7 +27,8 @@ static const struct board_field core_fields[] = {
     SHARE("load", load, "load of the interval"),
     SHARE("load_min", load_min, "least load of a window of the interval"),
     SHARE("load_max", load_max, "largest load of a window of the interval"),
-    SHARE("load_low", load_low, "lower bound of the load, without steal"),
+    SHARE("load_low", load_low, "lower bound of the load"),
+    SHARE("load_high", load_high, "upper bound of the load"),
     SHARE("useful", useful, "useful load of the fast path on the core"),
     SHARE("steal", steal, "time that the hypervisor took"),
     {"frequency", "Hz", "mean frequency while not halted", 1, 0,
@@ -35,8 +37,8 @@ static const struct board_field core_fields[] = {
     {"sibling", "1", "next hardware thread of the same physical core", 1, 0,
      CORE(sibling), NULL, 0},
     {"isolated", "1", "is the core isolated?", 1, 1, CORE(isolated), flags, 2},
-    {"source", "1", "what the load is measured with", 1, SOURCES,
-     CORE(source), sources, 1 + SOURCES},
+    {"source", "1", "what the load is measured with", 1, SOURCES, CORE(source),
+     sources, 1 + SOURCES},
     {"proof", "1", "how far the source can be trusted", 1, PROOFS - 1,
      CORE(proof), proofs, PROOFS},
     {"time", "ns", "end of the interval, CLOCK_MONOTONIC", 1, 0, CORE(time_ns),

@@ -8,8 +8,8 @@
  *   choose      which core to choose
  *   load, best  the public loads of percore.h
  *
- * The board is an ordinary region: `percore top board` shows it. Unknown figures
- * are negative. */
+ * The board is an ordinary region: `percore top board` shows it. Unknown
+ * figures are negative. */
 #ifndef PERCORE_BOARD_BOARD_H
 #define PERCORE_BOARD_BOARD_H
 
@@ -17,7 +17,8 @@
 
 #define BOARD_NAME "board"
 
-/* The tables. `core` of every region is table 0 for readers, so a reader adds 1.
+/* The tables. `core` of every region is table 0 for readers, so a reader
+ * adds 1.
  */
 enum board_table {
   BOARD_PICTURE, /* a single row: about all cores */
@@ -34,15 +35,15 @@ struct board_picture {
 
 struct board_core {
   double load, load_min, load_max; /* of the interval, 0 to 1 */
-  double load_low;                 /* lower bound, see percore_load_get_low */
+  double load_low, load_high;      /* its bounds, see percore_load_get_low */
   double useful;                   /* useful load of the fast path, 0 to 1 */
   double steal, frequency_hz;
   double node;     /* of memory */
   double sibling;  /* the next hardware thread of the same physical core */
   double isolated; /* 0 or 1 */
-  double source; /* enum source_kind - SOURCE_NONE */
-  double proof;  /* enum proof */
-  double time_ns;       /* as in board_picture */
+  double source;   /* enum source_kind - SOURCE_NONE */
+  double proof;    /* enum proof */
+  double time_ns;  /* as in board_picture */
   double average[FIGURES_PERIODS_MAX];
 };
 
@@ -57,7 +58,7 @@ struct board_field {
   uint32_t states_len;
 };
 
-#define BOARD_FIELDS_MAX (13 + FIGURES_PERIODS_MAX)
+#define BOARD_FIELDS_MAX (14 + FIGURES_PERIODS_MAX)
 
 /* Fills in the fields of a table, with the averages of these periods, and
  * returns how many there are. */

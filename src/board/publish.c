@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -79,7 +80,6 @@ static int create(struct board *board, uint32_t cores) {
           .unit = field->unit,
           .help = field->help,
           .kind = field->states == NULL ? PERCORE_GAUGE : PERCORE_STATE,
-          .aggregation = field->states == NULL ? PERCORE_MAX : PERCORE_NONE,
           .states = field->states,
           .state_count = field->states_len};
     }
@@ -96,7 +96,7 @@ static void say(struct board *board) {
   percore_status(board->region, &status);
   if (!board->said)
     journal_say(&board->journal, JOURNAL_WARNING,
-                  "the board is not published: %s", status.reason);
+                "the board is not published: %s", status.reason);
   board->said = true;
 }
 
@@ -137,38 +137,46 @@ static void open_to_all(void) {
 
 static void write_row(struct board *board, enum board_table table,
                       uint32_t number, void *row) {
-  percore_owned_row_t handle =
-      percore_owned_row(board->handles[table], number);
+  percore_owned_row_t handle = percore_owned_row(board->handles[table], number);
   percore_row_begin(handle);
   for (uint32_t f = 0; f < board->fields_len[table]; f++) {
     const struct board_field *field = &board->fields[table][f];
     double value = *board_value(row, field);
-    percore_set(handle, f, isnan(value) ? -1 : llround(value * field->scale));
+    percore_set(handle, f, llround(value * field->scale));
   }
   percore_row_end(handle);
+}
+
+static double or_else(double value, double otherwise) {
+  return isnan(value) ? otherwise : value;
 }
 
 static void write_core(struct board *board, const struct snapshot *snapshot,
                        const struct core_figures *core,
                        const struct topology *topology, double time_ns) {
   int number = core->core;
-  bool is_known = number < topology->cores_len;
+  bool has_place = number < topology->cores_len;
+  bool is_known = core->online && !isnan(core->busy);
+  double load = is_known ? core->busy : 0;
   struct board_core row = {
-      .load = core->online ? core->busy : NAN,
-      .load_min = core->online ? core->busy_min : NAN,
-      .load_max = core->online ? core->busy_max : NAN,
-      .load_low = core->online ? core->busy_low : NAN,
-      .useful = atomic_load(&board->useful[number]),
-      .steal = core->steal,
-      .frequency_hz = core->frequency_hz,
-      .node = is_known ? topology->node[number] : NAN,
-      .sibling = is_known ? topology->sibling[number] : NAN,
+      .load = load,
+      .load_min = or_else(core->busy_min, load),
+      .load_max = or_else(core->busy_max, load),
+      .load_low = or_else(core->busy_low, load),
+      .load_high = or_else(core->busy_high, load),
+      .useful = or_else(atomic_load(&board->useful[number]), load),
+      .steal = or_else(core->steal, 0),
+      .frequency_hz = or_else(core->frequency_hz, 0),
+      .node = has_place ? fmax(0, topology->node[number]) : 0,
+      .sibling = has_place && topology->sibling[number] >= 0
+                     ? topology->sibling[number]
+                     : number,
       .isolated = core->isolated,
-      .source = (core->online ? core->source : SOURCE_NONE) - SOURCE_NONE,
+      .source = (is_known ? core->source : SOURCE_NONE) - SOURCE_NONE,
       .proof = core->proof,
       .time_ns = time_ns};
   for (size_t i = 0; i < snapshot->periods_len; i++)
-    row.average[i] = core->load_average[i];
+    row.average[i] = or_else(core->load_average[i], load);
   if (!board->has_row[number])
     board->has_row[number] =
         percore_row_add_at(board->region, BOARD_CORES, (uint32_t)number, NULL,

@@ -10,3 +10,7 @@ tests_bench_patterns_SOURCES = tests/bench/patterns.c tests/bench/bench.h
 tests_bench_patterns_LDADD = libregion.la
 tests_bench_map_updates_SOURCES = tests/bench/map_updates.c tests/bench/bench.h
 tests_bench_map_updates_LDADD = libmap.la libregion.la
+# Takes 40 s, and prints the table from which choice.py draws the picture.
+BENCHES += tests/bench/choice
+tests_bench_choice_SOURCES = tests/bench/choice.c
+tests_bench_choice_LDADD = libboard.la -lm
