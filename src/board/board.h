@@ -8,8 +8,9 @@
  *   choose      which core to choose
  *   load, best  the public loads of percore.h
  *
- * The board is an ordinary region: `percore top board` shows it. Unknown
- * figures are negative. */
+ * The board is an ordinary region: `percore top board` shows it. A core whose
+ * source is "none" has no load; its other figures mean nothing. Other figures
+ * that are unknown are those of the load, or 0. */
 #ifndef PERCORE_BOARD_BOARD_H
 #define PERCORE_BOARD_BOARD_H
 
@@ -26,7 +27,7 @@ enum board_table {
   BOARD_TABLES
 };
 
-/* One row of each table; NAN: unknown. */
+/* One row of each table. */
 struct board_picture {
   double time_ns;     /* CLOCK_MONOTONIC at the end of the interval */
   double interval_ns; /* as configured */
@@ -36,9 +37,9 @@ struct board_picture {
 struct board_core {
   double load, load_min, load_max; /* of the interval, 0 to 1 */
   double load_low, load_high;      /* its bounds, see percore_load_get_low */
-  double useful;                   /* useful load of the fast path, 0 to 1 */
-  double steal, frequency_hz;
-  double node;     /* of memory */
+  double useful;                   /* of the fast path, 0 to 1; else the load */
+  double steal, frequency_hz;      /* frequency 0: unknown */
+  double node;                     /* of memory */
   double sibling;  /* the next hardware thread of the same physical core */
   double isolated; /* 0 or 1 */
   double source;   /* enum source_kind - SOURCE_NONE */

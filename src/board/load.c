@@ -104,9 +104,8 @@ static void publish(struct percore_load *load) {
 
 static double sibling_of(const struct percore_load *load, int core) {
   double most = NAN, next = board_reader_core(load->board, core)->sibling;
-  for (int i = 0; i < SIBLINGS_MAX && next >= 0 && next < load->cores_len &&
-                  (int)next != core;
-       i++) {
+  for (int i = 0;
+       i < SIBLINGS_MAX && next < load->cores_len && (int)next != core; i++) {
     const struct board_core *sibling =
         board_reader_core(load->board, (int)next);
     most = fmax(most, sibling->load);
@@ -122,21 +121,19 @@ static void publish_row(struct percore_load *load, int number,
   const struct board_core *row = board_reader_core(load->board, number);
   bool is_shown = !load->has_wanted || core_set_has(&load->wanted, number);
   bool is_known = is_shown && !isnan(row->load);
+  bool has_frequency = is_known && row->frequency_hz > 0;
   put(&published->load, is_known ? row->load : NAN);
   put(&published->low, is_known ? row->load_low : NAN);
   put(&published->high, is_known ? row->load_high : NAN);
   put(&published->sibling_load, is_shown ? sibling_of(load, number) : NAN);
-  put(&published->frequency_hz, is_known ? row->frequency_hz : NAN);
+  put(&published->frequency_hz, has_frequency ? row->frequency_hz : NAN);
   put(&published->length_s, length_s);
-  atomic_store_explicit(&published->ended_ns,
-                        isnan(row->time_ns) ? 0 : (uint64_t)row->time_ns,
+  atomic_store_explicit(&published->ended_ns, (uint64_t)row->time_ns,
                         memory_order_relaxed);
   atomic_store_explicit(&published->source,
                         is_known ? (int)row->source + SOURCE_NONE : SOURCE_NONE,
                         memory_order_relaxed);
-  atomic_store_explicit(&published->proof,
-                        isnan(row->proof) ? (int)PROOF_UNPROVEN
-                                          : (int)row->proof,
+  atomic_store_explicit(&published->proof, (int)row->proof,
                         memory_order_relaxed);
   core->useful = row->useful;
   core->node = row->node;

@@ -91,6 +91,8 @@ static bool attach_table(struct board_reader *reader, enum board_table table) {
     for (uint32_t f = 0; f < found->field_count; f++)
       if (strcmp(found->fields[f].name, fields[i].name) == 0)
         column->column = percore_reader_column(reader->reader, number, f);
+    if (column->column == NOT_A_COLUMN)
+      return false;
   }
   reader->columns_len[table] = len;
   return true;
@@ -111,24 +113,20 @@ static bool attach(struct board_reader *reader, uint64_t now_ns) {
   return reader->is_attached;
 }
 
-/* Reads a row. Unknown and impossible values, and those that the board lacks,
- * become NAN. Returns false if the row cannot be read in one piece. */
+/* Reads a row. Returns false if it cannot be read in one piece, or if a value
+ * is impossible. */
 static bool read_row(struct board_reader *reader, enum board_table table,
                      uint32_t number, void *row) {
   uint64_t cells[PERCORE_MAX_COLUMNS];
-  uint32_t columns =
-      percore_reader_columns(reader->reader, (uint32_t)table + 1);
   if (percore_read_row(reader->reader, (uint32_t)table + 1, number,
                        PERCORE_TOTAL, NULL, 0, cells, PERCORE_MAX_COLUMNS) != 0)
     return false;
   for (size_t i = 0; i < reader->columns_len[table]; i++) {
     const struct column *column = &reader->columns[table][i];
-    double *value = board_value(row, &column->field);
-    *value = NAN;
-    if (column->column < columns && (int64_t)cells[column->column] >= 0)
-      *value = (double)cells[column->column] / column->field.scale;
-    if (column->field.max > 0 && *value > column->field.max)
-      *value = NAN;
+    double value = (double)cells[column->column] / column->field.scale;
+    if (column->field.max > 0 && value > column->field.max)
+      return false;
+    *board_value(row, &column->field) = value;
   }
   return true;
 }
@@ -160,8 +158,8 @@ static void read_cores(struct board_reader *reader) {
     if (!read_row(reader, BOARD_CORES, (uint32_t)core, row) ||
         fabs(row->time_ns - reader->picture.time_ns) >
             1.5 * reader->picture.interval_ns ||
-        isnan(row->source) || row->source < 1)
-      row->load = NAN;
+        row->source < 1)
+      *row = (struct board_core){.load = NAN, .sibling = core};
   }
 }
 

@@ -1,8 +1,8 @@
 /* read: reads the board, and decides whether it can be believed. A board is
  * dead if it has ended, if two intervals pass without a picture, or if what it
  * says about itself is impossible: no interval, a time in the future, another
- * number of cores than this machine has. A core with an impossible value is
- * unknown. */
+ * number of cores than this machine has. The load of a core with an impossible
+ * value is unknown. */
 #ifndef PERCORE_BOARD_READ_H
 #define PERCORE_BOARD_READ_H
 
