@@ -95,7 +95,8 @@ static void say(struct board *board) {
   struct percore_region_status status = {.size = sizeof(status)};
   percore_status(board->region, &status);
   if (!board->said)
-    journal_say(&board->journal, JOURNAL_WARNING,
+    journal_say(&board->journal,
+                status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
                 "the board is not published: %s", status.reason);
   board->said = true;
 }

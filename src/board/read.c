@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LOOK_NS (NS_PER_S / 10) /* between two looks for a board */
-#define NOT_A_COLUMN UINT32_MAX
+#define COLUMNS_MAX 64          /* a board has fewer */
 
 /* Where a field is in the region. */
 struct column {
@@ -87,11 +87,11 @@ static bool attach_table(struct board_reader *reader, enum board_table table) {
       board_fields(fields, table, reader->period_s, reader->periods_len);
   for (size_t i = 0; i < len; i++) {
     struct column *column = &reader->columns[table][i];
-    *column = (struct column){fields[i], NOT_A_COLUMN};
+    *column = (struct column){fields[i], COLUMNS_MAX};
     for (uint32_t f = 0; f < found->field_count; f++)
       if (strcmp(found->fields[f].name, fields[i].name) == 0)
         column->column = percore_reader_column(reader->reader, number, f);
-    if (column->column == NOT_A_COLUMN)
+    if (column->column >= COLUMNS_MAX)
       return false;
   }
   reader->columns_len[table] = len;
@@ -117,9 +117,9 @@ static bool attach(struct board_reader *reader, uint64_t now_ns) {
  * is impossible. */
 static bool read_row(struct board_reader *reader, enum board_table table,
                      uint32_t number, void *row) {
-  uint64_t cells[PERCORE_MAX_COLUMNS];
+  uint64_t cells[COLUMNS_MAX];
   if (percore_read_row(reader->reader, (uint32_t)table + 1, number,
-                       PERCORE_TOTAL, NULL, 0, cells, PERCORE_MAX_COLUMNS) != 0)
+                       PERCORE_TOTAL, NULL, 0, cells, COLUMNS_MAX) != 0)
     return false;
   for (size_t i = 0; i < reader->columns_len[table]; i++) {
     const struct column *column = &reader->columns[table][i];
@@ -141,7 +141,7 @@ static bool is_believable(const struct board_reader *reader,
   return picture->interval_ns > 0 &&
          picture->interval_ns <= (double)reader->age_max_ns &&
          picture->time_ns <= (double)now_ns &&
-         (int)picture->cores == reader->cores_len;
+         picture->cores == reader->cores_len;
 }
 
 static bool is_fresh(const struct board_reader *reader,
