@@ -42,7 +42,8 @@ struct board *board_open(enum board_readers readers,
 void board_close(struct board *board) {
   if (board == NULL)
     return;
-  percore_destroy(board->region);
+  if (board->region != NULL)
+    percore_destroy(board->region);
   free(board);
 }
 
