@@ -13,4 +13,5 @@ tests_bench_map_updates_LDADD = libmap.la libregion.la
 # Takes 40 s, and prints the table from which choice.py draws the picture.
 BENCHES += tests/bench/choice
 tests_bench_choice_SOURCES = tests/bench/choice.c
+EXTRA_DIST += tests/bench/choice.py tests/bench/choice.svg
 tests_bench_choice_LDADD = libboard.la -lm
