@@ -288,33 +288,41 @@ struct percore_options {
   enum percore_serving serving;
   const int *serve_cpus; /* default: the process's CPUs without a slot */
   uint32_t serve_cpu_count;
-  uint32_t extra_slots; /* in addition to one per possible core; default 8 */
+  /* In addition to one per possible core. Default: 8, or the number of threads
+   * that the process has, if more. */
+  uint32_t extra_slots;
   /* Default: the possible cores of this machine. Otherwise core numbers are
    * the application's own and are not checked against affinity. */
   uint32_t cores;
   int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
+  int off;   /* 1: make a sink, without memory, thread or message */
 };
 
 struct percore_region;
 
-/* Creates a region and serves it. *region is always usable: on failure it is a
- * sink, and unless the option `quiet` is set, a line on stderr gives the
- * reason. percore_status also returns the reason. For EINVAL the reason names
- * the table, the field and the rule that the description breaks. Returns 0, or
- * -1 with errno:
- *   EINVAL        a name, a table, a field or an option breaks a rule
+/* Creates a region and serves it. *region is always usable. On failure, a line
+ * on stderr gives the reason unless the option `quiet` is set, and
+ * percore_status returns the reason. For EINVAL it names the table, the field
+ * and the rule that the description breaks. Returns 0, or -1 with errno.
+ *
+ * With these errors, the region counts, but readers cannot find it yet. The
+ * serving thread, or percore_serve, tries again every two seconds; so does
+ * percore_create with the same arguments, which returns the same region. When
+ * an attempt succeeds, readers see all counts.
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
+ *   EPERM         another user's producer died and left its socket in a sticky
+ *                 directory; that user or root must remove the socket
+ *   or another errno of open(2), flock(2) or bind(2)
+ * With all others, the region is a sink.
+ *   EINVAL        a name, a table, a field or an option breaks a rule
  *   ENAMETOOLONG  the socket's path is too long, or the names of region, table
  *                 and field together are too long
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
- *   EPERM         another user's producer died and left its socket in a sticky
- *                 directory; that user or root must remove the socket
- * or an errno of memfd_create(2), mmap(2), open(2), bind(2) or
- * pthread_create(3). */
+ *   or an errno of memfd_create(2), mmap(2) or pthread_create(3). */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
@@ -327,14 +335,20 @@ int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size; /* set to sizeof */
-  /* 1: readers can find the region; 0: it is a sink, as in a forked child. */
+  /* 1: readers can find the region; 0: they cannot find it yet, or it is a
+   * sink, as in a forked child. */
   int served;
-  int error;        /* the errno that made the region a sink; otherwise 0 */
+  int error; /* the errno that is the cause if served is 0; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that found no free row or memory */
-  char reason[256]; /* why the region is a sink, in one line; otherwise "" */
+  /* One line: why the region is not served, or what it refused and which thread
+   * is the cause; otherwise "". */
+  char reason[256];
+  /* Of adds_refused: calls that failed with EAGAIN, because a thread might
+   * still use the removed rows. */
+  uint64_t adds_postponed;
 };
 
 /* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */

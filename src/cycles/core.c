@@ -29,7 +29,7 @@
 static void forget_growth(struct core *core) {
   struct core_totals *growth = &core->sample.growth;
   growth->wall = growth->unhalted = growth->base_cycles = growth->base_wall = 0;
-  growth->aperf = growth->mperf = growth->smi = 0;
+  growth->aperf = growth->mperf = 0;
 }
 
 void core_begin_epoch(struct core *core) {
@@ -66,6 +66,7 @@ void core_restart(struct core *core) {
   memset(core->backoff, 0, sizeof(core->backoff));
   core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
+  core->condemned = 0;
 }
 
 static void rest(const struct engine *engine, struct backoff *backoff) {
@@ -77,6 +78,7 @@ static bool is_usable(const struct engine *engine, const struct core *core,
                       int index, unsigned allowed) {
   const struct source *source = &engine->sources[index];
   return source->available && source->proof != PROOF_REFUTED &&
+         !(core->condemned >> index & 1) &&
          (source->proof == PROOF_PROVEN || !source->must_be_proven) &&
          (allowed >> source->kind & 1) &&
          core_set_has(&source->cores, core->number) &&
@@ -234,7 +236,6 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
       core->source_index >= 0 ? &engine->sources[core->source_index] : NULL;
   core->source = source != NULL ? source->kind : SOURCE_NONE;
   core->proof = source != NULL ? source->proof : PROOF_PENDING;
-  core->counts_smi = source != NULL && source->smi >= 0;
   open_ipc_group(engine, core, allowed);
 }
 
@@ -510,7 +511,6 @@ static void add_load(struct core *core, const struct core_sample *sample,
   total->end_under = growth->end_under;
   total->aperf += growth->aperf;
   total->mperf += growth->mperf;
-  total->smi += growth->smi;
   total->base_cycles += growth->base_cycles;
   total->base_wall += growth->base_wall;
 }

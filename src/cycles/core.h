@@ -37,7 +37,6 @@ struct core_totals {
   double stat_steal;
   double stat_ns[PROCSTAT_COLUMNS]; /* each column */
   double aperf, mperf;              /* cycles; 0 if not counted */
-  double smi;                       /* system management interrupts */
   /* cycles at the base frequency, and the part of `wall` in which a counter
    * measured them */
   double base_cycles, base_wall;
@@ -80,7 +79,6 @@ struct core {
   enum source_kind
       source;         /* the source in use; SOURCE_NONE: the load is unknown */
   enum proof proof;   /* result of proving `source` (source.h) */
-  bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
   uint64_t total_end_ns; /* CLOCK_MONOTONIC; 0: no window in this epoch yet */
@@ -112,10 +110,15 @@ struct core {
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
   double carry_ns, steal_before_ns; /* see bounds.c */
-  unsigned allowed; /* the sources that the core may use, as a bit mask */
+  unsigned condemned; /* sources, by index, that read too low here */
+  unsigned allowed;   /* the sources that the core may use, as a bit mask */
 
   struct core_sample sample;
   struct core_totals judged; /* the totals at the last engine_judge */
+  struct core_totals before; /* the totals at the engine_judge before it */
+  /* How far the core's own clocks advanced in the last window, as a share of
+   * CLOCK_MONOTONIC. Columns that miss work advance less. */
+  double progress_share;
   int low_windows; /* consecutive windows that contradict the source */
 };
 

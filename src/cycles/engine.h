@@ -56,7 +56,6 @@ struct engine_options {
   struct core_set also_isolated; /* in addition to the kernel's list */
   bool ipc;                      /* also count cycles and instructions */
   bool frequency;                /* also count aperf */
-  bool smi;                      /* count system management interrupts */
   bool raise_limit; /* raise the limit on open files if it is too low */
   struct journal journal;
   /* When this becomes true, engine_prove returns soon. May be NULL. */

@@ -45,7 +45,6 @@ struct figures *figures_open(const struct figures_options *options,
   }
   if (options->softirq)
     figures->softirq = softirq_clock_open(engine);
-  figures->domains = domains_open(engine, options->residency, options->power);
   start_run_queue(figures);
   figures->run_queue_ns = engine_time_ns(engine);
   return figures;
@@ -57,7 +56,6 @@ void figures_close(struct figures *figures) {
   for (int core = 0; core < CORES_MAX; core++)
     free(figures->windows[core]);
   schedstat_free(&figures->schedstat);
-  domains_close(figures->domains);
   softirq_clock_close(figures->softirq);
   free(figures);
 }
@@ -240,7 +238,6 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   if (source_is_counter(state->source))
     core->counter_running = between_0_and_1(state->multiplexed);
   figures_files_interval(figures, windows, core);
-  core->smi = state->counts_smi ? to->smi : NAN;
   windows->interval = *to;
   windows->min = windows->max = NAN;
 }
@@ -279,20 +276,6 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
-#define FULL 0.9 /* a core with at least this load is full */
-
-static double cores_without_room(const struct snapshot *snapshot) {
-  int known = 0, full = 0;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    if (!core->online || isnan(core->busy))
-      continue;
-    known++;
-    full += core->busy >= FULL;
-  }
-  return known > 0 ? full : NAN;
-}
-
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   struct host_figures *host = &snapshot->host;
   for (size_t i = 0; i < figures->options.periods_len; i++) {
@@ -305,7 +288,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   host->unaccounted =
       aggregate_mean(snapshot, offsetof(struct core_figures, unaccounted));
   host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));
-  host->cores_without_room = cores_without_room(snapshot);
 }
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
@@ -353,9 +335,6 @@ struct snapshot *figures_interval(struct figures *figures) {
   if (aggregate_all(snapshot, engine_topology(figures->engine),
                     figures->options.groups, figures->options.groups_len) != 0)
     goto failed;
-  if (domains_read(figures->domains, &snapshot->domains,
-                   &snapshot->domains_len) != 0)
-    goto failed;
   host_interval(figures, snapshot);
   self_interval(figures, snapshot);
   return snapshot;
@@ -369,6 +348,5 @@ void snapshot_free(struct snapshot *snapshot) {
     return;
   free(snapshot->cores);
   free(snapshot->aggregates);
-  free(snapshot->domains);
   free(snapshot);
 }

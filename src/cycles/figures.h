@@ -3,7 +3,6 @@
 #ifndef PERCORE_FIGURES_H
 #define PERCORE_FIGURES_H
 
-#include "domains.h"
 #include "engine.h"
 #include "loadavg.h"
 #include "softirq_clock.h"
@@ -29,9 +28,6 @@ struct figures_options {
   bool run_queue;
   bool count_blocked; /* add procs_blocked to the length of the run queue */
   bool cstates;
-  bool residency; /* idle states of physical cores and packages */
-  bool power;
-  bool throttles;
   bool schedstat;
   bool softirq;
   const struct figures_group *groups; /* must outlive the figures */
@@ -82,11 +78,8 @@ struct core_figures {
   double frequency_hz; /* while unhalted */
   double waiting;      /* mean number of tasks that waited for the core */
   double switches;     /* how many times a task began to run, since boot */
-  double throttles;    /* how often heat throttled the core, since boot */
-  double package_throttles;
-  double smi; /* system management interrupts, since the first reading */
-  double ipc; /* instructions per cycle */
-  double ipc_running; /* share of time in which the IPC counters ran, 0 to 1 */
+  double ipc;          /* instructions per cycle */
+  double ipc_running;  /* share of time in which the IPC counters ran, 0 to 1 */
   struct softirq_figures softirq;
   double counter_running; /* time_running / time_enabled of the source */
   size_t cstates_len;
@@ -116,9 +109,6 @@ struct host_figures {
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
   double hidden, unaccounted, steal; /* mean shares of wall time */
-  /* The number of cores whose load is at least 0.9; NAN if all loads are
-   * unknown. */
-  double cores_without_room;
 };
 
 struct self_figures {
@@ -146,8 +136,6 @@ struct snapshot {
   struct core_figures *cores; /* in ascending order, including offline cores */
   size_t aggregates_len;
   struct aggregate_figures *aggregates;
-  size_t domains_len;
-  struct domain_figure *domains;
   struct host_figures host;
   struct self_figures self;
   bool hypervisor; /* the CPU reports a hypervisor, or time has been stolen */

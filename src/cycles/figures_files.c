@@ -53,27 +53,6 @@ static void schedstat_interval(const struct figures *figures,
   windows->wait_time_ns = now_ns;
 }
 
-static double throttle_count(const struct figures *figures, int core,
-                             const char *file) {
-  char path[128];
-  uint64_t count;
-  snprintf(path, sizeof(path),
-           "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", core, file);
-  return machine_read_u64(engine_machine(figures->engine), path, &count) == 0
-             ? (double)count
-             : NAN;
-}
-
-static void throttles_interval(const struct figures *figures,
-                               struct core_figures *core) {
-  core->throttles = core->package_throttles = NAN;
-  if (!figures->options.throttles || !core->online)
-    return;
-  core->throttles = throttle_count(figures, core->core, "core_throttle_count");
-  core->package_throttles =
-      throttle_count(figures, core->core, "package_throttle_count");
-}
-
 void figures_files_read(struct figures *figures) {
   figures->has_schedstat =
       figures->options.schedstat &&
@@ -87,6 +66,5 @@ void figures_files_interval(const struct figures *figures,
                             struct core_figures *core) {
   cstates_interval(figures, windows, core);
   schedstat_interval(figures, windows, core);
-  throttles_interval(figures, core);
   core->softirq = softirq_clock_core(figures->softirq, core->core);
 }

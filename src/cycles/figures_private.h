@@ -34,7 +34,6 @@ struct figures {
   struct core_windows *windows[CORES_MAX]; /* NULL: core not yet seen */
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
-  struct domains *domains; /* NULL if not wanted or unavailable */
   struct schedstat schedstat;
   bool has_schedstat;            /* schedstat was read in this interval */
   struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
@@ -51,8 +50,7 @@ static inline double between_0_and_1(double share) {
 /* Reads the files and clocks that each describe all cores. */
 void figures_files_read(struct figures *figures);
 
-/* Fills in one core's idle states, scheduler and throttle counts, and time in
- * softirqs. */
+/* Fills in one core's idle states, scheduler counts, and time in softirqs. */
 void figures_files_interval(const struct figures *figures,
                             struct core_windows *windows,
                             struct core_figures *core);

@@ -15,7 +15,6 @@ libcycles_la_SOURCES = \
 	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
-	src/cycles/domains.c src/cycles/domains.h \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_judge.c src/cycles/engine_private.h \
 	src/cycles/engine_prove.c src/cycles/engine_sources.c \

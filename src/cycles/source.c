@@ -58,8 +58,11 @@ static void rule_out(struct source *source,
  * caller ensures that sources[] is not full. */
 static struct source *add_source(struct finder *finder, enum source_kind kind) {
   struct source *source = &finder->sources[finder->len++];
-  *source = (struct source){
-      .kind = kind, .available = true, .tsc = -1, .aperf = -1, .smi = -1};
+  *source = (struct source){.kind = kind,
+                            .available = true,
+                            .condemned_core = -1,
+                            .tsc = -1,
+                            .aperf = -1};
   core_set_fill(&source->cores);
   if (kind != SOURCE_IDLE)
     rule_out(source, finder->options);
@@ -131,9 +134,6 @@ static void explain_no_frequency(struct source *source,
  * the frequency at which the event counts. Call this after events[0] has been
  * added. */
 static void choose_divisor(struct source *source, const struct finder *finder) {
-  char ignored[SOURCE_REASON_MAX];
-  if (finder->options->smi)
-    source->smi = add_named_event(source, finder, "msr/smi/", ignored);
   /* A configured event may count at another rate than the TSC, so its count
    * cannot be divided by that of the TSC. */
   bool has_tsc_rate = source->kind != SOURCE_EVENT;
@@ -485,6 +485,5 @@ int source_window(const struct source *source, const struct perf_reading *from,
   growth->base_wall = wall_ns;
   growth->mperf = source->aperf >= 0 ? unhalted : 0;
   growth->aperf = counted(from, to, source->aperf);
-  growth->smi = counted(from, to, source->smi);
   return 0;
 }

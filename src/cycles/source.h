@@ -34,7 +34,8 @@ struct source {
   double rate_low, rate_high;
   bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
-  int proof_tries; /* proofs started; selects the next proof's core */
+  /* A core on which it was condemned since its last proof, or -1. */
+  int condemned_core;
   /* true once the journal has reported that this source read less work than the
    * kernel measured */
   bool doubt_reported;
@@ -51,7 +52,6 @@ struct source {
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
   int tsc;   /* index of msr/tsc, the divisor of events[0], or -1 */
   int aperf; /* index of aperf in events, or -1 */
-  int smi;   /* index of smi in events, or -1 */
   bool pinned;
   /* The divisor of events[0] if tsc is -1, otherwise unused. 0: unknown. */
   double base_frequency_hz;
@@ -94,7 +94,7 @@ int source_open(const struct source *source, struct perf_group *group,
 
 /* Computes what the group counted between two readings. Sets these members of
  * *growth: wall (the growth of time_enabled), unhalted (not clamped to wall),
- * base_cycles, base_wall, mperf, aperf and smi. *running is the growth of
+ * base_cycles, base_wall, mperf and aperf. *running is the growth of
  * time_running divided by wall. Returns 0; -ESTALE if time_enabled did not
  * advance, because the core was offline; -EAGAIN if the group did not run
  * between the readings, so its count is unknown. *growth is unchanged on error.

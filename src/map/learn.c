@@ -101,6 +101,8 @@ int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
     status = btf_open(&source->types, info, source->table.object, why);
     if (status == -EPERM && source->table.object == NULL)
       map_advise(why, source->publisher->options.if_no_rights);
+    if (status == -ENOENT || status == -ELIBACC)
+      map_advise(why, source->publisher->options.if_no_types);
     if (status == 0)
       status = map_fields_read(&source->fields, &source->types, info, why);
   }

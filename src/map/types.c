@@ -272,17 +272,11 @@ int btf_open(struct btf_types *types, const struct map_info *info,
              const char *file, char why[MAP_WHY_SIZE]) {
   *types = (struct btf_types){0};
   if (file == NULL && info->btf_id == 0) {
-    snprintf(
-        why, MAP_WHY_SIZE,
-        "it was loaded without type information (BTF); name its fields with "
-        "FieldAt");
+    snprintf(why, MAP_WHY_SIZE, "it was loaded without type information (BTF)");
     return -ENOENT;
   }
   if (!has_library()) {
-    snprintf(why, MAP_WHY_SIZE,
-             "cannot load " LIBRARY
-             ": install libbpf1, or name the fields with "
-             "FieldAt");
+    snprintf(why, MAP_WHY_SIZE, "cannot load " LIBRARY ": install libbpf1");
     return -ELIBACC;
   }
   int status = find_types(types, info, file, why);

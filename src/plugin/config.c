@@ -277,13 +277,9 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
     CONFIG_BOOLEAN("ReportFrequency", struct config, sampler.engine.frequency),
     CONFIG_BOOLEAN("ReportIPC", struct config, sampler.engine.ipc),
-    CONFIG_BOOLEAN("ReportSMI", struct config, sampler.engine.smi),
-    CONFIG_BOOLEAN("ReportThrottles", struct config, sampler.figures.throttles),
     CONFIG_BOOLEAN("ReportSchedstat", struct config, sampler.figures.schedstat),
     CONFIG_BOOLEAN("ReportSoftirq", struct config, load.report_softirq),
     CONFIG_BOOLEAN("ReportCStates", struct config, sampler.figures.cstates),
-    CONFIG_BOOLEAN("ReportResidency", struct config, sampler.figures.residency),
-    CONFIG_BOOLEAN("ReportPower", struct config, sampler.figures.power),
     {.key = NULL},
 };
 

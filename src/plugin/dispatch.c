@@ -48,11 +48,6 @@ static const struct metric core_details[] = {
      WHEN(load.report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(load.report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(sampler.engine.frequency)},
-    {"operations", "smi", COUNT, CORE(smi), WHEN(sampler.engine.smi)},
-    {"operations", "throttle", COUNT, CORE(throttles),
-     WHEN(sampler.figures.throttles)},
-    {"operations", "throttle_package", COUNT, CORE(package_throttles),
-     WHEN(sampler.figures.throttles)},
     {"contextswitch", "", COUNT, CORE(switches),
      WHEN(sampler.figures.schedstat)},
     {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(sampler.figures.schedstat)},
@@ -109,8 +104,18 @@ static void put_softirq_vectors(struct out *out,
   }
 }
 
+/* Returns how much of a core is taken, or NAN if no worker polls on this host:
+ * nothing but polls that find nothing leaves room beside a load. */
+static double taken_of(const struct out *out, const struct core_figures *core) {
+  enum { MAX_AGE_INTERVALS = 3 };
+  return region_room_taken(out->room, core->core, core->busy,
+                           out->snapshot->time_ns,
+                           MAX_AGE_INTERVALS * out->snapshot->interval_ns);
+}
+
 static void put_core_load(struct out *out, const struct core_figures *core) {
   put_gauge(out, "percent", "busy", core->busy, PERCENT);
+  put_gauge(out, "percent", "taken", taken_of(out, core), PERCENT);
 }
 
 static void put_core_averages(struct out *out,
@@ -212,6 +217,34 @@ static bool shows_unaccounted(const struct out *out) {
   return out->config->load.report_hidden;
 }
 
+#define FULL 0.9 /* a core that is taken by at least this share has no room */
+
+static void put_room(struct out *out) {
+  double min = 1, max = 0, sum = 0;
+  int known = 0, full = 0, taken_known = 0;
+  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
+    const struct core_figures *core = &out->snapshot->cores[i];
+    if (!core->online || isnan(core->busy))
+      continue;
+    double taken = taken_of(out, core);
+    known++;
+    full += (isnan(taken) ? core->busy : taken) >= FULL;
+    if (isnan(taken))
+      continue;
+    taken_known++;
+    sum += taken;
+    min = fmin(min, taken);
+    max = fmax(max, taken);
+  }
+  if (known > 0)
+    put_gauge(out, "gauge", "cores_without_room", full, PLAIN);
+  if (taken_known == 0)
+    return;
+  put_gauge(out, "percent", "cores_taken_mean", sum / taken_known, PERCENT);
+  put_gauge(out, "percent", "cores_taken_min", min, PERCENT);
+  put_gauge(out, "percent", "cores_taken_max", max, PERCENT);
+}
+
 static void put_host(struct out *out) {
   const struct config *config = out->config;
   const struct snapshot *snapshot = out->snapshot;
@@ -233,8 +266,7 @@ static void put_host(struct out *out) {
   if (config->sampler.figures.run_queue)
     put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
-  put_gauge(out, "gauge", "cores_without_room", host->cores_without_room,
-            PLAIN);
+  put_room(out);
   if (shows_unaccounted(out))
     put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
@@ -254,27 +286,6 @@ static void put_time_spreads(struct out *out) {
       put_spread(out, prefix, &aggregate->time[time]);
     }
   }
-}
-
-static void put_domain(struct out *out, const struct domain_figure *domain) {
-  const struct config *config = out->config;
-  char name[DATA_MAX_NAME_LEN];
-  snprintf(name, sizeof(name), "residency_%s", domain->name);
-  if (domain->kind == DOMAIN_CORE_RESIDENCY) {
-    set_subject_core(out, domain->core);
-    if (config->load.report_per_core)
-      put_gauge(out, "percent", name, domain->value, PERCENT);
-    return;
-  }
-  char package[32];
-  snprintf(package, sizeof(package), "package%d", domain->package);
-  set_subject(out, PLUGIN_HOST, package);
-  if (domain->package < 0 || !config->load.report_host)
-    return;
-  if (domain->kind == DOMAIN_POWER)
-    put_gauge(out, "power", domain->name, domain->value, PLAIN);
-  else
-    put_gauge(out, "percent", name, domain->value, PERCENT);
 }
 
 /* ---------------------------------------------------------------------------
@@ -337,8 +348,6 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   for_each_core(out, put_core_averages);
   put_time_spreads(out);
   for_each_core(out, put_times);
-  for (size_t i = 0; i < out->snapshot->domains_len; i++)
-    put_domain(out, &out->snapshot->domains[i]);
   for_each_core(out, put_core_details);
   put_wake(out, dispatch->wake);
 }
@@ -362,6 +371,7 @@ void dispatch_snapshot(struct dispatch *dispatch,
 
   struct out out = {.config = dispatch->config,
                     .snapshot = snapshot,
+                    .room = dispatch->room,
                     .list = {.time = time, .interval = dispatch->interval}};
   put_all(&out, dispatch);
 }

@@ -23,6 +23,7 @@ static struct {
   struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct board *board;     /* NULL: none is wanted */
   struct dispatch dispatch;
+  struct region_room room;
   struct notify notify;
   struct region_thread *region_thread; /* NULL: the next read tries again */
   struct map_sampler *map_sampler;     /* NULL: no <Map> */
@@ -121,6 +122,7 @@ static void start_region_thread(void) {
       .groups_len = plugin.config.groups_len,
       .values_max = (size_t)plugin.config.max_values,
       .memory_max = (size_t)plugin.config.max_memory,
+      .room = &plugin.room,
       .send_notifications = plugin.config.send_notifications,
       .interval = plugin.dispatch.interval,
   };
@@ -223,7 +225,8 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
  * succeeds, and each read tries again to start what could not be started. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
-                                      .interval = plugin_get_interval()};
+                                      .interval = plugin_get_interval(),
+                                      .room = &plugin.room};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
   plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;

@@ -17,7 +17,10 @@ struct region_instance;
 /* A tracked object, or a candidate: an object that Top may show, with its cells
  * at the last scan. */
 struct region_object {
-  struct region_sum_row *row; /* NULL: none yet, or it counts no more */
+  union {
+    struct region_sum_row *row; /* NULL: none yet, or it counts no more */
+    struct region_object *next; /* of a spare object */
+  };
   uint64_t generation;
   uint32_t number;
   uint32_t copies; /* allocated */
@@ -62,7 +65,7 @@ struct region_source {
   uint32_t scans;
   uint64_t missed; /* rows that the last complete scan did not track */
   /* The current scan. */
-  bool underway, looks_names_up;
+  bool underway, looks_names_up, skips; /* skips: see skip_light */
   struct region_tile tile;
   uint32_t next_row;
   size_t next_object, objects_len;
@@ -76,6 +79,7 @@ struct region_source {
   uint32_t marks_len;
   struct region_objects objects;    /* sorted by number */
   struct region_objects candidates; /* of the last scan */
+  struct region_object *spare;      /* memory of rejected candidates */
   int64_t least; /* candidates with this weight or less are rejected */
   size_t bytes;  /* charged to the budget, except for objects */
 };
@@ -118,6 +122,10 @@ void region_object_show(struct region_source *source,
                         struct region_sum_row *row);
 void region_object_free(struct region_source *source,
                         struct region_object *object);
+
+/* Keeps the memory of a candidate for the next. */
+void region_candidate_reject(struct region_source *source,
+                             struct region_object *candidate);
 
 /* Keeps only the candidates with the largest weights. */
 void region_candidates_cut(struct region_source *source);

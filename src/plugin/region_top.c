@@ -79,7 +79,7 @@ static void conclude(struct region_source *source) {
       continue;
     }
     source->marks[candidate->number].candidate_in = source->scans;
-    region_object_free(source, candidate);
+    region_candidate_reject(source, candidate);
   }
   source->candidates.len = 0;
 }

@@ -152,6 +152,15 @@ struct region_slot_view {
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
 };
 
+/* Returns how many row_add calls failed because a thread might still use the
+ * removed rows. *by: the thread that the last of them waited for. */
+uint64_t region_reader_adds_postponed(struct region_reader *reader,
+                                      struct region_slot_view *by);
+
+/* In worker.c: what the producer refused; zeros if the reader has no region. */
+void region_reader_refusals(struct region_reader *reader,
+                            struct region_refusals *refusals);
+
 uint32_t region_reader_slots(const struct region_reader *reader);
 
 /* True if a slot has ever been used. Sets *core to the core that the slot
@@ -232,6 +241,12 @@ void region_tile_free(struct region_tile *tile);
  * fit. */
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
+
+/* Reads the births of the tile's row i, which must belong to an object, into a
+ * tile that was read without births. Returns false if the row has changed since
+ * the tile was read. */
+bool region_tile_read_births(struct region_reader *reader,
+                             struct region_tile *tile, uint32_t i);
 
 /* Reads one row of one slot, one value per column. Returns 0, 1 if the row is
  * torn, or -1 with ENOENT (the slot has never been used) or EINVAL. */

@@ -35,6 +35,7 @@ struct server {
   /* Changed only while the region is locked, like `connections`. */
   struct region_name name;
   int64_t checked_ms; /* when the socket was last checked */
+  int error; /* errno of the last attempt to claim the name; 0: it succeeded */
   int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
   uint64_t accepted;
@@ -94,7 +95,7 @@ static struct connection *make_place(struct server *server) {
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
-  return region_message_send(fd, &hello, &region->memfd, 1) &&
+  return region_message_send(fd, &hello, &region->shared, 1) &&
          watch(region->server, fd) == 0;
 }
 
@@ -152,6 +153,22 @@ static bool handle_message(struct percore_region *region,
   return region_message_send(from->fd, &message, NULL, 0);
 }
 
+int region_server_restore(struct percore_region *region) {
+  struct server *server = region->server;
+  if (!region_lock(region))
+    return errno;
+  if (!region_name_is_found(&server->name)) {
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
+    server->error = region_name_restore(&server->name) == 0 ? 0 : errno;
+    if (server->name.listener < 0)
+      region_name_release(&server->name); /* leave it to other processes */
+    (void)watch(server, server->name.listener);
+  }
+  int error = server->error;
+  region_unlock(region);
+  return error;
+}
+
 /* Recreates the socket if it was removed, perhaps with its directory. Does not
  * check on every call, because an application may call percore_serve in each
  * round of its loop. */
@@ -161,17 +178,17 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  if (region_name_is_found(&server->name) || !region_lock(region))
-    return;
-  epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
-  (void)region_name_restore(&server->name);
-  (void)watch(server, server->name.listener);
-  region_unlock(region);
+  if (!region_name_is_found(&server->name))
+    (void)region_server_restore(region);
 }
 
-/* Handles one event of each ready descriptor. Returns false if the caller must
- * pause before the next call. */
-static bool serve_turn(struct percore_region *region, int timeout) {
+/* How long the serving thread pauses after a turn: what readers send must not
+ * cost the producer a core. Longer if a limit keeps it from accepting. */
+enum { PAUSE_NS = 5000000, LONG_PAUSE_NS = 100000000 };
+
+/* Handles one event of each ready descriptor. Returns how long the serving
+ * thread must pause before the next call, in nanoseconds. */
+static long serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
   struct epoll_event events[MAX_CONNECTIONS + 2];
   bool go_on = true;
@@ -191,7 +208,7 @@ static bool serve_turn(struct percore_region *region, int timeout) {
         region_unlock(region);
       }
   }
-  return go_on;
+  return !go_on ? LONG_PAUSE_NS : ready > 0 ? PAUSE_NS : 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -211,10 +228,12 @@ static void *serve_thread(void *argument) {
   region_lock(region);
   region_server_avoid_slots(region);
   region_unlock(region);
-  struct timespec pause = {.tv_nsec = 100000000};
-  while (!is_stopped(server))
-    if (!serve_turn(region, CHECK_SOCKET_MS))
+  struct timespec pause = {0};
+  while (!is_stopped(server)) {
+    pause.tv_nsec = serve_turn(region, CHECK_SOCKET_MS);
+    if (pause.tv_nsec > 0)
       nanosleep(&pause, NULL);
+  }
   return NULL;
 }
 
@@ -293,6 +312,10 @@ void region_server_avoid_slots(struct percore_region *region) {
     (void)sched_setaffinity(tid, sizeof(process_cpus), &process_cpus);
 }
 
+int region_server_error(const struct percore_region *region) {
+  return region->server != NULL ? region->server->error : 0;
+}
+
 uint32_t region_server_readers(const struct percore_region *region) {
   uint32_t readers = 0;
   for (int c = 0; region->server != NULL && c < MAX_CONNECTIONS; c++)
@@ -319,6 +342,28 @@ static void free_server(struct server *server) {
   free(server);
 }
 
+/* A directory can appear, a process that has the name can end, and rights can
+ * be given. */
+static int claim(struct server *server, const char *name,
+                 const struct percore_options *options) {
+  if (region_name_take(&server->name, name, options) == 0)
+    return watch(server, server->name.listener);
+  server->error = errno;
+  server->checked_ms = region_now_ms();
+  region_name_release(&server->name);
+  errno = server->error;
+  return errno == EINVAL || errno == ENAMETOOLONG ? -1 : 0;
+}
+
+bool region_server_claims(const struct percore_region *region, const char *name,
+                          const struct percore_options *options) {
+  char path[REGION_PATH_SIZE];
+  return region->server != NULL &&
+         region_path(path, sizeof(path), options->runtime_dir, name,
+                     options->instance, "sock") == 0 &&
+         strcmp(path, region->server->name.socket_path) == 0;
+}
+
 int region_server_start(struct percore_region *region, const char *name,
                         const struct percore_options *options) {
   struct server *server = calloc(1, sizeof(*server));
@@ -332,9 +377,7 @@ int region_server_start(struct percore_region *region, const char *name,
   server->epoll = epoll_create1(EPOLL_CLOEXEC);
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->epoll >= 0 && server->stop >= 0 &&
-      region_name_take(&server->name, name, options) == 0 &&
-      watch(server, server->stop) == 0 &&
-      watch(server, server->name.listener) == 0 &&
+      watch(server, server->stop) == 0 && claim(server, name, options) == 0 &&
       (options->serving == PERCORE_SERVE_POLLED ||
        start_thread(region, options) == 0))
     return 0;

@@ -545,6 +545,20 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
     check_rows(reader, tile, false);
 }
 
+bool region_tile_read_births(struct region_reader *reader,
+                             struct region_tile *tile, uint32_t i) {
+  const struct region_table *table =
+      &reader->view.directory.tables[tile->table];
+  const uint64_t *word =
+      region_view_words(&reader->view, table->generations_offset) +
+      tile->first_row + i;
+  read_base(&reader->view, tile, table->birth_offset, tile->births,
+            tile->first_row + i, 1);
+  /* Pairs with the release fence after a generation word became CHANGING. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return region_load(word) == tile->generations[i];
+}
+
 /* ---------------------------------------------------------------------------
  * One row
  */

@@ -250,12 +250,20 @@ static void complete_word(const struct command *command, const char *before,
     return;
   }
   if (word[0] != '-') {
-    if (command->words_max > 0)
+    if (command->words_max > 0 && command->verbs == NULL)
       listing_print();
     return;
   }
   for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)
     printf("--%s\t%s\n", argument->name, argument->help);
+}
+
+static const struct command *find_command(const struct command *const *commands,
+                                          size_t len, const char *name) {
+  for (size_t i = 0; i < len; i++)
+    if (strcmp(commands[i]->name, name) == 0)
+      return commands[i];
+  return NULL;
 }
 
 void arguments_complete(const struct command *const *commands, size_t len,
@@ -270,8 +278,19 @@ void arguments_complete(const struct command *const *commands, size_t len,
   for (int i = 1; i < count - 1; i++)
     if (strcmp(words[i], "--") == 0)
       return;
-  for (size_t i = 0; i < len; i++)
-    if (strcmp(commands[i]->name, words[0]) == 0)
-      complete_word(commands[i], count > 2 ? words[count - 2] : "",
-                    words[count - 1]);
+  const struct command *command = find_command(commands, len, words[0]);
+  if (command == NULL)
+    return;
+  const char *before = count > 2 ? words[count - 2] : "";
+  for (int i = 0; count == 2 && command->verbs != NULL && words[1][0] != '-' &&
+                  command->verbs[i] != NULL;
+       i++)
+    puts(command->verbs[i]);
+  const struct command *verb = count > 2 && command->verbs != NULL
+                                   ? find_command(commands, len, words[1])
+                                   : NULL;
+  if (verb == NULL)
+    complete_word(command, before, words[count - 1]);
+  else if (words[count - 1][0] == '-' || before[0] == '-')
+    complete_word(verb, before, words[count - 1]);
 }

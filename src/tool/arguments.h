@@ -37,6 +37,10 @@ struct command {
   /* Limits on the number of arguments other than options. */
   int words_min, words_max;
   const char *words_missing; /* the message if there are too few arguments */
+  /* For completion: what the first argument may be; NULL if it is a region. If
+   * a verb is the name of another command, that command's options may follow.
+   */
+  const char *const *verbs;
   /* Runs the subcommand, whose name is argv[0]. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };

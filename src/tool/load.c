@@ -68,7 +68,26 @@ static int check(const struct load_options *options) {
                      options->source);
   if (options->publish && options->compare)
     return say_usage(COMMAND, "--publish and --compare exclude each other");
+  if (options->base_frequency_hz > 0 && options->event == NULL)
+    return say_usage(COMMAND, "--base-frequency needs --event EVENT");
   return TOOL_OK;
+}
+
+/* Refuses cores of which this machine can never have any. */
+static int check_cores(const struct load_options *options,
+                       const struct machine *machine) {
+  struct core_set possible, wanted = options->cores;
+  char list[256];
+  if (machine_read_core_set(machine, "/sys/devices/system/cpu/possible",
+                            &possible) != 0 ||
+      core_set_count(&wanted) == 0)
+    return TOOL_OK;
+  core_set_intersect(&wanted, &possible);
+  if (core_set_count(&wanted) > 0)
+    return TOOL_OK;
+  core_set_format(&possible, list, sizeof(list));
+  return say_usage(COMMAND, "--cores: this machine has only the cores %s",
+                   list);
 }
 
 /* ---------------------------------------------------------------------------
@@ -92,6 +111,14 @@ struct engine_options load_engine_options(const struct load_options *options,
   };
   source_parse(&engine.source, options->source);
   return engine;
+}
+
+/* Notices only repeat what the table shows about sources, unless the user has
+ * named a source that is not used. */
+enum journal_level load_journal_level(const struct load_options *options) {
+  enum source_kind source = SOURCE_AUTO;
+  source_parse(&source, options->source);
+  return source_is_counter(source) ? JOURNAL_NOTICE : JOURNAL_WARNING;
 }
 
 uint64_t load_sample_interval_ns(double interval_s) {
@@ -142,11 +169,11 @@ static int load_run(const struct load_options *options,
   struct live *live = live_open(&face, options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  struct journal journal = live_journal(live);
+  struct journal journal = live_journal(live, load_journal_level(options));
   struct board *board =
       options->publish ? board_open(BOARD_GROUP, &journal) : NULL;
   struct sampler_options sampler_options = {
-      .engine = load_engine_options(options, machine, live_journal(live)),
+      .engine = load_engine_options(options, machine, journal),
       .figures = load_figures,
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
       .sample_interval_ns = load_sample_interval_ns(options->interval_s),
@@ -183,7 +210,8 @@ static int load_main(int argc, char **argv) {
   stop_catch();
   if (options.interval_s == 0)
     options.interval_s = INTERVAL_DEFAULT_S;
-  status = words != NULL     ? load_command_run(&options, machine, words)
+  status = check_cores(&options, machine) != TOOL_OK ? TOOL_USAGE
+           : words != NULL   ? load_command_run(&options, machine, words)
            : options.compare ? compare_run(&options, machine)
                              : load_run(&options, machine);
   machine_linux_close(machine);

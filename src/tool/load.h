@@ -21,6 +21,7 @@ struct load_options {
 struct engine_options load_engine_options(const struct load_options *options,
                                           struct machine *machine,
                                           struct journal journal);
+enum journal_level load_journal_level(const struct load_options *options);
 extern const struct figures_options load_figures;
 
 /* Returns the length of the windows from which the minimum and the maximum load

@@ -173,15 +173,17 @@ static int run(struct measuring *measuring, const struct load_options *options,
 
 static void say_message(void *context, enum journal_level level,
                         const char *line) {
-  (void)context;
-  if (level < JOURNAL_NOTICE)
+  const enum journal_level *most = context;
+  if (level <= *most)
     say_failure(COMMAND, "%s", line);
 }
 
 int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words) {
+  enum journal_level most = load_journal_level(options);
   struct engine_options engine = load_engine_options(
-      options, machine, (struct journal){.write = say_message});
+      options, machine,
+      (struct journal){.write = say_message, .context = &most});
   struct measuring measuring = {0};
   getrlimit(RLIMIT_NOFILE, &measuring.inherited.files);
   int result, status = engine_open(&measuring.engine, &engine);

@@ -225,6 +225,8 @@ static int publish(struct map_table *table, const char *word,
                                           .runtime_dir = runtime_dir,
                                           .from_zero = true,
                                           .if_no_rights = "run as root",
+                                          .if_no_types = "compile its program "
+                                                         "with clang -g",
                                           .say = say_line};
   char if_missing[128];
   snprintf(if_missing, sizeof(if_missing),
@@ -307,6 +309,8 @@ static int map_main(int argc, char **argv) {
   return say_usage(COMMAND, ADVICE);
 }
 
+static const char *const verbs[] = {"list", "top", "dump", NULL};
+
 const struct command map_command = {
     .name = COMMAND,
     .summary = "show what XDP programs count in BPF maps",
@@ -322,5 +326,6 @@ const struct command map_command = {
     .words_min = 1,
     .words_max = 2,
     .words_missing = ADVICE,
+    .verbs = verbs,
     .run = map_main,
 };

@@ -437,8 +437,8 @@ int compare_run(const struct load_options *options, struct machine *machine) {
   struct live *live = live_open(&face, options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  struct engine_options engine =
-      load_engine_options(options, machine, live_journal(live));
+  struct engine_options engine = load_engine_options(
+      options, machine, live_journal(live, JOURNAL_WARNING));
   struct methods *methods;
   const struct comparison *first;
   int result, status = methods_open(&methods, &engine);

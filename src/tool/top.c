@@ -243,6 +243,10 @@ static int top_main(int argc, char **argv) {
   int status = arguments_read(&top_command, argc, argv, &options);
   if (status >= 0)
     return status;
+  if (options.table != NULL && strcmp(options.table, "core") == 0 &&
+      (options.sort != NULL || options.per_core))
+    return say_usage(COMMAND, "--sort and --per-core have no effect on the "
+                              "table core");
   stop_catch();
   struct top top = {
       .options = &options,

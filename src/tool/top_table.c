@@ -75,30 +75,26 @@ static void write_worker(FILE *out, bool colour,
   fputc('\n', out);
 }
 
-/* Writes a line for each thread, but for at most `lines`
- * threads. If `lines` is 0, the number of threads is not limited. */
+/* Writes a line for each thread, and at most `lines` lines (0: unlimited). */
 static void write_workers(FILE *out, const struct region_workers *workers,
                           int lines, const struct window *window) {
-  size_t left = 0;
-  int shown = 0;
-  fprintf(out, "core: %u %s attached\n", workers->attached,
-          workers->attached == 1 ? "thread" : "threads");
-  if (workers->attached == 0)
+  uint32_t count = workers->attached, shown = 0;
+  uint32_t most = lines <= 0 || (int)count + 2 <= lines ? count
+                  : lines > 4                           ? (uint32_t)lines - 3
+                                                        : 1;
+  fprintf(out, "core: %u %s attached\n", count,
+          count == 1 ? "thread" : "threads");
+  if (count == 0)
     return;
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
           "polls/s", "empty %", "items/s", "thread");
-  for (uint32_t s = 0; s < workers->len; s++) {
-    if (workers->list[s].slot.state != REGION_LIVE)
-      continue;
-    if (lines > 0 && shown >= lines) {
-      left++;
-      continue;
+  for (uint32_t s = 0; s < workers->len && shown < most; s++)
+    if (workers->list[s].slot.state == REGION_LIVE) {
+      write_worker(out, window->colour, workers, &workers->list[s]);
+      shown++;
     }
-    write_worker(out, window->colour, workers, &workers->list[s]);
-    shown++;
-  }
-  if (left > 0)
-    fprintf(out, "%5s  and %zu more\n", "", left);
+  if (shown < count)
+    fprintf(out, "%5s  and %u more\n", "", count - shown);
 }
 
 /* ---------------------------------------------------------------------------
@@ -155,21 +151,30 @@ struct sheet {
   const struct window *window;
   const struct rates *rates;
   double ns_per_cycle;
-  size_t columns, rows; /* how many columns and rows are shown */
+  size_t first, end; /* the columns that are shown */
+  size_t rows;       /* how many rows are shown */
   int name_width;
 };
 
-/* Returns how many columns fit next to the name of a row in `width` characters.
- * 0 means unlimited. */
-static size_t columns_that_fit(const struct rates *rates, int width) {
-  int used = NAME_WIDTH;
-  size_t c = 0;
-  for (; c < rates->columns_len; c++) {
-    used += width_of(&rates->columns[c]);
-    if (width > 0 && used > width && c > 0)
-      break;
+/* Chooses the columns that fit next to the name of a row in `width` characters
+ * (0: unlimited): the first columns or, if the user sorts by a later one, the
+ * columns that end with it. */
+static void choose_columns(struct sheet *sheet, int width) {
+  const struct rates *rates = sheet->rates;
+  size_t sorted = rates->sort_asked && rates->sort_column >= 0
+                      ? (size_t)rates->sort_column
+                      : 0;
+  for (sheet->first = 0;; sheet->first++) {
+    int used = NAME_WIDTH;
+    for (sheet->end = sheet->first; sheet->end < rates->columns_len;
+         sheet->end++) {
+      used += width_of(&rates->columns[sheet->end]);
+      if (width > 0 && used > width && sheet->end > sheet->first)
+        break;
+    }
+    if (sorted < sheet->end || sheet->end == rates->columns_len)
+      return;
   }
-  return c;
 }
 
 /* Returns the width of the column with the names of the rows: the width of the
@@ -183,7 +188,7 @@ static int choose_name_width(const struct sheet *sheet) {
     if (text_width(name) > wanted)
       wanted = text_width(name);
   }
-  for (size_t c = 0; c < sheet->columns; c++)
+  for (size_t c = sheet->first; c < sheet->end; c++)
     room -= width_of(&sheet->rates->columns[c]);
   if (sheet->window->width <= 0 || wanted <= room)
     return wanted;
@@ -195,14 +200,14 @@ static void write_titles(const struct sheet *sheet) {
   bool colour = sheet->window->colour;
   char unit[UNIT_TEXT_SIZE];
   paint_pad(sheet->out, colour, PAINT_TITLE, "row", -sheet->name_width);
-  for (size_t c = 0; c < sheet->columns; c++) {
+  for (size_t c = sheet->first; c < sheet->end; c++) {
     bool is_sorted = rates->sort_asked && rates->sort_column == (int)c;
     paint_pad(sheet->out, colour, is_sorted ? PAINT_SORTED : PAINT_TITLE,
               rates->columns[c].title, width_of(&rates->columns[c]));
   }
   fputc('\n', sheet->out);
   text_pad(sheet->out, "", -sheet->name_width);
-  for (size_t c = 0; c < sheet->columns; c++) {
+  for (size_t c = sheet->first; c < sheet->end; c++) {
     unit_text(unit, &rates->columns[c]);
     text_pad(sheet->out, unit, width_of(&rates->columns[c]));
   }
@@ -228,7 +233,7 @@ static void write_values(const struct sheet *sheet, char *name,
                          const double *values) {
   text_shorten(name, sheet->name_width);
   text_pad(sheet->out, name, -sheet->name_width);
-  for (size_t c = 0; c < sheet->columns; c++)
+  for (size_t c = sheet->first; c < sheet->end; c++)
     write_cell(sheet, &sheet->rates->columns[c], values[c]);
   fputc('\n', sheet->out);
 }
@@ -302,7 +307,6 @@ static int write_rates(FILE *out, const struct top_figures *figures,
       .window = window,
       .rates = rates,
       .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
-      .columns = columns_that_fit(rates, window->width),
       .rows = rows_that_fit(rates, lines),
   };
   fprintf(out, "%s: %" PRIu64 " %s",
@@ -311,9 +315,10 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
-  if (sheet.columns < rates->columns_len)
-    fprintf(out, " (%zu columns do not fit)",
-            rates->columns_len - sheet.columns);
+  choose_columns(&sheet, window->width);
+  if (sheet.end - sheet.first < rates->columns_len)
+    fprintf(out, " (%zu more columns: keys < and >)",
+            rates->columns_len - (sheet.end - sheet.first));
   fputc('\n', out);
   if (rates->rows_live == 0)
     return 0;
@@ -344,28 +349,34 @@ static void write_title(FILE *out, const struct top_figures *figures) {
           figures->interval_s);
 }
 
+/* Returns how many lines a table or the list of threads may have, so that all
+ * of them fit into `lines` lines if possible: short ones are written whole, and
+ * the others get equal shares of what is left. */
+static int fair_share(const struct top_figures *figures, int lines) {
+  int share = lines;
+  for (; share > 1; share--) {
+    int threads = 2 + (int)figures->workers.attached, used = 0;
+    if (figures->with_workers)
+      used = threads < share ? threads : share;
+    for (size_t t = 0; t < figures->tables_len; t++) {
+      const struct rates *rates = &figures->tables[t];
+      int wanted = 3 + (int)(rates->rows_len * row_lines(rates));
+      used += wanted < share ? wanted : share;
+    }
+    if (used <= lines)
+      break;
+  }
+  return share;
+}
+
 int top_table_write(FILE *out, const void *top_figures, struct window window) {
   const struct top_figures *figures = top_figures;
-  int left = window.height - 1, status = 0;
-  size_t sections = figures->tables_len + (figures->with_workers ? 1 : 0);
+  int status = 0;
+  int share = window.height > 0 ? fair_share(figures, window.height - 1) : 0;
   write_title(out, figures);
-  if (figures->with_workers) {
-    int share = sections > 0 ? left / (int)sections : left;
-    write_workers(out, &figures->workers,
-                  window.height <= 0 ? 0
-                  : share > 4        ? share - 3
-                                     : 1,
-                  &window);
-    left -= (int)figures->workers.attached + 2;
-    sections--;
-  }
-  for (size_t t = 0; t < figures->tables_len && status == 0; t++, sections--) {
-    const struct rates *rates = &figures->tables[t];
-    int share = left > (int)sections ? left / (int)sections : 1;
-    status = write_rates(out, figures, rates, window.height <= 0 ? 0 : share,
-                         &window);
-    int used = 3 + (int)(rates->rows_len * row_lines(rates));
-    left -= used < share ? used : share;
-  }
+  if (figures->with_workers)
+    write_workers(out, &figures->workers, share, &window);
+  for (size_t t = 0; t < figures->tables_len && status == 0; t++)
+    status = write_rates(out, figures, &figures->tables[t], share, &window);
   return status;
 }

@@ -41,17 +41,15 @@ def _core_metrics(core):
     yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
+    yield metric('percent', 'taken', lambda k: busy / 4)
     for share, name in enumerate(CLASSES):
         yield metric('percent', name, lambda k, share=share: share + core / 4)
     for name, share in (('hardirq', 1.5), ('softirq_all', 12.5), ('softirq_idle', 8.5),
                         ('softirq_tasks', 3.0), ('softirq_ksoftirqd', 1.0),
                         ('softirq_net_rx', 9.25), ('softirq_timer', 3.25)):
         yield metric('percent', name, lambda k, share=share: share + core / 8)
-    for name in ('smi', 'throttle', 'throttle_package'):
-        yield metric('operations', name, lambda k: 70 + core * k, True)
     yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
     yield metric('gauge', 'waiting', lambda k: 0.125 * core)
-    yield metric('percent', 'residency_c6', lambda k: 40.5 - core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
     yield metric('percent', 'ipc_running', lambda k: 100.0)
@@ -87,12 +85,8 @@ def _host_metrics():
     yield metric('gauge', 'load_10s', lambda k: 1.53)
     yield metric('percent', 'steal', lambda k: 0.375)
     yield metric('gauge', 'cores_without_room', lambda k: 0.0)
-
-
-def _package_metrics():
-    yield Metric('percore_host', 'package0', 'percent', 'residency_pc6', lambda k: 12.5)
-    for part, watts in (('pkg', 81.5), ('ram', 9.25)):
-        yield Metric('percore_host', 'package0', 'power', part, lambda k, watts=watts: watts + k)
+    for name, share in ('mean', 8.875), ('min', 1.375), ('max', 16.375):
+        yield metric('percent', f'cores_taken_{name}', lambda k, share=share: share)
 
 
 def _self_metrics():
@@ -108,7 +102,7 @@ def _self_metrics():
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'rows_left_out',
                                  'attaches_refused', 'row_adds_refused', 'rows_torn',
-                                 'cells_back', 'rows_unseen', 'wake_probes')):
+                                 'cells_back', 'wake_probes')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)
@@ -133,7 +127,7 @@ def _region_metrics():
 
 METRICS = [metric for core in CORES for metric in _core_metrics(core)]
 METRICS += [metric for name in SETS for metric in _set_metrics(name)]
-METRICS += [*_host_metrics(), *_package_metrics(), *_self_metrics(), *_region_metrics()]
+METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
 
 
 def put_second(unixsock, k, time_s):

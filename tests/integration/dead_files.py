@@ -1,6 +1,6 @@
 """A producer that sends its readers a file instead of memory. The file is on a file
-system that this process serves. The file system never answers FLUSH, so closing the
-file blocks until the file system ends. Needs root, because it mounts the file system in
+system that this process serves. The file system never answers READ or FLUSH, so
+closing the file blocks until the file system ends. Needs root, because it mounts the file system in
 a new mount namespace.
 
     dead_files.py SOCKET DIRECTORY
@@ -19,7 +19,7 @@ import sys
 
 from producers import hello
 
-FORGET, GETATTR, OPEN, INIT, FLUSH = 2, 3, 14, 26, 25
+FORGET, GETATTR, OPEN, INIT, FLUSH, READ = 2, 3, 14, 26, 25, 15
 LOOKUP, RELEASE, BATCH_FORGET = 1, 18, 42
 CLONE_NEWNS, MS_REC, MS_PRIVATE, PR_SET_PDEATHSIG = 0x20000, 0x4000, 1 << 18, 1
 ENOSYS = 38
@@ -71,7 +71,7 @@ def serve_files(device):
     while True:
         request = os.read(device, 1 << 17)
         opcode, unique, node = struct.unpack_from("=IQQ", request, 4)
-        if opcode in (FLUSH, FORGET, BATCH_FORGET):
+        if opcode in (FLUSH, READ, FORGET, BATCH_FORGET):
             continue
         said = answer_to(opcode, node)
         head = struct.pack("=IiQ", 16 + len(said or b""),

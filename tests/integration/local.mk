@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	tests/integration/command.py \
 	tests/integration/dead_files.py \
 	tests/integration/harness.py \
+	tests/integration/held_locks.py \
 	tests/integration/hostile_producer.py \
 	tests/integration/producers.py \
 	tests/integration/softirq.py \
@@ -20,6 +21,7 @@ integration_tests = \
 	tests/integration/test_softirq.py \
 	tests/integration/test_region.py \
 	tests/integration/test_region_kill.py \
+	tests/integration/test_region_attack.py \
 	tests/integration/test_region_hostile.py \
 	tests/integration/test_region_churn.py \
 	tests/integration/test_region_fairness.py \

@@ -27,7 +27,7 @@ class RuntimeDir:
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="percore-run-")
-        os.chmod(self.path, 0o1777)
+        os.chmod(self.path, 0o1773)
         os.environ["PERCORE_RUNTIME_DIR"] = self.path
         return self
 

@@ -9,11 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
-from harness import (Child, Lateness, Skip, check, least_of_tries,  # noqa: E402
+from harness import (BUILD, Child, Lateness, Skip, check, least_of_tries,  # noqa: E402
                      online_cores, run_tests, say)
 from terminal import on_terminal, resize  # noqa: E402
 
@@ -56,6 +57,7 @@ def test_usage_errors():
         ["load", "--cores", "99999"], ["load", "--source", "magic"],
         ["load", "--source", "event"],
         ["load", "--base-frequency", "fast"],
+        ["load", "--base-frequency", "1e9"], ["load", "--cores", "8000"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
         ["map", "top"], ["map", "top", "--nonsense"],
@@ -68,8 +70,13 @@ def test_usage_errors():
 
 
 def test_mistyped_command():
-    """the message about an unknown command lists the commands"""
-    done = run("laod")
+    """the message about an unknown command names the command that was meant, or lists
+    all commands"""
+    for wrong, meant in (("laod", "load"), ("region", "regions"),
+                         ("docter", "doctor")):
+        done = run(wrong)
+        check(f"did you mean {meant}?" in done.stderr, done.stderr)
+    done = run("something-else")
     for command in ("load", "regions", "doctor"):
         check(command in done.stderr, done.stderr)
 
@@ -120,6 +127,27 @@ def test_selected_cores():
     core = online_cores()[-1]
     got = documents("load", "-j", "-n", "1", "-i", "0.5", "-c", str(core))
     check([c["core"] for c in got[0]["cores"]] == [core], str(got[0]["cores"]))
+
+
+def test_named_source_without_rights():
+    """if the source that the user has named cannot be used, percore load says why, also
+    to users without rights"""
+    if os.geteuid() != 0:
+        raise Skip("only root can become another user")
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        shutil.copy(f"{BUILD}/.libs/percore"
+                    if os.path.exists(f"{BUILD}/.libs/percore") else PERCORE,
+                    f"{place}/percore")
+        for source in ("mperf", "ref-cycles", "bpf"):
+            done = subprocess.run(
+                [f"{place}/percore", "load", "-s", source, "-n", "1", "-i",
+                 "0.2"], user=65534, group=65534, extra_groups=[],
+                capture_output=True, text=True, timeout=TIMEOUT, check=False)
+            check(done.returncode == 0, done.stderr)
+            check(re.search(rf" {source}\b", done.stdout)
+                  or f"source {source} is " in done.stderr,
+                  f"{done.stdout}{done.stderr}")
 
 
 def ends_at(number):
@@ -309,6 +337,9 @@ def test_completion():
     check(complete_in_bash(f"{PERCORE} d") == {"dump", "doctor"}, "commands")
     check(complete_in_bash(f"{PERCORE} load --source i") == {"idle"}, "choices")
     check(not complete_in_bash(f"{PERCORE} load -- ls --"), "after --")
+    check(complete_in_bash(f"{PERCORE} map ") == {"list", "top", "dump"}, "map")
+    check("--sort" in complete_in_bash(f"{PERCORE} map top /pin --"), "map top")
+    check(not complete_in_bash(f"{PERCORE} map top "), "a map is a file")
 
 
 def test_zsh_completion():

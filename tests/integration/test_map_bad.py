@@ -371,9 +371,9 @@ def what_is_missing_for_names_is_said():
                          pins.block("ports", VALUE)) as collectd:
                 collectd.wait_for_value(name("packets", 0, "ports"))
                 check_said(collectd, "bare: it was loaded without type information "
-                                     "(BTF); name its fields with FieldAt")
+                                     "(BTF); FieldAt names fields without it")
                 check_said(collectd, "named: cannot load libbpf.so.1: install "
-                                     "libbpf1, or name the fields with FieldAt")
+                                     "libbpf1; FieldAt names fields without it")
         finally:
             run("umount", file)
 

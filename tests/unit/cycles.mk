@@ -21,7 +21,6 @@ CYCLES_TESTS = \
 	tests/unit/test_engine_clock \
 	tests/unit/test_engine_hardware \
 	tests/unit/test_descriptors \
-	tests/unit/test_domains \
 	tests/unit/test_engine_arm64 \
 	tests/unit/test_engine_descriptors \
 	tests/unit/test_engine_hotplug \
@@ -69,7 +68,6 @@ tests_unit_test_engine_choice_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hardware_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hotplug_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_descriptors_LDADD = $(CYCLES_TEST_LDADD)
-tests_unit_test_domains_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_arm64_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_descriptors_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_suspend_LDADD = $(CYCLES_TEST_LDADD)

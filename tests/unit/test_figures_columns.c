@@ -10,21 +10,6 @@
  * Columns
  */
 
-static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 4, 0.5);
-  it.play.fake->cores[1].load = 0.89;
-  it.play.fake->cores[2].load = 0.91;
-  it.play.fake->cores[3].load = 1;
-  figures_play_start(&it);
-  figures_play_sample(&it, 100 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->host.cores_without_room, 2, 0);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
-}
-
 static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   (void)state;
   struct figures_play it;
@@ -377,52 +362,6 @@ static void switches_and_waiting_tasks_come_from_schedstat(void **state) {
   figures_play_end(&it);
 }
 
-static void throttles_are_reported_if_the_machine_counts_them(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
-  it.options.throttles = true;
-  fake_machine_file(
-      it.play.fake,
-      "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
-      "17\n");
-  figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
-  assert_nan(snapshot->cores[0].throttles);
-  assert_near(snapshot->cores[1].throttles, 17, 0);
-  assert_nan(snapshot->cores[1].package_throttles);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
-}
-
-static void
-management_interrupts_are_counted_in_the_group_of_the_load(void **state) {
-  (void)state;
-  for (int with_event = 0; with_event < 2; with_event++) {
-    struct figures_play it;
-    figures_play_prepare(&it, 2, 0.3);
-    it.play.options.smi = true;
-    core_set_add(&it.play.options.also_isolated, 1);
-    if (with_event)
-      fake_machine_file(it.play.fake,
-                        "/sys/bus/event_source/devices/msr/events/smi",
-                        "event=0x04\n");
-    fake_machine_counter(it.play.fake, FAKE_MSR_TYPE, 0x04, FAKE_PER_WALL, 2);
-    figures_play_start(&it);
-    figures_play_sample(&it, 10 * FAKE_SECOND);
-    struct snapshot *snapshot = figures_play_interval(&it);
-    assert_near(snapshot->cores[0].busy, 0.3, PLAY_EXACT);
-    if (with_event)
-      assert_near(snapshot->cores[0].smi, 20, 0.5);
-    else
-      assert_nan(snapshot->cores[0].smi);
-    assert_nan(snapshot->cores[1].smi); /* the source of the core is "idle" */
-    snapshot_free(snapshot);
-    figures_play_end(&it);
-  }
-}
-
 /* On arm64, /proc/cpuinfo does not show whether the machine has a hypervisor.
  */
 static void stolen_time_reveals_a_hypervisor(void **state) {
@@ -443,12 +382,8 @@ static void stolen_time_reveals_a_hypervisor(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(switches_and_waiting_tasks_come_from_schedstat),
-      cmocka_unit_test(throttles_are_reported_if_the_machine_counts_them),
-      cmocka_unit_test(
-          management_interrupts_are_counted_in_the_group_of_the_load),
       cmocka_unit_test(times_seen_by_the_tick_are_shares_without_overlap),
       cmocka_unit_test(stolen_time_reveals_a_hypervisor),
-      cmocka_unit_test(a_core_has_no_room_from_a_load_of_90_percent_on),
       cmocka_unit_test(hidden_is_load_that_the_busy_columns_did_not_see),
       cmocka_unit_test(steal_is_a_share_of_wall_time),
       cmocka_unit_test(with_tick_sampled_idle_time_hidden_work_is_unknown),

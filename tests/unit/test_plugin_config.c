@@ -98,13 +98,9 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
                   "  ReportIPC true\n"
-                  "  ReportSMI true\n"
-                  "  ReportThrottles true\n"
                   "  ReportSchedstat true\n"
                   "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
-                  "  ReportResidency true\n"
-                  "  ReportPower true\n"
                   "</Load>\n"
                   "<LoadAverage>\n"
                   "  Period 10 1800\n"
@@ -137,14 +133,10 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
-  assert_true(options.engine.smi);
-  assert_true(options.figures.throttles);
   assert_true(options.figures.schedstat);
   assert_true(config.load.report_softirq);
   assert_false(options.figures.softirq); /* only per-core values include it */
   assert_true(options.figures.cstates);
-  assert_true(options.figures.residency);
-  assert_true(options.figures.power);
   assert_int_equal(options.figures.periods_len, 5);
   assert_true(options.figures.period_s[3] == 10);
   assert_true(options.figures.period_s[4] == 1800);

@@ -44,9 +44,6 @@ static void fill_core(struct core_figures *core, int number) {
       .frequency_hz = 2.5e9,
       .waiting = 0.75,
       .switches = 12345,
-      .throttles = 7,
-      .package_throttles = 9,
-      .smi = 3,
       .softirq = {.hard = 0.015,
                   .softirq = 0.35,
                   .context = {0.2, 0.1, 0.05},
@@ -88,8 +85,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
                .run_queue_average = {1, 2, 3, 4, 5},
                .hidden = 0.1,
                .unaccounted = 0.2,
-               .steal = 0.3,
-               .cores_without_room = 1},
+               .steal = 0.3},
       .self = {.cores_online = (int)cores_len,
                .cores_without_value = 1,
                .cores_unproven = 2,
@@ -140,7 +136,6 @@ static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_time = config.load.report_softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
-  config.sampler.engine.smi = config.sampler.figures.throttles = true;
   config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
 }
 
@@ -195,6 +190,51 @@ static void by_default_each_core_has_busy_busy_max_and_load(void **state) {
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
+static void dispatch_loads(const double *loads, size_t len, unsigned n) {
+  struct snapshot *snapshot = make_snapshot(len, n);
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].busy = loads[i];
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+}
+
+static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
+  (void)state;
+  dispatch_loads((double[]){0.89, 0.9, 1, NAN}, 4, 0);
+  assert_value("percore_host-all/gauge-cores_without_room", 2);
+}
+
+static void empty_polls_leave_room_and_other_work_does_not(void **state) {
+  (void)state;
+  static struct region_room room = {.stamp_ns = START, .end = 2};
+  room.polled_empty[0] = 0.7;
+  room.polled_empty[1] = 0.05;
+  dispatch.room = &room;
+  dispatch_loads((double[]){1, 1, 0.92, 0.3}, 4, 0);
+  assert_value("percore-0/percent-busy", 100);
+  assert_value("percore-0/percent-taken", 30);
+  assert_value("percore-1/percent-taken", 95);
+  assert_value("percore-2/percent-taken", 92);
+  assert_value("percore-3/percent-taken", 30);
+  assert_value("percore_host-all/gauge-cores_without_room", 2);
+  assert_value("percore_host-all/percent-cores_taken_min", 30);
+  assert_value("percore_host-all/percent-cores_taken_mean", 61.75);
+  assert_value("percore_host-all/percent-cores_taken_max", 95);
+}
+
+static void old_empty_polls_leave_no_room(void **state) {
+  (void)state;
+  static struct region_room room = {.stamp_ns = START, .end = 1};
+  room.polled_empty[0] = 1;
+  dispatch.room = &room;
+  dispatch_loads((double[]){1}, 1, 3);
+  assert_value("percore-0/percent-taken", 0);
+  fake_reset();
+  dispatch_loads((double[]){1}, 1, 4);
+  assert_absent("percore-0/percent-taken");
+  assert_value("percore_host-all/gauge-cores_without_room", 1);
+}
+
 static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
     void **state) {
   (void)state;
@@ -206,7 +246,9 @@ static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
-  assert_value("percore_host-all/gauge-cores_without_room", 1);
+  assert_value("percore_host-all/gauge-cores_without_room", 0);
+  assert_absent("percore-1/percent-taken");
+  assert_absent("percore_host-all/percent-cores_taken_min");
   assert_value("percore_host-all/percent-steal", 30);
   assert_value("percore_host-self/gauge-cores_online", 2);
   assert_value("percore_host-self/gauge-cores_without_value", 1);
@@ -280,9 +322,6 @@ static void every_option_adds_its_values(void **state) {
   assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
   assert_value("percore-0/gauge-waiting", 0.75);
   assert_value("percore-0/contextswitch", 12345);
-  assert_value("percore-0/operations-throttle", 7);
-  assert_value("percore-0/operations-throttle_package", 9);
-  assert_value("percore-0/operations-smi", 3);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/ipc", 1.25);
   assert_value("percore-0/percent-ipc_running", 50);
@@ -295,29 +334,6 @@ static void every_option_adds_its_values(void **state) {
   assert_value("percore-0/gauge-load_1800s", 0.5);
   assert_value("percore_host-all/gauge-load_10s", 4);
   assert_value("percore_host-all/gauge-runqueue_1800s", 5);
-}
-
-static void residencies_and_power_belong_to_a_core_or_a_package(void **state) {
-  (void)state;
-  struct domain_figure domains[] = {
-      {DOMAIN_CORE_RESIDENCY, "c6", 2, 0, 0.25},
-      {DOMAIN_PACKAGE_RESIDENCY, "c2", 0, 1, 0.5},
-      {DOMAIN_POWER, "pkg", 0, 1, 125.5},
-      {DOMAIN_POWER, "ram", 0, 1, NAN},
-      {DOMAIN_POWER, "pkg", 0, -1, 7},
-  };
-  struct snapshot *snapshot = make_snapshot(1, 0);
-  dispatch_snapshot(&dispatch, snapshot);
-  size_t before = fake.values_len;
-  snapshot->time_ns += 10 * SECOND;
-  snapshot->domains = domains;
-  snapshot->domains_len = 5;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
-  assert_int_equal(fake.values_len, 2 * before + 3);
-  assert_value("percore-2/percent-residency_c6", 25);
-  assert_value("percore_host-package1/percent-residency_c2", 50);
-  assert_value("percore_host-package1/power-pkg", 125.5);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -689,10 +705,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
       TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures),
+      TEST(a_core_has_no_room_from_a_load_of_90_percent_on),
+      TEST(empty_polls_leave_room_and_other_work_does_not),
+      TEST(old_empty_polls_leave_no_room),
       TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden),
       TEST(report_hidden_includes_unaccounted_of_the_host),
       TEST(every_option_adds_its_values),
-      TEST(residencies_and_power_belong_to_a_core_or_a_package),
       TEST(a_host_of_256_cores_has_distinct_identifiers),
       TEST(with_every_option_on_identifiers_are_still_distinct),
       TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type),

@@ -3,6 +3,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -668,6 +669,7 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   static struct percore_field fields[FIELDS];
   static char names[FIELDS][8];
   static const char *states[STATES];
+  static char state_names[STATES][4];
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
   struct region_reader_options reading = {.hello_wait_ms = 30000};
@@ -675,8 +677,10 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
   struct region_reader *reader;
-  for (int i = 0; i < STATES; i++)
-    states[i] = "s";
+  for (int i = 0; i < STATES; i++) {
+    snprintf(state_names[i], sizeof(state_names[i]), "%x", i);
+    states[i] = state_names[i];
+  }
   for (int f = 0; f < FIELDS; f++) {
     snprintf(names[f], sizeof(names[f]), "f%d", f);
     fields[f] = (struct percore_field){.name = names[f],
@@ -695,6 +699,29 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   region_reader_close(reader);
   assert_int_equal(allowance.used, 0);
   assert_return_code(percore_destroy(region), errno);
+}
+
+/* The user of the producer and root may open the memory again. */
+static void a_reader_can_neither_write_to_a_region_nor_fill_it(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = unit_connect();
+  char path[32];
+  (void)state;
+  int fd = reader->view.memfd;
+  uid_t user = geteuid();
+  assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+  assert_fails(fallocate(fd, 0, 0, 4096), EBADF);
+  assert_fails((int)write(fd, "x", 1), EBADF);
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  if (user == 0) {
+    assert_return_code(seteuid(65534), errno);
+    assert_fails(open(path, O_RDWR), EACCES);
+    assert_return_code(seteuid(user), errno);
+  } else {
+    print_message("not tested: opening it again as another user needs root\n");
+  }
+  region_reader_close(reader);
+  unit_end(region);
 }
 
 static void applications_read_regions_by_percore_open(void **state) {
@@ -760,6 +787,7 @@ int main(void) {
       cmocka_unit_test(memory_for_reading_a_region_is_charged_to_its_allowance),
       cmocka_unit_test(
           states_that_many_fields_share_are_charged_to_the_allowance),
+      cmocka_unit_test(a_reader_can_neither_write_to_a_region_nor_fill_it),
       cmocka_unit_test(applications_read_regions_by_percore_open),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

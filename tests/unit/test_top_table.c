@@ -147,6 +147,23 @@ static size_t first_cell_end(const char *page, const char *row) {
   return name + blanks + strcspn(line + name + blanks, " \n");
 }
 
+static void
+a_column_that_rows_are_sorted_by_is_shown_in_every_window(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  struct rates *rates = &fixture.rates[0];
+  for (size_t c = 0; c < rates->columns_len; c++)
+    for (int width = 50; width < 130; width += 20) {
+      const char *title = rates->columns[c].title;
+      rates_sort(rates, title, false);
+      char *page = page_of(&fixture, (struct window){.width = width});
+      assert_non_null(strstr(page, title));
+      free(page);
+    }
+  end(&fixture);
+}
+
 static void a_long_name_is_shortened_and_shifts_no_column(void **state) {
   (void)state;
   static const char name[] =
@@ -206,6 +223,8 @@ int main(void) {
       cmocka_unit_test(times_have_units),
       cmocka_unit_test(every_table_has_its_fields_with_their_units),
       cmocka_unit_test(a_page_fits_its_window_whatever_its_size),
+      cmocka_unit_test(
+          a_column_that_rows_are_sorted_by_is_shown_in_every_window),
       cmocka_unit_test(a_long_name_is_shortened_and_shifts_no_column),
       cmocka_unit_test(names_of_rows_cannot_control_the_terminal),
       cmocka_unit_test(a_region_that_has_ended_keeps_its_last_figures),

@@ -1,0 +1,258 @@
+"""What a user, a member of the group percore, or a producer can do to collectd and to an
+honest region beside: SECURITY.md refers to these tests."""
+
+import fcntl
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import Child, Collectd, Skip, check, is_root, run_all, say
+from producers import (ETH0, PACKETS, PORT, SEALS, Impostor, Producer, RuntimeDir,
+                       hello)
+from region_format import CORE_TABLE, LIVE, OWNED, TABLES, Region
+
+INTERVAL = 0.2
+GOOD = "percore_host_good_port_packets-all/derive-eth0"
+REGIONS = "percore_host-self/gauge-regions"
+NOBODY = 65534
+MIB = 1 << 20
+RESET = struct.pack("=IHHIIQII", 0x50435231, 1, 2, 32, 1, 0, 0xffffffff, 0xffffffff)
+
+
+class Honest(Producer):
+    """An honest producer beside an attacker."""
+
+    def __init__(self):
+        super().__init__("good")
+        self.do("core 0", ETH0)
+        self.counted = 0
+
+    def check_exact(self, collectd, rounds=15):
+        """Counts in each of the next intervals. Checks that each interval has a value,
+        and that the last value is what was counted."""
+        seen = len(collectd.of(GOOD))
+        for _ in range(rounds):
+            self.do(f"add {PORT} 0 {PACKETS} 17 0")
+            self.counted += 17
+            time.sleep(INTERVAL)
+        collectd.wait_for(lambda: collectd.of(GOOD)[-1].value == self.counted, 10,
+                          f"the value {self.counted}")
+        collectd.check_gaps(collectd.of(GOOD)[seen:], 3 * INTERVAL)
+
+
+def need_fuse():
+    if not is_root() or not os.path.exists("/dev/fuse"):
+        raise Skip("needs root and /dev/fuse, to mount a file system")
+
+
+def hold(what, path, directory):
+    """Starts a process that holds a lock until it is killed."""
+    process = Child([sys.executable, f"{os.path.dirname(__file__)}/held_locks.py",
+                     directory, what, path], stdout=subprocess.PIPE, text=True)
+    said = process.stdout.readline().strip()
+    if said != "ok":
+        process.kill()
+        process.wait()
+        raise Skip(f"this machine does not permit it: {said}")
+    return process
+
+
+def check_stops(collectd):
+    took = collectd.stop()
+    check(took < 2, f"collectd stopped after {took:.1f} s")
+
+
+def evil(rows=1, size=1 << 16):
+    region = Region()
+    region.build("evil", TABLES[:1] + [("t", OWNED, 0, rows, 0, 0, [
+        ("x", "1", 0, {})])], size=size)
+    region.add_row(CORE_TABLE, 0)
+    region.add_row(1, 0)
+    return region
+
+
+def seal(memory):
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, SEALS)
+
+
+# ---------------------------------------------------------------------------
+# Locks
+
+
+def a_user_outside_the_group():
+    """A user outside the group can neither list the runtime directory, and so hold its
+    lock, nor connect to a region"""
+    if not is_root():
+        raise Skip("other users need root")
+    with RuntimeDir() as runtime, Honest():
+        os.chmod(runtime.path, 0o3770)
+        script = f"""
+import os, socket
+for act in (lambda: os.open({runtime.path!r}, os.O_RDONLY),
+            lambda: socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(
+                {runtime.socket("good")!r})):
+    try:
+        act()
+    except PermissionError:
+        print("refused")
+"""
+        said = subprocess.run([sys.executable, "-c", script], user=NOBODY, group=NOBODY,
+                              extra_groups=[], capture_output=True, text=True,
+                              check=False)
+        check(said.stdout.split() == ["refused"] * 2, f"{said}")
+
+
+def a_held_file_position():
+    """A producer that holds the lock of its memory's file position for ever is read, delays
+    no other region, and does not keep collectd from stopping"""
+    need_fuse()
+    with RuntimeDir() as runtime, Honest() as honest, \
+            tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd:
+        with open(f"{runtime.socket('evil')}.region", "wb") as file:
+            file.write(evil().bytes)
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        with hold("position", runtime.socket("evil"), directory) as holder:
+            collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
+                              "both regions")
+            honest.check_exact(collectd)
+            check_stops(collectd)
+            holder.kill()
+
+
+# ---------------------------------------------------------------------------
+# Time and memory
+
+
+def holes(slots=16384, mib=512):
+    """A region whose slots are all in use, in blocks that are holes, before memory that
+    was allocated but never touched. Returns its memory and size."""
+    region = evil()
+    slots_at = (len(region.bytes) + 4095) // 4096 * 4096
+    blocks_at = slots_at + 64 * slots
+    end = blocks_at + 128 * slots
+    size = end + mib * MIB
+    for offset, value, width in ((168, slots, 4), (160, slots_at, 8), (184, 128, 8),
+                                 (176, blocks_at, 8), (32, size, 8)):
+        region.set(offset, value, width)
+    memory = os.memfd_create("holes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(memory, size)
+    os.pwrite(memory, region.bytes, 0)
+    record = struct.pack("=QiiQ40s", LIVE, os.getpid(), 0, 1, b"")
+    os.pwrite(memory, record * slots, slots_at)
+    os.posix_fallocate(memory, end, size - end)
+    seal(memory)
+    return memory, size
+
+
+def many_holes():
+    """A region of 16384 slots that are all in use, in holes before half a GiB of untouched
+    memory, leaves every interval to other regions, and takes no memory of collectd"""
+    with RuntimeDir() as runtime, Honest() as honest, \
+            Collectd(interval=INTERVAL) as collectd:
+        memory, size = holes()
+        before = os.fstat(memory).st_blocks
+        Impostor(runtime.socket("evil"), hello(size), memory)
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10, "both regions")
+        honest.check_exact(collectd)
+        check(os.fstat(memory).st_blocks == before, "reading allocated memory")
+        check_stops(collectd)
+
+
+def shared_mib(collectd):
+    with open(f"/proc/{collectd.process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[2]) * resource.getpagesize() / MIB
+
+
+def fat(rows):
+    region = evil(rows, rows * 64 + MIB)
+    generations = region.generation(1)
+    region.bytes[generations:generations + 8 * rows] = \
+        struct.pack("=Q", LIVE) * rows
+    region.set(region.live(1), rows)
+    return region.bytes
+
+
+def a_fat_region():
+    """A large region whose producer maps nothing of its memory does not become memory of
+    collectd"""
+    with RuntimeDir() as runtime, Honest() as honest, \
+            Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        before = shared_mib(collectd)
+        content = fat(2 * MIB)
+        memory = os.memfd_create("fat", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.pwrite(memory, content, 0)
+        seal(memory)
+        Impostor(runtime.socket("evil"), hello(len(content)), memory)
+        collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10, "both regions")
+        most = 0
+        for _ in range(5):
+            honest.check_exact(collectd, 3)
+            most = max(most, shared_mib(collectd) - before)
+        say(f"{len(content) / MIB:.0f} MiB are read, {most:.0f} MiB remain mapped")
+        check(most < 40, f"{most:.0f} MiB remain mapped")
+        check_stops(collectd)
+
+
+# ---------------------------------------------------------------------------
+# A reader against a producer
+
+
+FLOOD = f"""
+import os, socket, sys, time
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        peer.connect(sys.argv[1])
+        peer.setblocking(False)
+        while time.monotonic() < end:
+            for call in (lambda: peer.send({RESET!r}), lambda: peer.recv(64)):
+                try:
+                    call()
+                except BlockingIOError:
+                    time.sleep(0.0001)
+    except OSError:
+        pass
+    peer.close()
+"""
+
+
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def a_flood_of_resets():
+    """Readers that send requests to reset as fast as they can cost the producer less than a
+    tenth of a core"""
+    with RuntimeDir() as runtime, Honest() as honest:
+        before = processor_seconds(honest.process.pid)
+        floods = [subprocess.Popen([sys.executable, "-c", FLOOD, runtime.socket("good")])
+                  for _ in range(4)]
+        for flood in floods:
+            flood.wait()
+        share = (processor_seconds(honest.process.pid) - before) / 3
+        say(f"{100 * share:.1f} % of a core")
+        check(share < 0.1, f"{share}")
+
+
+if __name__ == "__main__":
+    run_all([
+        a_user_outside_the_group,
+        a_held_file_position,
+        many_holes,
+        a_fat_region,
+        a_flood_of_resets,
+    ])
