@@ -25,7 +25,6 @@ struct region_useful {
     bool known, per_core; /* per_core: the core is reported individually */
   } core[CORES_MAX];
   bool host;
-  bool excess_told;
 };
 
 /* The share of each core's time in which workers polled and found nothing. The
@@ -59,8 +58,8 @@ void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
 
 /* Dispatches the useful loads of cores, and of sets of cores (topology and
  * groups). Call this if `end` is not 0. */
-void region_useful_put(struct region_useful *useful,
-                       const struct region_watch *watch);
+void region_useful_put(const struct region_useful *useful,
+                       struct region_watch *watch);
 
 /* Returns how many workers are attached and awake, and how many of these are
  * stuck. */
