@@ -43,9 +43,15 @@ int main(void) {
 
   AC_ARG_WITH([plugindir],
     [AS_HELP_STRING([--with-plugindir=DIR],
-      [collectd's plugin directory (default: what collectd -h says)])],
+      [collectd's plugin directory (default: what collectd -h says, if that is
+       below PREFIX, otherwise LIBDIR/collectd)])],
     [plugindir=$withval],
-    [plugindir=`PATH="$PATH:/usr/sbin:/sbin" collectd -h 2>/dev/null | sed -n 's/^ *Plugin directory *//p'`
-     test -n "$plugindir" || plugindir='${libdir}/collectd'])
+    [# make install must not write outside the prefix by default.
+     collectd_plugindir=`PATH="$PATH:/usr/sbin:/sbin" collectd -h 2>/dev/null | sed -n 's/^ *Plugin directory *//p'`
+     percore_prefix=$prefix
+     test "x$percore_prefix" != xNONE || percore_prefix=$ac_default_prefix
+     AS_CASE([$collectd_plugindir],
+       ["${percore_prefix%/}"/*], [plugindir=$collectd_plugindir],
+       [plugindir='${libdir}/collectd'])])
   AC_SUBST([plugindir])
 ])

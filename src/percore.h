@@ -54,11 +54,18 @@ struct percore_load_options {
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
+  /* Whether to take the loads that another program measures and publishes (the
+   * board): "either" (default: if there is a fresh one, else own counters),
+   * "only" or "never". Without source, event, isolated_cores, also_isolated and
+   * shortest_window only. */
+  const char *board;
+  double board_age_max; /* in seconds; default 15 */
 };
 
 struct percore_load;
 
-/* Opens counters on the cores of this machine. Chooses a source for each core
+/* Takes the loads from the board, or opens counters on the cores of this
+ * machine. For counters, chooses a source for each core
  * and tests the sources in separate threads, which takes up to a second. The
  * affinity of the caller never changes. options may be NULL. Returns 0, or -1
  * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found),
@@ -114,6 +121,42 @@ const char *percore_load_proof(const struct percore_load *load, int core);
 /* Returns the mean frequency, in Hz, of a core while it was not halted; -1 if
  * unknown. Needs the option `frequency` and the source "mperf". */
 double percore_load_frequency(const struct percore_load *load, int core);
+
+/* Returns 1 if the loads come from the board, and 0 if from own counters. An
+ * update that finds the board dead (it ended, two intervals passed without new
+ * loads, or it says what cannot be) makes all loads unknown; with "either", it
+ * opens counters, which takes the place of the board until percore_load_close.
+ */
+int percore_load_is_board(const struct percore_load *load);
+
+enum percore_load_by {
+  PERCORE_BY_LOAD = 0,
+  PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
+  /* Useful load where the fast path of a core tells it, else load. */
+  PERCORE_BY_USEFUL = 2
+};
+
+/* A member that is 0 selects its default. Set size to sizeof(struct
+ * percore_load_choice). */
+struct percore_load_choice {
+  size_t size;
+  enum percore_load_by by;
+  double period;         /* of the average, in seconds; default 60 */
+  const int *candidates; /* the cores to choose from; default: all */
+  int candidate_count;
+  const int *node;       /* only cores of this NUMA node; default: of any */
+  int avoid_isolated;    /* 1: no isolated cores */
+  int ignore_siblings;   /* 1: other hardware threads take no room */
+};
+
+/* Stores the n cores with the most room in `cores`, the best first, as of the
+ * last update, and returns how many it found; fewer than n if fewer have a known
+ * load. choice may be NULL. Callers that ask at the same time get different
+ * answers: see percore(3), CHOOSING A CORE. Any thread may call this. Returns -1
+ * with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
+int percore_load_best(struct percore_load *load,
+                      const struct percore_load_choice *choice, int *cores,
+                      int n);
 
 /* Returns the number of cores, including offline ones. Cores are numbered from
  * 0. */
@@ -245,33 +288,41 @@ struct percore_options {
   enum percore_serving serving;
   const int *serve_cpus; /* default: the process's CPUs without a slot */
   uint32_t serve_cpu_count;
-  uint32_t extra_slots; /* in addition to one per possible core; default 8 */
+  /* In addition to one per possible core. Default: 8, or the number of threads
+   * that the process has, if more. */
+  uint32_t extra_slots;
   /* Default: the possible cores of this machine. Otherwise core numbers are
    * the application's own and are not checked against affinity. */
   uint32_t cores;
   int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
   int quiet; /* 1: print nothing on stderr; percore_status returns the reason */
+  int off;   /* 1: make a sink, without memory, thread or message */
 };
 
 struct percore_region;
 
-/* Creates a region and serves it. *region is always usable: on failure it is a
- * sink, and unless the option `quiet` is set, a line on stderr gives the
- * reason. percore_status also returns the reason. For EINVAL the reason names
- * the table, the field and the rule that the description breaks. Returns 0, or
- * -1 with errno:
- *   EINVAL        a name, a table, a field or an option breaks a rule
+/* Creates a region and serves it. *region is always usable. On failure, a line
+ * on stderr gives the reason unless the option `quiet` is set, and
+ * percore_status returns the reason. For EINVAL it names the table, the field
+ * and the rule that the description breaks. Returns 0, or -1 with errno.
+ *
+ * With these errors, the region counts, but readers cannot find it yet. The
+ * serving thread, or percore_serve, tries again every two seconds; so does
+ * percore_create with the same arguments, which returns the same region. When
+ * an attempt succeeds, readers see all counts.
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
+ *   EPERM         another user's producer died and left its socket in a sticky
+ *                 directory; that user or root must remove the socket
+ *   or another errno of open(2), flock(2) or bind(2)
+ * With all others, the region is a sink.
+ *   EINVAL        a name, a table, a field or an option breaks a rule
  *   ENAMETOOLONG  the socket's path is too long, or the names of region, table
  *                 and field together are too long
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
- *   EPERM         another user's producer died and left its socket in a sticky
- *                 directory; that user or root must remove the socket
- * or an errno of memfd_create(2), mmap(2), open(2), bind(2) or
- * pthread_create(3). */
+ *   or an errno of memfd_create(2), mmap(2) or pthread_create(3). */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
@@ -284,14 +335,20 @@ int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size; /* set to sizeof */
-  /* 1: readers can find the region; 0: it is a sink, as in a forked child. */
+  /* 1: readers can find the region; 0: they cannot find it yet, or it is a
+   * sink, as in a forked child. */
   int served;
-  int error;        /* the errno that made the region a sink; otherwise 0 */
+  int error; /* the errno that is the cause if served is 0; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;
   uint64_t attaches_refused; /* attach calls that found no free slot */
   uint64_t adds_refused; /* row_add calls that found no free row or memory */
-  char reason[256]; /* why the region is a sink, in one line; otherwise "" */
+  /* One line: why the region is not served, or what it refused and which thread
+   * is the cause; otherwise "". */
+  char reason[256];
+  /* Of adds_refused: calls that failed with EAGAIN, because a thread might
+   * still use the removed rows. */
+  uint64_t adds_postponed;
 };
 
 /* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */

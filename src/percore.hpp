@@ -69,11 +69,11 @@ class table {
 public:
   template <std::size_t N>
   constexpr table(const char *name,
-                  const percore_field (&described)[N]) noexcept
+                  const percore_field (&fields_)[N]) noexcept
       : made_{name,
               nullptr,
               PERCORE_PER_CORE,
-              described,
+              fields_,
               static_cast<std::uint32_t>(N),
               0,
               0,
@@ -286,7 +286,8 @@ inline void add(Row row, Column column, std::uint64_t n) noexcept {
 
 template <class Row, class Column>
 inline void updown_add(Row row, Column column, std::int64_t n) noexcept {
-  percore_updown_add(row, static_cast<std::uint32_t>(column), n);
+  percore_add(row, static_cast<std::uint32_t>(column),
+              static_cast<std::uint64_t>(n));
 }
 
 template <class Row, class Column, class Value>

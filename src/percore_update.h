@@ -64,7 +64,8 @@ struct percore_slot_head {
   uint64_t polls;
   uint64_t empty_polls;
   uint64_t items;
-  uint64_t reserved_cells[2];
+  uint64_t absent_cycles; /* awake, but off the CPU; see poll.c */
+  uint64_t reserved_cell;
 };
 
 /* Handles: small structures, passed by value. Their members are private. */
@@ -174,13 +175,13 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
  * in the last bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
-  uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;
-  if (value < small)
-    return value < buckets ? PERCORE_CAST_(uint32_t, value) : buckets - 1;
-  uint32_t shift =
-      63u - PERCORE_CAST_(uint32_t, __builtin_clzll(value)) - sub_bits;
-  uint64_t bucket = (PERCORE_CAST_(uint64_t, shift + 1) << sub_bits) +
-                    ((value >> shift) - small);
+  uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits, bucket = value;
+  if (value >= small) {
+    uint32_t shift =
+        63u - PERCORE_CAST_(uint32_t, __builtin_clzll(value)) - sub_bits;
+    bucket = (PERCORE_CAST_(uint64_t, shift + 1) << sub_bits) +
+             ((value >> shift) - small);
+  }
   return bucket < buckets ? PERCORE_CAST_(uint32_t, bucket) : buckets - 1;
 }
 

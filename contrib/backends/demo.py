@@ -234,9 +234,11 @@ def take_picture(demo, folder):
     time.sleep(MINUTES * 60)
     os.makedirs(folder, exist_ok=True)
     picture = os.path.join(folder, 'graphite-web.png')
+    graphs = len(graphite_dashboard.of_host(
+        os.path.join(demo.dashboards, 'graphite-web.json'), HOST)['graphs'])
     config = {'modules': node_packages.install(BROWSER_PACKAGES, 'backends'),
-              'url': demo.graphite_address(refresh_s=600), 'graphs': 12, 'width': 1230,
-              'height': 1310, 'picture': picture}
+              'url': demo.graphite_address(refresh_s=600), 'graphs': graphs,
+              'width': 1230, 'height': 990, 'picture': picture}
     found = json.loads(subprocess.run(
         ['node', os.path.join(HERE, 'graphite_web.mjs'), json.dumps(config)],
         stdout=subprocess.PIPE, check=True, timeout=240).stdout)

@@ -39,6 +39,9 @@ class Host:
             return 95 + 4 * self._wave(core, t, 300)
         return 100 * min(0.99, max(0.01, self.middle + 0.3 * self._wave(core, t, 180)))
 
+    def taken(self, core, t):
+        return self.useful(core, t) if core in self.pollers else self.load(core, t)
+
     def of_cores(self, t):
         """Yields (identifier, value) for each value of each core."""
         for core in range(self.cores):
@@ -46,6 +49,8 @@ class Host:
             yield f'percore-{core}/percent-busy', load
             yield f'percore-{core}/percent-busy_max', min(100, 1.1 * load + 2)
             yield f'percore-{core}/load', (load / 100,) * 3
+            if self.pollers:
+                yield f'percore-{core}/percent-taken', self.taken(core, t)
             if core in self.pollers:
                 yield f'percore-{core}/percent-useful', self.useful(core, t)
 
@@ -53,7 +58,8 @@ class Host:
         loads = [self.load(core, t) for core in range(self.cores)]
         busy = sum(loads) / 100
         yield from self._spread('cores', loads)
-        yield 'percore_host-all/gauge-cores_without_room', sum(load >= 90 for load in loads)
+        taken = [self.taken(core, t) for core in range(self.cores)]
+        yield 'percore_host-all/gauge-cores_without_room', sum(share >= 90 for share in taken)
         yield 'percore_host-all/load', (busy,) * 3
         yield 'percore_host-all/load-runqueue', (1.1 * busy,) * 3
         yield 'percore_host-all/gauge-hidden', 1.5
@@ -64,6 +70,8 @@ class Host:
                     'workers_stuck': int(self.stuck), 'regions_memory': 1e6}
             useful = [self.useful(core, t) for core in self.pollers]
             yield from self._spread('cores_useful', useful)
+            for figure, of in ('mean', statistics.fmean), ('min', min), ('max', max):
+                yield f'percore_host-all/percent-cores_taken_{figure}', of(taken)
             self.packets += int(interval_s * 2000 * sum(useful))
             self.dropped += int(interval_s * 40 * max(0, max(useful) - 80)) if self.drops else 0
             yield 'percore_host_gateway_port_rx_packets-all/derive-eth0', self.packets

@@ -91,7 +91,7 @@ CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
 EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
           'rows_left_out')
-REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_back', 'rows_unseen')
+REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_back')
 
 
 def region(fields, type, names, **more):
@@ -120,16 +120,17 @@ HOST_ROWS = [
         Panel('bargauge', 'Load of each core, newest', [percent('$core', 'busy')], (11, 12),
               f'Share of time in which the core was not halted: {ROOM}. A core whose sibling '
               'hardware thread is busy has about half its room. A core that polls is always '
-              'full; the next panel shows how much of that is useful.', 'percent', room=True),
+              'full; "Cores by room" shows how much of it is taken.', 'percent', room=True),
         Panel('bargauge', 'Useful load of polling cores', [percent('$core', 'useful')], (5, 12),
               f'Share of time in which a polling worker had work: {ROOM}. Only for a fast path '
               'that publishes it, see percore(3).', 'percent', room=True),
         Panel('table', 'Cores by room',
-              [percent('$core', 'busy'), percent('$core', 'useful')], (8, 12),
-              'The core with the most room first: by the mean load over the time shown, or by '
-              'the mean useful load if the core polls.', 'percent', room=True, name='Core',
-              columns=({'lastNotNull': 'Newest', 'mean': 'Mean'}, {'mean': 'Useful'}),
-              sparse=('Useful',), by_least_of=('Mean', 'Useful')),
+              [percent('$core', 'busy'), percent('$core', 'taken')], (8, 12),
+              'Means over the time shown; the core with the most room first. Taken is the load '
+              'without polls that found nothing; where no worker polls, all of the load is taken.',
+              'percent', room=True, name='Core',
+              columns=({'mean': 'Load'}, {'mean': 'Taken'}),
+              sparse=('Taken',), by_least_of=('Load', 'Taken')),
     ]),
     Row('Load per core', [
         Panel('heatmap', 'Load of each core over time', [percent('$core', 'busy')], (24, 10),
@@ -160,16 +161,18 @@ HOST_ROWS = [
         Panel('timeseries', '$counter of each core, all rows',
               [Series('$core', 'derive', ('*',), legend='field instance', rate=True, over='sum',
                       plugin='percore_${counter}')], (12, 9),
-              'Per second. Tables that had more than 16 rows have no values of single cores, '
-              'unless ReportPerCore is true.', 'short', from_zero=True, fields='rates'),
+              'Tables that had more than 16 rows have no values of single cores, unless '
+              'ReportPerCore is true.', 'short', from_zero=True, fields='rates',
+              axis='per second'),
         Panel('timeseries', '$counter of each row, all cores',
               [region('${counter}', 'derive', ('*',), legend='field type_instance', rate=True)],
-              (12, 9), 'Per second.', 'short', from_zero=True, fields='rates'),
+              (12, 9), 'Of all cores.', 'short', from_zero=True, fields='rates',
+              axis='per second'),
         Panel('timeseries', 'Drops and errors of all regions',
               [region(f'*{word}*', 'derive', ('*',), legend='plugin type_instance', rate=True)
                for word in ('drop', 'error')], (12, 8),
-              'Per second: all counters whose names contain drop or error.', 'short',
-              from_zero=True, fields='rates'),
+              'All counters whose names contain drop or error.', 'short', from_zero=True,
+              fields='rates', axis='per second'),
         Panel('timeseries', '99th percentiles of all histograms',
               [region('*', 'gauge', ('*_p99',), legend='plugin type_instance', thin='max')],
               (12, 8), 'Over each interval. Units are derived from the names of the fields.',
@@ -186,10 +189,10 @@ HOST_ROWS = [
               averages('all') + [own('cores_online', legend='cores online')],
               (12, 8), 'Sum of the load averages of all cores: how many cores are busy. It is '
               'never above the number of cores.', 'short', dashed='cores online',
-              from_zero=True),
+              from_zero=True, axis='cores'),
         Panel('timeseries', 'Run queue', averages('all', 'runqueue'), (12, 8),
               'Tasks that run, want to run, or wait for input and output. If there are more than '
-              'cores, tasks wait for each other.', 'short', from_zero=True),
+              'cores, tasks wait for each other.', 'short', from_zero=True, axis='tasks'),
         *(Panel('timeseries', f'Load average of each core, {name}',
                 [Series('$core', 'load', value=value)], (8, 8),
                 'Exponentially weighted, from 0 to 1, accurate from the start.', 'percentunit',
@@ -244,8 +247,8 @@ HOST_ROWS = [
     Row('C-states, frequency, instructions (ReportCStates, ReportFrequency, ReportIPC)', [
         Panel('timeseries', 'Time in idle states, mean of the cores',
               [percent('$core', CSTATES, legend='type_instance', over='mean')], (12, 8),
-              'idle_poll is the idle state that spins: the core is not halted, and this time '
-              'is part of the load.', 'percent', stacked=True),
+              'idle_poll is the idle state that spins: the core is not halted. See idle_poll '
+              'in collectd-percore(5).', 'percent', stacked=True),
         Panel('timeseries', 'Entries into idle states, all cores',
               [Series('$core', 'operations', CSTATES, legend='type_instance', rate=True,
                       over='sum')], (12, 8),
@@ -301,7 +304,9 @@ HOST_ROWS = [
               'source idle knows only what the timer tick saw.', 'short', from_zero=True),
         Panel('timeseries', 'Cores by source of their load',
               [own(SOURCES, legend='type_instance')], (8, 7),
-              'Figures of different sources differ a little.', 'short', from_zero=True),
+              'Sources differ where a core polls in the idle loop, is stolen by a hypervisor or '
+              'handles many softirqs; a step in a load at a change of source is due to that. '
+              'collectd\'s log has both loads of each change.', 'short', from_zero=True),
         Panel('timeseries', 'Events',
               [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
               'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
@@ -319,9 +324,7 @@ HOST_ROWS = [
               [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (12, 7),
               'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
               'row_adds_refused: a table is full. rows_torn: the writer of a row was always '
-              'between two updates. cells_back: counters that decreased. rows_unseen: with Row, '
-              'rows that changed hands more than once between two reads.', 'ops',
-              from_zero=True),
+              'between two updates. cells_back: counters that decreased.', 'ops', from_zero=True),
         Panel('timeseries', 'CPU time of the sampling thread',
               [percent('self', 'sampler_cpu', legend='sampler')], (12, 7),
               'In percent of one core.', 'percent', from_zero=True),
@@ -340,26 +343,28 @@ FLEET_ROWS = [
               newest='5m'),
         Panel('stat', 'Cores without room',
               [Series('all', 'gauge', 'cores_without_room', legend='full', over='sum')], (8, 4),
-              'Cores with a load of 90 % or more. Cores that poll are always among them.',
+              'Cores of which 90 % or more is taken: their load without polls that found '
+              'nothing.',
               newest='5m'),
         Panel('table', 'Hosts by room',
               [percent('all', 'cores_min', legend='host'),
                percent('all', 'cores_mean', legend='host'),
                Series('all', 'gauge', 'cores_without_room', legend='host'),
                own('cores_online', legend='host'),
-               percent('all', 'cores_useful_max', legend='host'),
+               percent('all', 'cores_taken_min', legend='host'),
                region('*drop*', legend='host', **DROPS),
                own('workers_stuck', legend='host')], (24, 15),
-              'Newest values of the last two minutes, the host with the least room first: by the '
-              'load of its least busy core. Click a host to see its cores. Cores without room have '
-              'a load of 90 % or more; for cores that poll, see the highest useful load.', 'percent',
-              room=True,
-              name='Host', links_to_host=True, newest='2m', descending='Least busy core', columns=(
+              'Newest values of the last two minutes, the host with the least room first: by how '
+              'much of its least taken core is taken, or by its least busy core where no worker '
+              'polls. Click a host to see its cores. Of cores without room, 90 % or more is '
+              'taken.', 'percent', room=True,
+              name='Host', links_to_host=True, newest='2m', descending=True,
+              by_least_of=('Least busy core', 'Least taken core'), columns=(
                   {'lastNotNull': 'Least busy core'}, {'lastNotNull': 'Mean load'},
                   {'lastNotNull': 'Cores without room'}, {'lastNotNull': 'Cores'},
-                  {'lastNotNull': 'Highest useful load'}, {'lastNotNull': 'Drops per second'},
+                  {'lastNotNull': 'Least taken core'}, {'lastNotNull': 'Drops per second'},
                   {'lastNotNull': 'Stuck workers'}),
-              sparse=('Highest useful load',),
+              sparse=('Least taken core',),
               counts=('Cores without room', 'Cores', 'Drops per second', 'Stuck workers')),
     ]),
     Row('Over time', [
@@ -368,8 +373,8 @@ FLEET_ROWS = [
               'One line per host.', 'percent'),
         Panel('timeseries', 'Drops of all hosts',
               [region('*drop*', legend='plugin', **DROPS)], (24, 8),
-              'Per second: all counters whose names contain drop.', 'short', from_zero=True,
-              fields='rates'),
+              'All counters whose names contain drop.', 'short', from_zero=True,
+              fields='rates', axis='per second'),
     ]),
 ]
 

@@ -276,20 +276,6 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
-#define FULL 0.9 /* a core with at least this load is full */
-
-static double cores_without_room(const struct snapshot *snapshot) {
-  int known = 0, full = 0;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    if (!core->online || isnan(core->busy))
-      continue;
-    known++;
-    full += core->busy >= FULL;
-  }
-  return known > 0 ? full : NAN;
-}
-
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   struct host_figures *host = &snapshot->host;
   for (size_t i = 0; i < figures->options.periods_len; i++) {
@@ -302,7 +288,6 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   host->unaccounted =
       aggregate_mean(snapshot, offsetof(struct core_figures, unaccounted));
   host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));
-  host->cores_without_room = cores_without_room(snapshot);
 }
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {

@@ -109,9 +109,6 @@ struct host_figures {
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
   double hidden, unaccounted, steal; /* mean shares of wall time */
-  /* The number of cores whose load is at least 0.9; NAN if all loads are
-   * unknown. */
-  double cores_without_room;
 };
 
 struct self_figures {

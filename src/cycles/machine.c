@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
+#include <linux/magic.h>
 #include <linux/netlink.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +24,13 @@
 
 /* FUSE_SUPER_MAGIC of linux/magic.h, absent from older headers. */
 #define FUSE_MAGIC 0x65735546
+#define STAT "/proc/stat"
 
 struct linux_machine {
   struct machine machine;
   char *sysroot; /* prepended to each path, which begins with a slash */
   int uevents;   /* netlink socket, -1 if unavailable */
+  int stat;      /* /proc/stat, or -1 */
   bool crowded;  /* leave low descriptors to the rest of the process */
   struct idle_clock_kernel idle_clock;
   struct programs softirq_clock;
@@ -65,12 +68,40 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   return -EFBIG;
 }
 
+/* Reads the descriptor of /proc/stat, which stays open because it is read at
+ * each sample. Closes it and returns a negative number if it must be opened. */
+static ssize_t read_open_stat(struct linux_machine *self, char *buffer,
+                              size_t size) {
+  ssize_t got = self->stat < 0 ? -1 : pread(self->stat, buffer, size, 0);
+  if (got > 0 && (size_t)got < size) {
+    buffer[got] = '\0';
+    return got;
+  }
+  if (self->stat >= 0)
+    close(self->stat);
+  self->stat = -1;
+  return -1;
+}
+
+/* Takes over the descriptor if it is the kernel's own /proc/stat. */
+static bool keep_stat(struct linux_machine *self, const char *path, int fd) {
+  struct statfs kind;
+  if (strcmp(path, STAT) != 0 || fstatfs(fd, &kind) != 0 ||
+      kind.f_type != PROC_SUPER_MAGIC)
+    return false;
+  self->stat = fd;
+  return true;
+}
+
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
+  struct linux_machine *self = context;
   char full[PATH_MAX];
+  ssize_t got =
+      strcmp(path, STAT) == 0 ? read_open_stat(self, buffer, size) : -1;
   int status = under_sysroot(context, path, full);
-  if (status != 0)
-    return status;
+  if (got > 0 || status != 0)
+    return got > 0 ? got : status;
   /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
@@ -79,7 +110,8 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   ssize_t length = fstat(fd, &kind) != 0   ? -errno
                    : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
                                            : -EINVAL;
-  close(fd);
+  if (length < 0 || !keep_stat(self, path, fd))
+    close(fd);
   return length;
 }
 
@@ -288,6 +320,7 @@ struct machine *machine_linux(const char *sysroot) {
     return NULL;
   }
   self->uevents = open_uevents();
+  self->stat = -1;
   idle_clock_kernel_init(&self->idle_clock);
   programs_init(&self->softirq_clock);
   self->machine = (struct machine){
@@ -323,6 +356,8 @@ void machine_linux_close(struct machine *machine) {
   programs_close(&self->softirq_clock);
   if (self->uevents >= 0)
     close(self->uevents);
+  if (self->stat >= 0)
+    close(self->stat);
   free(self->sysroot);
   free(self);
 }
@@ -356,8 +391,7 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 }
 
 bool machine_has_lxcfs(const struct machine *machine) {
-  return machine->is_fuse(machine->context, "/proc/stat") &&
-         machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
+  return machine->is_fuse(machine->context, "/proc/stat");
 }
 
 #define WHITE_SPACE " \t\n\v\f\r"

@@ -102,7 +102,10 @@ void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
 }
 
 void *sampling_thread_take(struct sampling_thread *sampling) {
-  return sampling_thread_wait(sampling, 0);
+  pthread_mutex_lock(&sampling->mutex);
+  void *snapshot = take_oldest(sampling);
+  pthread_mutex_unlock(&sampling->mutex);
+  return snapshot;
 }
 
 void *sampling_thread_wait(struct sampling_thread *sampling,

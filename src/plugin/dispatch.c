@@ -104,8 +104,18 @@ static void put_softirq_vectors(struct out *out,
   }
 }
 
+/* Returns how much of a core is taken, or NAN if no worker polls on this host:
+ * nothing but polls that find nothing leaves room beside a load. */
+static double taken_of(const struct out *out, const struct core_figures *core) {
+  enum { MAX_AGE_INTERVALS = 3 };
+  return region_room_taken(out->room, core->core, core->busy,
+                           out->snapshot->time_ns,
+                           MAX_AGE_INTERVALS * out->snapshot->interval_ns);
+}
+
 static void put_core_load(struct out *out, const struct core_figures *core) {
   put_gauge(out, "percent", "busy", core->busy, PERCENT);
+  put_gauge(out, "percent", "taken", taken_of(out, core), PERCENT);
 }
 
 static void put_core_averages(struct out *out,
@@ -207,6 +217,34 @@ static bool shows_unaccounted(const struct out *out) {
   return out->config->load.report_hidden;
 }
 
+#define FULL 0.9 /* a core that is taken by at least this share has no room */
+
+static void put_room(struct out *out) {
+  double min = 1, max = 0, sum = 0;
+  int known = 0, full = 0, taken_known = 0;
+  for (size_t i = 0; i < out->snapshot->cores_len; i++) {
+    const struct core_figures *core = &out->snapshot->cores[i];
+    if (!core->online || isnan(core->busy))
+      continue;
+    double taken = taken_of(out, core);
+    known++;
+    full += (isnan(taken) ? core->busy : taken) >= FULL;
+    if (isnan(taken))
+      continue;
+    taken_known++;
+    sum += taken;
+    min = fmin(min, taken);
+    max = fmax(max, taken);
+  }
+  if (known > 0)
+    put_gauge(out, "gauge", "cores_without_room", full, PLAIN);
+  if (taken_known == 0)
+    return;
+  put_gauge(out, "percent", "cores_taken_mean", sum / taken_known, PERCENT);
+  put_gauge(out, "percent", "cores_taken_min", min, PERCENT);
+  put_gauge(out, "percent", "cores_taken_max", max, PERCENT);
+}
+
 static void put_host(struct out *out) {
   const struct config *config = out->config;
   const struct snapshot *snapshot = out->snapshot;
@@ -228,8 +266,7 @@ static void put_host(struct out *out) {
   if (config->sampler.figures.run_queue)
     put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
   put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
-  put_gauge(out, "gauge", "cores_without_room", host->cores_without_room,
-            PLAIN);
+  put_room(out);
   if (shows_unaccounted(out))
     put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
@@ -334,6 +371,7 @@ void dispatch_snapshot(struct dispatch *dispatch,
 
   struct out out = {.config = dispatch->config,
                     .snapshot = snapshot,
+                    .room = dispatch->room,
                     .list = {.time = time, .interval = dispatch->interval}};
   put_all(&out, dispatch);
 }

@@ -3,6 +3,7 @@
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 
+#include "region_workers.h"
 #include "wake_sampler.h"
 
 #include "utils_complain.h"
@@ -18,6 +19,7 @@ struct dispatch {
   bool source_seen[SOURCES]; /* sources that have measured a core since start */
   /* Wake latencies to dispatch with the next snapshot, or NULL. */
   const struct wake_figures *wake;
+  struct region_room *room; /* NULL: no worker polls on this host */
   c_complain_t backwards;
 };
 

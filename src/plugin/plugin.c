@@ -21,7 +21,9 @@ static struct {
   struct config config;
   struct machine *machine;
   struct sampler *sampler; /* NULL: not started; the next read tries again */
+  struct board *board;     /* NULL: none is wanted */
   struct dispatch dispatch;
+  struct region_room room;
   struct notify notify;
   struct region_thread *region_thread; /* NULL: the next read tries again */
   struct map_sampler *map_sampler;     /* NULL: no <Map> */
@@ -55,6 +57,15 @@ static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
 
+/* With SysRoot, the cores may be those of another kernel. */
+static void open_board(void) {
+  const struct config *config = &plugin.config;
+  if (config->load.board != BOARD_OFF &&
+      (config->sys_root == NULL || config->host_perf))
+    plugin.board = board_open(config->load.board,
+                              &(struct journal){.write = write_journal});
+}
+
 /* Starts the sampler of loads. Returns 0 or -errno. */
 static int start_sampler(void) {
   const char *sys_root = plugin.config.sys_root;
@@ -67,6 +78,10 @@ static int start_sampler(void) {
   options.interval_ns = interval_ns(plugin.dispatch.interval);
   options.engine.machine = plugin.machine;
   options.engine.journal = (struct journal){.write = write_journal};
+  if (plugin.board != NULL) {
+    options.publish = board_publish;
+    options.context = plugin.board;
+  }
 
   int status = sampler_start(&plugin.sampler, &options);
   if (status != 0) {
@@ -107,6 +122,7 @@ static void start_region_thread(void) {
       .groups_len = plugin.config.groups_len,
       .values_max = (size_t)plugin.config.max_values,
       .memory_max = (size_t)plugin.config.max_memory,
+      .room = &plugin.room,
       .send_notifications = plugin.config.send_notifications,
       .interval = plugin.dispatch.interval,
   };
@@ -209,12 +225,14 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
  * succeeds, and each read tries again to start what could not be started. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
-                                      .interval = plugin_get_interval()};
+                                      .interval = plugin_get_interval(),
+                                      .room = &plugin.room};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
   plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.has_read = false;
   plugin.retry_delay = 0;
+  open_board();
   try_to_start();
   start_region_thread();
   start_optional_samplers();
@@ -225,6 +243,8 @@ static int percore_init(void) {
 static int percore_shutdown(void) {
   sampler_stop(plugin.sampler);
   plugin.sampler = NULL;
+  board_close(plugin.board);
+  plugin.board = NULL;
   machine_linux_close(plugin.machine);
   plugin.machine = NULL;
   map_sampler_stop(plugin.map_sampler);

@@ -188,14 +188,31 @@ static void tell_change(struct region_instance *instance) {
     tell_workers(instance);
 }
 
+/* Logs what the producer refuses, and why. The name of a thread is any bytes.
+ */
+static void tell_refusals(const struct region_instance *instance) {
+  struct region_refusals refusals;
+  char text[512];
+  region_reader_refusals(instance->reader, &refusals);
+  for (char *c = refusals.name; *c != '\0'; c++)
+    *c = isprint((unsigned char)*c) ? *c : '_';
+  if (region_slots_refused(text, sizeof(text), &refusals))
+    region_warn(region_about(instance, "slots"), "region %s: %s.",
+                instance->label, text);
+  if (region_rows_refused(text, sizeof(text), &refusals))
+    region_warn(region_about(instance, "rows"), "region %s: %s.",
+                instance->label, text);
+}
+
 void region_health_conclude(struct region_instance *instance) {
   struct region_watch *watch = instance->watch;
   const struct region_moment *now = &watch->now;
   bool alive = region_instance_is_alive(instance);
   judge_silence(instance, now->monotonic_ns);
-  if (alive)
+  if (alive) {
     no_longer_complain(instance);
-  else
+    tell_refusals(instance);
+  } else
     complain(instance);
   if (alive || region_instance_is_unanswered(instance) ||
       (instance->complaint != 0 && instance->listed))

@@ -18,7 +18,8 @@ struct region_watch_options {
   cdtime_t interval; /* of values */
   uint64_t interval_ns;
   size_t values_max;
-  size_t memory_max; /* in bytes */
+  size_t memory_max;        /* in bytes */
+  struct region_room *room; /* where to tell empty polls; NULL: nowhere */
   bool send_notifications;
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
    * abandoned. */

@@ -69,26 +69,49 @@ void region_useful_add(struct region_useful *useful,
         (useful->cores != NULL && !core_set_has(useful->cores, core)))
       continue;
     useful->core[core].load += worker->useful;
+    useful->core[core].polled_empty += worker->polled_empty;
     useful->core[core].known = true;
     useful->core[core].per_core |= per_core;
     useful->end = core >= useful->end ? core + 1 : useful->end;
   }
 }
 
+void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
+                        struct region_room *room) {
+  if (room == NULL)
+    return;
+  pthread_mutex_lock(&room->lock);
+  room->stamp_ns = useful->end > 0 ? stamp_ns : 0;
+  room->end = useful->end;
+  for (int core = 0; core < useful->end; core++)
+    room->polled_empty[core] = useful->core[core].polled_empty;
+  pthread_mutex_unlock(&room->lock);
+}
+
+double region_room_taken(struct region_room *room, int core, double load,
+                         uint64_t stamp_ns, uint64_t max_age_ns) {
+  double taken = NAN;
+  if (room == NULL)
+    return NAN;
+  pthread_mutex_lock(&room->lock);
+  uint64_t age = stamp_ns - room->stamp_ns;
+  if (room->stamp_ns != 0 && (age <= max_age_ns || -age <= max_age_ns))
+    taken = load - (core < room->end ? room->polled_empty[core] : 0);
+  pthread_mutex_unlock(&room->lock);
+  return taken < 0 ? 0 : taken;
+}
+
 /* The sum of honest shares exceeds 1 a little if rounds end late. */
-static double at_most_one(struct region_useful *useful, int core) {
+static double at_most_one(double load, int core, struct region_watch *watch) {
   enum { TOLERANCE_PERCENT = 110 };
-  double load = useful->core[core].load;
-  if (load * 100 > TOLERANCE_PERCENT && !useful->excess_told) {
-    useful->excess_told = true;
-    plugin_log(LOG_WARNING,
-               "percore: the workers of core %d were useful for %.0f %% of its "
-               "time; 100 %% is reported. A thread that counts for a core must "
-               "be pinned to it, and pass times of percore_tsc to "
-               "percore_poll_at. `percore top REGION -t core` shows the "
-               "workers. This is logged once.",
-               core, load * 100);
-  }
+  if (load * 100 > TOLERANCE_PERCENT)
+    region_warn(region_about_host(watch),
+                "the workers of core %d were useful for %.0f %% of its time; "
+                "100 %% is reported. A thread that counts for a core must be "
+                "pinned to it, and pass times of percore_tsc to "
+                "percore_poll_at. `percore top REGION -t core` shows the "
+                "workers.",
+                core, load * 100);
   return load < 1 ? load : 1;
 }
 
@@ -96,8 +119,8 @@ static void put_percent(value_list_t *list, const char *name, double share) {
   region_put_gauge(list, "percent", name, share * 100);
 }
 
-void region_useful_put(struct region_useful *useful,
-                       const struct region_watch *watch) {
+void region_useful_put(const struct region_useful *useful,
+                       struct region_watch *watch) {
   value_list_t list;
   struct snapshot loads = {
       .cores = calloc((size_t)useful->end, sizeof(*loads.cores))};
@@ -107,7 +130,7 @@ void region_useful_put(struct region_useful *useful,
     char number[16];
     if (!useful->core[core].known)
       continue;
-    double load = at_most_one(useful, core);
+    double load = at_most_one(useful->core[core].load, core, watch);
     loads.cores[loads.cores_len++] =
         (struct core_figures){.core = core, .online = true, .busy = load};
     snprintf(number, sizeof(number), "%d", core);

@@ -7,6 +7,8 @@
 #include "cycles/topology.h"
 #include "region/worker.h"
 
+#include <pthread.h>
+
 /* A worker is stuck if it is awake and has not completed a round of its loop
  * for this long. The time is long because a worker may have to wait for a core
  * that it shares. */
@@ -19,12 +21,26 @@ struct region_useful {
   uint64_t since_tsc, now_tsc;  /* of percore_tsc: this interval's bounds */
   int end;                      /* the cores below are set */
   struct region_useful_core {
-    double load;
+    double load, polled_empty;
     bool known, per_core; /* per_core: the core is reported individually */
   } core[CORES_MAX];
   bool host;
-  bool excess_told;
 };
+
+/* The share of each core's time in which workers polled and found nothing. The
+ * thread of regions sets it; the loads are dispatched without it. */
+struct region_room {
+  pthread_mutex_t lock;
+  uint64_t stamp_ns; /* CLOCK_REALTIME: of the values below; 0: none */
+  int end;           /* the cores below are set */
+  double polled_empty[CORES_MAX];
+};
+
+/* Returns the load of a core without empty polls, or NAN if no worker polls on
+ * this host. stamp_ns is the timestamp of the load: values of the room that are
+ * more than max_age_ns apart from it are not used. Any thread may call this. */
+double region_room_taken(struct region_room *room, int core, double load,
+                         uint64_t stamp_ns, uint64_t max_age_ns);
 
 struct region_watch;
 
@@ -36,10 +52,14 @@ void region_useful_begin(struct region_useful *useful,
 void region_useful_add(struct region_useful *useful,
                        const struct region_workers *workers, bool per_core);
 
+/* Hands the empty polls over to the loads. */
+void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
+                        struct region_room *room);
+
 /* Dispatches the useful loads of cores, and of sets of cores (topology and
  * groups). Call this if `end` is not 0. */
-void region_useful_put(struct region_useful *useful,
-                       const struct region_watch *watch);
+void region_useful_put(const struct region_useful *useful,
+                       struct region_watch *watch);
 
 /* Returns how many workers are attached and awake, and how many of these are
  * stuck. */

@@ -209,6 +209,47 @@ static void unlink_region(struct percore_region *region) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
+static bool has_name(const struct percore_region *region, const char *name,
+                     const char *instance) {
+  const struct region_header *header = region->header;
+  const char *strings = (const char *)region->map + header->strings_offset;
+  return strcmp(strings + header->name, name) == 0 &&
+         strcmp(strings + header->instance, instance != NULL ? instance : "") ==
+             0;
+}
+
+static bool is_as_planned(const struct percore_region *region,
+                          const struct region_plan *plan) {
+  const struct region_header *a = region->header, *b = &plan->header;
+  return a->region_size == b->region_size && a->table_count == b->table_count &&
+         a->field_count == b->field_count &&
+         a->strings_size == b->strings_size &&
+         memcmp(region->tables, plan->tables,
+                a->table_count * sizeof(*plan->tables)) == 0 &&
+         memcmp(region->fields, plan->fields,
+                a->field_count * sizeof(*plan->fields)) == 0 &&
+         memcmp(region_at(region, a->strings_offset), plan->strings,
+                a->strings_size) == 0;
+}
+
+/* A program may repeat percore_create until it succeeds. Returns the region of
+ * the attempt before, so that the program does not get a region for each
+ * attempt; NULL if there is none. */
+static struct percore_region *
+find_unserved(const struct region_plan *plan, const char *name,
+              const struct percore_options *options) {
+  pthread_mutex_lock(&regions_mutex);
+  struct percore_region *r = regions;
+  while (r != NULL &&
+         (r->forked || !r->was_unserved ||
+          !region_server_claims(r, name, options) || !is_as_planned(r, plan)))
+    r = r->next;
+  if (r != NULL)
+    r->was_unserved = region_server_restore(r) != 0;
+  pthread_mutex_unlock(&regions_mutex);
+  return r;
+}
+
 /* Makes the region that a plan describes. Returns NULL with errno on failure.
  */
 static struct percore_region *
@@ -227,12 +268,48 @@ make_planned(const char *name, struct region_plan *plan,
   pthread_mutex_init(&region->mutex, NULL);
   if (fill_region(region, name, plan, options) == 0) {
     link_region(region); /* before serving, so that a fork finds it */
-    if (region_server_start(region, name, options) == 0)
+    if (region_server_start(region, name, options) == 0) {
+      region->was_unserved = region_server_error(region) != 0;
+      if (region->was_unserved)
+        region_say_unserved(region, name, options);
       return region;
+    }
     unlink_region(region);
   }
   free_region(region);
   return NULL;
+}
+
+/* Mistakes in a description that do not break the format. */
+static bool state_names_differ(const struct percore_field *field,
+                               struct region_fault *fault) {
+  for (uint32_t i = 1; i < field->state_count; i++)
+    for (uint32_t other = 0; other < i; other++)
+      if (strcmp(field->states[i], field->states[other]) == 0)
+        return region_breaks(fault, REGION_RULE_STATES,
+                             "states %u and %u have the same name", other, i);
+  return true;
+}
+
+static bool tables_are_sensible(const struct percore_table *tables,
+                                uint32_t table_count,
+                                struct region_fault *fault) {
+  for (uint32_t t = 0; t < table_count; t++) {
+    for (uint32_t f = 0; f < tables[t].field_count; f++)
+      if (!state_names_differ(&tables[t].fields[f], fault)) {
+        fault->error = EINVAL;
+        region_blame_field(fault, tables[t].fields[f].name, f);
+        return region_blame_table(fault, tables[t].name, t);
+      }
+    if (tables[t].max_rows == 0 && tables[t].row_name_size != 0) {
+      region_breaks(fault, REGION_RULE_ROW_NAME_SIZE,
+                    "it has a row name size, but max_rows is 0, so it has one "
+                    "row without a name");
+      fault->error = EINVAL;
+      return region_blame_table(fault, tables[t].name, t);
+    }
+  }
+  return true;
 }
 
 /* Makes a region and serves it. Returns NULL with a fault or errno on failure.
@@ -249,10 +326,22 @@ static struct percore_region *make_region(const char *name,
   uint64_t page_size =
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   if (region_plan_make(&plan, name, tables, table_count, options, cores,
-                       page_size, fault) == 0)
-    region = make_planned(name, &plan, options);
+                       page_size, fault) == 0 &&
+      tables_are_sensible(tables, table_count, fault)) {
+    region = find_unserved(&plan, name, options);
+    if (region == NULL)
+      region = make_planned(name, &plan, options);
+  }
   region_plan_free(&plan);
   return region;
+}
+
+/* A program that already has many threads is likely to attach them. A slot that
+ * is never used takes no memory but its record of 64 bytes. */
+static uint32_t default_extra_slots(void) {
+  enum { LEAST = 8, MOST = 1024 };
+  uint32_t threads = region_count_threads();
+  return threads < LEAST ? LEAST : threads < MOST ? threads : MOST;
 }
 
 /* Copies the options that the application's version of percore.h defines, and
@@ -268,8 +357,11 @@ static bool take_options(struct percore_options *options,
   if (given != NULL)
     memcpy(options, given,
            given->size < sizeof(*options) ? given->size : sizeof(*options));
+  if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
+    return region_fails(fault, EINVAL,
+                        "options.serving is not of enum percore_serving");
   if (options->extra_slots == 0)
-    options->extra_slots = 8;
+    options->extra_slots = default_extra_slots();
   return true;
 }
 
@@ -280,12 +372,16 @@ int percore_create(struct percore_region **region, const char *name,
   struct percore_options options;
   struct region_fault fault = {0};
   pthread_once(&once, watch_forks);
-  struct percore_region *made = NULL;
-  if (take_options(&options, given, &fault))
-    made = make_region(name, tables, table_count, &options, &fault);
+  bool valid = take_options(&options, given, &fault);
+  *region = &region_sink;
+  if (valid && options.off)
+    return 0;
+  struct percore_region *made =
+      valid ? make_region(name, tables, table_count, &options, &fault) : NULL;
   if (made != NULL) {
     *region = made;
-    return 0;
+    errno = region_server_error(made);
+    return errno == 0 ? 0 : -1;
   }
   if (fault.error == 0)
     fault.error = errno;
@@ -294,23 +390,16 @@ int percore_create(struct percore_region **region, const char *name,
   return -1;
 }
 
-static bool has_name(const struct percore_region *region, const char *name,
-                     const char *instance) {
-  const struct region_header *header = region->header;
-  const char *strings = (const char *)region->map + header->strings_offset;
-  return strcmp(strings + header->name, name) == 0 &&
-         strcmp(strings + header->instance, instance != NULL ? instance : "") ==
-             0;
-}
-
 int region_own_memory(const char *name, const char *instance,
                       const unsigned char *known_id, uint64_t *size) {
   int memfd = -1;
   errno = ENOENT;
   pthread_mutex_lock(&regions_mutex);
-  struct percore_region *r = regions;
-  while (r != NULL && (r->forked || !has_name(r, name, instance)))
-    r = r->next;
+  struct percore_region *r = NULL;
+  for (struct percore_region *each = regions; each != NULL; each = each->next)
+    if (!each->forked && has_name(each, name, instance) &&
+        (r == NULL || region_server_error(r) != 0))
+      r = each; /* rather one that is served */
   if (r != NULL && memcmp(r->header->region_id, known_id,
                           sizeof(r->header->region_id)) == 0) {
     errno = EALREADY;

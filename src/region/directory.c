@@ -251,13 +251,13 @@ static bool core_is_valid(const struct region_directory *directory,
   if (strcmp(core->name, "core") != 0 || core->storage != PERCORE_PER_CORE ||
       table->slot_offset != REGION_CORE_ROW_OFFSET ||
       table->flags != REGION_TABLE_SINGLE || table->row_name_size != 0 ||
-      core->field_count < REGION_CORE_COLUMNS ||
+      core->field_count < REGION_CORE_LEAST_COLUMNS ||
       core->field_count > REGION_CORE_MAX_COLUMNS ||
       table->key > PERCORE_KEY_MAC)
     return region_breaks(fault, REGION_RULE_CORE_TABLE,
                          "the first table must be 'core': PER_CORE, with one "
                          "row, %u to %u fields and slot offset %zu",
-                         REGION_CORE_COLUMNS, REGION_CORE_MAX_COLUMNS,
+                         REGION_CORE_LEAST_COLUMNS, REGION_CORE_MAX_COLUMNS,
                          REGION_CORE_ROW_OFFSET);
   if (!region_text_is_valid(core->help))
     return region_breaks(fault, REGION_RULE_TEXT,

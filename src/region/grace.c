@@ -82,7 +82,8 @@ static void begin_period(struct percore_region *region) {
 static bool is_idle(const struct percore_region *region, uint32_t s) {
   const struct region_slot *slot = &region->slots[s];
   return slot->tid == 0 ||
-         __atomic_load_n(&region_block(region, s)->asleep_tsc, __ATOMIC_ACQUIRE) ||
+         __atomic_load_n(&region_block(region, s)->asleep_tsc,
+                         __ATOMIC_ACQUIRE) ||
          !region_slot_has_owner(slot);
 }
 
@@ -146,6 +147,17 @@ void region_remove_later(struct percore_region *region, uint32_t table,
     begin_period(region);
 }
 
+/* Tells readers which thread a row_add call waits for. */
+static void name_waited_for(struct percore_region *region, uint64_t period) {
+  struct region_header *header = region->header;
+  uint32_t s = 0;
+  while (s < header->slot_count && region->grace.slots[s].passed >= period)
+    s++;
+  __atomic_store_n(&header->postponed_by, s + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&header->adds_postponed, header->adds_postponed + 1,
+                   __ATOMIC_RELAXED);
+}
+
 static bool is_safe(struct percore_region *region, uint64_t period) {
   struct grace *grace = &region->grace;
   if (period <= grace->over)
@@ -153,6 +165,8 @@ static bool is_safe(struct percore_region *region, uint64_t period) {
   if (period > grace->begun)
     begin_period(region);
   update_over(region);
+  if (period > grace->over)
+    name_waited_for(region, period);
   return period <= grace->over;
 }
 

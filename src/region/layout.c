@@ -27,6 +27,9 @@ static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "items",
      .unit = "operations",
      .help = "items that poll rounds handled: packets, events, jobs"},
+    {.name = "absent_cycles",
+     .unit = "cycles",
+     .help = "time of long poll rounds without the CPU"},
 };
 
 static const struct percore_table core_table = {

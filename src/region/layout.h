@@ -85,7 +85,11 @@ struct region_header {
   uint64_t blocks_offset;
   uint64_t block_stride;
   uint64_t ended; /* live: 1 after percore_destroy */
-  uint64_t reserved[7];
+  /* live: how many of the refused row_add calls found only rows that a thread
+   * might still use */
+  uint64_t adds_postponed;
+  uint64_t postponed_by; /* live: 1 + the slot of that thread, the last time */
+  uint64_t reserved[5];
 };
 _Static_assert(sizeof(struct region_header) == 256, "");
 
@@ -212,8 +216,9 @@ _Static_assert(sizeof(struct region_slot) == 64, "");
  * failed percore_row_add), and space for updates through handles of failed
  * calls. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
-#define REGION_CORE_COLUMNS 6
-#define REGION_CORE_MAX_COLUMNS 8 /* limit for later minor versions */
+#define REGION_CORE_COLUMNS 7
+#define REGION_CORE_LEAST_COLUMNS 6 /* that readers need */
+#define REGION_CORE_MAX_COLUMNS 8   /* limit for later minor versions */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 
@@ -261,6 +266,22 @@ bool region_instance_is_valid(const char *instance);
 
 /* Returns true for UTF-8 without control characters, and for NULL. */
 bool region_text_is_valid(const char *text);
+
+/* What a producer refused, and which thread the last refused row_add call
+ * waited for. */
+struct region_refusals {
+  uint64_t attaches, adds_postponed;
+  uint32_t extra_slots;
+  int32_t tid;
+  char name[8 * REGION_SLOT_NAME_WORDS];
+};
+
+/* Write a line that says what was refused and what to do. Return false if
+ * nothing was refused. In status.c. */
+bool region_slots_refused(char *text, size_t size,
+                          const struct region_refusals *refusals);
+bool region_rows_refused(char *text, size_t size,
+                         const struct region_refusals *refusals);
 
 struct region_fault; /* see fault.h */
 

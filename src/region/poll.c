@@ -44,6 +44,7 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
   uint64_t ran = absence < elapsed ? elapsed - absence : 0;
   percore_own_add_(&head->total_cycles, elapsed);
   percore_own_add_(&head->busy_cycles, n > 0 ? ran : 0);
+  percore_own_add_(&head->absent_cycles, elapsed - ran);
   percore_own_add_(&head->polls, 1);
   percore_own_add_(&head->empty_polls, n == 0);
   percore_own_add_(&head->items, n);

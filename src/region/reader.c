@@ -344,6 +344,17 @@ uint64_t region_reader_attach_refused(const struct region_reader *reader) {
                           : 0;
 }
 
+uint64_t region_reader_adds_postponed(struct region_reader *reader,
+                                      struct region_slot_view *by) {
+  *by = (struct region_slot_view){.core = -1};
+  if (!has_view(reader))
+    return 0;
+  uint64_t slot = region_load(&live_header(reader)->postponed_by);
+  if (slot > 0 && slot <= region_reader_slots(reader))
+    region_reader_slot(reader, (uint32_t)slot - 1, by);
+  return region_load(&live_header(reader)->adds_postponed);
+}
+
 /* Loads a live word of a table; 0 if there is no such table. */
 static uint64_t live_word(struct region_reader *reader, uint32_t t,
                           size_t word) {

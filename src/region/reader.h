@@ -152,6 +152,15 @@ struct region_slot_view {
   uint64_t asleep_tsc; /* when the thread called percore_sleep; 0: awake */
 };
 
+/* Returns how many row_add calls failed because a thread might still use the
+ * removed rows. *by: the thread that the last of them waited for. */
+uint64_t region_reader_adds_postponed(struct region_reader *reader,
+                                      struct region_slot_view *by);
+
+/* In worker.c: what the producer refused; zeros if the reader has no region. */
+void region_reader_refusals(struct region_reader *reader,
+                            struct region_refusals *refusals);
+
 uint32_t region_reader_slots(const struct region_reader *reader);
 
 /* True if a slot has ever been used. Sets *core to the core that the slot

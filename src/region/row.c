@@ -115,6 +115,13 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   return region_take_removed(region, t, row);
 }
 
+static int refuse(struct percore_region *region, uint32_t t) {
+  struct region_table_live *live = region_live(region, &region->tables[t]);
+  __atomic_store_n(&live->adds_refused, live->adds_refused + 1,
+                   __ATOMIC_RELAXED);
+  return -1;
+}
+
 static int add_named(struct percore_region *region, uint32_t t,
                      const struct padded_name *name, uint32_t *row) {
   struct table_state *state = &region->state[t];
@@ -125,11 +132,8 @@ static int add_named(struct percore_region *region, uint32_t t,
   }
   if (row_index_reserve(&state->names) != 0)
     return -1;
-  if (find_room(region, t, &found) != 0) {
-    if (errno != EAGAIN) /* EAGAIN asks the caller to retry */
-      region_live(region, &region->tables[t])->adds_refused++;
-    return -1;
-  }
+  if (find_room(region, t, &found) != 0)
+    return refuse(region, t);
   begin_row(region, &region->tables[t], found, name);
   row_index_add(&state->names, found);
   *row = found;
@@ -166,13 +170,13 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
   if (row >= table->max_rows)
     return region_failed(EINVAL);
   if (region_provide_rows(region, t, row + 1) != 0)
-    return -1;
+    return refuse(region, t);
   switch (region_state(*region_generation(region, table, row))) {
   case REGION_FREE:
     break;
   case REGION_GONE:
     if (region_take_this_removed(region, t, row) != 0)
-      return -1;
+      return refuse(region, t);
     break;
   default:
     return region_failed(EEXIST);

@@ -111,8 +111,11 @@ static bool field_names_differ(const struct percore_table *table,
 
 static bool fields_are_valid(const struct percore_table *table,
                              struct region_fault *fault) {
-  if (table->fields == NULL || table->field_count == 0 ||
-      table->field_count > REGION_MAX_TABLE_FIELDS)
+  if (table->fields == NULL && table->field_count > 0)
+    return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
+                         "its fields are NULL, but field_count is %u",
+                         table->field_count);
+  if (table->field_count == 0 || table->field_count > REGION_MAX_TABLE_FIELDS)
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
                          "it has %u fields; a table must have 1 to %u",
                          table->field_count, REGION_MAX_TABLE_FIELDS);
@@ -223,7 +226,7 @@ bool region_schema_is_valid(const char *name,
     if (!table_is_valid(&tables[t], fault) ||
         !table_is_unique(tables, t, fault) ||
         !identifiers_fit(name, &tables[t], fault))
-      return region_blame_table(fault, tables[t].name, t + 1);
+      return region_blame_table(fault, tables[t].name, t);
     fields += tables[t].field_count;
   }
   return fields <= REGION_MAX_FIELDS ||

@@ -35,6 +35,7 @@ struct server {
   /* Changed only while the region is locked, like `connections`. */
   struct region_name name;
   int64_t checked_ms; /* when the socket was last checked */
+  int error; /* errno of the last attempt to claim the name; 0: it succeeded */
   int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
   uint64_t accepted;
@@ -152,6 +153,22 @@ static bool handle_message(struct percore_region *region,
   return region_message_send(from->fd, &message, NULL, 0);
 }
 
+int region_server_restore(struct percore_region *region) {
+  struct server *server = region->server;
+  if (!region_lock(region))
+    return errno;
+  if (!region_name_is_found(&server->name)) {
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
+    server->error = region_name_restore(&server->name) == 0 ? 0 : errno;
+    if (server->name.listener < 0)
+      region_name_release(&server->name); /* leave it to other processes */
+    (void)watch(server, server->name.listener);
+  }
+  int error = server->error;
+  region_unlock(region);
+  return error;
+}
+
 /* Recreates the socket if it was removed, perhaps with its directory. Does not
  * check on every call, because an application may call percore_serve in each
  * round of its loop. */
@@ -161,12 +178,8 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  if (region_name_is_found(&server->name) || !region_lock(region))
-    return;
-  epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
-  (void)region_name_restore(&server->name);
-  (void)watch(server, server->name.listener);
-  region_unlock(region);
+  if (!region_name_is_found(&server->name))
+    (void)region_server_restore(region);
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
@@ -299,6 +312,10 @@ void region_server_avoid_slots(struct percore_region *region) {
     (void)sched_setaffinity(tid, sizeof(process_cpus), &process_cpus);
 }
 
+int region_server_error(const struct percore_region *region) {
+  return region->server != NULL ? region->server->error : 0;
+}
+
 uint32_t region_server_readers(const struct percore_region *region) {
   uint32_t readers = 0;
   for (int c = 0; region->server != NULL && c < MAX_CONNECTIONS; c++)
@@ -325,6 +342,28 @@ static void free_server(struct server *server) {
   free(server);
 }
 
+/* A directory can appear, a process that has the name can end, and rights can
+ * be given. */
+static int claim(struct server *server, const char *name,
+                 const struct percore_options *options) {
+  if (region_name_take(&server->name, name, options) == 0)
+    return watch(server, server->name.listener);
+  server->error = errno;
+  server->checked_ms = region_now_ms();
+  region_name_release(&server->name);
+  errno = server->error;
+  return errno == EINVAL || errno == ENAMETOOLONG ? -1 : 0;
+}
+
+bool region_server_claims(const struct percore_region *region, const char *name,
+                          const struct percore_options *options) {
+  char path[REGION_PATH_SIZE];
+  return region->server != NULL &&
+         region_path(path, sizeof(path), options->runtime_dir, name,
+                     options->instance, "sock") == 0 &&
+         strcmp(path, region->server->name.socket_path) == 0;
+}
+
 int region_server_start(struct percore_region *region, const char *name,
                         const struct percore_options *options) {
   struct server *server = calloc(1, sizeof(*server));
@@ -338,9 +377,7 @@ int region_server_start(struct percore_region *region, const char *name,
   server->epoll = epoll_create1(EPOLL_CLOEXEC);
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->epoll >= 0 && server->stop >= 0 &&
-      region_name_take(&server->name, name, options) == 0 &&
-      watch(server, server->stop) == 0 &&
-      watch(server, server->name.listener) == 0 &&
+      watch(server, server->stop) == 0 && claim(server, name, options) == 0 &&
       (options->serving == PERCORE_SERVE_POLLED ||
        start_thread(region, options) == 0))
     return 0;

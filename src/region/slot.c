@@ -33,6 +33,22 @@ static bool find_extra_slot(const struct percore_region *region, int core,
   return *found < header->slot_count;
 }
 
+/* Finds the slot of another core on which the thread may run, so that the
+ * counts of a thread that is not pinned are not lost. */
+static bool find_other_core(const struct percore_region *region,
+                            uint32_t *found) {
+  cpu_set_t cpus;
+  if (region->numbers_cores || sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+    return false;
+  for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
+    if (CPU_ISSET((size_t)s, &cpus) &&
+        !region_slot_has_owner(&region->slots[s])) {
+      *found = s;
+      return true;
+    }
+  return false;
+}
+
 /* Finds the core's own slot, or an extra slot that counts for the same core or
  * has never been used. If a thread's affinity excludes the core, it takes an
  * extra slot as long as one is free: either the thread will be pinned to the
@@ -42,10 +58,9 @@ static bool find_slot(const struct percore_region *region, int core,
                       bool may_run, uint32_t *found) {
   if (!may_run && find_extra_slot(region, core, found))
     return true;
-  if (region_slot_has_owner(&region->slots[core]))
-    return find_extra_slot(region, core, found);
   *found = (uint32_t)core;
-  return true;
+  return !region_slot_has_owner(&region->slots[core]) ||
+         find_extra_slot(region, core, found) || find_other_core(region, found);
 }
 
 static bool may_run_on(const struct percore_region *region, int core) {
@@ -120,8 +135,29 @@ static int attach(struct percore_region *region, const char *name, int core,
     if (region_provide_slot_rows(region, *found) != 0)
       return -1;
   }
+  if (*found < region->header->core_count)
+    core = (int)*found;
   take_slot(region, *found, core, name);
   return 0;
+}
+
+/* Counts a thread without a slot, and says so once. Keeps errno. */
+static void refuse(struct percore_region *region, const char *name) {
+  struct region_header *header = region->header;
+  int error = errno;
+  __atomic_store_n(&header->attach_refused, header->attach_refused + 1,
+                   __ATOMIC_RELAXED);
+  if (!region->warned_slots && !region->quiet) {
+    char why[128];
+    snprintf(why, sizeof(why),
+             "no slot is free: set extra_slots to the number of threads (it is "
+             "%u, and there are %u threads)",
+             header->slot_count - header->core_count, region_count_threads());
+    fprintf(stderr, "percore: the counts of thread '%s' are lost: %s\n",
+            name != NULL ? name : "", error == ENOSPC ? why : strerror(error));
+  }
+  region->warned_slots = true;
+  errno = error;
 }
 
 /* The slot that this thread attached last: the fast path of percore_this_slot.
@@ -144,8 +180,7 @@ int percore_attach(struct percore_region *region, const char *name, int core,
     last_attached.head = slot->head;
     region_server_avoid_slots(region);
   } else {
-    __atomic_store_n(&region->header->attach_refused,
-                     region->header->attach_refused + 1, __ATOMIC_RELAXED);
+    refuse(region, name);
   }
   region_unlock(region);
   return rc;

@@ -51,9 +51,12 @@ static void say_why(char *reason, size_t size, const char *name,
     snprintf(reason, size, "region '%.60s' is refused: %.170s", name, why);
     return;
   }
+  bool no_huge_pages = options->huge_pages && fault->error == ENOMEM;
   snprintf(reason, size, "region '%.60s' is not served in %.60s: %.50s; %.110s",
            name, dir != NULL ? dir : region_runtime_dir(),
-           strerror(fault->error), advice_for(fault->error));
+           strerror(fault->error),
+           no_huge_pages ? "raise /proc/sys/vm/nr_hugepages"
+                         : advice_for(fault->error));
 }
 
 /* A program that retries forever must neither exhaust memory nor repeat its
@@ -78,6 +81,18 @@ struct percore_region *region_make_sink(const char *name,
   return sink;
 }
 
+void region_say_unserved(struct percore_region *region, const char *name,
+                         const struct percore_options *options) {
+  struct region_fault fault = {.error = region_server_error(region)};
+  char *reason = region->failure.reason;
+  say_why(reason, sizeof(region->failure.reason), name, options, &fault);
+  if (!options->quiet)
+    fprintf(stderr,
+            "percore: %s. The library tries again every two seconds; no count "
+            "is lost\n",
+            reason);
+}
+
 /* ---------------------------------------------------------------------------
  * Status
  */
@@ -89,6 +104,48 @@ static uint64_t count_refused_adds(const struct percore_region *region) {
   return refused;
 }
 
+bool region_slots_refused(char *text, size_t size,
+                          const struct region_refusals *refusals) {
+  if (refusals->attaches == 0)
+    return false;
+  snprintf(text, size,
+           "%llu attach calls failed, so the counts of these threads are lost: "
+           "set extra_slots to at least %llu",
+           (unsigned long long)refusals->attaches,
+           (unsigned long long)(refusals->extra_slots + refusals->attaches));
+  return true;
+}
+
+bool region_rows_refused(char *text, size_t size,
+                         const struct region_refusals *refusals) {
+  if (refusals->adds_postponed == 0)
+    return false;
+  snprintf(text, size,
+           "%llu rows were not added, because thread %d '%s' has not called "
+           "percore_poll, _quiescent or _sleep since rows were removed: call "
+           "percore_sleep before it blocks",
+           (unsigned long long)refusals->adds_postponed, refusals->tid,
+           refusals->name);
+  return true;
+}
+
+/* Describes what the region has refused. */
+static void say_refusals(const struct percore_region *region, char *text,
+                         size_t size) {
+  const struct region_header *header = region->header;
+  struct region_refusals refusals = {.attaches = header->attach_refused,
+                                     .adds_postponed = header->adds_postponed,
+                                     .extra_slots = header->slot_count -
+                                                    header->core_count};
+  if (header->postponed_by > 0 && header->postponed_by <= header->slot_count) {
+    const struct region_slot *slot = &region->slots[header->postponed_by - 1];
+    refusals.tid = slot->tid;
+    memcpy(refusals.name, slot->name, sizeof(refusals.name));
+  }
+  if (!region_slots_refused(text, size, &refusals))
+    (void)region_rows_refused(text, size, &refusals);
+}
+
 static struct percore_region_status status_of(struct percore_region *region) {
   if (region->is_sink)
     return region->failure;
@@ -97,13 +154,20 @@ static struct percore_region_status status_of(struct percore_region *region) {
         .error = ENODEV,
         .reason = "the region belongs to the parent process; create another "
                   "region in this process, with its own instance"};
+  int error = region_server_error(region);
   struct percore_region_status status = {
-      .served = 1,
+      .served = error == 0,
+      .error = error,
       .readers = region_server_readers(region),
       .slots = region->header->slot_count,
       .slots_attached = region_attached_slots(region),
       .attaches_refused = region->header->attach_refused,
-      .adds_refused = count_refused_adds(region)};
+      .adds_refused = count_refused_adds(region),
+      .adds_postponed = region->header->adds_postponed};
+  if (error != 0)
+    memcpy(status.reason, region->failure.reason, sizeof(status.reason));
+  else
+    say_refusals(region, status.reason, sizeof(status.reason));
   region_unlock(region);
   return status;
 }

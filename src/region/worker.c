@@ -28,6 +28,21 @@ static uint64_t accounted_until(const struct region_slot_view *slot,
   return now_tsc - ((int64_t)unaccounted > 0 ? unaccounted : 0);
 }
 
+void region_reader_refusals(struct region_reader *reader,
+                            struct region_refusals *refusals) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  struct region_slot_view slot;
+  *refusals = (struct region_refusals){0};
+  if (directory == NULL)
+    return;
+  refusals->attaches = region_reader_attach_refused(reader);
+  refusals->extra_slots =
+      directory->header.slot_count - directory->header.core_count;
+  refusals->adds_postponed = region_reader_adds_postponed(reader, &slot);
+  refusals->tid = slot.tid;
+  memcpy(refusals->name, slot.name, sizeof(refusals->name));
+}
+
 /* Cells can be forged, and in a slot that is read while it changes, the cells
  * may be newer than the time. */
 static double share(uint64_t part, uint64_t whole) {
@@ -39,7 +54,7 @@ static double share(uint64_t part, uint64_t whole) {
 /* Computes what happened between the last reading and this one. */
 static void compare(struct region_worker *worker, const uint64_t *cells,
                     uint64_t slept_cycles, uint64_t window) {
-  worker->useful = worker->slept = NAN;
+  worker->useful = worker->slept = worker->polled_empty = NAN;
   for (int c = 0; c < REGION_CORE_COLUMNS; c++)
     worker->growth[c] = cells[c] - worker->cells[c];
   if (!worker->polls || (worker->slot.state != REGION_LIVE &&
@@ -47,6 +62,10 @@ static void compare(struct region_worker *worker, const uint64_t *cells,
     return;
   worker->useful = share(worker->growth[REGION_CORE_BUSY], window);
   worker->slept = share(slept_cycles - worker->slept_cycles, window);
+  uint64_t empty =
+      worker->growth[REGION_CORE_TOTAL] - worker->growth[REGION_CORE_BUSY] -
+      worker->growth[REGION_CORE_SLEEP] - worker->growth[REGION_CORE_ABSENT];
+  worker->polled_empty = share((int64_t)empty > 0 ? empty : 0, window);
 }
 
 static void judge(struct region_worker *worker, bool same_thread,
@@ -63,7 +82,7 @@ static void read_slot(struct region_worker *worker,
                       struct region_reader *reader, uint32_t s, uint64_t now_ns,
                       uint64_t now_tsc, uint64_t since_tsc) {
   struct region_slot_view slot;
-  uint64_t cells[REGION_CORE_MAX_COLUMNS];
+  uint64_t cells[REGION_CORE_MAX_COLUMNS] = {0};
   region_reader_slot(reader, s, &slot);
   bool known = worker->slot.state != REGION_FREE;
   if (slot.state == REGION_FREE ||

@@ -15,6 +15,7 @@ enum region_core_column {
   REGION_CORE_POLLS,
   REGION_CORE_EMPTY_POLLS,
   REGION_CORE_ITEMS,
+  REGION_CORE_ABSENT, /* awake, but off the CPU */
 };
 
 /* One slot. The state of a slot that no thread has ever used is REGION_FREE,
@@ -23,8 +24,8 @@ struct region_worker {
   struct region_slot_view slot;
   bool polls; /* calls percore_poll */
   /* Shares of the wall time between the last two readings, 0 to 1; NAN:
-   * unknown. */
-  double useful, slept;
+   * unknown. polled_empty: on the CPU in rounds that handled nothing. */
+  double useful, slept, polled_empty;
   uint64_t growth[REGION_CORE_COLUMNS]; /* of the cells, in the same time */
   /* How long a polling thread has neither polled nor slept, now and at the last
    * reading, because one round takes long, the thread hangs, or it waits for

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,6 +43,13 @@ bool region_lock_table(struct percore_region *region, uint32_t *table) {
 bool region_slot_has_owner(const struct region_slot *slot) {
   return slot->tid != 0 &&
          (syscall(SYS_tgkill, getpid(), slot->tid, 0) == 0 || errno != ESRCH);
+}
+
+uint32_t region_count_threads(void) {
+  struct stat tasks; /* two links more than subdirectories */
+  if (stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink < 3)
+    return 1;
+  return (uint32_t)tasks.st_nlink - 2;
 }
 
 uint32_t region_attached_slots(const struct percore_region *region) {

@@ -62,8 +62,9 @@ struct percore_region {
   int shared; /* the same memory, read-only: for readers */
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores;                   /* the application numbers the cores */
-  struct percore_region_status failure; /* why it is a sink */
+  bool numbers_cores; /* the application numbers the cores */
+  /* Why it is a sink, or was not served at once. */
+  struct percore_region_status failure;
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
@@ -78,6 +79,9 @@ struct percore_region {
   /* True if a thread attached for a core that its affinity excludes, and a
    * warning has been printed. */
   bool warned_affinity;
+  bool
+      was_unserved; /* percore_create has returned it, but only with an error */
+  bool warned_slots; /* said that a thread found no slot */
   struct table_state *state;
   struct grace grace;
   struct percore_region *next; /* guarded by the mutex of the list of regions */
@@ -176,6 +180,9 @@ bool region_lock_table(struct percore_region *region, uint32_t *table);
 /* True if a thread is attached to the slot and has not ended. */
 bool region_slot_has_owner(const struct region_slot *slot);
 
+/* Returns how many threads this process has, at least 1. */
+uint32_t region_count_threads(void);
+
 /* Returns how many slots have an owner. */
 uint32_t region_attached_slots(const struct percore_region *region);
 
@@ -235,13 +242,24 @@ int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* serve.c */
 
-/* Claims the name and serves the region. Returns 0, or -1 with errno. */
+/* Claims the name and serves the region. If the name cannot be claimed now, it
+ * is tried again while the region exists. Returns 0, or -1 with errno. */
 int region_server_start(struct percore_region *region, const char *name,
                         const struct percore_options *options);
 void region_server_stop(struct percore_region *region);
 
 /* In a forked child: closes the descriptors but leaves the files. */
 void region_server_abandon(struct percore_region *region);
+
+/* Returns why readers cannot find the region: the errno of the last attempt to
+ * claim its name; 0 if they can. region_server_restore first tries again if the
+ * socket is missing, and locks the region. */
+int region_server_error(const struct percore_region *region);
+int region_server_restore(struct percore_region *region);
+
+/* True if the region has or tries to get this name. */
+bool region_server_claims(const struct percore_region *region, const char *name,
+                          const struct percore_options *options);
 
 /* Returns the number of connected readers. */
 uint32_t region_server_readers(const struct percore_region *region);
@@ -277,6 +295,10 @@ void region_forget_slot(void);
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
+
+/* status.c: remembers and says why a region is not served yet. */
+void region_say_unserved(struct percore_region *region, const char *name,
+                         const struct percore_options *options);
 
 /* create.c: returns a new descriptor of this process's region with that name
  * and instance (NULL: none), and stores the region's size. The caller must

@@ -28,6 +28,7 @@
 void doctor_say(struct doctor *doctor, const char *group, const char *name,
                 enum verdict verdict, const char *advice, const char *format,
                 ...) {
+  verdict = advice != NULL ? verdict : VERDICT_OK;
   static const char *const names[] = {"ok", "note", "missing"};
   static const enum paint paints[] = {PAINT_GOOD, PAINT_WARN, PAINT_BAD};
   char value[4 * FACT_SIZE], clean[sizeof(value) * TEXT_GROWTH];
@@ -180,9 +181,8 @@ static void check_source(struct doctor *doctor, enum source_kind source) {
   bool is_fine =
       facts->proof == PROOF_PROVEN ||
       (facts->proof != PROOF_TICK_SAMPLED && is_spare(doctor, source));
+  /* The kernel may report missing rights for a core PMU that does not exist. */
   if (facts->cores == 0)
-    /* The kernel may report missing rights for a core PMU that does not exist.
-     */
     doctor_say(doctor, "sources", source_name(source),
                doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
                counter_advice(doctor, source), "%s",
@@ -191,8 +191,7 @@ static void check_source(struct doctor *doctor, enum source_kind source) {
                : facts->reason[0] != '\0' ? facts->reason
                                           : "works on no core");
   else
-    doctor_say(doctor, "sources", source_name(source),
-               is_fine ? VERDICT_OK : VERDICT_NOTE,
+    doctor_say(doctor, "sources", source_name(source), VERDICT_NOTE,
                is_fine ? NULL : proof_advice(source, facts->proof),
                "%s, works on %d of %d cores%s%s%s", proof_name(facts->proof),
                facts->cores, doctor->cores_online,
@@ -204,10 +203,10 @@ void check_sources(struct doctor *doctor) {
   for (int source = 0; source < SOURCES; source++)
     check_source(doctor, source);
   if (doctor->clock_unseen[0] != '\0')
-    doctor_say(doctor, "sources", "bpf misses", VERDICT_NOTE,
-               "nothing to do: the time of such an interrupt counts as halted "
-               "until its softirq begins",
-               "interrupts without a tracepoint: %s", doctor->clock_unseen);
+    doctor_say(
+        doctor, "sources", "bpf misses", VERDICT_OK, NULL,
+        "interrupts without a tracepoint, until their softirq begins: %s",
+        doctor->clock_unseen);
 }
 
 /* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
@@ -276,10 +275,6 @@ static struct engine *try_sources(struct doctor *doctor, int *status) {
 
 #define MACHINE "machine"
 
-static const char *or_none(const char *text) {
-  return text[0] != '\0' ? text : "none";
-}
-
 /* Reads the first line of a file. Returns "" if it cannot be read. */
 static char *read_line(const struct machine *machine, const char *path,
                        char text[FACT_SIZE]) {
@@ -287,23 +282,6 @@ static char *read_line(const struct machine *machine, const char *path,
     text[0] = '\0';
   text[strcspn(text, "\n")] = '\0';
   return text;
-}
-
-void check_tick(struct doctor *doctor) {
-  const struct source_facts *idle = &doctor->source[SOURCE_IDLE];
-  bool known = idle->cores > 0, spare = is_spare(doctor, SOURCE_IDLE);
-  if (known && idle->proof == PROOF_PROVEN)
-    doctor_say(doctor, MACHINE, "tick", VERDICT_OK, NULL,
-               "dynamic: idle time is measured, not sampled");
-  else if (known && idle->proof == PROOF_TICK_SAMPLED)
-    doctor_say(doctor, MACHINE, "tick", VERDICT_NOTE,
-               proof_advice(SOURCE_IDLE, PROOF_TICK_SAMPLED),
-               "idle time is sampled at the tick");
-  else
-    doctor_say(doctor, MACHINE, "tick", spare ? VERDICT_OK : VERDICT_NOTE,
-               spare ? NULL : proof_advice(SOURCE_IDLE, PROOF_UNPROVEN),
-               spare ? "not tested, because no load depends on it"
-                     : "not tested: idle time may be measured or sampled");
 }
 
 /* Advises measuring isolated cores with a counter if a proven one exists.
@@ -318,35 +296,24 @@ void check_isolated(struct doctor *doctor, const struct core_set *isolated) {
   bool improvable = counter && doctor->isolated_on_idle > 0;
   core_set_format(isolated, list, sizeof(list));
   doctor_say(
-      doctor, MACHINE, "isolated", improvable ? VERDICT_NOTE : VERDICT_OK,
+      doctor, MACHINE, "isolated", VERDICT_NOTE,
       improvable
           ? "isolated cores are measured by idle, which does not disturb "
             "them but may miss softirqs; IsolatedCores \"hardware\" of "
-            "the plugin uses a counter and costs an interrupt per sample "
-            "and core (21 to 25 us if the core is halted)"
+            "the plugin uses a counter, whose readings interrupt the core"
           : NULL,
-      "%s", or_none(list));
+      "%s", list[0] != '\0' ? list : "none");
 }
 
 void check_proc_stat(struct doctor *doctor) {
   bool lxcfs = machine_has_lxcfs(doctor->machine);
-  doctor_say(doctor, MACHINE, "/proc/stat",
-             lxcfs ? VERDICT_MISSING : VERDICT_OK,
+  doctor_say(doctor, MACHINE, "/proc/stat", VERDICT_MISSING,
              lxcfs ? "run without LXCFS, or give collectd the host's /proc and "
                      "/sys and set SysRoot"
                    : NULL,
              lxcfs ? "provided by LXCFS, like the list of cores: its rows may "
                      "belong to other cores"
                    : "provided by the kernel");
-}
-
-static void check_softirq(struct doctor *doctor, const struct engine *engine) {
-  if (engine_softirq_is_idle(engine))
-    doctor_say(
-        doctor, MACHINE, "softirq", VERDICT_NOTE,
-        "use a hardware source, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
-        "this kernel counts softirq on an idle core as idle: the source idle "
-        "misses it");
 }
 
 static void note_pmu(const char *name, void *argument) {
@@ -359,7 +326,6 @@ static void note_pmu(const char *name, void *argument) {
 static void check_machine(struct doctor *doctor, const struct engine *engine) {
   const struct topology *topology = engine_topology(engine);
   const struct machine *machine = doctor->machine;
-  bool unknown = engine_steal_is_unknown(engine), steady = topology->tsc_steady;
   char online[FACT_SIZE], possible[FACT_SIZE], line[FACT_SIZE];
   core_set_format(&topology->online, online, sizeof(online));
   core_set_format(&topology->possible, possible, sizeof(possible));
@@ -367,23 +333,26 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
              "%d online: %s (possible: %s)", doctor->cores_online, online,
              possible);
   check_isolated(doctor, &topology->isolated);
-  doctor_say(doctor, MACHINE, "hypervisor", unknown ? VERDICT_NOTE : VERDICT_OK,
-             unknown ? "nothing to do: a counter that disagrees with the "
-                       "kernel's idle time is kept, with a warning"
-                     : NULL,
-             "%s%s", doctor->hypervisor ? "yes" : "no",
-             unknown ? ": it has reported no stolen time so far" : "");
-  check_softirq(doctor, engine);
+  doctor_say(doctor, MACHINE, "hypervisor", VERDICT_OK, NULL, "%s%s",
+             doctor->hypervisor ? "yes" : "no",
+             engine_steal_is_unknown(engine)
+                 ? ": it has reported no stolen time so far"
+                 : "");
+  if (engine_softirq_is_idle(engine))
+    doctor_say(doctor, MACHINE, "softirq", VERDICT_NOTE,
+               "use a hardware source, or a kernel with "
+               "CONFIG_IRQ_TIME_ACCOUNTING",
+               "this kernel counts softirq on an idle core as idle: the source "
+               "idle misses it");
   read_line(machine,
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
             line);
-  doctor_say(doctor, MACHINE, "TSC", steady ? VERDICT_OK : VERDICT_NOTE,
-             steady ? NULL
-                    : "nothing to do: counters are divided by time-enabled",
-             "%s, clocksource %s", steady ? "steady" : "not steady",
+  doctor_say(doctor, MACHINE, "TSC", VERDICT_OK, NULL, "%s, clocksource %s",
+             topology->tsc_steady
+                 ? "steady"
+                 : "not steady: counters are divided by time-enabled",
              line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
-  check_tick(doctor);
 }
 
 /* ---------------------------------------------------------------------------
@@ -429,32 +398,23 @@ void rights_read(struct rights *rights, const char *proc, const char *pid,
 
 void check_rights(struct doctor *doctor) {
   char level[32] = "absent";
-  bool counts = may_count(doctor);
-  bool useful = doctor->has_mperf || doctor->core_pmu;
-  /* Level 3, which Debian's kernels add, restricts all events. */
-  bool all = doctor->has_paranoid && doctor->paranoid >= 3;
   if (doctor->has_paranoid)
     snprintf(level, sizeof(level), "%ld", doctor->paranoid);
   doctor_say(
-      doctor, "rights", "CAP_PERFMON", counts ? VERDICT_OK : VERDICT_NOTE,
-      counts   ? NULL
-      : useful ? "run as root, or: setcap cap_perfmon+ep "
-                 "$(command -v percore)"
-               : "nothing to do: this machine offers no counter that "
-                 "would need it",
-      "%s",
+      doctor, "rights", "CAP_PERFMON", VERDICT_NOTE,
+      !doctor->has_paranoid ? "use a kernel with CONFIG_PERF_EVENTS"
+      : !doctor->has_mperf && !doctor->core_pmu ? NULL /* no counter needs it */
+      : !may_count(doctor)
+          ? "run as root, or: setcap cap_perfmon+ep $(command -v percore)"
+      /* Level 3, which Debian's kernels add, restricts all events. */
+      : doctor->paranoid >= 3 ? "if counters fail in spite of CAP_PERFMON: "
+                                "sysctl -w kernel.perf_event_paranoid=2"
+                              : NULL,
+      "%s; kernel.perf_event_paranoid is %s",
       doctor->rights.capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)
           ? "yes"
-          : "no");
-  doctor_say(doctor, "rights", "perf_event_paranoid",
-             !doctor->has_paranoid ? VERDICT_MISSING
-             : all                 ? VERDICT_NOTE
-                                   : VERDICT_OK,
-             !doctor->has_paranoid ? "use a kernel with CONFIG_PERF_EVENTS"
-             : all ? "if counters fail in spite of CAP_PERFMON: sysctl -w "
-                     "kernel.perf_event_paranoid=2"
-                   : NULL,
-             "%s", level);
+          : "no",
+      level);
 }
 
 /* ---------------------------------------------------------------------------
@@ -487,9 +447,7 @@ static void check_directory(struct doctor *doctor, int error) {
                        "producers again",
            path, path);
   doctor_say(doctor, REGIONS, "directory",
-             !is_shared   ? VERDICT_MISSING
-             : is_private ? VERDICT_OK
-                          : VERDICT_NOTE,
+             is_shared ? VERDICT_NOTE : VERDICT_MISSING,
              is_shared && is_private ? NULL : advice,
              "%s, mode %o, owner %s, group %s", path, status.st_mode & 07777,
              user != NULL ? user->pw_name : "(unknown)",
@@ -513,13 +471,13 @@ static void check_group(struct doctor *doctor) {
                "there is no group percore: only root and the user of a "
                "producer can read its region");
   else
-    doctor_say(
-        doctor, REGIONS, "group", member || root ? VERDICT_OK : VERDICT_NOTE,
-        member || root ? NULL : join_advice(advice), "percore; user %s %s",
-        user != NULL ? user->pw_name : "(unknown)",
-        member ? "is a member"
-        : root ? "needs no membership"
-               : "is not a member");
+    doctor_say(doctor, REGIONS, "group", VERDICT_NOTE,
+               member || root ? NULL : join_advice(advice),
+               "percore; user %s %s",
+               user != NULL ? user->pw_name : "(unknown)",
+               member ? "is a member"
+               : root ? "needs no membership"
+                      : "is not a member");
 }
 
 static void check_unreadable(struct doctor *doctor,

@@ -54,7 +54,8 @@ struct doctor {
  * of collectd asks for, or has no loads at all. */
 enum verdict { VERDICT_OK, VERDICT_NOTE, VERDICT_MISSING };
 
-/* Reports a finding. advice is NULL if nothing needs to be done. */
+/* Reports a finding. advice is NULL if nothing needs to be done; the verdict is
+ * then VERDICT_OK. */
 void doctor_say(struct doctor *doctor, const char *group, const char *name,
                 enum verdict verdict, const char *advice, const char *format,
                 ...) __attribute__((format(printf, 6, 7)));
@@ -68,7 +69,6 @@ bool doctor_has_source(const struct doctor *doctor);
 /* The checks. check_machine asks the engine that chose the sources. */
 void check_sources(struct doctor *doctor);
 void check_isolated(struct doctor *doctor, const struct core_set *isolated);
-void check_tick(struct doctor *doctor);
 void check_proc_stat(struct doctor *doctor);
 void check_rights(struct doctor *doctor);
 void check_regions(struct doctor *doctor);

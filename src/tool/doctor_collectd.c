@@ -284,14 +284,10 @@ static void check_plugin(struct doctor *doctor, const struct config *config) {
                  "change PluginDir",
            config->path, directory, PLUGINDIR);
   if (PLUGINDIR[0] == '\0')
-    doctor_say(doctor, COLLECTD, "plugin", VERDICT_MISSING,
-               "configure without --disable-plugin",
-               "this percore was built without the plugin");
-  else
-    doctor_say(doctor, COLLECTD, "plugin",
-               is_there ? VERDICT_OK : VERDICT_MISSING,
-               is_there ? NULL : advice, "%s/percore.so%s", directory,
-               is_there ? "" : " is not installed");
+    snprintf(advice, sizeof(advice), "build percore without --disable-plugin");
+  doctor_say(doctor, COLLECTD, "plugin", VERDICT_MISSING,
+             is_there ? NULL : advice, "%s/percore.so%s", directory,
+             is_there ? "" : " is not installed");
 }
 
 static void check_config(struct doctor *doctor, const struct config *config) {
@@ -329,24 +325,22 @@ static void check_loaded(struct doctor *doctor, const struct collectd *collectd,
                ? "'collectd -T -C %s' shows what collectd refuses" RESTART
                : "add the line 'LoadPlugin percore' to %s" RESTART,
            config->path);
-  if (collectd->plugin == PLUGIN_LOADED)
-    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_OK, NULL,
-               "percore is loaded");
-  else if (collectd->plugin == PLUGIN_REPLACED)
+  bool is_loaded = collectd->plugin >= PLUGIN_LOADED;
+  if (collectd->plugin == PLUGIN_REPLACED)
     doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_NOTE,
                "systemctl restart collectd",
                "percore.so has been replaced since collectd started");
-  else if (!config->names_percore && other)
-    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_OK, NULL,
-               "percore is not loaded here, but in another collectd");
   else if (collectd->plugin == PLUGIN_UNKNOWN && config->names_percore)
     doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
                "run percore doctor as root",
                "unknown: collectd runs as another user");
   else
-    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING, advice,
-               config->names_percore ? "percore is configured but not loaded"
-                                     : "percore is not loaded");
+    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
+               is_loaded || (!config->names_percore && other) ? NULL : advice,
+               is_loaded               ? "percore is loaded"
+               : config->names_percore ? "percore is configured but not loaded"
+               : other ? "percore is not loaded here, but in another collectd"
+                       : "percore is not loaded");
 }
 
 static void check_rights_of(struct doctor *doctor,
@@ -358,19 +352,14 @@ static void check_rights_of(struct doctor *doctor,
   bool reads = rights->in_group ||
                (rights->uid == 0 &&
                 (rights->capabilities & CAPABILITY_DAC_OVERRIDE) != 0);
-  doctor_say(doctor, COLLECTD, "counters",
-             counts   ? VERDICT_OK
-             : useful ? VERDICT_MISSING
-                      : VERDICT_NOTE,
-             counts   ? NULL
-             : useful ? EDIT "AmbientCapabilities=CAP_PERFMON" RESTART
-                      : "nothing to do",
-             counts ? "collectd may read counters"
-             : useful
-                 ? "collectd may not read counters: it lacks CAP_PERFMON"
-                 : "collectd lacks CAP_PERFMON, but has no counter to read "
-                   "here");
-  doctor_say(doctor, COLLECTD, "regions", reads ? VERDICT_OK : VERDICT_MISSING,
+  doctor_say(
+      doctor, COLLECTD, "counters", VERDICT_MISSING,
+      counts || !useful ? NULL : EDIT "AmbientCapabilities=CAP_PERFMON" RESTART,
+      counts   ? "collectd may read counters"
+      : useful ? "collectd may not read counters: it lacks CAP_PERFMON"
+               : "collectd lacks CAP_PERFMON, but has no counter to read "
+                 "here");
+  doctor_say(doctor, COLLECTD, "regions", VERDICT_MISSING,
              reads ? NULL : EDIT "SupplementaryGroups=percore" RESTART,
              reads ? "collectd may read regions"
                    : "collectd may not read regions: it is not in the group "

@@ -24,6 +24,8 @@ static void put_core(struct json *json, const struct snapshot *snapshot,
   json_text(json, "source", source_name(core->source));
   json_text(json, "proof", proof_name(core->proof));
   json_number(json, "load", core->busy);
+  json_number(json, "load_low", core->busy_low);
+  json_number(json, "load_high", core->busy_high);
   json_number(json, "load_min", core->busy_min);
   json_number(json, "load_max", core->busy_max);
   json_number(json, "sibling_load", core->sibling_busy);

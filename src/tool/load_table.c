@@ -49,6 +49,7 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
 enum {
   COLUMN_CORE, /* the default order: window.sort is 0 */
   COLUMN_LOAD,
+  COLUMN_ERROR,
   COLUMN_MIN,
   COLUMN_MAX,
   COLUMN_SIBLING,
@@ -68,19 +69,21 @@ static const struct column {
   int interest;       /* columns of low interest are left out first */
   const char *format; /* of the value; NULL for the source */
   double scale;
-  /* Offset of a double in struct core_figures; unused for core and source. */
+  /* Offset of a double in struct core_figures; unused for core, error and
+   * source. */
   size_t figure;
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
-    [COLUMN_MIN] = {"min", 7, 3, "%.1f", 100, FIGURE(busy_min)},
+    [COLUMN_ERROR] = {"error", 7, 3, "±%.1f", 100, 0},
+    [COLUMN_MIN] = {"min", 7, 2, "%.1f", 100, FIGURE(busy_min)},
     [COLUMN_MAX] = {"max", 7, 6, "%.1f", 100, FIGURE(busy_max)},
     [COLUMN_SIBLING] = {"sibling", 8, 5, "%.1f", 100, FIGURE(sibling_busy)},
     [COLUMN_AVERAGE_1] = {"1 min", 7, 7, "%.2f", 1, FIGURE(load_average[0])},
-    [COLUMN_AVERAGE_5] = {"5 min", 7, 2, "%.2f", 1, FIGURE(load_average[1])},
-    [COLUMN_AVERAGE_15] = {"15 min", 8, 1, "%.2f", 1, FIGURE(load_average[2])},
+    [COLUMN_AVERAGE_5] = {"5 min", 7, 1, "%.2f", 1, FIGURE(load_average[1])},
+    [COLUMN_AVERAGE_15] = {"15 min", 8, 0, "%.2f", 1, FIGURE(load_average[2])},
     [COLUMN_HIDDEN] = {"hidden", 8, 4, "%+.1f", 100, FIGURE(hidden)},
-    [COLUMN_STEAL] = {"steal", 7, 0, "%.1f", 100, FIGURE(steal)},
+    [COLUMN_STEAL] = {"steal", 7, 1, "%.1f", 100, FIGURE(steal)},
     [COLUMN_SOURCE] = {"source", -12, 8, NULL, 1, 0},
 };
 #define INTEREST_MAX 10
@@ -98,6 +101,9 @@ static double value_of(const struct core_figures *core, size_t column) {
     return core->core;
   if (column == COLUMN_SOURCE)
     return core->source;
+  if (column == COLUMN_ERROR)
+    return 100 *
+           fmax(core->busy_high - core->busy, core->busy - core->busy_low);
   const char *figures = (const char *)core;
   return columns[column].scale *
          *(const double *)(figures + columns[column].figure);

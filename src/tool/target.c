@@ -345,9 +345,8 @@ void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
     snprintf(why + used, LISTED_WHY_SIZE - used, ": %s", advice);
   if (error != 0)
     return;
-  uint64_t refused = region_reader_attach_refused(listed->reader);
-  if (refused > 0)
-    snprintf(why, LISTED_WHY_SIZE,
-             "%llu threads found no free slot: their counts are lost",
-             (unsigned long long)refused);
+  struct region_refusals refusals;
+  region_reader_refusals(listed->reader, &refusals);
+  if (!region_slots_refused(why, LISTED_WHY_SIZE, &refusals))
+    (void)region_rows_refused(why, LISTED_WHY_SIZE, &refusals);
 }

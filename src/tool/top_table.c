@@ -75,30 +75,26 @@ static void write_worker(FILE *out, bool colour,
   fputc('\n', out);
 }
 
-/* Writes a line for each thread, but for at most `lines`
- * threads. If `lines` is 0, the number of threads is not limited. */
+/* Writes a line for each thread, and at most `lines` lines (0: unlimited). */
 static void write_workers(FILE *out, const struct region_workers *workers,
                           int lines, const struct window *window) {
-  size_t left = 0;
-  int shown = 0;
-  fprintf(out, "core: %u %s attached\n", workers->attached,
-          workers->attached == 1 ? "thread" : "threads");
-  if (workers->attached == 0)
+  uint32_t count = workers->attached, shown = 0;
+  uint32_t most = lines <= 0 || (int)count + 2 <= lines ? count
+                  : lines > 4                           ? (uint32_t)lines - 3
+                                                        : 1;
+  fprintf(out, "core: %u %s attached\n", count,
+          count == 1 ? "thread" : "threads");
+  if (count == 0)
     return;
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
           "polls/s", "empty %", "items/s", "thread");
-  for (uint32_t s = 0; s < workers->len; s++) {
-    if (workers->list[s].slot.state != REGION_LIVE)
-      continue;
-    if (lines > 0 && shown >= lines) {
-      left++;
-      continue;
+  for (uint32_t s = 0; s < workers->len && shown < most; s++)
+    if (workers->list[s].slot.state == REGION_LIVE) {
+      write_worker(out, window->colour, workers, &workers->list[s]);
+      shown++;
     }
-    write_worker(out, window->colour, workers, &workers->list[s]);
-    shown++;
-  }
-  if (left > 0)
-    fprintf(out, "%5s  and %zu more\n", "", left);
+  if (shown < count)
+    fprintf(out, "%5s  and %u more\n", "", count - shown);
 }
 
 /* ---------------------------------------------------------------------------
@@ -353,28 +349,34 @@ static void write_title(FILE *out, const struct top_figures *figures) {
           figures->interval_s);
 }
 
+/* Returns how many lines a table or the list of threads may have, so that all
+ * of them fit into `lines` lines if possible: short ones are written whole, and
+ * the others get equal shares of what is left. */
+static int fair_share(const struct top_figures *figures, int lines) {
+  int share = lines;
+  for (; share > 1; share--) {
+    int threads = 2 + (int)figures->workers.attached, used = 0;
+    if (figures->with_workers)
+      used = threads < share ? threads : share;
+    for (size_t t = 0; t < figures->tables_len; t++) {
+      const struct rates *rates = &figures->tables[t];
+      int wanted = 3 + (int)(rates->rows_len * row_lines(rates));
+      used += wanted < share ? wanted : share;
+    }
+    if (used <= lines)
+      break;
+  }
+  return share;
+}
+
 int top_table_write(FILE *out, const void *top_figures, struct window window) {
   const struct top_figures *figures = top_figures;
-  int left = window.height - 1, status = 0;
-  size_t sections = figures->tables_len + (figures->with_workers ? 1 : 0);
+  int status = 0;
+  int share = window.height > 0 ? fair_share(figures, window.height - 1) : 0;
   write_title(out, figures);
-  if (figures->with_workers) {
-    int share = sections > 0 ? left / (int)sections : left;
-    write_workers(out, &figures->workers,
-                  window.height <= 0 ? 0
-                  : share > 4        ? share - 3
-                                     : 1,
-                  &window);
-    left -= (int)figures->workers.attached + 2;
-    sections--;
-  }
-  for (size_t t = 0; t < figures->tables_len && status == 0; t++, sections--) {
-    const struct rates *rates = &figures->tables[t];
-    int share = left > (int)sections ? left / (int)sections : 1;
-    status = write_rates(out, figures, rates, window.height <= 0 ? 0 : share,
-                         &window);
-    int used = 3 + (int)(rates->rows_len * row_lines(rates));
-    left -= used < share ? used : share;
-  }
+  if (figures->with_workers)
+    write_workers(out, &figures->workers, share, &window);
+  for (size_t t = 0; t < figures->tables_len && status == 0; t++)
+    status = write_rates(out, figures, &figures->tables[t], share, &window);
   return status;
 }

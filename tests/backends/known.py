@@ -41,6 +41,7 @@ def _core_metrics(core):
     yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
+    yield metric('percent', 'taken', lambda k: busy / 4)
     for share, name in enumerate(CLASSES):
         yield metric('percent', name, lambda k, share=share: share + core / 4)
     for name, share in (('hardirq', 1.5), ('softirq_all', 12.5), ('softirq_idle', 8.5),
@@ -84,6 +85,8 @@ def _host_metrics():
     yield metric('gauge', 'load_10s', lambda k: 1.53)
     yield metric('percent', 'steal', lambda k: 0.375)
     yield metric('gauge', 'cores_without_room', lambda k: 0.0)
+    for name, share in ('mean', 8.875), ('min', 1.375), ('max', 16.375):
+        yield metric('percent', f'cores_taken_{name}', lambda k, share=share: share)
 
 
 def _self_metrics():
@@ -99,7 +102,7 @@ def _self_metrics():
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'rows_left_out',
                                  'attaches_refused', 'row_adds_refused', 'rows_torn',
-                                 'cells_back', 'rows_unseen', 'wake_probes')):
+                                 'cells_back', 'wake_probes')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)

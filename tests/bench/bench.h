@@ -34,20 +34,25 @@ static inline void pin(int core) {
 }
 
 /* Returns how many nanoseconds a dependent add takes, which is one cycle on
- * current cores. */
-static inline double cycle_ns(void) {
-  enum { ADDS = 1000000 };
+ * current cores: the least of some tries. */
+static inline double cycle_of(int tries, int adds) {
   double best = 1e9;
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < tries; i++) {
     uint64_t x = 1, start = now_ns();
-    for (int k = 0; k < ADDS; k++) {
+    for (int k = 0; k < adds; k++) {
       x += (uint64_t)k;
       __asm__ volatile("" : "+r"(x));
     }
-    double ns = (double)(now_ns() - start) / ADDS;
+    double ns = (double)(now_ns() - start) / adds;
     best = ns < best ? ns : best;
   }
   return best;
 }
+
+static inline double cycle_ns(void) { return cycle_of(300, 1000000); }
+
+/* Returns the length of a cycle at this moment, because the frequency of a core
+ * varies with the load of the others. Takes 20 us. */
+static inline double cycle_now_ns(void) { return cycle_of(3, 20000); }
 
 #endif

@@ -49,8 +49,8 @@ struct worker {
   row_t own_rows[ROWS];
   uint64_t buffer[ROWS][COUNTERS];
   unsigned buffered;
-  double packet_ns;     /* without counters */
-  double extra_ns[16];  /* nanoseconds per counter, by pattern */
+  double packet;        /* cycles without counters */
+  double extra[16];     /* cycles per counter, by pattern */
   uint64_t packets[16]; /* packets counted, by pattern */
 };
 
@@ -243,15 +243,16 @@ static uint64_t length_of(const struct worker *worker) {
   return worker->way == TIGHT ? TIGHT_PACKETS : PACKETS;
 }
 
-/* Runs a block. Returns the nanoseconds per packet; *alike is true if all
- * workers ran at the same time for most of the block. */
+/* Runs a block. Returns the cycles per packet; *alike is true if all workers
+ * ran at the same time for most of the block. */
 static double time_block(struct worker *worker, int pattern, bool *alike) {
+  double cycle = cycle_now_ns();
   meet(worker);
   uint64_t begin = wall_ns(), start = now_ns();
   patterns[pattern].block[worker->way](worker);
   double ns = (double)(now_ns() - start) / length_of(worker);
   *alike = ran_together(worker, begin, wall_ns());
-  return ns;
+  return ns / cycle;
 }
 
 /* Measures a pattern. Returns how many blocks with counters were run. */
@@ -265,8 +266,8 @@ static uint64_t measure_pattern(struct worker *worker, int pattern) {
     extra[count] = time_block(worker, pattern, &alike) - without[count];
     count += alike;
   }
-  worker->extra_ns[pattern] = count > 0 ? median(extra, count) / COUNTERS : NAN;
-  worker->packet_ns = count > 0 ? median(without, count) : NAN;
+  worker->extra[pattern] = count > 0 ? median(extra, count) / COUNTERS : NAN;
+  worker->packet = count > 0 ? median(without, count) : NAN;
   return tries;
 }
 
@@ -291,7 +292,7 @@ struct result {
 };
 
 /* Runs the workers and returns the means of their results. */
-static struct result measure(int workers, int way, double cycle) {
+static struct result measure(int workers, int way) {
   static struct worker all[WORKERS];
   struct result result = {0};
   memset(plain_rows, 0, sizeof(plain_rows));
@@ -302,9 +303,9 @@ static struct result measure(int workers, int way, double cycle) {
   }
   for (int w = 0; w < workers; w++) {
     pthread_join(all[w].thread, NULL);
-    result.packet += all[w].packet_ns / cycle / workers;
+    result.packet += all[w].packet / workers;
     for (int p = 0; p < COUNT; p++)
-      result.extra[p] += all[w].extra_ns[p] / cycle / workers;
+      result.extra[p] += all[w].extra[p] / workers;
   }
   uint64_t there = 0, counted = 0;
   for (int row = 0; row < ROWS; row++)
@@ -348,16 +349,15 @@ static bool create_region(void) {
 
 int main(void) {
   struct result tight, one, two = {0};
-  double cycle = cycle_ns();
   bool pair = sysconf(_SC_NPROCESSORS_ONLN) >= WORKERS;
   if (!create_region()) {
     perror("percore_create");
     return 1;
   }
-  tight = measure(1, TIGHT, cycle);
-  one = measure(1, WITH_WORK, cycle);
+  tight = measure(1, TIGHT);
+  one = measure(1, WITH_WORK);
   if (pair)
-    two = measure(WORKERS, TIGHT, cycle);
+    two = measure(WORKERS, TIGHT);
   printf("cycles per counter, with four counters per packet: with %.0f cycles "
          "of other work;\nwith packets only; with packets only, in two workers "
          "on the same rows\n",

@@ -1,5 +1,7 @@
-# Compares the plugin in the real collectd with a plugin that only dispatches.
-EXTRA_DIST += tests/bench/packets.py tests/bench/region_dispatch.py
+# Compares the plugin in the real collectd with a plugin that only dispatches, and with
+# the cpu plugin.
+EXTRA_DIST += tests/bench/agent.py tests/bench/packets.py \
+	tests/bench/region_dispatch.py
 if PLUGIN
 EXTRA_LTLIBRARIES += bare.la
 bare_la_SOURCES = tests/bench/bare.c
@@ -11,6 +13,9 @@ bench-plugin: bare.la percore.la tests/integration/producer
 	@echo "== region_dispatch"
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/region_dispatch.py
+	@echo "== agent"
+	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
+	  $(srcdir)/tests/bench/agent.py
 # Prints the table in percore(1). It is not part of `make bench`, because it needs root.
 bench-packets: percore$(EXEEXT) tests/integration/udp_flood
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \

@@ -1,7 +1,7 @@
 /* Measures the cost of reading a region, for the reader and for the writer.
  *
- * 1e7 cells are read in tiles as the plugin does (totals only, as for sums and
- * rates): OWNED rows with four and with sixteen counters, and PER_CORE rows
+ * 1e7 cells are read in tiles as the plugin does, with the birth of each row:
+ * OWNED rows with four and with sixteen counters, and PER_CORE rows
  * with sixteen counters in sixteen slots. A writer adds to random rows, first
  * without a reader and then while a reader reads everything ten times a second.
  */
@@ -195,8 +195,8 @@ static int begin(struct bench *bench, const char *dir,
     percore_row_add_at(bench->region, 0, row, NULL, row);
   if (region_reader_open(&bench->reader, "bench", NULL, &reading) != 0 ||
       region_reader_refresh(bench->reader) != REGION_CAME ||
-      region_tile_init(&bench->tile, bench->reader, 1, cells / columns, 0) !=
-          0) {
+      region_tile_init(&bench->tile, bench->reader, 1, cells / columns,
+                       REGION_WANT_BIRTHS) != 0) {
     perror("region_reader");
     return -1;
   }

@@ -32,7 +32,8 @@ LINE = 64
 CORE = [(name, unit, COUNTER, {}) for name, unit in (
     ("total_cycles", "cycles"), ("busy_cycles", "cycles"),
     ("sleep_cycles", "cycles"), ("polls", "operations"),
-    ("empty_polls", "operations"), ("items", "operations"))]
+    ("empty_polls", "operations"), ("items", "operations"),
+    ("absent_cycles", "cycles"))]
 TABLES = [
     # name, storage, flags, rows, row name size, key, fields
     ("core", PER_CORE, SINGLE, 1, 0, 0, CORE),

@@ -99,6 +99,31 @@ def test_manuals():
             check(False, f"{path} cites {target} as if it were installed")
 
 
+def test_dashboards():
+    """the dashboards show only values that collectd-percore(5) lists"""
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, os.path.join(ROOT, "contrib/dashboards"))
+    import shown  # pylint: disable=import-error,import-outside-toplevel
+    manual = text_of("src/plugin/collectd-percore.pod")
+    for dashboard in shown.DASHBOARDS.values():
+        for series in (s for row in dashboard.rows for panel in row.panels
+                       for s in panel.series):
+            names = series.type_instance
+            for name in names if isinstance(names, tuple) else (names,):
+                # The manual lists some values as patterns.
+                if series.plugin in ("percore", "percore_host") and "*" not in name and \
+                        name not in shown.CLASSES and name not in shown.VECTORS:
+                    known = re.sub(r"_(mean|min|max|stddev|p\d+)$", "", name)
+                    if known.removeprefix("cores_") in shown.CLASSES:
+                        continue
+                    check(known in manual, f"{panel_of(dashboard, series)}: {name}")
+
+
+def panel_of(dashboard, series):
+    return next(panel.title for row in dashboard.rows for panel in row.panels
+                if series in panel.series)
+
+
 SCRIPT = """
 set -euo pipefail
 . "$1/contrib/setup.sh"
@@ -136,7 +161,7 @@ def test_configured_again():
 if __name__ == "__main__":
     results = Results()
     for test in (test_paths, test_file_names, test_folders, test_lengths,
-                 test_manuals,
+                 test_manuals, test_dashboards,
                  test_configured_again):
         results.run(test)
     results.finish()

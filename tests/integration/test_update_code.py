@@ -134,8 +134,17 @@ def compiles(command, *flags):
     return run.returncode == 0, run.stderr
 
 
-C_WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
-CXX_WARNINGS = C_WARNINGS + ["-Wold-style-cast"]
+# Together, these include the warnings with which haproxy, nginx, DPDK and memcached are
+# compiled.
+WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror", "-Wshadow",
+            "-Wcast-qual", "-Wcast-align", "-Wpointer-arith", "-Wundef",
+            "-Wwrite-strings", "-Wredundant-decls", "-Wformat-nonliteral",
+            "-Wformat-security", "-Wtype-limits", "-Wnull-dereference",
+            "-Wsign-compare", "-Wdeprecated", "-Wmissing-declarations"]
+C_WARNINGS = WARNINGS + ["-Wdeclaration-after-statement", "-Wstrict-prototypes",
+                         "-Wmissing-prototypes", "-Wold-style-definition",
+                         "-Wnested-externs"]
+CXX_WARNINGS = WARNINGS + ["-Wold-style-cast"]
 
 
 def need(*programs):

@@ -9,9 +9,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (BUILD, Collectd, Skip, TRIES, check,  # noqa: E402
+from harness import (BUILD, Child, Collectd, Skip, TRIES, check,  # noqa: E402
                      is_root, online_cores, run_tests, say,
                      wait_for)
 from producers import RuntimeDir  # noqa: E402
@@ -22,14 +23,14 @@ SECONDS = 2
 POINTS = 3
 
 
-def run_worker(percent, rivals, *more):
+def run_worker(percent, rivals, *more, seconds=SECONDS):
     """Runs a worker. Returns the percentages that it prints: its share of the core, the
     true useful load, and the useful load according to percore."""
     with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
         done = subprocess.run(
             [WORKER, str(online_cores()[-1]), str(percent), str(rivals),
-             str(SECONDS), *more], capture_output=True, text=True, check=False,
-            timeout=60, env={**os.environ, "PERCORE_RUNTIME_DIR": directory})
+             str(seconds), *more], capture_output=True, text=True, check=False,
+            timeout=60, env={"PERCORE_RUNTIME_DIR": directory, **os.environ})
     if "sched_setscheduler" in done.stderr:
         raise Skip(f"real-time threads are unavailable: {done.stderr.strip()}")
     check(done.returncode == 0, done.stderr)
@@ -140,6 +141,54 @@ def check_workers(seconds, *programs):
         if all(abs(shown - truth) <= POINTS for shown, truth in pairs):
             return
     check(False, f"{pairs} in the last of {attempt + 1} tries")
+
+
+def mean_taken(collectd, core, begin, end):
+    values = [each.value for each in collectd.of(f"percore-{core}/percent-taken")
+              if begin + 3 * INTERVAL < each.time < end]
+    check(len(values) >= 3, f"{len(values)} values")
+    return sum(values) / len(values)
+
+
+def measure_taken(percent, rivals):
+    """Returns what collectd reports as taken of a core on which a worker polls, and the
+    truth: all but the worker's CPU time without packets."""
+    with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd:
+        collectd.wait_for_reads(3)
+        begin = time.time()
+        got = run_worker(percent, rivals, seconds=6)
+        return (mean_taken(collectd, online_cores()[-1], begin + 0.5, time.time()),
+                100 - (got["core"] - got["truth"]))
+
+
+def test_room():
+    """only polls that find nothing leave room on a busy core, alone or beside other
+    tasks"""
+    for percent, rivals in (29, 0), (15, 2):
+        for attempt in range(TRIES):
+            taken, truth = measure_taken(percent, rivals)
+            say(f"taken {taken:.1f}, truth {truth:.1f}")
+            if abs(taken - truth) <= 2 * POINTS:
+                break
+        else:
+            check(False, f"in the last of {attempt + 1} tries")
+
+
+def test_no_room_beside_sleeper():
+    """a core that other tasks fill has no room while a worker sleeps on it"""
+    core = online_cores()[-1]
+    with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd, \
+            Child(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"]):
+        sleeper = Workers(0, core, 5, [CONTROLS])
+        begin = time.time()
+        sleeper.wait_until_end()
+        taken = mean_taken(collectd, core, begin + 1, time.time())
+        sleeper.process.communicate("")
+        collectd.wait_for_value("percore_host-all/gauge-cores_without_room")
+        without = collectd.of("percore_host-all/gauge-cores_without_room")[-2].value
+    say(f"taken {taken:.1f}")
+    check(taken > 100 - 2 * POINTS, f"{taken} % is taken")
+    check(without >= 1, f"{without} cores without room")
 
 
 WORKS = "1000:0"  # always

@@ -44,6 +44,8 @@ static bool is_wanted(void *argument) {
   return true;
 }
 
+static struct region_room room;
+
 uint64_t boottime_ns(void) { return clock_now_ns(CLOCK_BOOTTIME); }
 
 void start_watch(const char *lines) {
@@ -58,6 +60,7 @@ void start_watch(const char *lines) {
       .send_notifications = true,
       .values_max = host_values_max > 0 ? host_values_max : 20000,
       .memory_max = host_memory_max > 0 ? host_memory_max : (size_t)1 << 30,
+      .room = &room,
       .wait = serve_all,
       .is_wanted = is_wanted,
       .now_ns = host_now_ns};
@@ -71,6 +74,10 @@ void start_watch(const char *lines) {
 void play_round(uint64_t after_ns) {
   now.boottime_ns = boottime_ns();
   play_round_begun_before(after_ns);
+}
+
+double taken_of_core(int core, double load) {
+  return region_room_taken(&room, core, load, now.stamp_ns, 0);
 }
 
 void begin_watch(const char *lines) {

@@ -54,6 +54,9 @@ void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
 /* Starts the watch and plays one round, a second later. */
+/* Returns how much of a core is taken after the last round. */
+double taken_of_core(int core, double load);
+
 void begin_watch(const char *lines);
 
 /* Plays a round after the clock was set back. */

@@ -10,21 +10,6 @@
  * Columns
  */
 
-static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 4, 0.5);
-  it.play.fake->cores[1].load = 0.89;
-  it.play.fake->cores[2].load = 0.91;
-  it.play.fake->cores[3].load = 1;
-  figures_play_start(&it);
-  figures_play_sample(&it, 100 * FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->host.cores_without_room, 2, 0);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
-}
-
 static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   (void)state;
   struct figures_play it;
@@ -399,7 +384,6 @@ int main(void) {
       cmocka_unit_test(switches_and_waiting_tasks_come_from_schedstat),
       cmocka_unit_test(times_seen_by_the_tick_are_shares_without_overlap),
       cmocka_unit_test(stolen_time_reveals_a_hypervisor),
-      cmocka_unit_test(a_core_has_no_room_from_a_load_of_90_percent_on),
       cmocka_unit_test(hidden_is_load_that_the_busy_columns_did_not_see),
       cmocka_unit_test(steal_is_a_share_of_wall_time),
       cmocka_unit_test(with_tick_sampled_idle_time_hidden_work_is_unknown),

@@ -18,6 +18,8 @@ static struct core_figures busy_core(int number, double load) {
                                .source = SOURCE_IDLE,
                                .proof = PROOF_PROVEN,
                                .busy = load,
+                               .busy_low = load - 0.003,
+                               .busy_high = load + 0.007,
                                .busy_min = load / 2,
                                .busy_max = load,
                                .sibling_busy = NAN,
@@ -91,11 +93,14 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
   char *out = table_of(fixture, (struct window){0});
   assert_string_equal(
       out, "2026-11-20 22:42:12  2 cores online, every 2 s\n"
-           " core  load %    min    max  1 min  5 min  15 min  hidden  steal  "
+           " core  load %  error    min    max  1 min  5 min  15 min  hidden  "
+           "steal  "
            "source\n"
-           "    0     0.0    0.0    0.0   0.00   0.00    0.00    -0.5    0.0  "
+           "    0     0.0   ±0.7    0.0    0.0   0.00   0.00    0.00    -0.5   "
+           " 0.0  "
            "idle\n"
-           "    1    87.3   43.7   87.3   0.87   0.87    0.87    -0.5    0.0  "
+           "    1    87.3   ±0.7   43.7   87.3   0.87   0.87    0.87    -0.5   "
+           " 0.0  "
            "idle\n"
            "load % of        mean    min    max stddev  cores\n"
            "all              50.0   25.0   75.0   10.0      2\n"
@@ -110,9 +115,12 @@ the_load_of_the_sibling_is_shown_if_cores_have_siblings(void **state) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].sibling_busy = 0.8734;
   char *out = table_of(fixture, (struct window){0});
-  assert_non_null(strstr(out, " core  load %    min    max sibling  1 min"));
-  assert_non_null(strstr(out, "    0     0.0    0.0    0.0    87.3   0.00"));
-  assert_non_null(strstr(out, "    1     0.1    0.1    0.1       -   0.00"));
+  assert_non_null(
+      strstr(out, " core  load %  error    min    max sibling  1 min"));
+  assert_non_null(
+      strstr(out, "    0     0.0   ±0.7    0.0    0.0    87.3   0.00"));
+  assert_non_null(
+      strstr(out, "    1     0.1   ±0.7    0.1    0.1       -   0.00"));
   free(out);
   free(fixture);
 }

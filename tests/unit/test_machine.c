@@ -148,6 +148,38 @@ static void no_descriptor_stays_open(void **state) {
   assert_int_equal(open_descriptors(), before);
 }
 
+/* Returns how many descriptors of this process are open on a file. */
+static int count_open(const char *file) {
+  int count = 0;
+  char path[64], target[64];
+  for (int fd = 0; fd < 1024; fd++) {
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, target, sizeof(target) - 1);
+    target[length > 0 ? length : 0] = '\0';
+    count += strcmp(target, file) == 0;
+  }
+  return count;
+}
+
+static void the_kernels_stat_is_opened_once_and_read_anew(void **state) {
+  (void)state;
+  static char first[1 << 20], second[1 << 20];
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  for (int i = 0; i < 50; i++) {
+    char *text = i == 0 ? first : second;
+    assert_true(machine->read_file(machine->context, "/proc/stat", text,
+                                   sizeof(first)) > 0);
+    assert_int_equal(count_open("/proc/stat"), 1);
+    usleep(1000); /* lets this core halt, which changes its idle time */
+  }
+  assert_string_not_equal(first, second);
+  assert_int_equal(
+      machine->read_file(machine->context, "/proc/stat", first, 16), -EFBIG);
+  machine_linux_close(machine);
+  assert_int_equal(count_open("/proc/stat"), 0);
+}
+
 static void a_sysroot_may_end_with_slashes_or_be_null(void **state) {
   const struct fixture *fixture = *state;
   char buffer[64], root[128];
@@ -303,6 +335,7 @@ int main(void) {
       TEST(a_file_that_is_not_regular_is_refused_without_waiting),
       TEST(a_path_that_is_too_long_is_refused),
       TEST(no_descriptor_stays_open),
+      TEST(the_kernels_stat_is_opened_once_and_read_anew),
       TEST(a_sysroot_may_end_with_slashes_or_be_null),
       TEST(a_folder_lists_its_names),
       TEST(numbers_are_decimal_with_blanks_around_them),

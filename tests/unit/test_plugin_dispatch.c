@@ -85,8 +85,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
                .run_queue_average = {1, 2, 3, 4, 5},
                .hidden = 0.1,
                .unaccounted = 0.2,
-               .steal = 0.3,
-               .cores_without_room = 1},
+               .steal = 0.3},
       .self = {.cores_online = (int)cores_len,
                .cores_without_value = 1,
                .cores_unproven = 2,
@@ -191,6 +190,51 @@ static void by_default_each_core_has_busy_busy_max_and_load(void **state) {
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
+static void dispatch_loads(const double *loads, size_t len, unsigned n) {
+  struct snapshot *snapshot = make_snapshot(len, n);
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].busy = loads[i];
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+}
+
+static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
+  (void)state;
+  dispatch_loads((double[]){0.89, 0.9, 1, NAN}, 4, 0);
+  assert_value("percore_host-all/gauge-cores_without_room", 2);
+}
+
+static void empty_polls_leave_room_and_other_work_does_not(void **state) {
+  (void)state;
+  static struct region_room room = {.stamp_ns = START, .end = 2};
+  room.polled_empty[0] = 0.7;
+  room.polled_empty[1] = 0.05;
+  dispatch.room = &room;
+  dispatch_loads((double[]){1, 1, 0.92, 0.3}, 4, 0);
+  assert_value("percore-0/percent-busy", 100);
+  assert_value("percore-0/percent-taken", 30);
+  assert_value("percore-1/percent-taken", 95);
+  assert_value("percore-2/percent-taken", 92);
+  assert_value("percore-3/percent-taken", 30);
+  assert_value("percore_host-all/gauge-cores_without_room", 2);
+  assert_value("percore_host-all/percent-cores_taken_min", 30);
+  assert_value("percore_host-all/percent-cores_taken_mean", 61.75);
+  assert_value("percore_host-all/percent-cores_taken_max", 95);
+}
+
+static void old_empty_polls_leave_no_room(void **state) {
+  (void)state;
+  static struct region_room room = {.stamp_ns = START, .end = 1};
+  room.polled_empty[0] = 1;
+  dispatch.room = &room;
+  dispatch_loads((double[]){1}, 1, 3);
+  assert_value("percore-0/percent-taken", 0);
+  fake_reset();
+  dispatch_loads((double[]){1}, 1, 4);
+  assert_absent("percore-0/percent-taken");
+  assert_value("percore_host-all/gauge-cores_without_room", 1);
+}
+
 static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
     void **state) {
   (void)state;
@@ -202,7 +246,9 @@ static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
-  assert_value("percore_host-all/gauge-cores_without_room", 1);
+  assert_value("percore_host-all/gauge-cores_without_room", 0);
+  assert_absent("percore-1/percent-taken");
+  assert_absent("percore_host-all/percent-cores_taken_min");
   assert_value("percore_host-all/percent-steal", 30);
   assert_value("percore_host-self/gauge-cores_online", 2);
   assert_value("percore_host-self/gauge-cores_without_value", 1);
@@ -659,6 +705,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
       TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures),
+      TEST(a_core_has_no_room_from_a_load_of_90_percent_on),
+      TEST(empty_polls_leave_room_and_other_work_does_not),
+      TEST(old_empty_polls_leave_no_room),
       TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden),
       TEST(report_hidden_includes_unaccounted_of_the_host),
       TEST(every_option_adds_its_values),

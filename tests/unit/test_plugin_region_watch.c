@@ -494,8 +494,31 @@ the_useful_load_of_a_core_is_the_sum_of_its_workers_shares(void **state) {
     percore_detach(i < 2 ? east : west, slots[i]);
 }
 
-static void a_useful_load_is_at_most_100_and_the_reason_is_logged_once(
-    void **state) {
+static void
+the_room_learns_how_long_workers_polled_and_found_nothing(void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t first, second;
+  assert_int_equal(percore_attach(region, "first", 1, &first), 0);
+  assert_int_equal(percore_attach(region, "second", 1, &second), 0);
+  start_watch("");
+  for (int round = 0; round < 2; round++) {
+    poll_share(first, 250); /* of 1000 ticks, 750 empty */
+    /* Of 1000 ticks, 600 without CPU in a round that found nothing. */
+    region_poll_long(second.head, second.head->last_tsc + 1000, 0, 600);
+    play_round(SECOND);
+  }
+  assert_near(taken_of_core(1, 1.2), 0.05, 1e-9);
+  assert_near(taken_of_core(0, 0.5), 0.5, 1e-9);
+  percore_detach(region, first);
+  percore_detach(region, second);
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_true(isnan(taken_of_core(1, 1)));
+}
+
+static void
+a_useful_load_is_at_most_100_and_the_reason_is_logged_once(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t honest, forged;
@@ -850,6 +873,7 @@ int main(void) {
       TEST(a_worker_that_stands_still_for_two_seconds_is_stuck),
       TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load),
       TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares),
+      TEST(the_room_learns_how_long_workers_polled_and_found_nothing),
       TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once),
       TEST(cores_that_are_not_measured_have_no_useful_load),
       TEST(the_memory_of_every_region_that_is_read_is_counted),

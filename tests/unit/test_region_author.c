@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "region/memory.h"
 #include "region/writer.h"
 #include "region_unit.h"
 
@@ -150,6 +151,53 @@ without_extra_slots_such_a_thread_gets_the_cores_slot(void **state) {
   end_listening(file);
   assert_string_equal(said, "");
   assert_ptr_equal(slots[1].head, region_block(region, (uint32_t)elsewhere));
+  unit_end(region);
+}
+
+static void
+a_thread_that_is_not_pinned_takes_any_free_slot_before_it_is_refused(
+    void **state) {
+  (void)state;
+  int here, elsewhere;
+  if (!two_cores(&here, &elsewhere))
+    skip();
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.extra_slots = 1});
+  uint32_t cores = region_possible_cores();
+  percore_slot_t slot;
+  FILE *file = begin_to_listen();
+  for (uint32_t s = 0; s < cores + 1; s++)
+    assert_return_code(percore_attach(region, "pool", here, &slot), errno);
+  for (int i = 0; i < 2; i++)
+    assert_fails(percore_attach(region, "one more", here, &slot), ENOSPC);
+  end_listening(file);
+  assert_int_equal(lines_said(), 1);
+  assert_non_null(strstr(said, "the counts of thread 'one more' are lost"));
+  assert_non_null(strstr(said, "extra_slots"));
+  unit_end(region);
+}
+
+static void *wait_for_byte(void *argument) {
+  char byte;
+  assert_int_equal(read(*(int *)argument, &byte, 1), 0);
+  return NULL;
+}
+
+static void there_are_as_many_extra_slots_as_threads(void **state) {
+  (void)state;
+  enum { THREADS = 20 };
+  pthread_t threads[THREADS];
+  int ends[2];
+  assert_return_code(pipe(ends), errno);
+  for (int i = 0; i < THREADS; i++)
+    pthread_create(&threads[i], NULL, wait_for_byte, &ends[0]);
+  uint32_t cores = region_possible_cores();
+  struct percore_region *region = create(NULL, &(struct percore_options){0});
+  assert_int_equal(status_of(region).slots, cores + THREADS + 1);
+  close(ends[1]);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  close(ends[0]);
   unit_end(region);
 }
 
@@ -324,7 +372,8 @@ static void the_status_reports_slots_and_refused_calls(void **state) {
   struct percore_region_status status = status_of(region);
   assert_int_equal(status.served, 1);
   assert_int_equal(status.error, 0);
-  assert_string_equal(status.reason, "");
+  assert_non_null(strstr(status.reason, "1 attach calls failed"));
+  assert_non_null(strstr(status.reason, "extra_slots to at least 2"));
   assert_int_equal(status.slots, 2);
   assert_int_equal(status.slots_attached, 2);
   assert_int_equal(status.attaches_refused, 1);
@@ -478,6 +527,9 @@ int main(void) {
           a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot, unpin),
       cmocka_unit_test_teardown(
           without_extra_slots_such_a_thread_gets_the_cores_slot, unpin),
+      cmocka_unit_test(
+          a_thread_that_is_not_pinned_takes_any_free_slot_before_it_is_refused),
+      cmocka_unit_test(there_are_as_many_extra_slots_as_threads),
       cmocka_unit_test(a_callback_finds_the_slot_that_its_thread_attached),
       cmocka_unit_test(a_thread_without_a_slot_gets_a_sink),
       cmocka_unit_test(a_producer_reads_its_own_region_without_serving_it),

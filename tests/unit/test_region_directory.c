@@ -281,9 +281,9 @@ static void records_of_a_later_minor_version_may_be_longer(void **state) {
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
   size_t tables = header.table_count * sizeof(struct region_table);
-  /* Appends a copy of the table records, each of which is longer by 64 bytes.
+  /* Appends a copy of the table records, each of which is longer by 8 bytes.
    */
-  size_t longer = sizeof(struct region_table) + 64;
+  size_t longer = sizeof(struct region_table) + 8;
   size_t size = bytes.size + 8 + header.table_count * longer;
   unsigned char *copy = calloc(1, size);
   assert_non_null(copy);

@@ -48,6 +48,7 @@ static void a_name_that_cannot_be_taken_leaves_no_file(void **state) {
   assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
                    -1);
   assert_false(is_there("lock"));
+  assert_return_code(percore_destroy(region), errno);
   assert_return_code(rmdir(path_of("sock")), errno);
 }
 
@@ -106,6 +107,7 @@ static void a_recreated_directory_also_receives_the_lock_file(void **state) {
   assert_found();
   assert_fails(percore_create(&other, "unit", unit_tables, TABLES, NULL),
                EADDRINUSE);
+  assert_return_code(percore_destroy(other), errno);
   assert_return_code(percore_destroy(region), errno);
   assert_false(is_there("lock") || is_there("sock"));
 }

@@ -39,6 +39,7 @@ static void in_a_long_round_with_work_only_cpu_time_is_busy(void **state) {
   region_poll_long(&head, 1100, 32, 700);
   assert_int_equal(head.total_cycles, 1000);
   assert_int_equal(head.busy_cycles, 300);
+  assert_int_equal(head.absent_cycles, 700);
   assert_int_equal(head.polls, 1);
   assert_int_equal(head.empty_polls, 0);
   assert_int_equal(head.items, 32);

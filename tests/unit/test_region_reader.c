@@ -669,6 +669,7 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   static struct percore_field fields[FIELDS];
   static char names[FIELDS][8];
   static const char *states[STATES];
+  static char state_names[STATES][4];
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
   struct region_reader_options reading = {.hello_wait_ms = 30000};
@@ -676,8 +677,10 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   struct region_allowance allowance = {.pool = &pool};
   struct percore_region *region;
   struct region_reader *reader;
-  for (int i = 0; i < STATES; i++)
-    states[i] = "s";
+  for (int i = 0; i < STATES; i++) {
+    snprintf(state_names[i], sizeof(state_names[i]), "%x", i);
+    states[i] = state_names[i];
+  }
   for (int f = 0; f < FIELDS; f++) {
     snprintf(names[f], sizeof(names[f]), "f%d", f);
     fields[f] = (struct percore_field){.name = names[f],

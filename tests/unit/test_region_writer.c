@@ -228,7 +228,7 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
 }
 
 static void
-an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
+an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
   struct percore_region *region = *state;
   struct percore_region_status status = {.size = sizeof(status)};
   uint32_t row, rows[2];
@@ -238,12 +238,23 @@ an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
   assert_return_code(percore_status(region, &status), 0);
-  assert_int_equal(status.adds_refused, 0);
+  assert_int_equal(status.adds_refused, 1);
+  assert_int_equal(status.adds_postponed, 1);
+  assert_non_null(
+      strstr(status.reason, "1 rows were not added, because thread"));
+  struct region_reader *reader = unit_connect();
+  struct region_refusals refusals;
+  region_reader_refusals(reader, &refusals);
+  assert_int_equal(refusals.adds_postponed, 1);
+  assert_int_equal(refusals.tid, gettid());
+  assert_string_equal(refusals.name, "unit");
+  region_reader_close(reader);
   percore_quiescent(slot);
   row = unit_row_of_key(region, FLOW, 3);
   assert_fails(percore_row_add_key(region, FLOW, 4, &row), ENOSPC);
   assert_return_code(percore_status(region, &status), 0);
-  assert_int_equal(status.adds_refused, 1);
+  assert_int_equal(status.adds_refused, 2);
+  assert_int_equal(status.adds_postponed, 1);
 }
 
 static void a_sleeping_worker_does_not_delay_reuse(void **state) {
@@ -512,23 +523,88 @@ static void use_sinks(struct percore_region *region) {
 static void a_region_that_cannot_be_made_is_a_sink(void **state) {
   (void)state;
   struct percore_region *region;
-  struct percore_options options = {.size = sizeof(options),
-                                    .runtime_dir = "/nonexistent"};
-  errno = 0;
-  assert_int_equal(
-      percore_create(&region, "unit", unit_tables, TABLES, &options), -1);
-  assert_int_equal(errno, ENOENT);
+  assert_fails(percore_create(&region, "host", unit_tables, TABLES, NULL),
+               EINVAL);
   use_sinks(region);
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void
-the_second_region_of_a_name_gets_eaddrinuse_and_a_sink(void **state) {
+static void a_region_that_is_off_is_a_sink(void **state) {
   (void)state;
-  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
+  struct percore_region *region;
+  struct percore_options options = {.size = sizeof(options), .off = 1};
+  struct percore_region_status status = {.size = sizeof(status)};
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+  use_sinks(region);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.served, 0);
+  assert_int_equal(status.error, 0);
+  assert_string_equal(status.reason, "");
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* A process that is started again may overlap with its predecessor. */
+static void
+a_region_whose_name_is_in_use_counts_and_is_served_later(void **state) {
+  (void)state;
+  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second,
+                        *again;
+  struct percore_region_status status = {.size = sizeof(status)};
   assert_fails(percore_create(&second, "unit", unit_tables, TABLES, NULL),
                EADDRINUSE);
-  use_sinks(second);
+  assert_return_code(percore_status(second, &status), errno);
+  assert_int_equal(status.served, 0);
+  assert_int_equal(status.error, EADDRINUSE);
+  assert_non_null(strstr(status.reason, "another process serves this name"));
+  percore_slot_t slot = unit_attach(second, 0);
+  uint32_t row = unit_row(second, PORT, "eth0");
+  percore_add(percore_core_row(slot, unit_core_table(second, PORT), row),
+              PACKETS, 7);
+  /* A program that repeats percore_create gets the same region. */
+  assert_fails(percore_create(&again, "unit", unit_tables, TABLES, NULL),
+               EADDRINUSE);
+  assert_ptr_equal(again, second);
+  assert_return_code(percore_destroy(first), 0);
+  assert_return_code(percore_create(&again, "unit", unit_tables, TABLES, NULL),
+                     errno);
+  assert_ptr_equal(again, second);
+  assert_return_code(percore_status(second, &status), errno);
+  assert_int_equal(status.served, 1);
+  assert_string_equal(status.reason, "");
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 7);
+  region_reader_close(reader);
+  /* From now on it is a region like any other. */
+  assert_fails(percore_create(&again, "unit", unit_tables, TABLES, NULL),
+               EADDRINUSE);
+  assert_ptr_not_equal(again, second);
+  assert_return_code(percore_destroy(again), 0);
+  unit_end(second);
+}
+
+static void a_region_is_served_when_its_directory_appears(void **state) {
+  (void)state;
+  char directory[64];
+  struct percore_region *region;
+  struct percore_region_status status = {.size = sizeof(status)};
+  snprintf(directory, sizeof(directory), "/tmp/percore-later-%d", getpid());
+  struct percore_options options = {
+      .size = sizeof(options), .runtime_dir = directory, .quiet = 1};
+  assert_fails(percore_create(&region, "unit", unit_tables, TABLES, &options),
+               ENOENT);
+  assert_int_equal(region_server_restore(region), ENOENT);
+  assert_return_code(mkdir(directory, 0700), errno);
+  assert_int_equal(region_server_restore(region), 0);
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.served, 1);
+  assert_return_code(percore_destroy(region), 0);
+  assert_return_code(rmdir(directory), errno);
+}
+
+static void the_second_region_of_a_name_may_have_an_instance(void **state) {
+  (void)state;
+  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
   struct percore_options options = {.size = sizeof(options), .instance = "1"};
   assert_return_code(
       percore_create(&second, "unit", unit_tables, TABLES, &options), 0);
@@ -941,7 +1017,7 @@ int main(void) {
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
       REGION_TEST(a_live_name_is_not_added_twice),
       REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
-      REGION_TEST(an_add_that_only_has_to_wait_is_not_counted_as_refused),
+      REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread),
       REGION_TEST(a_sleeping_worker_does_not_delay_reuse),
       REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
       REGION_TEST(the_oldest_removed_row_is_used_first),
@@ -953,7 +1029,11 @@ int main(void) {
       cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
       REGION_TEST(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
-      cmocka_unit_test(the_second_region_of_a_name_gets_eaddrinuse_and_a_sink),
+      cmocka_unit_test(a_region_that_is_off_is_a_sink),
+      cmocka_unit_test(
+          a_region_whose_name_is_in_use_counts_and_is_served_later),
+      cmocka_unit_test(a_region_is_served_when_its_directory_appears),
+      cmocka_unit_test(the_second_region_of_a_name_may_have_an_instance),
       REGION_TEST(a_missing_row_or_table_is_a_sink),
       cmocka_unit_test_setup_teardown(
           too_little_memory_at_create_is_enomem_and_a_sink, make_memory_root,

@@ -302,6 +302,31 @@ static void a_snapshot_never_comes_before_its_stamp(void **state) {
   assert_true(take(&play).what & SCHEDULE_INTERVAL);
 }
 
+/* Plays an interval of a second, in which a sample every 1.154 s would not show
+ * how the load varies within the interval. */
+static void
+samples_that_are_no_more_frequent_than_snapshots_are_taken_with_them(
+    void **state) {
+  (void)state;
+  struct play play = {.realtime_ns = 1700000000 * SECOND};
+  int wakes = 0;
+  schedule_start(&play.schedule, SECOND, SAMPLE, false, 0, play.realtime_ns);
+  for (; play.monotonic_ns < 600 * SECOND; wakes++) {
+    pass(&play, wait_of(&play));
+    unsigned what = take(&play).what;
+    assert_int_equal((what & SCHEDULE_SAMPLE) != 0,
+                     (what & SCHEDULE_INTERVAL) != 0);
+    assert_false(play.due.late);
+  }
+  assert_int_equal(play.samples, 600);
+  assert_int_equal(play.load_averages, 600 * SECOND / LOADAVG_INTERVAL_NS);
+  assert_true(wakes <= play.samples + play.load_averages);
+  pass(&play, SECOND + 3 * SAMPLE);
+  assert_false(take(&play).late);
+  pass(&play, SECOND + 3 * SAMPLE + 2);
+  assert_true(take(&play).late);
+}
+
 static void late_means_more_than_three_sample_intervals(void **state) {
   (void)state;
   struct play play;
@@ -417,6 +442,8 @@ int main(void) {
       cmocka_unit_test(lateness_does_not_add_up),
       cmocka_unit_test(deadlines_close_together_share_one_sample),
       cmocka_unit_test(a_snapshot_never_comes_before_its_stamp),
+      cmocka_unit_test(
+          samples_that_are_no_more_frequent_than_snapshots_are_taken_with_them),
       cmocka_unit_test(late_means_more_than_three_sample_intervals),
       cmocka_unit_test(on_time_is_not_late),
       cmocka_unit_test(a_wait_ends_at_the_earliest_deadline),

@@ -1,0 +1,161 @@
+"""Measures what percore costs a host: the CPU time of collectd with percore's default
+configuration, and with Top over a region of a million rows, beside collectd with its
+cpu plugin. All daemons run at the same time and discard their values; the CPU time of
+a daemon without a read plugin is subtracted.
+
+    agent.py [PERCORE_SO...]     also measures other builds of the plugin
+"""
+
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+import region_dispatch  # adds the folder of the harness to the path
+from harness import Child, Skip, need_collectd
+from producers import SESSION, Producer, RuntimeDir
+
+# Interval in seconds; seconds per block; number of blocks. The cost of the start,
+# including the proof of the source, is not part of a block.
+RUNS = ((1, 5, 9), (10, 20, 5))
+START_S = 30
+TRACE_S = 20
+ROWS = 1000000
+TOP = '<Region "gtpu">\n<Table "session">\nTop 100 "packets"\n</Table>\n</Region>'
+
+
+class Daemon(region_dispatch.Daemon):
+    """collectd without any thread in this process that might disturb the figures."""
+
+    def __init__(self, percore, interval, *plugins, library=None):
+        self.library = library
+        super().__init__(percore, interval, (*plugins, "bare"))
+
+    def copy_plugin(self, name):
+        if name == "percore" and self.library is not None:
+            shutil.copy(self.library, f"{self.directory}/plugins/percore.so")
+        else:
+            super().copy_plugin(name)
+
+    def start(self, before=()):
+        with open(f"{self.directory}/stderr", "wb") as stderr:
+            self.process = subprocess.Popen(
+                self.command("-f", before=before), stdout=stderr, stderr=stderr)
+        return self
+
+    def stop(self, seconds=20):
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(seconds)
+            self.process = None
+
+    def cpu_s(self):
+        """Returns the CPU time of the daemon and of its child processes so far."""
+        pids, known = [self.process.pid], 0
+        while known < len(pids):
+            for thread in os.listdir(f"/proc/{pids[known]}/task"):
+                path = f"/proc/{pids[known]}/task/{thread}/children"
+                with open(path, encoding="ascii") as file:
+                    pids += map(int, file.read().split())
+            known += 1
+        return sum(time.clock_gettime(~pid << 3 | 2) for pid in pids)
+
+    def system_calls(self):
+        """Returns the number of system calls a second, or None without strace."""
+        if shutil.which("strace") is None:
+            return None
+        path = f"{self.directory}/strace"
+        with Child(["strace", "-f", "-qq", "-o", path, "-p",
+                    str(self.process.pid)], stderr=subprocess.DEVNULL) as child:
+            time.sleep(TRACE_S)
+            child.terminate()
+            child.wait()
+        with open(path, encoding="utf8", errors="replace") as file:
+            return sum("resumed>" not in line and "(" in line
+                       for line in file) / TRACE_S
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def measure(daemons, block_s, blocks):
+    """Returns for each daemon its CPU microseconds per second in each block, less those
+    of the first daemon."""
+    for daemon in daemons.values():
+        daemon.start()
+        time.sleep(0.13)  # so that their reads do not coincide
+    time.sleep(START_S)
+    found = {name: [] for name in daemons}
+    before = {name: daemon.cpu_s() for name, daemon in daemons.items()}
+    for _ in range(blocks):
+        begin = time.monotonic()
+        time.sleep(block_s)
+        for name, daemon in daemons.items():
+            now = daemon.cpu_s()
+            found[name].append(
+                (now - before[name]) / (time.monotonic() - begin) * 1e6)
+            before[name] = now
+    bare = next(iter(found.values()))
+    return {name: [spent - least for spent, least in zip(each, bare)]
+            for name, each in found.items()}
+
+
+def print_default(libraries):
+    for interval, block_s, blocks in RUNS:
+        with RuntimeDir(), contextlib.ExitStack() as stack:
+            daemons = {"bare": Daemon(None, interval),
+                       "cpu": Daemon(None, interval, "cpu"),
+                       "percore": Daemon("", interval)}
+            for library in libraries:
+                daemons[library] = Daemon("", interval, library=library)
+            for daemon in daemons.values():
+                stack.enter_context(daemon)
+            found = measure(daemons, block_s, blocks)
+            say(f"interval {interval} s, net of collectd alone:")
+            for name in list(daemons)[1:]:
+                ratio = statistics.median(
+                    a / b for a, b in zip(found[name], found["cpu"]))
+                line = (f"  {name}: {statistics.median(found[name]):.0f} us CPU a "
+                        f"second, {ratio:.2f} x the cpu plugin")
+                if interval == 1:
+                    daemons[name].count_values()
+                    values = -daemons[name].count_values()
+                    time.sleep(10)
+                    values += daemons[name].count_values()
+                    line += f", {values / 10:.0f} values a second"
+                    calls, alone = (daemons[each].system_calls()
+                                    for each in (name, "bare"))
+                    if calls is not None:
+                        line += f", {calls - alone:.0f} system calls a second"
+                say(line)
+
+
+def print_top():
+    with RuntimeDir(), Producer("gtpu", "million") as producer, \
+            contextlib.ExitStack() as stack:
+        producer.do(f"rows {SESSION} 0 {ROWS}")
+        daemons = {"without": Daemon(None, 1), "with": Daemon(TOP, 1)}
+        for daemon in daemons.values():
+            stack.enter_context(daemon)
+        found = measure(daemons, 5, 5)["with"]
+        say(f"Top 100 of {ROWS} rows of 4 counters: "
+            f"{statistics.median(found) / 1000:.1f} ms CPU an interval")
+
+
+def main():
+    try:
+        need_collectd()
+    except Skip as reason:
+        say(f"skipped: {reason}")
+        return
+    say(f"takes about five minutes; load average {os.getloadavg()[0]:.1f}")
+    print_default(sys.argv[1:])
+    print_top()
+
+
+if __name__ == "__main__":
+    main()
