@@ -66,6 +66,7 @@ void core_restart(struct core *core) {
   memset(core->backoff, 0, sizeof(core->backoff));
   core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
+  core->condemned = 0;
 }
 
 static void rest(const struct engine *engine, struct backoff *backoff) {
@@ -77,6 +78,7 @@ static bool is_usable(const struct engine *engine, const struct core *core,
                       int index, unsigned allowed) {
   const struct source *source = &engine->sources[index];
   return source->available && source->proof != PROOF_REFUTED &&
+         !(core->condemned >> index & 1) &&
          (source->proof == PROOF_PROVEN || !source->must_be_proven) &&
          (allowed >> source->kind & 1) &&
          core_set_has(&source->cores, core->number) &&

@@ -110,10 +110,15 @@ struct core {
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
   double carry_ns, steal_before_ns; /* see bounds.c */
-  unsigned allowed; /* the sources that the core may use, as a bit mask */
+  unsigned condemned; /* sources, by index, that read too low here */
+  unsigned allowed;   /* the sources that the core may use, as a bit mask */
 
   struct core_sample sample;
   struct core_totals judged; /* the totals at the last engine_judge */
+  struct core_totals before; /* the totals at the engine_judge before it */
+  /* How far the core's own clocks advanced in the last window, as a share of
+   * CLOCK_MONOTONIC. Columns that miss work advance less. */
+  double progress_share;
   int low_windows; /* consecutive windows that contradict the source */
 };
 

@@ -17,7 +17,8 @@
 #define SUSPEND_MIN_NS INT64_C(10000000)
 
 /* If a window is late and the core's own clock advanced by less than this share
- * of the window, the core is considered to have been paused. */
+ * of what it advanced in the window before, the core is considered to have been
+ * paused. */
 #define PAUSE_PROGRESS 0.5
 
 static const char *const kernel_members[KERNEL_MEMBERS] = {
@@ -47,6 +48,7 @@ static bool add_core(struct engine *engine, int number) {
   cores[at] = (struct core){.number = number,
                             .source = SOURCE_NONE,
                             .total_end_kind = SOURCE_NONE,
+                            .progress_share = 1,
                             .source_index = -1,
                             .announced = -1};
   engine->cores_len++;
@@ -143,9 +145,8 @@ static void say_withheld(const struct engine *engine) {
   if (engine->lxcfs)
     engine_say(
         engine, JOURNAL_WARNING,
-        "LXCFS provides /proc/stat and the list of cores, and may renumber "
-        "cores for this container: the source idle and figures "
-        "that need /proc/stat are withheld");
+        "LXCFS provides /proc/stat, and may renumber cores for this container: "
+        "the source idle and figures that need /proc/stat are withheld");
   else
     engine_say(engine, JOURNAL_WARNING,
                "/proc/stat lists cores %s, but cores %s are online: the source "
@@ -154,9 +155,9 @@ static void say_withheld(const struct engine *engine) {
 }
 
 /* Returns false if the rows of /proc/stat may describe other cores than those
- * that sysfs lists. In a container, LXCFS may renumber the rows, and no file
- * shows which cores of sysfs they describe. If LXCFS also provides the list of
- * cores, the rows and the list may agree and both be wrong. */
+ * that sysfs lists. In a container, LXCFS may renumber the rows, or compute
+ * them from the container's own use, and no file shows which cores of sysfs
+ * they describe. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
@@ -194,8 +195,7 @@ static void update_idle_source(struct engine *engine) {
              engine->conditions[CONDITION_STAT_FAILED]
                  ? "/proc/stat cannot be read"
              : engine->lxcfs
-                 ? "LXCFS provides /proc/stat and the list of cores of this "
-                   "container"
+                 ? "LXCFS provides /proc/stat of this container"
                  : "the cores in /proc/stat differ from the online cores");
   else if (!was_available)
     source->reason[0] = '\0';
@@ -358,7 +358,8 @@ static bool was_paused(const struct engine *engine) {
     const struct core_sample *sample = &core->sample;
     if (sample->progress_ns < 0)
       continue;
-    if (sample->progress_ns >= PAUSE_PROGRESS * sample->monotonic_ns)
+    if (sample->progress_ns >=
+        PAUSE_PROGRESS * core->progress_share * sample->monotonic_ns)
       return false;
     any = true;
   }
@@ -397,7 +398,13 @@ int engine_sample(struct engine *engine, bool late) {
     drop_window(engine);
     return 0;
   }
-  engine_for_each_online(core, engine) { core_commit(engine, core); }
+  engine_for_each_online(core, engine) {
+    const struct core_sample *sample = &core->sample;
+    if (sample->progress_ns >= 0 && sample->monotonic_ns > 0)
+      core->progress_share =
+          fmin(sample->progress_ns / sample->monotonic_ns, 1);
+    core_commit(engine, core);
+  }
   engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }

@@ -15,12 +15,6 @@
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
-/* A window proves nothing about a source if the share of steal is above
- * CONDEMN_STEAL_MAX, or if reading /proc/stat took longer than
- * CONDEMN_BRACKET_MAX_NS. */
-#define CONDEMN_STEAL_MAX 0.02
-#define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
-
 /* ---------------------------------------------------------------------------
  * The TSC
  */
@@ -66,10 +60,12 @@ static void watch_tsc(struct engine *engine, const struct core *core) {
 
 bool engine_condemns(int *low_windows, double hardware, double kernel,
                      double steal, uint64_t bracket_ns, bool tick_sampled) {
-  if (tick_sampled || bracket_ns > CONDEMN_BRACKET_MAX_NS ||
-      !isfinite(hardware) || !isfinite(kernel) || !(steal <= CONDEMN_STEAL_MAX))
+  if (tick_sampled || !isfinite(hardware) || !isfinite(kernel) ||
+      !isfinite(steal))
     return false;
-  *low_windows = hardware < kernel - CONDEMN_POINTS ? *low_windows + 1 : 0;
+  double margin = CONDEMN_POINTS + steal +
+                  2 * (double)bracket_ns / (double)LOADAVG_INTERVAL_NS;
+  *low_windows = hardware < kernel - margin ? *low_windows + 1 : 0;
   if (*low_windows < CONDEMN_WINDOWS)
     return false;
   *low_windows = 0;
@@ -116,8 +112,10 @@ static void judge_source(struct engine *engine, struct core *core) {
       "it read %.1f %% while the kernel measured at least %.1f %%, in three "
       "consecutive windows of 4.6 s",
       100 * hardware, 100 * kernel);
-  core->backoff[core->source_index].until_ns =
-      engine->time_ns + CONDEMN_REST_NS;
+  core->condemned |= 1U << core->source_index;
+  source->condemned_core = core->number;
+  backoff_extend(&source->proof_backoff, engine->time_ns, CONDEMN_REST_NS,
+                 CONDEMN_REST_MAX_NS);
 }
 
 static void say_softirq_is_idle(struct engine *engine) {
@@ -142,6 +140,7 @@ void engine_judge(struct engine *engine) {
   engine_for_each_online(core, engine) {
     judge_source(engine, core);
     watch_tsc(engine, core);
+    core->before = core->judged;
     core->judged = core->total;
   }
   say_softirq_is_idle(engine);

@@ -64,6 +64,7 @@ struct engine {
   bool clock_read;            /* true if this sample has read the clock */
   /* Why the clock is loaded although no option names the bpf source, or "". */
   char clock_purpose[128];
+  uint64_t clock_needed_ns; /* when the purpose was last seen to hold */
   struct backoff clock_backoff;
   struct proof_run *proof_run; /* the running proof, or NULL */
   atomic_bool closing;         /* makes a running proof end soon */
@@ -74,7 +75,7 @@ struct engine {
   struct procstat stat;
   bool stat_valid;
   bool idle_misses; /* engine_softirq_is_idle */
-  bool lxcfs;       /* LXCFS provides /proc/stat and the core list */
+  bool lxcfs;       /* LXCFS provides /proc/stat */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;
@@ -151,24 +152,28 @@ void engine_choose_sources(struct engine *engine);
  * engine_judge.c
  */
 
-/* A source is condemned, and not used on the core for CONDEMN_REST_NS, after
- * CONDEMN_WINDOWS consecutive windows of LOADAVG_INTERVAL_NS in which its load
- * was lower than the kernel's figure by more than CONDEMN_POINTS. The kernel's
- * figure is a lower bound, so a source that reads less misses work. */
+/* A source is condemned after CONDEMN_WINDOWS consecutive windows of
+ * LOADAVG_INTERVAL_NS in which its load was lower than the kernel's figure by
+ * more than CONDEMN_POINTS. The kernel's figure is a lower bound, so a source
+ * that reads less misses work. The core uses the source again only after a new
+ * proof, which is due after CONDEMN_REST_NS, and later if it is condemned
+ * again. */
 #define CONDEMN_WINDOWS 3
 #define CONDEMN_POINTS 0.05
 #define CONDEMN_REST_NS (900 * NS_PER_S)
+#define CONDEMN_REST_MAX_NS (4 * 3600 * NS_PER_S)
 
 /* Checks one window of a core that does not use the idle source. `hardware` is
  * the load in that window, `kernel` is the kernel's lower bound of the load,
  * 1 - (idle + iowait + steal + guest) / wall, and `steal` is steal / wall.
  * Guest time is subtracted because the kernel counts a guest that halts without
  * leaving guest mode as running. `bracket_ns` is how long reading /proc/stat
- * took. If `tick_sampled`, the kernel samples idle time at the tick, and its
- * figures prove nothing. Windows that prove nothing neither count nor interrupt
- * a sequence. A source is never condemned for reading more than the kernel saw,
- * because the kernel may miss softirqs, such as XDP. Returns true if the source
- * is condemned, and then resets *low_windows to 0. */
+ * took; both widen the margin. If `tick_sampled`, the kernel samples idle time
+ * at the tick, and its figures prove nothing. Windows that prove nothing
+ * neither count nor interrupt a sequence. A source is never condemned for
+ * reading more than the kernel saw, because the kernel may miss softirqs, such
+ * as XDP. Returns true if the source is condemned, and then resets *low_windows
+ * to 0. */
 bool engine_condemns(int *low_windows, double hardware, double kernel,
                      double steal, uint64_t bracket_ns, bool tick_sampled);
 
@@ -182,6 +187,11 @@ void engine_measure_tsc(struct engine *engine);
 /* ---------------------------------------------------------------------------
  * engine_prove.c
  */
+
+/* Sets the result of a proof of a source. A proven source may be used again on
+ * the cores on which it was condemned. */
+void engine_set_proof(struct engine *engine, struct source *source,
+                      enum proof proof);
 
 /* If a proof is running, waits until it has ended, and applies its result. */
 void engine_prove_end(struct engine *engine);

@@ -2,39 +2,60 @@
 #include "proof.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An inconclusive proof is repeated after this delay, which doubles each time
- * up to the maximum. */
-#define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
-#define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
+/* A proof that did not prove its source is repeated after this delay, which
+ * doubles each time up to the maximum. */
+#define PROOF_RETRY_FIRST_NS (10 * NS_PER_S)
+#define PROOF_RETRY_MAX_NS (3600 * NS_PER_S)
 
-/* Returns a core that can use the source and on which a test thread may run
- * briefly: online, allowed to this process, and not isolated. Successive values
- * of `tries` select different cores. Returns -1 if there is no such core. */
-static int proof_core(const struct engine *engine, const struct source *source,
-                      int tries) {
+/* A proof is repeated only on a core that was idle for this share of its last
+ * window: elsewhere it would take time from other work and prove nothing. */
+#define PROOF_ROOM 0.7
+
+/* Returns the share of time in which a core was idle since sources were last
+ * judged; -1 if unknown. */
+static double idle_share(const struct engine *engine, int number) {
+  engine_for_each_online(core, engine) {
+    const struct core_totals *from = &core->before, *to = &core->total;
+    double wall_ns = to->stat_wall - from->stat_wall;
+    if (core->number == number && from->stat_epoch == to->stat_epoch &&
+        wall_ns > 0)
+      return (to->stat_idle - from->stat_idle) / wall_ns;
+  }
+  return -1;
+}
+
+/* Returns the core on which to prove a source: the core on which it was
+ * condemned, or the idlest one; if that is not known yet, the last one. A core
+ * qualifies if it can use the source and a test thread may run there briefly:
+ * it is online, allowed to this process, and not isolated. Returns -1 if there
+ * is no such core. */
+static int proof_core(const struct engine *engine,
+                      const struct source *source) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
   size_t size = CPU_ALLOC_SIZE(CORES_MAX);
-  struct core_set allowed = {0};
-  if (mask != NULL && sched_getaffinity(0, size, mask) == 0)
-    for (int core = 0; core < CORES_MAX; core++)
-      if (CPU_ISSET_S((size_t)core, size, mask))
-        core_set_add(&allowed, core);
+  bool known = mask != NULL && sched_getaffinity(0, size, mask) == 0;
+  struct core_set cores = source->cores;
+  int best = -1;
+  double best_share = -2;
+  core_set_intersect(&cores, &engine->topology.online);
+  core_set_subtract(&cores, &engine->topology.isolated);
+  core_set_for_each(core, &cores) {
+    if (!known || !CPU_ISSET_S((size_t)core, size, mask))
+      continue;
+    double share =
+        core == source->condemned_core ? 2 : idle_share(engine, core);
+    if (share >= best_share)
+      best = core;
+    best_share = fmax(share, best_share);
+  }
   CPU_FREE(mask);
-  core_set_intersect(&allowed, &engine->topology.online);
-  core_set_subtract(&allowed, &engine->topology.isolated);
-  core_set_intersect(&allowed, &source->cores);
-  int count = core_set_count(&allowed);
-  if (count == 0)
-    return -1;
-  int core = -1;
-  for (int skip = tries % count; skip >= 0; skip--)
-    core = core_set_next(&allowed, core);
-  return core;
+  return best;
 }
 
 /* A running proof. It works on a copy of the source, because the engine may
@@ -46,12 +67,29 @@ struct proof_run {
   struct probe *probe;
 };
 
-/* Records the result of a proof, and reports it if it is new. */
+void engine_set_proof(struct engine *engine, struct source *source,
+                      enum proof proof) {
+  unsigned bit = 1U << (source - engine->sources);
+  source->proof = proof;
+  if (proof != PROOF_PROVEN)
+    return;
+  source->condemned_core = -1;
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->cores[i].condemned &= ~bit;
+}
+
+/* Records the result of a proof, and reports it if it is new. An inconclusive
+ * proof does not change an earlier verdict. */
 static void conclude(struct engine *engine, struct source *source,
                      enum proof proof, const char *why) {
   const char *name = source_name(source->kind);
   bool news = source->proof != proof;
-  source->proof = proof;
+  bool verdict = source->proof == PROOF_REFUTED ||
+                 source->proof == PROOF_TICK_SAMPLED ||
+                 source->condemned_core >= 0;
+  if (verdict && (proof == PROOF_UNPROVEN || proof == PROOF_PENDING))
+    return;
+  engine_set_proof(engine, source, proof);
   snprintf(source->reason, sizeof(source->reason), "%s", why);
   if (!source->available)
     engine_say(engine,
@@ -66,8 +104,7 @@ static void conclude(struct engine *engine, struct source *source,
                "source %s is %s: %s", name, proof_name(proof), why);
 }
 
-/* Delays the source's next proof, which is run only if this proof was
- * inconclusive. */
+/* Delays the source's next proof, which is run unless this one proved it. */
 static void set_next_try(const struct engine *engine, struct source *source) {
   backoff_extend(&source->proof_backoff, engine_clock(engine, CLOCK_MONOTONIC),
                  PROOF_RETRY_FIRST_NS, PROOF_RETRY_MAX_NS);
@@ -79,7 +116,7 @@ static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
                         size_t why_size) {
   struct source *source = run->proven;
   const struct machine *machine = engine->options.machine;
-  int core = proof_core(engine, source, source->proof_tries++);
+  int core = proof_core(engine, source);
   bool idle = source->kind == SOURCE_IDLE;
   int status = 0;
   if (!engine->options.hardware) {
@@ -145,11 +182,21 @@ void engine_prove_end(struct engine *engine) {
   enum proof proof = probe_end(run->probe, why);
   perf_group_close(&run->group);
   if (source->available && source->proof == run->copy.proof &&
-      source->tsc_per_ns == run->copy.tsc_per_ns)
+      source->tsc_per_ns == run->copy.tsc_per_ns) {
+    source->rate_low = run->copy.rate_low;
+    source->rate_high = run->copy.rate_high;
     conclude(engine, source, proof, why);
+  }
   set_next_try(engine, source);
   engine->proof_run = NULL;
   free(run);
+}
+
+/* True if a proof could tell more than the last one did. */
+static bool has_room(const struct engine *engine, const struct source *source) {
+  int core = proof_core(engine, source);
+  double share = core >= 0 ? idle_share(engine, core) : -1;
+  return share < 0 || share >= PROOF_ROOM;
 }
 
 static bool is_due(const struct engine *engine, const struct source *source) {
@@ -157,8 +204,10 @@ static bool is_due(const struct engine *engine, const struct source *source) {
     return false;
   if (source->proof == PROOF_PENDING)
     return true;
-  return source->proof == PROOF_UNPROVEN && engine->options.hardware &&
-         engine->time_ns >= source->proof_backoff.until_ns;
+  return (source->proof != PROOF_PROVEN || source->condemned_core >= 0) &&
+         source->kind != SOURCE_BPF && engine->options.hardware &&
+         engine->time_ns >= source->proof_backoff.until_ns &&
+         has_room(engine, source);
 }
 
 /* Returns the index of the first source whose proof is due, or -1. */

@@ -10,6 +10,7 @@ _Static_assert(SOURCE_REASON_MAX >= PROGRAMS_WHY_SIZE,
 
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
+#define CLOCK_KEEP_NS (600 * NS_PER_S)
 
 /* If a core spends more than this share of its time in softirqs, the idle
  * source may miss part of them. The kernel samples softirqs at the tick, so a
@@ -40,7 +41,9 @@ static int core_with_softirq(const struct engine *engine) {
 static void find_misses(const struct engine *engine, char *text, size_t size) {
   int core = core_with_softirq(engine);
   text[0] = '\0';
-  if (engine_tick_sampled(engine))
+  if (!engine->stat_valid)
+    snprintf(text, size, "the source idle is unavailable here");
+  else if (engine_tick_sampled(engine))
     snprintf(text, size,
              "on this kernel the source idle is sampled at the tick");
   else if (engine_softirq_is_idle(engine))
@@ -64,18 +67,40 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
+/* Unloads the clock if no core has needed it for CLOCK_KEEP_NS: it runs in
+ * every interrupt of the machine. */
+static void unload_clock(struct engine *engine, struct source *source) {
+  idle_clock_close(engine->clock);
+  engine->clock = NULL;
+  engine->clock_purpose[0] = '\0';
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason),
+           "the idle clock was unloaded, because no core needs it now");
+  engine_say(engine, JOURNAL_INFO, "source bpf: %s", source->reason);
+}
+
 /* Sets clock_purpose, which lets the clock be loaded, only if the clock is
  * needed: loading it interrupts every core of the machine, and afterwards the
  * clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
-  const struct source *source = engine_source(engine, SOURCE_BPF);
-  if (engine->options.source != SOURCE_AUTO || has_purpose(engine) ||
-      !engine->options.hardware || engine->options.no_bpf ||
-      source->available || counter_serves(engine))
+  struct source *source = engine_source(engine, SOURCE_BPF);
+  char purpose[sizeof(engine->clock_purpose)] = "";
+  if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
+      engine->options.no_bpf ||
+      (source->available &&
+       (!has_purpose(engine) || idle_clock_is_pinned(engine->clock))))
     return;
-  find_misses(engine, engine->clock_purpose, sizeof(engine->clock_purpose));
-  if (has_purpose(engine))
-    engine->clock_backoff = (struct backoff){0};
+  if (!counter_serves(engine))
+    find_misses(engine, purpose, sizeof(purpose));
+  if (purpose[0] != '\0') {
+    engine->clock_needed_ns = engine->time_ns;
+    if (!has_purpose(engine))
+      engine->clock_backoff = (struct backoff){0};
+    memcpy(engine->clock_purpose, purpose, sizeof(purpose));
+  } else if (engine->clock != NULL &&
+             engine->time_ns - engine->clock_needed_ns >= CLOCK_KEEP_NS) {
+    unload_clock(engine, source);
+  }
 }
 
 /* ---------------------------------------------------------------------------

@@ -96,8 +96,7 @@ void machine_linux_close(struct machine *machine);
 ssize_t machine_read_long(const struct machine *machine, const char *path,
                           char **buffer, size_t *buffer_size);
 
-/* True if LXCFS provides /proc/stat and the list of cores, as it may in a
- * container. */
+/* True if LXCFS provides /proc/stat, as it may in a container. */
 bool machine_has_lxcfs(const struct machine *machine);
 
 /* Reads a decimal number from a file; white space around the number is allowed.

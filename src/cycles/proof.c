@@ -2,7 +2,7 @@
 
 #include "base/affinity.h"
 #include "base/clock.h"
-#include "core.h"
+#include "bounds.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,9 @@
 #define IDLE_MIN_NS 30e6
 #define TICK_TRIES 8
 #define TICKS 20
+/* So many attempts with exact columns prove them: those of a kernel that counts
+ * at ticks would be near 0 or 1 in each attempt. */
+#define EXACT_TRIES 2
 #define TICK_PROBE_MIN_NS UINT64_C(100000000)
 
 /* ---------------------------------------------------------------------------
@@ -30,7 +34,9 @@
 enum proof_half proof_judge_spin(double load, double cpu_share) {
   if (!(cpu_share >= 0.95) || isnan(load))
     return PROOF_HALF_NOT_RUN;
-  return load >= 0.97 && load <= 1.02 ? PROOF_HALF_PASSED : PROOF_HALF_FAILED;
+  return load >= SOURCE_RATE_MIN * cpu_share && load <= SOURCE_RATE_MAX
+             ? PROOF_HALF_PASSED
+             : PROOF_HALF_FAILED;
 }
 
 enum proof_half proof_judge_idle(double load, double idle_ns, double wall_ns) {
@@ -48,6 +54,11 @@ enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle) {
              : PROOF_UNPROVEN;
 }
 
+bool proof_columns_are_exact(double truth, double columns, double load) {
+  return truth >= 0.6 && truth <= 0.95 && fabs(columns - truth) <= 0.06 &&
+         fabs(load - truth) <= 0.06;
+}
+
 enum proof proof_judge_tick(double truth, double columns, double load) {
   if (!(truth >= 0.6))
     return PROOF_PENDING;
@@ -63,11 +74,13 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  const struct source *source;
+  struct source *source;
   const struct perf_group *group; /* NULL when proving idle time */
   const atomic_bool *cancel;
-  double load;   /* the load that the source measured; explains the verdict */
-  double truth;  /* the true load in the last attempt to evade the tick */
+  double load;  /* the load that the source measured; explains the verdict */
+  double truth; /* the true load in the last attempt to evade the tick */
+  bool was_preempted; /* other work ran on the core during the attempt */
+  int exact;          /* attempts in which the columns agreed with the truth */
   bool was_away; /* the source could not be read, or the core went offline */
   pthread_t thread;
   atomic_bool ended;
@@ -81,9 +94,20 @@ static void sleep_until(uint64_t deadline_ns) {
     ;
 }
 
-static void spin_until(uint64_t deadline_ns) {
-  while (clock_now_ns(CLOCK_MONOTONIC) < deadline_ns)
-    ;
+/* A gap between two readings of the clock that is longer than this is not an
+ * interrupt: another task has run, or the hypervisor has taken the core. */
+#define PREEMPTED_NS UINT64_C(1000000)
+
+/* Returns false as soon as the thread has been preempted: the core is not free,
+ * so to go on would only take time from other work. */
+static bool spin_until(uint64_t deadline_ns) {
+  uint64_t last_ns = clock_now_ns(CLOCK_MONOTONIC), now_ns;
+  for (; last_ns < deadline_ns; last_ns = now_ns) {
+    now_ns = clock_now_ns(CLOCK_MONOTONIC);
+    if (now_ns - last_ns > PREEMPTED_NS)
+      return false;
+  }
+  return true;
 }
 
 static bool cancelled(const struct probe *probe) {
@@ -113,6 +137,15 @@ static double load_since(const struct probe *probe,
   return growth.unhalted / growth.wall;
 }
 
+/* Sets between which rates the counter runs. While the thread spun, the core
+ * was unhalted for at least cpu_share. */
+static void set_rate(struct source *source, double load, double cpu_share,
+                     double spun_ns) {
+  double error = 2 * COUNTER_SKEW_NS / spun_ns;
+  source->rate_low = fmax(load - error, SOURCE_RATE_MIN);
+  source->rate_high = fmin(load / cpu_share + error, SOURCE_RATE_MAX);
+}
+
 static enum proof_half spin_half(struct probe *probe) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   for (int i = 0;
@@ -124,19 +157,20 @@ static enum proof_half spin_half(struct probe *probe) {
     bool has_begun = perf_group_read(probe->group, &from) == 0;
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     uint64_t cpu_begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-    spin_until(begin_ns + SPIN_NS);
+    bool free = spin_until(begin_ns + SPIN_NS);
     double cpu_ns =
         (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
     double spun_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double seen = has_begun ? load_since(probe, &from) : NAN;
     probe->was_away = isnan(seen) || !is_there(probe);
-    enum proof_half this_half = probe->was_away
+    enum proof_half this_half = probe->was_away || !free
                                     ? PROOF_HALF_NOT_RUN
                                     : proof_judge_spin(seen, cpu_ns / spun_ns);
     if (this_half == PROOF_HALF_NOT_RUN)
       continue;
     half = this_half;
     probe->load = seen;
+    set_rate(probe->source, seen, cpu_ns / spun_ns, spun_ns);
   }
   return half;
 }
@@ -184,11 +218,20 @@ static enum proof_half idle_half(struct probe *probe) {
   return half;
 }
 
+static void explain(struct probe *probe, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void explain(struct probe *probe, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(probe->why, sizeof(probe->why), format, arguments);
+  va_end(arguments);
+}
+
 static void prove_counter(struct probe *probe) {
   int status = affinity_pin(probe->core);
   if (status != 0) {
-    snprintf(probe->why, sizeof(probe->why), "core %d cannot be used: %s",
-             probe->core, strerror(-status));
+    explain(probe, "core %d cannot be used: %s", probe->core,
+            strerror(-status));
     probe->proof = PROOF_UNPROVEN;
     return;
   }
@@ -198,25 +241,21 @@ static void prove_counter(struct probe *probe) {
   probe->proof =
       cancelled(probe) ? PROOF_PENDING : proof_judge_counter(spin, idle);
   if (spin == PROOF_HALF_FAILED)
-    snprintf(probe->why, sizeof(probe->why),
-             "it read %.3f on core %d while a thread was spinning there",
-             probe->load, probe->core);
+    explain(probe, "it read %.3f on core %d while a thread was spinning there",
+            probe->load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
-    snprintf(
-        probe->why, sizeof(probe->why),
-        "it read %.3f on core %d while the core was idle: it does not stop "
-        "when the core halts",
-        probe->load, probe->core);
+    explain(probe,
+            "it read %.3f on core %d while the core was idle: it does not stop "
+            "when the core halts",
+            probe->load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
-    snprintf(
-        probe->why, sizeof(probe->why),
-        "it could not be read on core %d, or the core went offline, during "
-        "the proof",
-        probe->core);
+    explain(probe,
+            "it could not be read on core %d, or the core went offline, during "
+            "the proof",
+            probe->core);
   else if (probe->proof == PROOF_UNPROVEN)
-    snprintf(probe->why, sizeof(probe->why),
-             "core %d was never %s for long enough to prove it", probe->core,
-             spin == PROOF_HALF_NOT_RUN ? "free" : "idle");
+    explain(probe, "core %d was never %s for long enough to prove it",
+            probe->core, spin == PROOF_HALF_NOT_RUN ? "free" : "idle");
 }
 
 /* ---------------------------------------------------------------------------
@@ -226,24 +265,30 @@ static void prove_counter(struct probe *probe) {
 /* Works between ticks and sleeps when they fire. Ticks fire at multiples of
  * their period on CLOCK_MONOTONIC, unless the kernel shifts them from core to
  * core (skew_tick=1); phase_ns is the shift that this attempt assumes. Returns
- * the share of time in which the thread worked. */
-static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
+ * the share of time in which the thread worked. If the thread loses half a tick
+ * to other work, sets probe->was_preempted and returns early. */
+static double evade_ticks(struct probe *probe, uint64_t tick_ns,
                           uint64_t phase_ns) {
   uint64_t length_ns = TICKS * tick_ns;
   if (length_ns < TICK_PROBE_MIN_NS)
     length_ns = TICK_PROBE_MIN_NS;
   uint64_t worked_ns = 0;
   uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC), end_ns = begin_ns;
-  while (end_ns - begin_ns < length_ns && !cancelled(probe)) {
+  while (end_ns - begin_ns < length_ns && !probe->was_preempted &&
+         !cancelled(probe)) {
     uint64_t tick = ((end_ns - phase_ns) / tick_ns + 1) * tick_ns + phase_ns;
     sleep_until(tick + tick_ns / 25);
     uint64_t woke_ns = clock_now_ns(CLOCK_MONOTONIC);
     uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-    spin_until(tick + tick_ns - tick_ns / 10);
+    bool free = spin_until(tick + tick_ns - tick_ns / 10);
     end_ns = clock_now_ns(CLOCK_MONOTONIC);
     if (end_ns < woke_ns)
       continue;
-    worked_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+    uint64_t got_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+    worked_ns += got_ns;
+    probe->was_preempted = woke_ns > tick + tick_ns / 2 ||
+                           end_ns > tick + 3 * tick_ns / 2 ||
+                           (!free && got_ns < (end_ns - woke_ns) / 2);
   }
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }
@@ -260,6 +305,8 @@ static int try_tick(struct probe *probe, struct procstat *stat,
   probe->truth = evade_ticks(probe, tick_ns, phase_ns);
   if (!is_there(probe))
     return -ENODEV;
+  if (probe->was_preempted)
+    return 0;
   status = read_row(probe, stat);
   if (status != 0)
     return status;
@@ -271,6 +318,10 @@ static int try_tick(struct probe *probe, struct procstat *stat,
       (double)procstat_idle_ns(to) - (double)procstat_idle_ns(&from);
   probe->load = 1 - idle_ns / wall_ns;
   probe->proof = proof_judge_tick(probe->truth, busy_ns / wall_ns, probe->load);
+  probe->exact +=
+      proof_columns_are_exact(probe->truth, busy_ns / wall_ns, probe->load);
+  if (probe->exact >= EXACT_TRIES && probe->proof == PROOF_PENDING)
+    probe->proof = PROOF_PROVEN;
   return 0;
 }
 
@@ -282,23 +333,23 @@ static void prove_tick(struct probe *probe) {
     status = -errno;
   uint64_t tick_ns = (uint64_t)tick.tv_nsec;
   probe->proof = PROOF_PENDING;
-  for (uint64_t i = 0; i < TICK_TRIES && status == 0 &&
-                       probe->proof == PROOF_PENDING && !cancelled(probe);
+  for (uint64_t i = 0;
+       i < TICK_TRIES && status == 0 && probe->proof == PROOF_PENDING &&
+       !probe->was_preempted && !cancelled(probe);
        i++)
     status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
   procstat_free(&stat);
   if (status != 0)
-    snprintf(probe->why, sizeof(probe->why), "the proof on core %d failed: %s",
-             probe->core, strerror(-status));
+    explain(probe, "the proof on core %d failed: %s", probe->core,
+            strerror(-status));
   else if (probe->proof == PROOF_TICK_SAMPLED)
-    snprintf(
-        probe->why, sizeof(probe->why),
+    explain(
+        probe,
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
         probe->load, probe->core, probe->truth);
   else if (probe->proof == PROOF_PENDING)
-    snprintf(probe->why, sizeof(probe->why),
-             "core %d was never free enough to prove it", probe->core);
+    explain(probe, "core %d was never free enough to prove it", probe->core);
   if (probe->proof == PROOF_PENDING && !cancelled(probe))
     probe->proof = PROOF_UNPROVEN;
 }
@@ -318,7 +369,7 @@ static void *run(void *argument) {
 }
 
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct source *source, const struct perf_group *group,
+                struct source *source, const struct perf_group *group,
                 const atomic_bool *cancel) {
   struct probe *probe = calloc(1, sizeof(*probe));
   if (probe == NULL)

@@ -28,7 +28,8 @@ enum proof_half {
 /* Judges the half in which a thread spins: it received cpu_share of the core's
  * time (0 to 1) while the source read `load` (NAN if it could not be read). The
  * half counts as run only if cpu_share is at least 0.95. It passes if the load
- * is 0.97 to 1.02. */
+ * is at least 0.97 of cpu_share, because a counter does not count stolen time,
+ * and at most 1.02. */
 enum proof_half proof_judge_spin(double load, double cpu_share);
 
 /* Judges the half in which the thread sleeps and the core was idle for idle_ns
@@ -47,6 +48,11 @@ enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
  * core was not free or the probe did not evade the tick. */
 enum proof proof_judge_tick(double truth, double columns, double load);
 
+/* True if the columns of an attempt agree with the probe's share of wall time,
+ * as they do if the kernel accounts for time exactly
+ * (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE). */
+bool proof_columns_are_exact(double truth, double columns, double load);
+
 /* ---------------------------------------------------------------------------
  * Probes: each is a thread pinned to one core, which ends after half a second,
  * or up to two seconds if other work keeps the core busy. After *cancel becomes
@@ -59,9 +65,10 @@ struct probe;
 
 /* Starts a probe that tests a source through its open group or, if group is
  * NULL, tests the kernel's idle time. `source` and `group` must outlive the
- * probe. Returns 0 or -errno. */
+ * probe, which sets the source's rate_low and rate_high. Returns 0 or -errno.
+ */
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                const struct source *source, const struct perf_group *group,
+                struct source *source, const struct perf_group *group,
                 const atomic_bool *cancel);
 
 bool probe_ended(const struct probe *probe);

@@ -58,8 +58,11 @@ static void rule_out(struct source *source,
  * caller ensures that sources[] is not full. */
 static struct source *add_source(struct finder *finder, enum source_kind kind) {
   struct source *source = &finder->sources[finder->len++];
-  *source =
-      (struct source){.kind = kind, .available = true, .tsc = -1, .aperf = -1};
+  *source = (struct source){.kind = kind,
+                            .available = true,
+                            .condemned_core = -1,
+                            .tsc = -1,
+                            .aperf = -1};
   core_set_fill(&source->cores);
   if (kind != SOURCE_IDLE)
     rule_out(source, finder->options);

@@ -34,7 +34,8 @@ struct source {
   double rate_low, rate_high;
   bool must_be_proven; /* not usable until it is proven */
   struct backoff proof_backoff;
-  int proof_tries; /* proofs started; selects the next proof's core */
+  /* A core on which it was condemned since its last proof, or -1. */
+  int condemned_core;
   /* true once the journal has reported that this source read less work than the
    * kernel measured */
   bool doubt_reported;

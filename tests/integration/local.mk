@@ -103,8 +103,11 @@ LONG_TESTS += tests/integration/test_compare.py \
 	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
 
-EXTRA_DIST += tests/integration/test_documents.py
+EXTRA_DIST += tests/integration/test_documents.py tests/integration/test_otel.py
 TESTS += tests/integration/test_documents.py
+if PLUGIN
+TESTS += tests/integration/test_otel.py
+endif
 
 # These tests need a core of their own, so they run last, one after another.
 truth_log = tests/integration/test_truth.log

@@ -96,7 +96,9 @@ struct fake_machine {
   int cores_len; /* possible cores; the length of cores[] */
   struct fake_core *cores;
   bool procstat; /* generate /proc/stat from the cores' columns */
-  bool lxcfs;    /* LXCFS provides /proc/stat and the list of cores */
+  bool lxcfs;    /* LXCFS provides /proc/stat and, unless lxcfs_stat_only, the
+                  list of cores */
+  bool lxcfs_stat_only;
   /* The idle columns exclude stolen time. If you set this, also add the member
    * idle_stealtime to the BTF. */
   bool steal_apart;

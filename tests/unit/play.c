@@ -110,7 +110,7 @@ static void set_proof(struct play *play, enum source_kind kind, int core,
     if (source->kind != kind ||
         (core >= 0 && !core_set_has(&source->cores, core)))
       continue;
-    source->proof = proof;
+    engine_set_proof(play->engine, source, proof);
     found++;
   }
   assert_true(found > 0);

@@ -277,6 +277,43 @@ auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
   }
 }
 
+static void auto_loads_the_clock_where_idle_is_unavailable(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play.fake->lxcfs = true;
+  play_open(&play);
+  play_seconds(&play, 20);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "bpf", "idle is unavailable", NULL), 1);
+  play_end(&play);
+}
+
+static void
+a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play_open(&play);
+  tick_sampled(&play);
+  play_seconds(&play, 1000);
+  assert_true(play.fake->clock.open);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  play_seconds(&play, 590);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  play_seconds(&play, 20);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_false(play.fake->clock.open);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "bpf", "no core needs it", NULL), 1);
+  tick_sampled(&play);
+  play_seconds(&play, 20);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  play_end(&play);
+}
+
 static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
   (void)state;
   struct play play;
@@ -445,6 +482,9 @@ int main(void) {
       cmocka_unit_test(
           auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
       cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
+      cmocka_unit_test(auto_loads_the_clock_where_idle_is_unavailable),
+      cmocka_unit_test(
+          a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed),
       cmocka_unit_test(auto_loads_no_clock_if_a_counter_is_used),
       cmocka_unit_test(auto_loads_no_clock_where_that_is_forbidden),
       cmocka_unit_test(no_clock_is_loaded_if_cores_are_isolated),

@@ -43,17 +43,18 @@ static void a_source_above_the_kernel_is_never_condemned(void **state) {
   assert_int_equal(windows_to_condemn(0.5, 0.1, 0, MS, false), 0);
 }
 
-static void windows_with_steal_are_skipped(void **state) {
+static void steal_widens_the_margin(void **state) {
   (void)state;
-  assert_int_equal(windows_to_condemn(0, 1, 0.021, MS, false), 0);
-  assert_int_equal(windows_to_condemn(0, 1, 0.02, MS, false), 3);
+  assert_int_equal(windows_to_condemn(0.40, 0.46, 0.02, MS, false), 0);
+  assert_int_equal(windows_to_condemn(0.40, 0.48, 0.02, MS, false), 3);
+  assert_int_equal(windows_to_condemn(0, 0.5, 0.3, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 1, NAN, MS, false), 0);
 }
 
-static void windows_with_a_slow_read_are_skipped(void **state) {
+static void a_slow_read_widens_the_margin(void **state) {
   (void)state;
-  assert_int_equal(windows_to_condemn(0, 1, 0, 5 * MS + 1, false), 0);
-  assert_int_equal(windows_to_condemn(0, 1, 0, 5 * MS, false), 3);
+  assert_int_equal(windows_to_condemn(0.40, 0.46, 0, 50 * MS, false), 0);
+  assert_int_equal(windows_to_condemn(0.40, 0.48, 0, 50 * MS, false), 3);
 }
 
 static void
@@ -82,7 +83,7 @@ static void a_skipped_window_neither_counts_nor_interrupts(void **state) {
   (void)state;
   int low_windows = 0;
   assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
-  assert_false(engine_condemns(&low_windows, 0, 1, 0.5, MS, false));
+  assert_false(engine_condemns(&low_windows, 0, 1, NAN, MS, false));
   assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
   assert_false(engine_condemns(&low_windows, NAN, 1, 0, MS, false));
   assert_true(engine_condemns(&low_windows, 0, 1, 0, MS, false));
@@ -178,34 +179,65 @@ static void a_single_sample_condemns_no_source(void **state) {
   play_end(&play);
 }
 
-static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
+static void a_condemned_source_returns_only_through_a_proof(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5, 0.4);
-  play_seconds(&play, 23);
-  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  start(&play, 0.2, 0.1);
+  play_proof(&play, SOURCE_REF_CYCLES,
+             PROOF_PROVEN); /* no proof of it is due */
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_seconds(&play, 880);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_false(engine_proof_due(play.engine));
+  play_seconds(&play, 3000);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_true(engine_proof_due(play.engine));
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
       PLAY_TSC_HZ;
-  play_seconds(&play, 40);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
+  assert_false(engine_proof_due(play.engine));
   play_end(&play);
 }
 
-/* The journal receives only two lines in a quarter of an hour, not a line for
- * every sample. */
-static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
+/* The counter passes each proof. */
+static void
+a_source_that_is_condemned_again_is_proven_after_longer_pauses(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5, 0.4);
-  play_seconds(&play, 4 * 3600);
-  assert_in_range(play_counts(&play)->source_changes, 20, 36);
-  assert_true(play.journal.lines_len < 45);
+  start(&play, 0.2, 0.1);
+  play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  for (int second = 0; second < 12 * 3600; second++) {
+    play_seconds(&play, 1);
+    if (engine_proof_due(play.engine))
+      play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  }
+  assert_in_range(play_counts(&play)->source_changes, 9, 15);
+  assert_true(play.journal.lines_len < 20);
   play_end(&play);
+}
+
+static void a_refuted_source_is_proven_again_after_a_pause(void **state) {
+  (void)state;
+  for (int idle = 0; idle < 2; idle++) {
+    struct play play;
+    play_start_mperf(&play, 2, 0.2);
+    play_open(&play);
+    play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+    play_proof(&play, SOURCE_IDLE, idle ? PROOF_TICK_SAMPLED : PROOF_PROVEN);
+    play_proof(&play, SOURCE_MPERF, idle ? PROOF_PROVEN : PROOF_REFUTED);
+    play_seconds(&play, 20);
+    assert_true(engine_proof_due(play.engine));
+    fake_machine_load(play.fake, 0.5); /* it would not be free to prove it */
+    play_seconds(&play, 20);
+    assert_false(engine_proof_due(play.engine));
+    play_end(&play);
+  }
 }
 
 /* XDP and softirqs can run while the kernel considers the core idle, so a
@@ -224,24 +256,35 @@ work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
   play_end(&play);
 }
 
-static void steal_condemns_no_source(void **state) {
+static void work_that_is_missed_under_steal_condemns_a_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.3);
   play.fake->cores[1].steal = 0.03;
   play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  play_end(&play);
+}
+
+static void steal_alone_condemns_no_source(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.5);
+  play.fake->cores[1].steal = 0.3;
+  play.fake->cores[1].woken = 0.1;
+  play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_end(&play);
 }
 
-static void slow_reads_of_proc_stat_condemn_no_source(void **state) {
+static void slow_reads_of_proc_stat_do_not_keep_a_wrong_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.3);
   play.fake->stat_read_ns = 6 * MS;
   play.fake->stat_slow_reads = -1;
   play_seconds(&play, 100);
-  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play_end(&play);
 }
 
@@ -391,8 +434,8 @@ int main(void) {
       cmocka_unit_test(three_windows_below_the_kernel_condemn_a_source),
       cmocka_unit_test(less_than_5_points_below_the_kernel_is_accepted),
       cmocka_unit_test(a_source_above_the_kernel_is_never_condemned),
-      cmocka_unit_test(windows_with_steal_are_skipped),
-      cmocka_unit_test(windows_with_a_slow_read_are_skipped),
+      cmocka_unit_test(steal_widens_the_margin),
+      cmocka_unit_test(a_slow_read_widens_the_margin),
       cmocka_unit_test(tick_sampled_idle_time_proves_nothing_against_a_source),
       cmocka_unit_test(unknown_figures_prove_nothing_against_a_source),
       cmocka_unit_test(one_good_window_interrupts_the_sequence),
@@ -404,11 +447,14 @@ int main(void) {
       cmocka_unit_test(a_source_is_condemned_per_core),
       cmocka_unit_test(the_next_source_may_be_another_counter),
       cmocka_unit_test(a_single_sample_condemns_no_source),
-      cmocka_unit_test(a_condemned_source_is_tried_again_after_15_minutes),
-      cmocka_unit_test(a_source_that_is_still_wrong_is_condemned_again),
+      cmocka_unit_test(a_condemned_source_returns_only_through_a_proof),
+      cmocka_unit_test(
+          a_source_that_is_condemned_again_is_proven_after_longer_pauses),
       cmocka_unit_test(work_that_the_kernel_counts_as_idle_condemns_no_source),
-      cmocka_unit_test(steal_condemns_no_source),
-      cmocka_unit_test(slow_reads_of_proc_stat_condemn_no_source),
+      cmocka_unit_test(a_refuted_source_is_proven_again_after_a_pause),
+      cmocka_unit_test(work_that_is_missed_under_steal_condemns_a_source),
+      cmocka_unit_test(steal_alone_condemns_no_source),
+      cmocka_unit_test(slow_reads_of_proc_stat_do_not_keep_a_wrong_source),
       cmocka_unit_test(tick_sampled_idle_time_condemns_no_source),
       cmocka_unit_test(renumbered_rows_condemn_no_source),
       cmocka_unit_test(guests_that_halt_their_core_condemn_no_source),

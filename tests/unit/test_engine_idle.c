@@ -356,6 +356,17 @@ lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   play_end(&play);
 }
 
+static void lxcfs_under_proc_stat_alone_withholds_the_source(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.fake->lxcfs = play.fake->lxcfs_stat_only = true;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_NONE);
+  play_end(&play);
+}
+
 static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
   (void)state;
   struct play play;
@@ -584,6 +595,7 @@ int main(void) {
       cmocka_unit_test(a_malformed_row_affects_only_its_core),
       cmocka_unit_test(
           lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
+      cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
       cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),
       cmocka_unit_test(a_missing_file_is_reported_once_and_waited_for),

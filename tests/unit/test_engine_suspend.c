@@ -204,6 +204,22 @@ static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   play_end(&play);
 }
 
+/* Softirqs take nearly all of both cores, and the columns miss them. */
+static void a_late_sample_with_hidden_work_is_not_a_pause(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_load(play.fake, 0.95);
+  for (int core = 0; core < 2; core++)
+    play.fake->cores[core].seen = play.fake->cores[core].idle = 0.05;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_sample_late(&play, 5 * FAKE_SECOND), 0);
+  assert_near(play_load(&play, 1), 0.95, PLAY_SECOND_ERROR);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
+  play_end(&play);
+}
+
 static void a_late_sample_with_steal_is_not_a_pause(void **state) {
   (void)state;
   struct play play;
@@ -282,6 +298,7 @@ int main(void) {
       cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
       cmocka_unit_test(a_pause_also_discards_windows_of_the_source_idle),
       cmocka_unit_test(a_pause_is_noticed_although_idle_and_steal_overlap),
+      cmocka_unit_test(a_late_sample_with_hidden_work_is_not_a_pause),
       cmocka_unit_test(a_late_sample_with_steal_is_not_a_pause),
       cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),
       cmocka_unit_test(one_core_that_stood_still_is_not_a_pause_of_the_machine),

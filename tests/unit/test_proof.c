@@ -31,6 +31,15 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
     assert_int_equal(proof_judge_spin(spins[i].load, 1), spins[i].half);
 }
 
+/* A counter does not count time that the hypervisor stole, and the kernel does
+ * not count it as CPU time of the thread. */
+static void a_spinning_core_is_judged_by_the_share_that_ran(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_spin(0.95, 0.95), PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_spin(0.925, 0.95), PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_spin(0.92, 0.95), PROOF_HALF_FAILED);
+}
+
 /* If the source could not be read, that half of the proof (spin or idle) counts
  * as not run. */
 static void an_unknown_reading_proves_nothing(void **state) {
@@ -110,6 +119,18 @@ static void a_probe_that_hardly_ran_proves_nothing(void **state) {
   assert_int_equal(proof_judge_tick(NAN, 0, 0), PROOF_PENDING);
 }
 
+/* The kernel of ppc64 and s390x counts at each change between user, kernel and
+ * idle (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE). */
+static void columns_that_agree_with_the_truth_are_exact(void **state) {
+  (void)state;
+  assert_true(proof_columns_are_exact(0.85, 0.85, 0.86));
+  assert_false(proof_columns_are_exact(0.86, 1, 1));
+  assert_false(proof_columns_are_exact(0.86, 0, 0));
+  assert_false(proof_columns_are_exact(0.86, 0.86, 0.5));
+  assert_false(proof_columns_are_exact(0.98, 0.99, 0.99));
+  assert_false(proof_columns_are_exact(NAN, NAN, NAN));
+}
+
 static void a_probe_without_figures_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, NAN, NAN), PROOF_PENDING);
@@ -129,8 +150,7 @@ static ssize_t read_nothing(void *context, int fd, void *buffer, size_t size) {
 }
 
 /* Tries to prove the source on the core of this thread. */
-static enum proof prove(const struct source *source,
-                        const struct perf_group *group,
+static enum proof prove(struct source *source, const struct perf_group *group,
                         char why[PROOF_WHY_MAX]) {
   const atomic_bool cancel = false;
   struct probe *probe;
@@ -147,7 +167,7 @@ static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   (void)state;
   const struct machine broken = {.perf_read = read_nothing};
   const struct perf_group group = {.machine = &broken};
-  const struct source source = {.kind = SOURCE_MPERF};
+  struct source source = {.kind = SOURCE_MPERF};
   char why[PROOF_WHY_MAX];
   assert_int_equal(prove(&source, &group, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
@@ -171,11 +191,11 @@ static void a_counter_that_never_stops_is_not_proven(void **state) {
   (void)state;
   const struct machine endless = {.perf_read = read_clock};
   const struct perf_group group = {.machine = &endless, .events_len = 1};
-  const struct source source = {.kind = SOURCE_EVENT,
-                                .events_len = 1,
-                                .tsc = -1,
-                                .aperf = -1,
-                                .base_frequency_hz = 1e9};
+  struct source source = {.kind = SOURCE_EVENT,
+                          .events_len = 1,
+                          .tsc = -1,
+                          .aperf = -1,
+                          .base_frequency_hz = 1e9};
   char why[PROOF_WHY_MAX];
   enum proof proof = prove(&source, &group, why);
   if (proof == PROOF_REFUTED)
@@ -215,6 +235,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
       cmocka_unit_test(a_spinning_core_must_read_97_to_102_percent),
+      cmocka_unit_test(a_spinning_core_is_judged_by_the_share_that_ran),
+      cmocka_unit_test(columns_that_agree_with_the_truth_are_exact),
       cmocka_unit_test(an_unknown_reading_proves_nothing),
       cmocka_unit_test(idling_counts_from_30_ms),
       cmocka_unit_test(a_counter_that_continues_while_idle_fails),

@@ -156,6 +156,7 @@ static ssize_t read_but_hold_up_proofs(void *context, const char *path,
 static void no_snapshot_waits_for_a_repeated_proof(void **state) {
   (void)state;
   own_looks = 2; /* this thread does not run a proof */
+  fake_machine_load(fake, 0); /* a proof is repeated on an idle core */
   fake_read_file = fake->machine.read_file;
   fake->machine.read_file = read_but_hold_up_proofs;
   struct sampler *sampler = NULL;
