@@ -12,7 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* How often the page checks for keys and for a new window size. */
+/* How often the page checks for keys and for a new screen size. */
 #define FOLLOW_NS UINT64_C(100000000)
 #define SAID_MAX 65536
 
@@ -30,7 +30,7 @@ struct live {
   const void *figures; /* the figures shown last, or NULL */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
-  struct window view;         /* the order is chosen with keys */
+  struct screen view;         /* the order is chosen with keys */
   bool paused;                /* the page is not redrawn by itself */
   bool reads_keys;            /* the terminal sends each key, without echo */
   struct termios cooked;      /* the terminal modes to restore */
@@ -83,23 +83,23 @@ int live_fail(struct live *live, const char *format, ...) {
 
 /* Measures the terminal. Returns true if its size has changed. */
 static bool measure(struct live *live) {
-  struct window now = terminal_window(), before = live->view;
+  struct screen now = terminal_screen(), before = live->view;
   live->view.width = now.width;
   live->view.height = now.height;
   return now.width != before.width || now.height != before.height;
 }
 
 static int write_page(struct live *live, FILE *page) {
-  struct window window = live->view;
+  struct screen screen = live->view;
   pthread_mutex_lock(&live->lock);
   if (live->paused || live->newest[0] != '\0') {
-    fprintf(page, "%.*s\n", window.width,
+    fprintf(page, "%.*s\n", screen.width,
             live->paused ? "paused; the space bar continues" : live->newest);
-    window.height--;
+    screen.height--;
   }
   pthread_mutex_unlock(&live->lock);
   if (live->figures != NULL)
-    return window_write(page, window, live->face->table, live->figures);
+    return screen_write(page, screen, live->face->table, live->figures);
   fprintf(page, "%s\n", live->face->waiting);
   return 0;
 }
@@ -130,7 +130,7 @@ struct live *live_open(const struct live_face *face, bool json) {
   live->face = face;
   live->json = json;
   if (!json)
-    live->view = terminal_window();
+    live->view = terminal_screen();
   live->page = live->view.width > 0;
   live->said = open_memstream(&live->text, &live->text_size);
   pthread_mutex_init(&live->lock, NULL);
@@ -157,7 +157,7 @@ void live_close(struct live *live) {
   free(live);
 }
 
-const struct window *live_view(const struct live *live) { return &live->view; }
+const struct screen *live_view(const struct live *live) { return &live->view; }
 
 /* ---------------------------------------------------------------------------
  * Keys
@@ -224,7 +224,7 @@ static int show(struct live *live) {
   } else if (live->page) {
     status = live->paused ? 0 : show_page(live);
   } else {
-    status = window_write(stdout, live->view, live->face->table, live->figures);
+    status = screen_write(stdout, live->view, live->face->table, live->figures);
     fputc('\n', stdout);
   }
   if (status != 0)
