@@ -267,19 +267,19 @@ static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
  * this process is killed. Removes what a killed process has left. */
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
                           char why[PROGRAMS_WHY_SIZE]) {
-  struct statfs kind;
-  char path[PATH_MAX], halt[PATH_MAX];
+  struct idle_clock_kernel other;
+  char path[PATH_MAX];
   pin_path(path, folder, MAP_NAME);
-  pin_path(halt, folder, hooks[HOOK_HALT]);
-  bool mounted = statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC;
-  if (mounted && access(halt, F_OK) == 0)
+  int status = idle_clock_kernel_open(&other, folder, why);
+  idle_clock_kernel_close(&other);
+  if (status == 0)
     return programs_fail(why, -EEXIST,
                          "a clock is already pinned in %s; run percore clock "
                          "--unpin first",
                          folder);
-  if (mounted && umount2(folder, MNT_DETACH) != 0)
+  if (status == -ENOLINK && umount2(folder, MNT_DETACH) != 0)
     return cannot("unmount", folder, errno, why);
-  int status = mount_pins(folder, why);
+  status = mount_pins(folder, why);
   if (status != 0)
     return status;
   status = pin_one(clock->programs.map, folder, MAP_NAME, why);
