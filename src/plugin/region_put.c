@@ -237,6 +237,8 @@ static void charge(struct region_sum *sum, bool *cores) {
     bool is_free =
         need + of_copy <= sum->charged + region_allowance_left(values);
     cores[core] = sum->core_used[core] && (sum->core_put[core] != 0 || is_free);
+    if (cores[core] && sum->core_put[core] == 0)
+      sum->core_put[core] = UINT64_MAX; /* in no put so far */
     need += cores[core] ? of_copy : 0;
   }
   values->used += need - sum->charged;

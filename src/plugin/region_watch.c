@@ -169,7 +169,10 @@ static struct region_sum **set_apart(const struct region_instance *instance,
     *name = instance->name;
     return find_sum(instance, *name, sum->table);
   }
-  sstrncpy(sum->instance, sum->sources->instance->name, sizeof(sum->instance));
+  const struct region_source *source = sum->sources;
+  while (!region_instance_is_alive(source->instance))
+    source = source->next_of_sum; /* ends, because the sum is shared */
+  sstrncpy(sum->instance, source->instance->name, sizeof(sum->instance));
   sum->puts++; /* nothing was put under this name */
   return NULL;
 }
@@ -468,11 +471,12 @@ static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
     bool any = false, has_time = true;
     for (struct region_instance *instance = watch->instances; instance != NULL;
          instance = instance->next) {
-      if (!has_time || !region_instance_is_unanswered(instance) ||
+      if (!region_instance_is_unanswered(instance) ||
           instance->silent_since_ns != 0)
         continue;
-      look_after(instance);
-      has_time = region_watch_now_ns(watch) <= end_ns;
+      if (has_time)
+        look_after(instance);
+      has_time = has_time && region_watch_now_ns(watch) <= end_ns;
       any |= region_instance_is_unanswered(instance);
     }
     if (!any || !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
@@ -580,8 +584,10 @@ void region_watch_round(struct region_watch *watch,
   for_each(watch, look_after_known);
   look_after_others(watch, look_ns);
   read_all(watch, end_ns);
+  look_after_others(watch, end_ns); /* successors of producers that ended */
   await_hellos(watch, look_ns);
-  read_all(watch, end_ns); /* also the last counts of producers that ended */
+  read_all(watch,
+           end_ns); /* also the last counts of those found to have ended */
   look_after_others(watch, end_ns);
   read_all(watch, end_ns); /* also the first counts of their successors */
   if (!region_watch_is_wanted(watch))

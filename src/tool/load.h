@@ -15,7 +15,7 @@ struct load_options {
   struct core_set cores; /* empty: all */
   const char *source, *event;
   double base_frequency_hz;
-  bool json, compare;
+  bool json, compare, publish;
 };
 
 struct engine_options load_engine_options(const struct load_options *options,
@@ -47,11 +47,11 @@ int load_command_run(const struct load_options *options,
  * Writing a struct snapshot. Both functions return 0 or -ENOMEM.
  */
 
-/* Writes a table that fits the window. In a narrow window, the columns of least
- * interest are left out. In a window with few lines, several cores share a
+/* Writes a table that fits the screen. In a narrow screen, the columns of least
+ * interest are left out. In a screen with few lines, several cores share a
  * line; if not all cores fit even then, only the busiest are shown, and a line
  * says how many. */
-int load_table_write(FILE *out, const void *snapshot, struct window window);
+int load_table_write(FILE *out, const void *snapshot, struct screen screen);
 
 /* Returns the number of columns by which the table can be sorted. */
 size_t load_table_columns(const void *snapshot);

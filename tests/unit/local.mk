@@ -1,4 +1,5 @@
 # One list of unit tests for each folder of src/.
+include tests/unit/board.mk
 include tests/unit/cycles.mk
 include tests/unit/map.mk
 include tests/unit/wake.mk
