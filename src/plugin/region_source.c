@@ -603,6 +603,15 @@ static void give_up(struct region_source *source) {
   region_source_stop(source);
 }
 
+/* Lets the next round read the table from its beginning. */
+static void try_again(struct region_source *source) {
+  region_warn(region_about_sum(source->sum),
+              "region %s: table %s is read later: out of memory.",
+              source->sum->budget->name, source->sum->table);
+  region_source_stop(source);
+  source->puts_seen = source->sum->puts;
+}
+
 void region_source_begin(struct region_source *source) {
   struct region_sum *sum = source->sum;
   if (source->underway ||
@@ -752,10 +761,12 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
       tile_rows(source->sum),
       (source->sum->shape.present.len > 0 ? REGION_WANT_BIRTHS : 0) |
           (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
-  if (status != 0) {
+  if (status != 0 && errno == EFBIG)
     give_up(source);
+  else if (status != 0)
+    try_again(source);
+  if (status != 0)
     return true;
-  }
   do {
     read_tile(source);
     *cells_left -= MIN(*cells_left, cost_of_tile(source));
