@@ -58,9 +58,12 @@ endif
 
 noinst_PROGRAMS += contrib/loads/hog
 contrib_loads_hog_SOURCES = contrib/loads/hog.c
-noinst_PROGRAMS += contrib/producers/gateway contrib/producers/pthread
+noinst_PROGRAMS += contrib/producers/gateway contrib/producers/mover \
+	contrib/producers/pthread
 contrib_producers_gateway_SOURCES = contrib/producers/gateway.c
 contrib_producers_gateway_LDADD = libpercore.la -lm
+contrib_producers_mover_SOURCES = contrib/producers/mover.c
+contrib_producers_mover_LDADD = libpercore.la
 contrib_producers_pthread_SOURCES = contrib/producers/pthread.c
 contrib_producers_pthread_LDADD = libpercore.la
 include contrib/producers/network.mk

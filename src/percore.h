@@ -54,11 +54,18 @@ struct percore_load_options {
                     descriptor per core */
   /* In seconds, up to 3600; the default depends on the source. */
   double shortest_window;
+  /* Whether to take the loads that another program measures and publishes (the
+   * board): "either" (default: if there is a fresh one, else own counters),
+   * "only" or "never". Without source, event, isolated_cores, also_isolated and
+   * shortest_window only. */
+  const char *board;
+  double board_age_max; /* in seconds; default 15 */
 };
 
 struct percore_load;
 
-/* Opens counters on the cores of this machine. Chooses a source for each core
+/* Takes the loads from the board, or opens counters on the cores of this
+ * machine. For counters, chooses a source for each core
  * and tests the sources in separate threads, which takes up to a second. The
  * affinity of the caller never changes. options may be NULL. Returns 0, or -1
  * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found),
@@ -114,6 +121,42 @@ const char *percore_load_proof(const struct percore_load *load, int core);
 /* Returns the mean frequency, in Hz, of a core while it was not halted; -1 if
  * unknown. Needs the option `frequency` and the source "mperf". */
 double percore_load_frequency(const struct percore_load *load, int core);
+
+/* Returns 1 if the loads come from the board, and 0 if from own counters. An
+ * update that finds the board dead (it ended, two intervals passed without new
+ * loads, or it says what cannot be) makes all loads unknown; with "either", it
+ * opens counters, which takes the place of the board until percore_load_close.
+ */
+int percore_load_is_board(const struct percore_load *load);
+
+enum percore_load_by {
+  PERCORE_BY_LOAD = 0,
+  PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
+  /* Useful load where the fast path of a core tells it, else load. */
+  PERCORE_BY_USEFUL = 2
+};
+
+/* A member that is 0 selects its default. Set size to sizeof(struct
+ * percore_load_choice). */
+struct percore_load_choice {
+  size_t size;
+  enum percore_load_by by;
+  double period;         /* of the average, in seconds; default 60 */
+  const int *candidates; /* the cores to choose from; default: all */
+  int candidate_count;
+  const int *node;       /* only cores of this NUMA node; default: of any */
+  int avoid_isolated;    /* 1: no isolated cores */
+  int ignore_siblings;   /* 1: other hardware threads take no room */
+};
+
+/* Stores the n cores with the most room in `cores`, the best first, as of the
+ * last update, and returns how many it found; fewer than n if fewer have a known
+ * load. choice may be NULL. Callers that ask at the same time get different
+ * answers: see percore(3), CHOOSING A CORE. Any thread may call this. Returns -1
+ * with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
+int percore_load_best(struct percore_load *load,
+                      const struct percore_load_choice *choice, int *cores,
+                      int n);
 
 /* Returns the number of cores, including offline ones. Cores are numbered from
  * 0. */

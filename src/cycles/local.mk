@@ -25,7 +25,6 @@ libcycles_la_SOURCES = \
 	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \
-	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
 	src/cycles/perf_event.c src/cycles/perf_event.h \

@@ -49,6 +49,9 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   sampler->worst_late_ns = sampler->worst_cost_ns = 0;
   sampler->cpu_ns = cpu_ns;
   sampler->cpu_since_ns = now_ns;
+  if (sampler->options.publish != NULL)
+    sampler->options.publish(sampler->options.context, snapshot,
+                             engine_topology(sampler->engine));
   snapshot_free(sampling_thread_put(&sampler->sampling, snapshot,
                                     &snapshot->self.snapshots_dropped));
 }

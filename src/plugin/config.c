@@ -149,6 +149,20 @@ static int read_sys_root(void *into, const struct config_option *option,
  * Options of <Load> and <LoadAverage>
  */
 
+static int read_board(void *into, const struct config_option *option,
+                      const oconfig_item_t *item) {
+  static const char *const names[] = {
+      [BOARD_OFF] = "off", [BOARD_GROUP] = "group", [BOARD_ALL] = "all"};
+  struct config *config = into;
+  const char *name = config_one_string(item);
+  for (size_t i = 0; name != NULL && i < STATIC_ARRAY_SIZE(names); i++)
+    if (strcmp(name, names[i]) == 0) {
+      config->load.board = (enum board_readers)i;
+      return 0;
+    }
+  return config_option_refuse(option, item, NULL);
+}
+
 static int read_source(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
   struct config *config = into;
@@ -252,6 +266,9 @@ static const struct config_option load_options[] = {
      .min = 1e6,
      .max = 1e11},
     CONFIG_BOOLEAN("UseBPF", struct config, load.use_bpf),
+    {.key = "Board",
+     .read = read_board,
+     .allowed = "\"group\", \"all\" or \"off\""},
     CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
     CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
     CONFIG_BOOLEAN("ReportBounds", struct config, load.report_bounds),
@@ -360,7 +377,10 @@ void config_init(struct config *config) {
                               .periods_len = CONFIG_PERIODS_STANDARD,
                               .run_queue = true,
                               .count_blocked = true}},
-      .load = {.report_per_core = true, .report_host = true, .use_bpf = true},
+      .load = {.report_per_core = true,
+               .report_host = true,
+               .use_bpf = true,
+               .board = BOARD_GROUP},
       .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
 }

@@ -20,6 +20,7 @@
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
 
+#include "board/publish.h"
 #include "collectd.h"
 
 #include "plugin.h"
@@ -60,6 +61,7 @@ struct config {
     bool report_time;
     bool report_softirq;
     bool use_bpf;
+    enum board_readers board; /* who may read the board */
   } load;
 
   struct {

@@ -21,6 +21,7 @@ static struct {
   struct config config;
   struct machine *machine;
   struct sampler *sampler; /* NULL: not started; the next read tries again */
+  struct board *board;     /* NULL: none is wanted */
   struct dispatch dispatch;
   struct region_room room;
   struct notify notify;
@@ -56,6 +57,15 @@ static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
 
+/* With SysRoot, the cores may be those of another kernel. */
+static void open_board(void) {
+  const struct config *config = &plugin.config;
+  if (config->load.board != BOARD_OFF &&
+      (config->sys_root == NULL || config->host_perf))
+    plugin.board = board_open(config->load.board,
+                              &(struct journal){.write = write_journal});
+}
+
 /* Starts the sampler of loads. Returns 0 or -errno. */
 static int start_sampler(void) {
   const char *sys_root = plugin.config.sys_root;
@@ -68,6 +78,10 @@ static int start_sampler(void) {
   options.interval_ns = interval_ns(plugin.dispatch.interval);
   options.engine.machine = plugin.machine;
   options.engine.journal = (struct journal){.write = write_journal};
+  if (plugin.board != NULL) {
+    options.publish = board_publish;
+    options.context = plugin.board;
+  }
 
   int status = sampler_start(&plugin.sampler, &options);
   if (status != 0) {
@@ -218,6 +232,7 @@ static int percore_init(void) {
   plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.has_read = false;
   plugin.retry_delay = 0;
+  open_board();
   try_to_start();
   start_region_thread();
   start_optional_samplers();
@@ -228,6 +243,8 @@ static int percore_init(void) {
 static int percore_shutdown(void) {
   sampler_stop(plugin.sampler);
   plugin.sampler = NULL;
+  board_close(plugin.board);
+  plugin.board = NULL;
   machine_linux_close(plugin.machine);
   plugin.machine = NULL;
   map_sampler_stop(plugin.map_sampler);

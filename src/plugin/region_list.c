@@ -1,3 +1,4 @@
+#include "board/board.h"
 #include "region_instance.h"
 
 #include "base/clock.h"
@@ -277,7 +278,8 @@ static struct region_instance *meet_new(struct look *look, const char *file,
 
 static void meet(struct look *look, const char *file) {
   struct region_label label;
-  if (!region_label_split(&label, file, region_label_length(file)))
+  if (!region_label_split(&label, file, region_label_length(file)) ||
+      strcmp(label.region, BOARD_NAME) == 0) /* what <Load> reports anyway */
     return;
   struct region_instance *instance = find_instance(look->watch, &label);
   if (instance == NULL)

@@ -184,15 +184,16 @@ static bool add(struct region_objects *objects, struct region_object *object) {
   return true;
 }
 
-void region_object_show(struct region_source *source,
+bool region_object_show(struct region_source *source,
                         struct region_object *object,
                         struct region_sum_row *row) {
   if (!add(&source->objects, object)) {
     region_object_free(source, object);
-    return;
+    return false;
   }
   object->row = row;
   row->objects++;
+  return true;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -435,9 +436,10 @@ static bool consider(const struct row *row) {
       shown->since_ns = !row->is_new ? source->instance->watch->now.stamp_ns
                         : source->scanned || shown->put != 0 ? sum->put_ns
                                                              : source->start_ns;
-    region_object_show(source, object, shown);
-    follow(row, object);
-    return true;
+    if (region_object_show(source, object, shown)) {
+      follow(row, object);
+      return true;
+    }
   }
   bool is_unwanted =
       row->mark != NULL && row->mark->candidate_in == REGION_UNWANTED;

@@ -313,8 +313,10 @@ static void came(struct region_instance *instance) {
   struct region_budget *budget = region_budget_find(
       watch, instance->config, instance->region, instance->uid);
   instance->sources = calloc(tables, sizeof(*instance->sources));
-  if (instance->sources == NULL || budget == NULL)
+  if (instance->sources == NULL || budget == NULL) {
+    region_instance_free_sources(instance); /* tries again in the next round */
     return;
+  }
   instance->budget->instances--;
   instance->budget = budget;
   budget->instances++;
@@ -370,7 +372,9 @@ static void refresh(struct region_instance *instance) {
     came(instance);
     break;
   case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance))
+    if (region_instance_is_alive(instance) && instance->sources == NULL)
+      came(instance);
+    else if (region_instance_is_alive(instance))
       begin_turn(instance);
   }
 }

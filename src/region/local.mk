@@ -47,11 +47,11 @@ libregion_la_SOURCES = \
 # must not unload their code.
 lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
-libpercore_la_LIBADD = libregion.la libcycles.la -lm
+libpercore_la_LIBADD = libboard.la libregion.la libcycles.la -lm
 libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
 	-Wl,-z,nodelete \
 	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
-libpercore_la_DEPENDENCIES = libregion.la libcycles.la src/libpercore.map
+libpercore_la_DEPENDENCIES = libboard.la libregion.la libcycles.la src/libpercore.map
 EXTRA_DIST += src/libpercore.map
 
 # The archive is one object in which only percore_* is global, so that a program
@@ -59,9 +59,9 @@ EXTRA_DIST += src/libpercore.map
 staticlibdir = $(libdir)
 staticlib_DATA = libpercore.a
 CLEANFILES += libpercore.a libpercore-all.o
-libpercore.a: libregion.la libcycles.la
+libpercore.a: libboard.la libregion.la libcycles.la
 	$(AM_V_AR)$(LD) -r -o libpercore-all.o --whole-archive \
-	  .libs/libregion.a .libs/libcycles.a && \
+	  .libs/libboard.a .libs/libregion.a .libs/libcycles.a && \
 	$(OBJCOPY) --wildcard --keep-global-symbol='percore_*' \
 	  libpercore-all.o && \
 	rm -f $@ && $(AR) crD $@ libpercore-all.o && $(RANLIB) $@

@@ -1,6 +1,7 @@
 /* percore load: shows how busy each core is, live or while a command runs. */
 #include "load.h"
 #include "arguments.h"
+#include "board/publish.h"
 #include "cycles/sampler.h"
 #include "live.h"
 #include "tool.h"
@@ -38,6 +39,9 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct load_options),
     ARGUMENT(struct load_options, compare, 'm', "compare", ARGUMENT_FLAG, NULL,
              "show every method of measuring a load side by side"),
+    ARGUMENT(struct load_options, publish, 'p', "publish", ARGUMENT_FLAG, NULL,
+             "publish the loads as the region board, for percore pick and "
+             "programs"),
 };
 
 static int check_run(const struct load_options *options, const char *before,
@@ -47,9 +51,10 @@ static int check_run(const struct load_options *options, const char *before,
                      "unexpected argument '%s'; to measure while a command "
                      "runs: percore load -- %s",
                      word, word);
-  if (options->interval_s > 0 || options->count > 0 || options->compare)
-    return say_usage(COMMAND, "--interval, --count and --compare cannot be "
-                              "used with a command");
+  if (options->interval_s > 0 || options->count > 0 || options->compare ||
+      options->publish)
+    return say_usage(COMMAND, "--interval, --count, --compare and --publish "
+                              "cannot be used with a command");
   return TOOL_OK;
 }
 
@@ -61,6 +66,8 @@ static int check(const struct load_options *options) {
       strcmp(options->source, "auto") != 0)
     return say_usage(COMMAND, "--event needs --source event, not %s",
                      options->source);
+  if (options->publish && options->compare)
+    return say_usage(COMMAND, "--publish and --compare exclude each other");
   if (options->base_frequency_hz > 0 && options->event == NULL)
     return say_usage(COMMAND, "--base-frequency needs --event EVENT");
   return TOOL_OK;
@@ -162,13 +169,17 @@ static int load_run(const struct load_options *options,
   struct live *live = live_open(&face, options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  struct journal journal = live_journal(live, load_journal_level(options));
+  struct board *board =
+      options->publish ? board_open(BOARD_GROUP, &journal) : NULL;
   struct sampler_options sampler_options = {
-      .engine = load_engine_options(
-          options, machine, live_journal(live, load_journal_level(options))),
+      .engine = load_engine_options(options, machine, journal),
       .figures = load_figures,
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
       .sample_interval_ns = load_sample_interval_ns(options->interval_s),
       .from_start = true,
+      .publish = board != NULL ? board_publish : NULL,
+      .context = board,
   };
   struct sampling sampling = {0};
   int result, status = sampler_start(&sampling.sampler, &sampler_options);
@@ -179,6 +190,7 @@ static int load_run(const struct load_options *options,
   } else {
     result = live_fail(live, "cannot read loads: %s", strerror(-status));
   }
+  board_close(board);
   live_close(live);
   return result;
 }

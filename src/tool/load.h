@@ -15,7 +15,7 @@ struct load_options {
   struct core_set cores; /* empty: all */
   const char *source, *event;
   double base_frequency_hz;
-  bool json, compare;
+  bool json, compare, publish;
 };
 
 struct engine_options load_engine_options(const struct load_options *options,

@@ -24,6 +24,7 @@ libcommand_la_SOURCES = \
 	src/tool/map.c \
 	src/tool/methods.c \
 	src/tool/rates.c src/tool/rates.h \
+	src/tool/pick.c \
 	src/tool/regions.c \
 	src/tool/reset.c \
 	src/tool/say.c src/tool/tool.h \
@@ -38,7 +39,7 @@ libcommand_la_SOURCES = \
 	src/tool/wake_text.c
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions

@@ -20,9 +20,9 @@ enum {
   TOOL_USAGE = 2, /* the command line is wrong */
 };
 
-extern const struct command load_command, regions_command, top_command,
-    dump_command, map_command, reset_command, clock_command, wake_command,
-    check_command, doctor_command;
+extern const struct command load_command, pick_command, regions_command,
+    top_command, dump_command, map_command, reset_command, clock_command,
+    wake_command, check_command, doctor_command;
 
 /* ---------------------------------------------------------------------------
  * Messages, on stderr

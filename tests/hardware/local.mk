@@ -7,6 +7,6 @@ tests_hardware_accuracy_SOURCES = \
 	tests/testbed/report.c tests/testbed/report.h \
 	tests/testbed/watch.c tests/testbed/watch.h
 tests_hardware_accuracy_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
-tests_hardware_accuracy_LDADD = libcycles.la
+tests_hardware_accuracy_LDADD = libboard.la libregion.la libcycles.la
 TESTS += tests/hardware/accuracy
 LONG_TESTS += tests/hardware/accuracy

@@ -92,6 +92,14 @@ TESTS += tests/integration/test_wake_plugin.py
 LONG_TESTS += tests/integration/test_wake_plugin.py
 endif
 
+# A test of percore doctor with collectd. It needs root.
+EXTRA_DIST += tests/integration/test_doctor.py
+if PLUGIN
+if TOOL
+TESTS += tests/integration/test_doctor.py
+endif
+endif
+
 # Tests of percore(1) without collectd.
 EXTRA_DIST += tests/integration/test_command.py \
 	tests/integration/test_compare.py tests/integration/test_idle_clock.py \
@@ -103,8 +111,11 @@ LONG_TESTS += tests/integration/test_compare.py \
 	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
 
-EXTRA_DIST += tests/integration/test_documents.py
+EXTRA_DIST += tests/integration/test_documents.py tests/integration/test_otel.py
 TESTS += tests/integration/test_documents.py
+if PLUGIN
+TESTS += tests/integration/test_otel.py
+endif
 
 # These tests need a core of their own, so they run last, one after another.
 truth_log = tests/integration/test_truth.log

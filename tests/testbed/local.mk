@@ -30,7 +30,7 @@ guest_timer_object = tests/integration/testbed_guest-softirq_timer.$(OBJEXT)
 $(guest_timer_object): tests/integration/softirq_timer.lskel.h
 endif
 tests_testbed_guest_LDFLAGS = -all-static
-tests_testbed_guest_LDADD = libcycles.la libwake.la
+tests_testbed_guest_LDADD = libboard.la libregion.la libcycles.la libwake.la
 
 testbed_guests = \
 	tests/testbed/arm64 \

@@ -46,7 +46,7 @@ libcyclesunit_la_SOURCES = \
 	tests/unit/fake_presets.c \
 	tests/unit/play.c tests/unit/play.h tests/unit/figures_play.h \
 	tests/unit/temp_tree.c tests/unit/temp_tree.h
-CYCLES_TEST_LDADD = libcyclesunit.la libcycles.la $(CMOCKA_LIBS) -lm
+CYCLES_TEST_LDADD = libcyclesunit.la libboard.la libregion.la libcycles.la $(CMOCKA_LIBS) -lm
 tests_unit_test_core_set_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_loadavg_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_procstat_LDADD = $(CYCLES_TEST_LDADD)

@@ -9,6 +9,7 @@ fault_ldflags = \
 	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=open,--wrap=pthread_create \
 	-Wl,--wrap=realloc,--wrap=reallocarray,--wrap=socket \
 	-Wl,--wrap=stat,--wrap=statfs,--wrap=strdup
+include tests/unit/board.mk
 include tests/unit/cycles.mk
 include tests/unit/map.mk
 include tests/unit/wake.mk

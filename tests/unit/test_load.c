@@ -3,7 +3,7 @@
  * do not check them. */
 #include "unit.h"
 
-#include "cycles/load.h"
+#include "board/load.h"
 #include "fake_machine.h"
 
 #include <errno.h>

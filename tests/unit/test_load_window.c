@@ -2,7 +2,7 @@
  * the test advances. */
 #include "unit.h"
 
-#include "cycles/load.h"
+#include "board/load.h"
 #include "play.h"
 
 /* Opens a load on two cores. Core 1 is isolated, so its source is "idle",

@@ -1,9 +1,9 @@
-/* load: implements the loads of percore.h on an engine that is already open, so
- * that tests can supply their own engine. */
-#ifndef PERCORE_LOAD_H
-#define PERCORE_LOAD_H
+/* load: implements the loads of percore.h, on an engine that is already open,
+ * so that tests can supply their own engine, or on the board. */
+#ifndef PERCORE_BOARD_LOAD_H
+#define PERCORE_BOARD_LOAD_H
 
-#include "engine.h"
+#include "cycles/engine.h"
 #include "percore.h"
 
 /* Takes over the engine, and closes it on failure. A window lasts at least

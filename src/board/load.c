@@ -1,11 +1,10 @@
-#include "load.h"
+#include "load_private.h"
 
-#include "bounds.h"
+#include "base/clock.h"
+#include "cycles/bounds.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,19 +14,8 @@
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
-
-/* The figures of one core as the percore_load_get functions return them. They
- * are written under the mutex. Any thread may read them, with
- * memory_order_relaxed. */
-struct published {
-  _Atomic double load, low, high; /* -1: unknown */
-  _Atomic double sibling_load;    /* of the busiest sibling; -1: unknown */
-  _Atomic double frequency_hz;    /* -1: unknown */
-  _Atomic double length_s;        /* length of the window */
-  _Atomic uint64_t ended_ns;      /* CLOCK_MONOTONIC at the end of the window */
-  _Atomic int source;
-  _Atomic int proof;
-};
+#define BOARD_AGE_MAX_S 15 /* more than collectd's default interval */
+#define SIBLINGS_MAX 16    /* hardware threads of a physical core */
 
 /* What the getters return for a core number that does not exist. */
 static const struct published nothing = {.load = -1,
@@ -38,25 +26,8 @@ static const struct published nothing = {.load = -1,
                                          .source = SOURCE_NONE,
                                          .proof = PROOF_PENDING};
 
-struct load_core {
-  struct published published;
-  /* The totals and the time at which the core's next window begins. */
-  struct core_totals start;
-  uint64_t start_ns;
-};
-
-struct percore_load {
-  pthread_mutex_t mutex;   /* serialises updates */
-  struct machine *machine; /* closed with the engine; may be NULL */
-  struct engine *engine;
-  uint64_t shortest_ns;    /* shortest window; 0: depends on the source */
-  uint64_t due_ns;         /* when the window will be long enough */
-  struct load_core *cores; /* indexed by core number */
-  int cores_len;
-};
-
 static uint64_t now_ns(const struct percore_load *load) {
-  return machine_now_ns(engine_machine(load->engine), CLOCK_MONOTONIC);
+  return machine_now_ns(load->clock, CLOCK_MONOTONIC);
 }
 
 static uint64_t shortest_window_ns(const struct percore_load *load,
@@ -99,6 +70,7 @@ static void publish_siblings(struct percore_load *load) {
 }
 
 static void publish(struct percore_load *load) {
+  const struct topology *topology = engine_topology(load->engine);
   size_t len;
   const struct core *states = engine_cores(load->engine, &len);
   uint64_t time_ns = engine_time_ns(load->engine);
@@ -108,6 +80,8 @@ static void publish(struct percore_load *load) {
     if (state->number >= load->cores_len)
       continue;
     struct load_core *core = &load->cores[state->number];
+    core->node = topology->node[state->number];
+    core->is_isolated = core_set_has(&topology->isolated, state->number);
     enum source_kind source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
     if (source == SOURCE_NONE || core->start.epoch != state->total.epoch ||
@@ -121,20 +95,100 @@ static void publish(struct percore_load *load) {
                           memory_order_relaxed);
   }
   publish_siblings(load);
+  load->measured++;
+}
+
+/* ---------------------------------------------------------------------------
+ * The board
+ */
+
+static double sibling_of(const struct percore_load *load, int core) {
+  double most = NAN, next = board_reader_core(load->board, core)->sibling;
+  for (int i = 0;
+       i < SIBLINGS_MAX && next < load->cores_len && (int)next != core; i++) {
+    const struct board_core *sibling =
+        board_reader_core(load->board, (int)next);
+    most = fmax(most, sibling->load);
+    next = sibling->sibling;
+  }
+  return most;
+}
+
+static void publish_row(struct percore_load *load, int number,
+                        double length_s) {
+  struct load_core *core = &load->cores[number];
+  struct published *published = &core->published;
+  const struct board_core *row = board_reader_core(load->board, number);
+  bool is_shown = !load->has_wanted || core_set_has(&load->wanted, number);
+  bool is_known = is_shown && !isnan(row->load);
+  bool has_frequency = is_known && row->frequency_hz > 0;
+  put(&published->load, is_known ? row->load : NAN);
+  put(&published->low, is_known ? row->load_low : NAN);
+  put(&published->high, is_known ? row->load_high : NAN);
+  put(&published->sibling_load, is_shown ? sibling_of(load, number) : NAN);
+  put(&published->frequency_hz, has_frequency ? row->frequency_hz : NAN);
+  put(&published->length_s, length_s);
+  atomic_store_explicit(&published->ended_ns, (uint64_t)row->time_ns,
+                        memory_order_relaxed);
+  atomic_store_explicit(&published->source,
+                        is_known ? (int)row->source + SOURCE_NONE : SOURCE_NONE,
+                        memory_order_relaxed);
+  atomic_store_explicit(&published->proof, (int)row->proof,
+                        memory_order_relaxed);
+  core->useful = row->useful;
+  core->node = row->node;
+  core->is_isolated = row->isolated > 0;
+  memcpy(core->average, row->average, sizeof(core->average));
+}
+
+static void publish_board(struct percore_load *load) {
+  double length_s = (double)board_reader_interval_ns(load->board) / 1e9;
+  for (int core = 0; core < load->cores_len; core++)
+    publish_row(load, core, length_s);
+  load->measured++;
+}
+
+static void publish_nothing(struct percore_load *load) {
+  for (int core = 0; core < load->cores_len; core++) {
+    struct published *published = &load->cores[core].published;
+    put(&published->load, NAN);
+    put(&published->low, NAN);
+    put(&published->high, NAN);
+    put(&published->sibling_load, NAN);
+    put(&published->frequency_hz, NAN);
+    atomic_store_explicit(&published->source, SOURCE_NONE,
+                          memory_order_relaxed);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening
+ */
+
+static int make_cores(struct percore_load *load, int len) {
+  load->cores = calloc((size_t)len, sizeof(*load->cores));
+  if (load->cores == NULL)
+    return -ENOMEM;
+  load->cores_len = len;
+  for (int i = 0; i < len; i++) {
+    struct load_core *core = &load->cores[i];
+    core->start.epoch = UINT64_MAX; /* no window has begun */
+    core->published = nothing;
+    core->useful = core->node = NAN;
+    for (int period = 0; period < FIGURES_PERIODS_MAX; period++)
+      core->average[period] = NAN;
+  }
+  return 0;
 }
 
 static int start(struct percore_load *load) {
   int status = engine_sample(load->engine, false);
   if (status != 0 || !engine_has_source(load->engine))
     return status == -ENOMEM ? status : -ENOTSUP;
-  load->cores_len = engine_topology(load->engine)->cores_len;
-  load->cores = calloc((size_t)load->cores_len, sizeof(*load->cores));
   if (load->cores == NULL)
-    return -ENOMEM;
-  for (int core = 0; core < load->cores_len; core++) {
-    load->cores[core].start.epoch = UINT64_MAX; /* no window has begun */
-    load->cores[core].published = nothing;
-  }
+    status = make_cores(load, engine_topology(load->engine)->cores_len);
+  if (status != 0)
+    return status;
   publish(load);
   return 0;
 }
@@ -148,6 +202,7 @@ int load_open(struct percore_load **result, struct engine *engine,
   }
   pthread_mutex_init(&load->mutex, NULL);
   load->engine = engine;
+  load->clock = engine_machine(engine);
   load->shortest_ns = shortest_ns;
   int status = start(load);
   if (status != 0) {
@@ -211,6 +266,89 @@ static int open_on(struct percore_load **result, struct machine *machine,
   return status;
 }
 
+/* Opens the board. Returns 0, -ENOENT if there is none that is fresh, or
+ * -ENOMEM. */
+static int open_board(struct percore_load **result, struct machine *machine,
+                      const struct percore_load_options *given) {
+  double age_max_s =
+      given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;
+  struct topology topology;
+  struct percore_load *load = calloc(1, sizeof(*load));
+  if (load == NULL)
+    return -ENOMEM;
+  pthread_mutex_init(&load->mutex, NULL);
+  load->clock = machine;
+  load->may_count = given->board == NULL || strcmp(given->board, "only") != 0;
+  load->has_wanted = given->cores != NULL;
+  load->frequency = given->frequency != 0;
+  int status = parse_list(&load->wanted, given->cores);
+  if (status == 0)
+    status = topology_read(&topology, machine);
+  if (status == 0) {
+    status = make_cores(load, topology.cores_len);
+    topology_free(&topology);
+  }
+  if (status == 0)
+    status = board_reader_open(&load->board, load->cores_len,
+                               (uint64_t)(age_max_s * 1e9));
+  if (status == 0 && board_reader_update(load->board, now_ns(load)) != 1)
+    status = -ENOENT;
+  if (status != 0) {
+    percore_load_close(load);
+    return status;
+  }
+  publish_board(load);
+  atomic_store(&load->is_board, true);
+  load->machine = machine;
+  *result = load;
+  return 0;
+}
+
+/* Opens counters in place of a dead board. Until they work, loads are unknown.
+ */
+static int replace_board(struct percore_load *load) {
+  struct engine_options options = {.cores =
+                                       load->has_wanted ? &load->wanted : NULL,
+                                   .hardware = true,
+                                   .source = SOURCE_AUTO,
+                                   .machine = load->machine,
+                                   .frequency = load->frequency};
+  int status = engine_open(&load->engine, &options);
+  if (status == 0)
+    status = start(load);
+  if (status == 0) {
+    atomic_store(&load->is_board, false);
+    board_reader_close(load->board);
+    load->board = NULL;
+    return 0;
+  }
+  engine_close(load->engine);
+  load->engine = NULL;
+  load->due_ns = now_ns(load) + NS_PER_S;
+  return status;
+}
+
+/* True if the options want only what a board has. */
+static bool can_be_board(const struct percore_load_options *options) {
+  return options->source == NULL && options->event == NULL &&
+         options->isolated_cores == NULL && options->also_isolated == NULL &&
+         options->shortest_window == 0;
+}
+
+static int open_either(struct percore_load **result, struct machine *machine,
+                       const struct percore_load_options *options) {
+  const char *board = options->board != NULL ? options->board : "either";
+  bool only = strcmp(board, "only") == 0;
+  if ((!only && strcmp(board, "either") != 0 && strcmp(board, "never") != 0) ||
+      (only && !can_be_board(options)) || options->board_age_max < 0)
+    return -EINVAL;
+  int status = -ENOENT;
+  if (strcmp(board, "never") != 0 && can_be_board(options))
+    status = open_board(result, machine, options);
+  return status == -ENOENT && !only ? open_on(result, machine, options)
+                                    : status;
+}
+
 int percore_load_open(struct percore_load **result,
                       const struct percore_load_options *given) {
   struct percore_load_options options = {0};
@@ -222,7 +360,8 @@ int percore_load_open(struct percore_load **result,
     memcpy(&options, given,
            given->size < sizeof(options) ? given->size : sizeof(options));
   struct machine *machine = machine_linux(NULL);
-  int status = machine != NULL ? open_on(result, machine, &options) : -ENOMEM;
+  int status =
+      machine != NULL ? open_either(result, machine, &options) : -ENOMEM;
   if (status == 0)
     return 0;
   machine_linux_close(machine);
@@ -234,26 +373,48 @@ void percore_load_close(struct percore_load *load) {
   if (load == NULL)
     return;
   engine_close(load->engine);
+  board_reader_close(load->board);
+  chooser_close(load->chooser);
   machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);
   free(load->cores);
   free(load);
 }
 
+static int update_counters(struct percore_load *load) {
+  if (now_ns(load) < load->due_ns)
+    return 0;
+  int status = engine_sample(load->engine, false);
+  if (status == 0)
+    publish(load);
+  engine_prove_aside(load->engine);
+  return status;
+}
+
+/* A dead board is no error: its loads are unknown. */
+static int update_board(struct percore_load *load) {
+  uint64_t time_ns = now_ns(load);
+  int status = board_reader_update(load->board, time_ns);
+  if (status > 0)
+    publish_board(load);
+  if (status >= 0)
+    return 0;
+  publish_nothing(load);
+  return load->may_count && time_ns >= load->due_ns ? replace_board(load) : 0;
+}
+
 int percore_load_update(struct percore_load *load) {
-  int status = 0;
   pthread_mutex_lock(&load->mutex);
-  if (now_ns(load) >= load->due_ns) {
-    status = engine_sample(load->engine, false);
-    if (status == 0)
-      publish(load);
-    engine_prove_aside(load->engine);
-  }
+  int status = load->board != NULL ? update_board(load) : update_counters(load);
   pthread_mutex_unlock(&load->mutex);
   if (status == 0)
     return 0;
   errno = -status;
   return -1;
+}
+
+int percore_load_is_board(const struct percore_load *load) {
+  return atomic_load(&load->is_board);
 }
 
 static const struct published *published_of(const struct percore_load *load,

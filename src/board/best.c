@@ -1,0 +1,113 @@
+#include "load_private.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define PERIOD_DEFAULT_S 60
+
+/* Returns the index of the average with this period, or -1. */
+static int find_period(const struct percore_load *load, double period_s) {
+  size_t len = 0;
+  const double *period =
+      load->board != NULL ? board_reader_periods(load->board, &len) : NULL;
+  for (size_t i = 0; i < len; i++)
+    if (fabs(period[i] - (period_s > 0 ? period_s : PERIOD_DEFAULT_S)) < 0.5)
+      return (int)i;
+  return -1;
+}
+
+/* Returns how much room a core has, 0 to 1. A busy sibling takes half of what
+ * is left, because two hardware threads share one physical core. */
+static double room_of(const struct percore_load *load, int number,
+                      const struct percore_load_choice *choice, int average) {
+  const struct load_core *core = &load->cores[number];
+  double taken = percore_load_get(load, number);
+  double sibling = percore_load_get_sibling(load, number);
+  if (taken < 0 || (choice->avoid_isolated && core->is_isolated) ||
+      (choice->node != NULL && !(core->node == *choice->node)))
+    return -1;
+  if (choice->by == PERCORE_BY_USEFUL && !isnan(core->useful))
+    taken = core->useful;
+  if (choice->by == PERCORE_BY_AVERAGE)
+    taken = core->average[average];
+  if (isnan(taken))
+    return -1;
+  return (1 - taken) *
+         (choice->ignore_siblings || sibling < 0 ? 1 : 1 - sibling / 2);
+}
+
+static int learn(struct percore_load *load, double *loads) {
+  uint64_t seed;
+  if (load->chooser == NULL) {
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+      seed = (uintptr_t)load ^ machine_now_ns(load->clock, CLOCK_MONOTONIC);
+    load->chooser = chooser_open(load->cores_len, seed);
+  }
+  if (load->chooser == NULL)
+    return -ENOMEM;
+  for (int core = 0; core < load->cores_len; core++)
+    loads[core] = percore_load_get(load, core);
+  if (load->learned != load->measured)
+    chooser_learn(load->chooser, loads);
+  load->learned = load->measured;
+  return 0;
+}
+
+/* `room` has space for all cores. Returns the number of cores or a negative
+ * errno. */
+static int choose(struct percore_load *load,
+                  const struct percore_load_choice *choice, double *room,
+                  int *cores, int n) {
+  int found = 0, average = find_period(load, choice->period);
+  if (choice->by == PERCORE_BY_AVERAGE && average < 0)
+    return -ENOTSUP;
+  int status = learn(load, room);
+  if (status != 0)
+    return status;
+  for (int core = 0; core < load->cores_len; core++)
+    room[core] =
+        choice->candidates == NULL ? room_of(load, core, choice, average) : -1;
+  for (int i = 0; choice->candidates != NULL && i < choice->candidate_count;
+       i++) {
+    int core = choice->candidates[i];
+    if (core >= 0 && core < load->cores_len)
+      room[core] = room_of(load, core, choice, average);
+  }
+  for (; found < n; found++) {
+    int core = chooser_pick(load->chooser, room);
+    if (core < 0)
+      break;
+    cores[found] = core;
+    room[core] = -1;
+  }
+  return found;
+}
+
+int percore_load_best(struct percore_load *load,
+                      const struct percore_load_choice *given, int *cores,
+                      int n) {
+  struct percore_load_choice choice = {.size = 0};
+  if (given != NULL && given->size >= sizeof(given->size))
+    memcpy(&choice, given,
+           given->size < sizeof(choice) ? given->size : sizeof(choice));
+  if ((given != NULL && given->size < sizeof(given->size)) || n < 1 ||
+      choice.by > PERCORE_BY_USEFUL || choice.candidate_count < 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  double *room = calloc((size_t)load->cores_len, sizeof(*room));
+  int found = -ENOMEM;
+  if (room != NULL) {
+    pthread_mutex_lock(&load->mutex);
+    found = choose(load, &choice, room, cores, n);
+    pthread_mutex_unlock(&load->mutex);
+  }
+  free(room);
+  if (found >= 0)
+    return found;
+  errno = -found;
+  return -1;
+}

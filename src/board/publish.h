@@ -1,0 +1,38 @@
+/* publish: writes the loads of this machine's cores to the board. */
+#ifndef PERCORE_BOARD_PUBLISH_H
+#define PERCORE_BOARD_PUBLISH_H
+
+#include "board.h"
+
+#include "cycles/journal.h"
+#include "cycles/topology.h"
+
+enum board_readers {
+  BOARD_OFF,
+  BOARD_GROUP, /* root and the group of the runtime directory */
+  BOARD_ALL
+};
+
+struct board;
+
+/* Makes a board that is not published yet. Returns NULL if out of memory. */
+struct board *board_open(enum board_readers readers,
+                         const struct journal *journal);
+/* Ends the board. Accepts NULL. */
+void board_close(struct board *board);
+
+/* Writes a picture; each row is consistent. Publishes the board first; if that
+ * fails, tells the journal once, and tries again after RETRY_NS. `context` is
+ * the board: this is a function for sampler_options.publish. Only one thread at
+ * a time may call it. */
+void board_publish(void *context, const struct snapshot *snapshot,
+                   const struct topology *topology);
+
+/* True if the board is published. Any thread may call this. */
+bool board_is_published(const struct board *board);
+
+/* Sets the useful load of a core for the next picture, 0 to 1, or NAN. Any
+ * thread may call this. */
+void board_set_useful(struct board *board, int core, double load);
+
+#endif

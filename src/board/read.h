@@ -1,0 +1,34 @@
+/* read: reads the board, and decides whether it can be believed. A board is
+ * dead if it has ended, if two intervals pass without a picture, or if what it
+ * says about itself is impossible: no interval, a time in the future, another
+ * number of cores than this machine has. The load of a core with an impossible
+ * value is unknown. */
+#ifndef PERCORE_BOARD_READ_H
+#define PERCORE_BOARD_READ_H
+
+#include "board.h"
+
+struct board_reader;
+
+/* Opens a reader for a machine with this many cores. Pictures may be
+ * age_max_ns old; so boards with a longer interval are dead, too. Returns 0 or
+ * -ENOMEM; there need not be a board yet. */
+int board_reader_open(struct board_reader **reader, int cores,
+                      uint64_t age_max_ns);
+void board_reader_close(struct board_reader *reader); /* NULL is ignored */
+
+/* Returns 1 and the cores (board_reader_core) if there is a new picture, 0 if
+ * the last one is still true, or -ESTALE if the board is dead. Makes no system
+ * call while pictures come in time; otherwise at most once in 0.1 s, and then
+ * may block for a second. now_ns is CLOCK_MONOTONIC. */
+int board_reader_update(struct board_reader *reader, uint64_t now_ns);
+
+/* Returns a core of the last picture. Its load is NAN if it is unknown. */
+const struct board_core *board_reader_core(const struct board_reader *reader,
+                                           int core);
+/* Returns the periods of the averages. */
+const double *board_reader_periods(const struct board_reader *reader,
+                                   size_t *len);
+uint64_t board_reader_interval_ns(const struct board_reader *reader);
+
+#endif

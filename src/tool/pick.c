@@ -1,0 +1,134 @@
+/* percore pick: prints the cores that have room. */
+#include "arguments.h"
+#include "cycles/core_set.h"
+#include "percore.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMAND "pick"
+/* How long own counters may take until the first loads are known, and how often
+ * they are asked. */
+#define PATIENCE_NS UINT64_C(2000000000)
+#define STEP_NS UINT64_C(20000000)
+
+/* An option that was not given is 0, NULL, or NAN. */
+struct pick_options {
+  uint64_t count;
+  struct core_set cores;
+  double node;
+  const char *by;
+};
+
+static const struct {
+  const char *name;
+  enum percore_load_by by;
+  double period_s;
+} ways[] = {{"load", PERCORE_BY_LOAD, 0},
+            {"1min", PERCORE_BY_AVERAGE, 60},
+            {"5min", PERCORE_BY_AVERAGE, 300},
+            {"15min", PERCORE_BY_AVERAGE, 900},
+            {"useful", PERCORE_BY_USEFUL, 0}};
+#define WAYS (int)(sizeof(ways) / sizeof(ways[0]))
+
+static const char *way_choice(int i) { return i < WAYS ? ways[i].name : NULL; }
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct pick_options, count, 'n', "count", ARGUMENT_WHOLE, "N",
+             "how many cores (default 1)", .min = 1, .max = CORES_MAX),
+    ARGUMENT(
+        struct pick_options, cores, 'c', "cores", ARGUMENT_CORES, "LIST",
+        "choose from these cores, such as 0-3,8 (default: all that are not "
+        "isolated)"),
+    ARGUMENT(struct pick_options, node, 'N', "node", ARGUMENT_NUMBER, "NODE",
+             "choose from the cores of this NUMA node", .min = 0, .max = 1023),
+    ARGUMENT(struct pick_options, by, 'b', "by", ARGUMENT_TEXT, "FIGURE",
+             "which load counts (default load); averages need the board",
+             .choice = way_choice),
+};
+
+/* Chooses cores as soon as a load is known. Returns what percore_load_best
+ * returns. */
+static int pick(struct percore_load *load,
+                const struct percore_load_choice *choice, int *cores, int n) {
+  uint64_t end_ns = monotonic_ns() + PATIENCE_NS;
+  int found = percore_load_best(load, choice, cores, n);
+  while (found == 0 && !percore_load_is_board(load) &&
+         monotonic_ns() < end_ns && sleep_until_ns(monotonic_ns() + STEP_NS)) {
+    percore_load_update(load);
+    found = percore_load_best(load, choice, cores, n);
+  }
+  return found;
+}
+
+static int print(const int *cores, int found) {
+  for (int i = 0; i < found; i++)
+    printf("%s%d", i > 0 ? "," : "", cores[i]);
+  putchar('\n');
+  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+}
+
+static int choose(struct percore_load *load,
+                  const struct pick_options *options) {
+  static int candidates[CORES_MAX], chosen[CORES_MAX];
+  int node = isnan(options->node) ? 0 : (int)options->node, len = 0, way = 0;
+  core_set_for_each(core, &options->cores) candidates[len++] = core;
+  while (options->by != NULL && strcmp(options->by, ways[way].name) != 0)
+    way++;
+  struct percore_load_choice choice = {
+      .size = sizeof(choice),
+      .by = ways[way].by,
+      .period = ways[way].period_s,
+      .candidates = len > 0 ? candidates : NULL,
+      .candidate_count = len,
+      .node = isnan(options->node) ? NULL : &node,
+      .avoid_isolated = len == 0};
+  int n = options->count > 0 ? (int)options->count : 1;
+  int found = pick(load, &choice, chosen, n);
+  if (found > 0)
+    return print(chosen, found);
+  return say_failure(
+      COMMAND, "%s",
+      found < 0 && errno == ENOTSUP
+          ? "averages are only on the board, and there is none with this one: "
+            "start collectd with percore, or percore load --publish"
+      : found < 0 ? strerror(errno)
+                  : "no core that may be chosen has a known load; see percore "
+                    "load");
+}
+
+static int pick_main(int argc, char **argv) {
+  struct pick_options options = {.node = NAN};
+  int status = arguments_read(&pick_command, argc, argv, &options);
+  struct percore_load *load;
+  if (status >= 0)
+    return status;
+  stop_catch();
+  if (percore_load_open(&load, NULL) != 0)
+    return say_failure(COMMAND, "there is no board, and %s",
+                       errno == ENOTSUP ? "no source of loads works here: see "
+                                          "'percore doctor'"
+                                        : strerror(errno));
+  status = choose(load, &options);
+  percore_load_close(load);
+  return status;
+}
+
+const struct command pick_command = {
+    .name = COMMAND,
+    .summary = "print the cores that have room",
+    .usage = "[OPTION]...",
+    .about =
+        "Prints the cores with the most room as a list for taskset -c. Two "
+        "calls at the same time choose different cores. Takes the loads "
+        "that collectd or percore load --publish measures, else measures "
+        "for a moment.",
+    .arguments = ARGUMENTS(arguments),
+    .words_max = 0,
+    .run = pick_main,
+};

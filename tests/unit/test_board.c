@@ -1,0 +1,304 @@
+/* Tests the board: what one sampler publishes, programs read. The writer and
+ * the reader are real and in one process; the clock is that of the test. */
+#include "board/publish.h"
+#include "board/read.h"
+#include "percore.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CORES 4
+#define INTERVAL_S 2
+#define S UINT64_C(1000000000)
+#define AGE_MAX_NS (15 * S)
+
+static char folder[64];
+static struct board *board;
+static struct board_reader *reader;
+static int siblings[CORES] = {1, 0, 2, 3}, nodes[CORES] = {0, 0, 1, 1};
+static struct core_figures cores[CORES];
+static struct topology topology;
+static struct snapshot snapshot;
+static char said[512];
+static int said_len;
+
+static void say(void *context, enum journal_level level, const char *line) {
+  (void)context, (void)level;
+  snprintf(said, sizeof(said), "%s", line);
+  said_len++;
+}
+
+static const struct journal journal = {.write = say};
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * S + (uint64_t)now.tv_nsec;
+}
+
+static int begin(void **state) {
+  (void)state;
+  strcpy(folder, "/tmp/percore-board-XXXXXX");
+  if (mkdtemp(folder) == NULL)
+    return -1;
+  setenv("PERCORE_RUNTIME_DIR", folder, 1);
+  topology =
+      (struct topology){.cores_len = CORES, .node = nodes, .sibling = siblings};
+  for (int i = 0; i < CORES; i++) {
+    cores[i] = (struct core_figures){.core = i,
+                                     .online = true,
+                                     .source = SOURCE_MPERF,
+                                     .proof = PROOF_PROVEN,
+                                     .busy = 0.1 * i,
+                                     .busy_low = 0.05 * i,
+                                     .busy_high = 0.1 * i,
+                                     .busy_min = 0,
+                                     .busy_max = 1,
+                                     .steal = NAN,
+                                     .frequency_hz = 2e9};
+    for (int period = 0; period < 4; period++)
+      cores[i].load_average[period] = 0.01 * (period + 1);
+  }
+  snapshot = (struct snapshot){.interval_ns = INTERVAL_S * S,
+                               .period_s = {60, 300, 900, 10},
+                               .periods_len = 4,
+                               .cores_len = CORES,
+                               .cores = cores};
+  said_len = 0;
+  board = board_open(BOARD_GROUP, &journal);
+  return board_reader_open(&reader, CORES, AGE_MAX_NS);
+}
+
+static int end(void **state) {
+  (void)state;
+  board_close(board);
+  board_reader_close(reader);
+  unsetenv("PERCORE_RUNTIME_DIR");
+  return rmdir(folder);
+}
+
+static void publish(void) { board_publish(board, &snapshot, &topology); }
+
+static double load_of(int core) {
+  return board_reader_core(reader, core)->load;
+}
+
+static void what_is_published_is_read(void **state) {
+  (void)state;
+  size_t periods_len;
+  board_set_useful(board, 3, 0.25);
+  publish();
+  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  for (int i = 0; i < CORES; i++) {
+    const struct board_core *core = board_reader_core(reader, i);
+    assert_near(core->load, 0.1 * i, 1e-6);
+    assert_near(core->load_low, 0.05 * i, 1e-6);
+    assert_near(core->useful, i == 3 ? 0.25 : 0.1 * i, 1e-6);
+    assert_near(core->steal, 0, 0);
+    assert_near(core->frequency_hz, 2e9, 0);
+    assert_near(core->node, nodes[i], 0);
+    assert_near(core->sibling, siblings[i], 0);
+    assert_near(core->average[3], 0.04, 1e-6);
+  }
+  const double *period_s = board_reader_periods(reader, &periods_len);
+  assert_int_equal(periods_len, 4);
+  assert_near(period_s[3], 10, 0);
+  assert_int_equal(board_reader_update(reader, now_ns()), 0);
+  cores[1].busy = 0.75;
+  publish();
+  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_near(load_of(1), 0.75, 1e-6);
+}
+
+static void offline_cores_and_cores_without_load_are_unknown(void **state) {
+  (void)state;
+  cores[1].online = false;
+  cores[2].busy = NAN;
+  publish();
+  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_nan(load_of(1));
+  assert_nan(load_of(2));
+  assert_near(load_of(3), 0.3, 1e-6);
+}
+
+static void without_a_board_there_is_nothing(void **state) {
+  (void)state;
+  assert_int_equal(board_reader_update(reader, now_ns()), -ESTALE);
+}
+
+static void a_frozen_board_is_dead_after_two_intervals(void **state) {
+  (void)state;
+  publish();
+  uint64_t published_ns = now_ns();
+  assert_int_equal(board_reader_update(reader, published_ns), 1);
+  assert_int_equal(
+      board_reader_update(reader, published_ns + INTERVAL_S * S * 3 / 2), 0);
+  assert_int_equal(
+      board_reader_update(reader, published_ns + INTERVAL_S * S * 21 / 10),
+      -ESTALE);
+}
+
+static void
+a_board_that_ended_is_dead_when_its_next_picture_is_due(void **state) {
+  (void)state;
+  publish();
+  uint64_t published_ns = now_ns();
+  assert_int_equal(board_reader_update(reader, published_ns), 1);
+  board_close(board);
+  board = NULL;
+  assert_int_equal(
+      board_reader_update(reader, published_ns + INTERVAL_S * S * 13 / 10),
+      -ESTALE);
+}
+
+static void a_board_that_took_its_place_is_read(void **state) {
+  (void)state;
+  publish();
+  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  board_close(board);
+  board = board_open(BOARD_GROUP, &journal);
+  cores[0].busy = 0.5;
+  snapshot.periods_len = 3;
+  publish();
+  uint64_t later_ns = now_ns();
+  /* The old board's next picture is late. The new one is from before that. */
+  int status = board_reader_update(reader, later_ns + INTERVAL_S * S * 13 / 10);
+  for (int i = 0; status != 1 && i < 3; i++)
+    status = board_reader_update(reader, (later_ns += S / 5) +
+                                             INTERVAL_S * S * 13 / 10);
+  assert_int_equal(status, 1);
+  assert_near(load_of(0), 0.5, 1e-6);
+}
+
+static void a_board_that_is_slower_than_wanted_is_not_taken(void **state) {
+  (void)state;
+  snapshot.interval_ns = AGE_MAX_NS + 1;
+  publish();
+  assert_int_equal(board_reader_update(reader, now_ns()), -ESTALE);
+}
+
+static void a_second_board_is_refused_and_said_once(void **state) {
+  (void)state;
+  struct board *second = board_open(BOARD_GROUP, &journal);
+  publish();
+  assert_true(board_is_published(board));
+  for (int i = 0; i < 3; i++)
+    board_publish(second, &snapshot, &topology);
+  assert_false(board_is_published(second));
+  assert_int_equal(said_len, 1);
+  assert_non_null(strstr(said, "the board is not published: "));
+  board_close(second);
+  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+}
+
+/* ---------------------------------------------------------------------------
+ * Hostile boards
+ */
+
+/* Publishes a board with these values in every field, except those named here.
+ */
+static struct percore_region *publish_lies(uint64_t load, uint64_t time_ns,
+                                           uint64_t machine_cores) {
+  struct board_field described[BOARD_TABLES][BOARD_FIELDS_MAX];
+  struct percore_field fields[BOARD_TABLES][BOARD_FIELDS_MAX] = {0};
+  struct percore_table tables[BOARD_TABLES] = {0};
+  struct percore_region *region;
+  for (int t = 0; t < BOARD_TABLES; t++) {
+    size_t len = board_fields(described[t], (enum board_table)t, NULL, 0);
+    for (size_t f = 0; f < len; f++)
+      fields[t][f] = (struct percore_field){
+          .name = described[t][f].name, .unit = "1", .kind = PERCORE_GAUGE};
+    tables[t] =
+        (struct percore_table){.name = board_table_name((enum board_table)t),
+                               .storage = PERCORE_OWNED,
+                               .fields = fields[t],
+                               .field_count = (uint32_t)len,
+                               .max_rows = t == BOARD_CORES ? CORES : 0,
+                               .flags = PERCORE_CONSISTENT};
+  }
+  assert_int_equal(
+      percore_create(&region, BOARD_NAME, tables, BOARD_TABLES, NULL), 0);
+  percore_owned_table_t picture, rows;
+  percore_owned_table(region, BOARD_PICTURE, &picture);
+  percore_owned_table(region, BOARD_CORES, &rows);
+  percore_set(percore_owned_row(picture, 0), 0, time_ns);
+  percore_set(percore_owned_row(picture, 0), 1, INTERVAL_S * S);
+  percore_set(percore_owned_row(picture, 0), 2, machine_cores);
+  for (uint32_t core = 0; core < CORES; core++) {
+    percore_row_add_at(region, BOARD_CORES, core, NULL, core);
+    for (uint32_t f = 0; f < tables[BOARD_CORES].field_count; f++)
+      percore_set(percore_owned_row(rows, core), f,
+                  strcmp(fields[BOARD_CORES][f].name, "time") == 0     ? time_ns
+                  : strcmp(fields[BOARD_CORES][f].name, "source") == 0 ? 1
+                  : core == 0                                          ? load
+                                                                       : 0);
+  }
+  return region;
+}
+
+static void lies_are_not_believed(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t load;
+    int64_t later_ns;
+    uint64_t machine_cores;
+    int status;
+  } lies[] = {{0, 0, CORES, 1},
+              {1000001, 0, CORES, 1},
+              {UINT64_MAX, 0, CORES, 1},
+              {0, 100 * (int64_t)S, CORES, -ESTALE},
+              {0, -100 * (int64_t)S, CORES, -ESTALE},
+              {0, INT64_MIN, CORES, -ESTALE},
+              {0, 0, CORES + 1, -ESTALE},
+              {0, 0, UINT64_MAX, -ESTALE}};
+  for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+    uint64_t time_ns = now_ns();
+    struct percore_region *region =
+        publish_lies(lies[i].load, time_ns + (uint64_t)lies[i].later_ns,
+                     lies[i].machine_cores);
+    struct board_reader *fresh;
+    assert_int_equal(board_reader_open(&fresh, CORES, AGE_MAX_NS), 0);
+    assert_int_equal(board_reader_update(fresh, now_ns()), lies[i].status);
+    if (lies[i].status == 1) {
+      assert_true(isnan(board_reader_core(fresh, 0)->load) ==
+                  (lies[i].load != 0));
+      assert_near(board_reader_core(fresh, 1)->load, 0, 0);
+    }
+    board_reader_close(fresh);
+    percore_destroy(region);
+  }
+}
+
+static void a_region_of_that_name_that_is_no_board_is_not_read(void **state) {
+  (void)state;
+  static const struct percore_field field = {.name = "load", .unit = "1"};
+  static const struct percore_table table = {.name = "picture",
+                                             .storage = PERCORE_OWNED,
+                                             .fields = &field,
+                                             .field_count = 1};
+  struct percore_region *region;
+  assert_int_equal(percore_create(&region, BOARD_NAME, &table, 1, NULL), 0);
+  assert_int_equal(board_reader_update(reader, now_ns()), -ESTALE);
+  percore_destroy(region);
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+  const struct CMUnitTest tests[] = {
+      TEST(what_is_published_is_read),
+      TEST(offline_cores_and_cores_without_load_are_unknown),
+      TEST(without_a_board_there_is_nothing),
+      TEST(a_frozen_board_is_dead_after_two_intervals),
+      TEST(a_board_that_ended_is_dead_when_its_next_picture_is_due),
+      TEST(a_board_that_took_its_place_is_read),
+      TEST(a_board_that_is_slower_than_wanted_is_not_taken),
+      TEST(a_second_board_is_refused_and_said_once),
+      TEST(lies_are_not_believed),
+      TEST(a_region_of_that_name_that_is_no_board_is_not_read),
+  };
+  return cmocka_run_group_tests_name("board", tests, NULL, NULL);
+}
