@@ -619,9 +619,12 @@ void region_source_begin(struct region_source *source) {
   if (source->underway ||
       (source->puts_seen == sum->puts + 1 && !source->ending))
     return;
-  errno = ENOMEM;
+  errno = 0; /* MaxMemory is no error of the system */
   if (!make_arrays(source)) {
-    give_up(source);
+    if (errno == ENOMEM)
+      try_again(source);
+    else
+      give_up(source);
     return;
   }
   tidy(source);

@@ -304,7 +304,6 @@ static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
   struct region_watch *watch = instance->watch;
   instance->uid = region_reader_uid(instance->reader);
-  instance->from_zero = is_new_producer(instance);
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->turn = 0;
   instance->attaches_refused = instance->adds_refused = 0;
@@ -317,6 +316,7 @@ static void came(struct region_instance *instance) {
     region_instance_free_sources(instance); /* tries again in the next round */
     return;
   }
+  instance->from_zero = is_new_producer(instance);
   instance->budget->instances--;
   instance->budget = budget;
   budget->instances++;

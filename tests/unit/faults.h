@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FAULT_CHILDREN = 16, FAULT_CALLS_MAX = 5000, FAULTLESS_EXIT = 7 };
+enum { FAULT_CHILDREN = 32, FAULT_CALLS_MAX = 5000, FAULTLESS_EXIT = 7 };
 
 static atomic_bool faults_on;
 static atomic_int fault_calls; /* calls since faults_on was first set */

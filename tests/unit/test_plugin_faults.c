@@ -8,10 +8,10 @@
 
 #include "faults.h"
 
-#define INTERVAL_NS 20000000
-#define COUNTS "percore_host_unit_globals_rounds-all/derive-"
+#define INTERVAL_NS 10000000
+#define COUNTS "percore_host_unit_port_packets-all/derive-"
 
-enum { FAULTY_READS = 8, READS_MAX = 500, ADDED = 5 };
+enum { FAULTY_READS = 5, READS_MAX = 2000, ADDED = 5 };
 
 /* Makes the interval pass. Every second of collectd's clock is one read, so
  * that what is tried again after seconds is tried soon. */
@@ -26,15 +26,16 @@ static void read_once(void) {
 /* Returns how many counts were dispatched. What has no row, for lack of memory,
  * is in the row `other`. */
 static derive_t dispatched(void) {
-  const struct fake_value *all = fake_find(COUNTS "all"),
+  const struct fake_value *row = fake_find(COUNTS "eth0"),
                           *other = fake_find(COUNTS "other");
-  return (all != NULL ? all->values[0].derive : 0) +
+  return (row != NULL ? row->values[0].derive : 0) +
          (other != NULL ? other->values[0].derive : 0);
 }
 
-static void count_more(struct percore_region *region, percore_slot_t slot) {
-  percore_core_table_t table = unit_core_table(region, GLOBALS);
-  percore_add(percore_core_row(slot, table, 0), 0, ADDED);
+static void count_more(struct percore_region *region, percore_slot_t slot,
+                       uint32_t row) {
+  percore_core_table_t table = unit_core_table(region, PORT);
+  percore_add(percore_core_row(slot, table, row), PACKETS, ADDED);
 }
 
 /* Starts the plugin and then a producer. Returns how many counts were not
@@ -62,10 +63,11 @@ static int play(void) {
     read_once();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t slot = unit_attach(region, 0);
+  uint32_t row = unit_row(region, PORT, "eth0");
   int counted = 0;
   thread_is_exempt = false;
   for (int i = 0; i < FAULTY_READS; i++, counted += ADDED) {
-    count_more(region, slot);
+    count_more(region, slot, row);
     read_once();
   }
   faults_on = false;
