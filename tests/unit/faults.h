@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FAULT_CHILDREN = 32, FAULT_CALLS_MAX = 5000, FAULTLESS_EXIT = 7 };
+enum { FAULT_CHILDREN = 8, FAULT_CALLS_MAX = 5000, FAULTLESS_EXIT = 7 };
 
 static atomic_bool faults_on;
 static atomic_int fault_calls; /* calls since faults_on was first set */
@@ -147,15 +147,16 @@ static bool await_fault_child(pid_t child) {
   return WEXITSTATUS(status) != FAULTLESS_EXIT;
 }
 
-/* Lets every call that `play` makes fail in a process of its own. */
-static void fail_each_call(int (*play)(void)) {
+/* Lets each `step`th call that `play` makes fail in a process of its own. */
+static void fail_each_call(int (*play)(void), int step) {
   pid_t children[FAULT_CHILDREN];
   int n = 1;
   for (bool any = true; any;) {
     for (int i = 0; i < FAULT_CHILDREN; i++)
-      children[i] = start_fault_child(n++, play);
+      children[i] = start_fault_child(n + i * step, play);
     for (int i = 0; i < FAULT_CHILDREN; i++)
       any &= await_fault_child(children[i]);
+    n += FAULT_CHILDREN * step;
     assert_true(n < FAULT_CALLS_MAX);
   }
   assert_true(n > 100);

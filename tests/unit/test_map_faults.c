@@ -186,7 +186,7 @@ static void try_all(uint32_t map_type) {
   type = map_type;
   copies = per_cpu ? (uint32_t)map_possible_cores(core, MAP_CORES_MAX) : 1;
   threads_are_exempt = true;
-  fail_each_call(publish);
+  fail_each_call(publish, 1);
 }
 
 static void a_call_that_fails_once_loses_no_count_of_an_array(void **state) {
