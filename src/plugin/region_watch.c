@@ -169,7 +169,10 @@ static struct region_sum **set_apart(const struct region_instance *instance,
     *name = instance->name;
     return find_sum(instance, *name, sum->table);
   }
-  sstrncpy(sum->instance, sum->sources->instance->name, sizeof(sum->instance));
+  const struct region_source *source = sum->sources;
+  while (!region_instance_is_alive(source->instance))
+    source = source->next_of_sum; /* ends, because the sum is shared */
+  sstrncpy(sum->instance, source->instance->name, sizeof(sum->instance));
   sum->puts++; /* nothing was put under this name */
   return NULL;
 }

@@ -3,6 +3,7 @@
 #include "receive.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,10 +17,13 @@
 
 enum { STACK_SIZE = 64 << 10, MAX_FD = 65536, EXIT_MS = 20 };
 
-/* What the child is asked, and what it answers, in shared memory. */
+/* What the child is asked, and what it answers. The answer comes through a
+ * socket and not in the shared memory, because valgrind runs the child as a
+ * process with a copy of the memory. */
 struct receive {
-  int producer, back;               /* sockets */
-  struct region_message *question;  /* NULL: HELLO is all */
+  int producer, back; /* sockets */
+  bool asks;          /* false: HELLO is all */
+  struct region_message question;
   int64_t until_ms;
   enum region_offence offence;
   int error; /* 0: none */
@@ -36,8 +40,7 @@ bool region_receive_is_held_up(pid_t *child) {
 static void keep_only(int one, int two) {
   int low = one < two ? one : two, high = one < two ? two : one;
 #ifdef SYS_close_range
-  if ((low == 0 ||
-       syscall(SYS_close_range, 0u, (unsigned)low - 1, 0u) == 0) &&
+  if ((low == 0 || syscall(SYS_close_range, 0u, (unsigned)low - 1, 0u) == 0) &&
       (high == low + 1 || syscall(SYS_close_range, (unsigned)low + 1,
                                   (unsigned)high - 1, 0u) == 0) &&
       syscall(SYS_close_range, (unsigned)high + 1, ~0u, 0u) == 0)
@@ -48,13 +51,17 @@ static void keep_only(int one, int two) {
       close(fd);
 }
 
+/* Returns how long the child may take, at least a second. */
+static int wait_ms(const struct receive *receive) {
+  int64_t left_ms = receive->until_ms - region_now_ms();
+  return left_ms > 0 ? (int)left_ms + 1000 : 1000;
+}
+
 /* Kills this child if something unforeseen blocks it, because the parent waits.
  * A child may have as many descriptors as possible, because the kernel closes
  * those that it may not have while it receives them. */
 static void limit(const struct receive *receive) {
-  int64_t wait_ms = receive->until_ms - region_now_ms();
-  struct itimerval end = {
-      .it_value.tv_sec = 1 + (wait_ms > 0 ? wait_ms / 1000 : 0)};
+  struct itimerval end = {.it_value.tv_sec = wait_ms(receive) / 1000};
   struct rlimit files;
   sigset_t alarm;
   sigemptyset(&alarm);
@@ -69,7 +76,7 @@ static void limit(const struct receive *receive) {
 }
 
 static void ask(struct receive *receive) {
-  struct region_message answer = {0}, *question = receive->question;
+  struct region_message answer = {0}, *question = &receive->question;
   struct region_passed passed = {0};
   if (!region_message_send(receive->producer, question, NULL, 0))
     receive->error = errno;
@@ -87,28 +94,29 @@ static void ask(struct receive *receive) {
  * function of the parent may use. Never closes a received descriptor itself. */
 static __attribute__((no_sanitize("address", "thread"))) int
 run(void *argument) {
-  struct receive *receive = argument;
+  struct receive *receive = argument, answer;
   struct region_message hello;
   struct region_passed passed;
   limit(receive);
   keep_only(receive->producer, receive->back);
   if (chdir("/") != 0) /* its working directory could prevent an unmount */
     _exit(1);
-  if (receive->question == NULL)
+  if (!receive->asks)
     shutdown(receive->producer, SHUT_RD);
   int status = region_message_receive(receive->producer, &hello, &passed);
   receive->error = status != 0 && errno != EPROTO ? errno : 0;
   if (passed.count > 0)
     receive->error = 0;
   receive->offence = region_check_hello(status, &hello, &passed);
-  if (receive->offence == REGION_NO_OFFENCE && receive->question != NULL)
+  if (receive->offence == REGION_NO_OFFENCE && receive->asks)
     ask(receive);
   else if (receive->offence == REGION_NO_OFFENCE &&
            !region_socket_is_empty(receive->producer))
     receive->offence = REGION_SENDS_MORE;
-  if (receive->offence == REGION_NO_OFFENCE)
-    region_packet_send(receive->back, "", 1, passed.fds, 1);
-  while (receive->question == NULL &&
+  answer = *receive;
+  region_packet_send(receive->back, &answer, sizeof(answer), passed.fds,
+                     receive->offence == REGION_NO_OFFENCE ? passed.count : 0);
+  while (!receive->asks &&
          region_message_receive(receive->producer, &hello, &passed) == 0)
     ; /* takes the descriptors that are left in the queue along */
   _exit(0);
@@ -141,15 +149,27 @@ static int start(struct receive *receive, pid_t *child) {
     *child = 0;
     return -1;
   }
-  await_end(child);
   return 0;
 }
 
-static int receive_all(struct region_connection *connection, pid_t *child,
+/* Takes the child's answer, which replaces *receive. The child ends before the
+ * parent goes on, except under valgrind. */
+static void take_answer(struct receive *receive, int from,
+                        struct region_passed *passed) {
+  struct pollfd ready = {.fd = from, .events = POLLIN};
+  struct receive answer;
+  (void)poll(&ready, 1, wait_ms(receive));
+  if (region_packet_receive(from, &answer, sizeof(answer), passed) ==
+      sizeof(answer))
+    *receive = answer;
+  else
+    receive->error = ETIMEDOUT; /* the child was killed */
+}
+
+static int receive_all(const struct region_connection *connection, pid_t *child,
                        struct receive *receive, struct region_passed *passed,
                        struct region_fault *fault) {
   int ends[2];
-  char byte;
   passed->count = 0;
   if (region_receive_is_held_up(child))
     return region_offend(REGION_HELD_UP, fault);
@@ -157,24 +177,25 @@ static int receive_all(struct region_connection *connection, pid_t *child,
     return region_fails(fault, errno, "") - 1;
   receive->producer = connection->socket;
   receive->back = ends[1];
-  receive->error = ETIMEDOUT; /* if the child is killed */
   int status = start(receive, child);
   if (status != 0)
     region_fails(fault, errno, "no process can be started to receive it");
-  else if (receive->error != 0)
-    status = region_fails(fault, receive->error, "") - 1;
-  else if (receive->offence != REGION_NO_OFFENCE)
-    status = region_offend(receive->offence, fault);
-  else
-    (void)region_packet_receive(ends[0], &byte, 1, passed);
-  close(ends[0]);
   close(ends[1]);
+  if (status == 0) {
+    take_answer(receive, ends[0], passed);
+    await_end(child);
+  }
+  close(ends[0]);
+  if (status == 0 && receive->error != 0)
+    return region_fails(fault, receive->error, "") - 1;
+  if (status == 0 && receive->offence != REGION_NO_OFFENCE)
+    return region_offend(receive->offence, fault);
   return status;
 }
 
 int region_receive_hello(struct region_connection *connection, pid_t *child,
                          struct region_fault *fault) {
-  struct receive receive = {.question = NULL};
+  struct receive receive = {.asks = false};
   struct region_passed passed;
   int status = receive_all(connection, child, &receive, &passed, fault);
   if (status == 0 && passed.count != 1)
@@ -186,18 +207,17 @@ int region_receive_hello(struct region_connection *connection, pid_t *child,
 }
 
 int region_receive_answer(struct region_connection *connection, pid_t *child,
-                          struct region_message *question, int wait_ms,
+                          const struct region_message *question, int wait,
                           struct region_fault *fault) {
-  struct receive receive = {.question = question,
-                            .until_ms = region_now_ms() + wait_ms};
+  struct receive receive = {
+      .asks = true, .question = *question, .until_ms = region_now_ms() + wait};
   struct region_passed passed;
-  uint16_t type = question->type;
   int status = receive_all(connection, child, &receive, &passed, fault);
   region_passed_close(&passed);
-  if (status != 0 || question->type == type)
+  if (status != 0 || receive.question.type == question->type)
     return status;
-  int error = question->argument > 0 && question->argument < 4096
-                  ? (int)question->argument
-                  : EPROTO;
-  return region_fails(fault, error, "") - 1;
+  uint64_t error = receive.question.argument;
+  return region_fails(fault, error > 0 && error < 4096 ? (int)error : EPROTO,
+                      "") -
+         1;
 }

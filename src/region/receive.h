@@ -19,15 +19,15 @@
  * same reader. *child is its pid; 0: none. */
 bool region_receive_is_held_up(pid_t *child);
 
-/* Receives HELLO, which must be in the connection's queue. From then on, nothing
- * more can arrive. Returns 0, or -1 and sets *fault. */
+/* Receives HELLO, which must be in the connection's queue. From then on,
+ * nothing more can arrive. Returns 0, or -1 and sets *fault. */
 int region_receive_hello(struct region_connection *connection, pid_t *child,
                          struct region_fault *fault);
 
-/* Receives HELLO, sends the question, and waits for the answer, which replaces
- * the question. Returns 0, or -1 and sets *fault. */
+/* Receives HELLO, sends the question, and waits for the answer. Returns 0, or
+ * -1 and sets *fault. */
 int region_receive_answer(struct region_connection *connection, pid_t *child,
-                          struct region_message *question, int wait_ms,
+                          const struct region_message *question, int wait_ms,
                           struct region_fault *fault);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "memory.h"
@@ -181,9 +182,13 @@ static bool make_room(struct region_view *view, struct region_fault *fault) {
 /* mincore(2) answers only the user who owns the memory, and processes with
  * CAP_FOWNER; to others, it says that each page is resident. They may not open
  * the memory with O_NOATIME either, which is how to find out. The flags of the
- * given descriptor cannot tell, because its sender may change them. */
+ * given descriptor cannot tell, because its sender may change them. A seccomp
+ * filter, such as systemd's @system-service, may kill a process that calls
+ * mincore(2). */
 static bool may_ask(int memfd) {
   char path[32];
+  if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+    return false;
   snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd);
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
   if (fd < 0)

@@ -104,6 +104,14 @@ LONG_TESTS += tests/integration/test_board.py
 endif
 endif
 
+# A test of percore doctor with collectd. It needs root.
+EXTRA_DIST += tests/integration/test_doctor.py
+if PLUGIN
+if TOOL
+TESTS += tests/integration/test_doctor.py
+endif
+endif
+
 # Tests of percore(1) without collectd.
 EXTRA_DIST += tests/integration/test_command.py \
 	tests/integration/test_compare.py tests/integration/test_idle_clock.py \

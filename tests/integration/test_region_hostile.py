@@ -8,6 +8,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import socket
 import struct
 import subprocess
@@ -470,6 +471,17 @@ def the_command_beside_dead_files():
             check(words[0] != "regions" or "good" in done.stdout, done.stdout)
 
 
+def the_command_under_valgrind():
+    """percore dump reads a region under valgrind, which reports no error"""
+    if shutil.which("valgrind") is None:
+        raise Skip("valgrind is missing: apt-get install valgrind")
+    with RuntimeDir(), start_good():
+        done = subprocess.run(["valgrind", "-q", "--error-exitcode=9",
+                               f"{BUILD}/percore", "dump", "good"], timeout=60,
+                              capture_output=True, text=True, check=False)
+        check(done.returncode == 0 and "eth0" in done.stdout, f"{done}")
+
+
 if __name__ == "__main__":
     run_all([
         hostile_regions,
@@ -479,4 +491,5 @@ if __name__ == "__main__":
         rush_of_connections,
         a_file_system_that_does_not_answer,
         the_command_beside_dead_files,
+        the_command_under_valgrind,
     ])

@@ -5,6 +5,7 @@ REGION_TESTS = \
 	tests/unit/test_region_writer \
 	tests/unit/test_region_directory \
 	tests/unit/test_region_reader \
+	tests/unit/test_region_receive \
 	tests/unit/test_region_hostile \
 	tests/unit/test_region_grace \
 	tests/unit/test_region_memory \
@@ -21,6 +22,7 @@ tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_writer_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_receive_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)

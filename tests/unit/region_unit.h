@@ -42,11 +42,12 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* Returns false if receivers (region/receiver.h) cannot be started. Under
- * qemu-user, they cannot: clone(2) without an exit signal fails with EINVAL. */
+/* Returns false if the child that receives (region/receive.h) cannot be
+ * started. Under qemu-user, it cannot: clone(2) without an exit signal fails
+ * with EINVAL. */
 bool unit_has_receivers(void);
 
-/* Skips the test if receivers cannot be started. Use it as a test, or call it
+/* Skips the test if that child cannot be started. Use it as a test, or call it
  * first in a test. */
 void unit_need_receivers(void **state);
 

@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Tests percore doctor --check with the real collectd. Each test has its own PID and
+mount namespace with its own /run/percore, /etc/collectd and group percore."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from command import PERCORE  # noqa: E402
+from harness import (BUILD, Skip, check, collectd_plugins,  # noqa: E402
+                     find_collectd, is_root, need_collectd, run_tests)
+
+SETUP = """
+set -e
+place=$1
+mount --make-rprivate /
+mount -t proc none /proc
+sed '/^percore:/d' /etc/group >$place/group
+echo 'percore:x:4242:' >>$place/group
+mount --bind $place/group /etc/group
+mount -t tmpfs none /run
+install -d -m 3770 -g percore /run/percore
+mkdir -p $place/etc/collectd.conf.d $place/plugins
+mount --bind $place/etc /etc/collectd
+cp $plugins/csv.so $percore_so $place/plugins
+cat >/etc/collectd/collectd.conf <<END
+BaseDir "$place"
+PIDFile "$place/pid"
+PluginDir "$place/plugins"
+LoadPlugin csv
+<Plugin csv>
+  DataDir "$place/csv"
+</Plugin>
+<Include "/etc/collectd/collectd.conf.d">
+  Filter "*.conf"
+</Include>
+END
+echo 'LoadPlugin percore' >/etc/collectd/collectd.conf.d/percore.conf
+set +e
+run() {  # PREFIX...: starts collectd, and waits until it reports
+  "$@" $collectd -f >$place/log 2>&1 &
+  daemon=$!
+  for i in $(seq 100); do
+    [ -d $place/csv ] && return
+    kill -0 $daemon 2>/dev/null || return
+    sleep 0.1
+  done
+}
+produce() {  # OPTION...
+  sleep 100 | $producer "$@" >$place/produced 2>&1 &
+  producing=$!
+  while ! grep -q ready $place/produced; do sleep 0.1; done
+}
+check() {
+  $percore doctor --check
+  echo "status $?"
+}
+"""
+
+
+def verdict(script):
+    """Runs a shell script after SETUP. Returns what percore doctor --check printed, and
+    its exit status."""
+    if not is_root():
+        raise Skip("a mount namespace needs root")
+    need_collectd()
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        done = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+             SETUP + script, "sh", place],
+            capture_output=True, text=True, timeout=60, check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "percore": PERCORE, "collectd": find_collectd(),
+                 "plugins": collectd_plugins(),
+                 "percore_so": f"{BUILD}/.libs/percore.so",
+                 "producer": f"{BUILD}/tests/integration/region_producer"})
+    said = done.stdout + done.stderr
+    status = re.search(r"^status (\d+)$", said, re.MULTILINE)
+    check(status, said)
+    return re.sub(r"\s+", " ", said), int(status[1])
+
+
+def missing(script, finding, *advice):
+    said, status = verdict(script)
+    check(status == 1 and f" missing {finding} " in said, said)
+    for part in advice:
+        check(part in said, f"'{part}' is not in: {said}")
+    check("> /" not in said, said)
+
+
+def test_healthy():
+    """a host whose collectd reports passes, and so does a host with a live region"""
+    said, status = verdict("run; produce demo; check")
+    check(status == 0, said)
+
+
+def test_wrong_plugin_dir():
+    """if PluginDir does not contain percore, so that collectd does not start, the first
+    thing to do is to change PluginDir"""
+    missing("sed -i 's|^PluginDir .*|PluginDir \"/opt/plugins\"|' "
+            "/etc/collectd/collectd.conf; run; check",
+            "plugin", "PluginDir of /etc/collectd/collectd.conf is /opt/plugins")
+    missing("rm $place/plugins/percore.so; run; check", "plugin",
+            "percore.so is not installed")
+
+
+def test_no_runtime_directory():
+    """a host without the runtime directory fails, and the advice creates it"""
+    missing("rmdir /run/percore; run; check", "directory", "install -d -m 3770")
+
+
+def test_wrong_group():
+    """a runtime directory of the group root fails"""
+    missing("chgrp root /run/percore; run; check", "directory", "chgrp percore")
+
+
+def test_outside_the_group():
+    """a collectd that runs as a user outside the group percore fails"""
+    missing("chown nobody $place; run setpriv --reuid=65534 --regid=65534 "
+            "--clear-groups; check", "regions", "SupplementaryGroups=percore")
+
+
+def test_not_loaded():
+    """a host whose configuration does not load percore fails, and the advice overwrites
+    no file"""
+    missing("mv /etc/collectd/collectd.conf.d/percore.conf "
+            "/etc/collectd/collectd.conf.d/percore.off; run; check",
+            "LoadPlugin", "add the line 'LoadPlugin percore'")
+
+
+def test_not_running():
+    """a host whose collectd does not run fails, and collectd -T is named"""
+    missing("check", "running", "collectd -T -C /etc/collectd/collectd.conf")
+
+
+def test_without_capabilities():
+    """a collectd without CAP_PERFMON fails only if the machine has counters"""
+    said, status = verdict("run setpriv --bounding-set=-perfmon,-sys_admin "
+                           "--inh-caps=-perfmon,-sys_admin; check")
+    has_counters = os.path.exists("/sys/bus/event_source/devices/cpu")
+    check(status == (1 if has_counters else 0), said)
+    check(not has_counters or "AmbientCapabilities=CAP_PERFMON" in said, said)
+
+
+def test_silent_and_gone_regions():
+    """a region whose producer does not answer, or has been killed, fails"""
+    missing("run; produce demo --polled; check", "socket", "demo: ")
+    missing("run; produce demo; kill -9 $producing; check", "socket",
+            "start the producer again")
+
+
+def test_another_mount_namespace():
+    """a collectd that sees another runtime directory fails, and its configuration is
+    read where it reads it"""
+    missing("""run unshare --mount sh -c 'mount -t tmpfs none /run
+               mkdir /run/percore; exec "$0" "$@"'; check""", "namespace",
+            "does not see the regions in /run/percore")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), "percore doctor --check", PERCORE)
