@@ -14,7 +14,6 @@
 
 /* How often the page checks for keys and for a new screen size. */
 #define FOLLOW_NS UINT64_C(100000000)
-#define SAID_MAX 65536
 
 /* Sequences of ECMA-48, which all current terminal emulators support. */
 #define CLEAR "\033[2J"
@@ -36,16 +35,14 @@ struct live {
   struct termios cooked;      /* the terminal modes to restore */
   pthread_mutex_t lock;       /* protects the members below */
   char newest[512];           /* the newest message, clean text; "": none */
-  FILE *said;                 /* all messages, printed when the page ends */
-  char *text;
-  size_t text_size;
 };
 
 /* ---------------------------------------------------------------------------
  * Messages
  */
 
-/* While there is a page, messages are held back. */
+/* While there is a page, the newest message is shown above the table, and
+ * printed when the page ends. */
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct live *live = context;
@@ -57,8 +54,6 @@ static void write_message(void *context, enum journal_level level,
   }
   pthread_mutex_lock(&live->lock);
   text_clean_string(live->newest, sizeof(live->newest), line);
-  if (ftell(live->said) < SAID_MAX)
-    fprintf(live->said, "percore %s: %s\n", live->face->command, live->newest);
   pthread_mutex_unlock(&live->lock);
 }
 
@@ -132,12 +127,7 @@ struct live *live_open(const struct live_face *face, bool json) {
   if (!json)
     live->view = terminal_screen();
   live->page = live->view.width > 0;
-  live->said = open_memstream(&live->text, &live->text_size);
   pthread_mutex_init(&live->lock, NULL);
-  if (live->said == NULL) {
-    free(live);
-    return NULL;
-  }
   if (live->page) {
     fputs(CLEAR, stdout);
     show_page(live);
@@ -150,9 +140,8 @@ void live_close(struct live *live) {
     return;
   if (live->reads_keys)
     tcsetattr(STDIN_FILENO, TCSANOW, &live->cooked);
-  fclose(live->said);
-  fputs(live->text, stderr);
-  free(live->text);
+  if (live->newest[0] != '\0')
+    say_failure(live->face->command, "%s", live->newest);
   pthread_mutex_destroy(&live->lock);
   free(live);
 }

@@ -35,7 +35,7 @@ struct live_face {
  * NULL if out of memory. */
 struct live *live_open(const struct live_face *face, bool json);
 
-/* Restores the terminal and prints the messages that were held back. Accepts
+/* Restores the terminal and prints the newest message. Accepts
  * NULL. */
 void live_close(struct live *live);
 

@@ -328,8 +328,16 @@ static bool ran_too_briefly(const struct snapshot *snapshot) {
          self->cores_without_value == self->cores_online;
 }
 
-static int write_below(FILE *out, const struct snapshot *snapshot,
-                       size_t aggregates) {
+static bool mark_is_used(const struct snapshot *snapshot, size_t mark) {
+  bool used = false;
+  for (size_t core = 0; core < snapshot->cores_len; core++)
+    used |= snapshot->cores[core].online &&
+            mark_of(&snapshot->cores[core]) == marks[mark].sign;
+  return used;
+}
+
+static void write_below(FILE *out, const struct snapshot *snapshot,
+                        size_t aggregates) {
   fprintf(out, "%-14s %6s %6s %6s %6s %6s\n", "load % of", "mean", "min", "max",
           "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
@@ -339,15 +347,9 @@ static int write_below(FILE *out, const struct snapshot *snapshot,
     fputs("no loads: the command ended before its loads could be measured; "
           "source idle needs at least 20 ms\n",
           out);
-  for (size_t i = 0; i < MARKS; i++) {
-    bool used = false;
-    for (size_t core = 0; core < snapshot->cores_len; core++)
-      used |= snapshot->cores[core].online &&
-              mark_of(&snapshot->cores[core]) == marks[i].sign;
-    if (used)
+  for (size_t i = 0; i < MARKS; i++)
+    if (mark_is_used(snapshot, i))
       fprintf(out, "%s\n", marks[i].note);
-  }
-  return ferror(out) ? -ENOMEM : 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -381,20 +383,12 @@ int load_table_write(FILE *out, const void *figures, struct screen screen) {
   size_t aggregates = snapshot->aggregates_len;
   if (screen.height > 0 && aggregates > (size_t)screen.height / 4 + 1)
     aggregates = (size_t)screen.height / 4 + 1;
-  char *below = NULL;
-  size_t size;
-  FILE *part = open_memstream(&below, &size);
-  if (part == NULL)
-    return -ENOMEM;
-  int status = write_below(part, snapshot, aggregates);
-  if (fclose(part) != 0)
-    status = -ENOMEM;
-  if (status == 0) {
-    write_title(out, snapshot, &screen);
-    status = write_cores(out, snapshot, &screen,
-                         screen.height - 1 - text_lines(below));
-    fputs(below, out);
-  }
-  free(below);
+  /* The other lines: the title, that of the aggregates, the host, and notes. */
+  int lines_left = screen.height - 3 - (int)aggregates;
+  for (size_t i = 0; i < MARKS; i++)
+    lines_left -= mark_is_used(snapshot, i);
+  write_title(out, snapshot, &screen);
+  int status = write_cores(out, snapshot, &screen, lines_left);
+  write_below(out, snapshot, aggregates);
   return status;
 }

@@ -36,13 +36,6 @@ static int characters(const char *text, size_t length) {
 
 int text_width(const char *text) { return characters(text, strlen(text)); }
 
-int text_lines(const char *text) {
-  int lines = 0;
-  for (; *text != '\0'; text++)
-    lines += *text == '\n';
-  return lines;
-}
-
 /* Returns a pointer to the text after its first `count` characters. */
 static char *after(char *text, int count) {
   while (*text != '\0' && (count > 0 || ((uint8_t)*text & 0xc0) == 0x80))
@@ -62,11 +55,7 @@ void text_shorten(char *text, int width) {
 }
 
 void text_pad(FILE *out, const char *text, int width) {
-  int missing = (width < 0 ? -width : width) - text_width(text);
-  if (missing < 0)
-    missing = 0;
-  fprintf(out, "%*s%s%*s", width > 0 ? missing : 0, "", text,
-          width < 0 ? missing : 0, "");
+  paint_pad(out, false, PAINT_NONE, text, width);
 }
 
 void text_wrap(FILE *out, const char *text, int indent, int width) {

@@ -31,9 +31,6 @@ void text_append(char *list, size_t size, const char *separator,
 /* Returns the number of characters in clean text. */
 int text_width(const char *text);
 
-/* Returns the number of newlines. */
-int text_lines(const char *text);
-
 /* Shortens clean text to at most `width` characters by replacing its middle
  * with "...". width must be at least 5. */
 void text_shorten(char *text, int width);
