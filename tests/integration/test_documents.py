@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Results, check  # noqa: E402
+from harness import BUILD, Results, Skip, check  # noqa: E402
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "contrib/COMPARISON.md",
@@ -99,6 +99,19 @@ def test_manuals():
             check(False, f"{path} cites {target} as if it were installed")
 
 
+def test_symbols():
+    """the Debian package declares the symbols that the library exports"""
+    library = f"{BUILD}/.libs/libpercore.so.2"
+    if not os.path.exists(library):
+        raise Skip("the library is not built")
+    said = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
+                          capture_output=True, text=True).stdout
+    exported = {line.split()[-1].split("@")[0] for line in said.splitlines()} - {"PERCORE_2"}
+    declared = set(re.findall(r"^ (\w+)@", text_of("contrib/debian/libpercore2.symbols"),
+                              re.MULTILINE)) - {"PERCORE_2"}
+    check(exported == declared, f"{sorted(exported ^ declared)}")
+
+
 def test_dashboards():
     """the dashboards show only values that collectd-percore(5) lists"""
     sys.dont_write_bytecode = True
@@ -161,7 +174,7 @@ def test_configured_again():
 if __name__ == "__main__":
     results = Results()
     for test in (test_paths, test_file_names, test_folders, test_lengths,
-                 test_manuals, test_dashboards,
+                 test_manuals, test_symbols, test_dashboards,
                  test_configured_again):
         results.run(test)
     results.finish()
