@@ -514,9 +514,12 @@ percore_reader_state(const struct percore_reader *reader);
  * for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
 
-/* Returns the description of a table, where table 0 is `core`. Returns NULL
- * after the last table or if the reader has no region. max_rows is 0 for
- * single-row tables. */
+/* The number of the built-in table `core` for the calls below. Other tables
+ * have the numbers that they have in percore_create. */
+#define PERCORE_TABLE_CORE (UINT32_MAX - 1)
+
+/* Returns the description of a table. Returns NULL after the last table or if
+ * the reader has no region. max_rows is 0 for single-row tables. */
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table);
 

@@ -164,6 +164,12 @@ static inline void percore_cell_add_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value + n, __ATOMIC_RELAXED);
 }
 
+static inline void percore_cell_grow_(uint64_t *cells, uint32_t column,
+                                      uint64_t value, uint64_t *last) {
+  percore_cell_add_(cells, column, value < *last ? value : value - *last);
+  *last = value;
+}
+
 static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
                                      uint64_t value) {
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
@@ -229,6 +235,13 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 #define percore_updown_add(row, column, n)                                     \
   percore_cell_add_(percore_cells_(row), (column),                             \
                     PERCORE_CAST_(uint64_t, PERCORE_CAST_(int64_t, n)))
+
+/* Adds how much a counter that another program or device keeps, such as the
+ * statistics of a NIC, has grown since *last, and stores its value in *last. If
+ * it fell, it has begun again at 0. Set *last to 0 to include what it counted
+ * before, otherwise to its present value. */
+#define percore_add_growth(row, column, value, last)                           \
+  percore_cell_grow_(percore_cells_(row), (column), (value), (last))
 
 /* Sets a gauge or a state. */
 #define percore_set(row, column, value)                                        \

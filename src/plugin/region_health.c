@@ -5,7 +5,6 @@
 #include "globals.h"
 #include "utils/common/common.h"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,25 +70,9 @@ static void no_longer_complain(struct region_instance *instance) {
   instance->complaint = 0;
 }
 
-/* True if the process of a live producer is stopped, by a signal or debugger.
- */
-static bool is_stopped(const struct region_instance *instance) {
-  char path[64], text[256] = "";
-  pid_t pid = region_reader_pid(instance->reader);
-  if (pid == 0 || !region_instance_is_alive(instance))
-    return false;
-  snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return false;
-  ssize_t len = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  const char *state = len > 0 ? strrchr(text, ')') : NULL; /* ends the name */
-  return state != NULL && (state[2] == 'T' || state[2] == 't');
-}
-
 static void judge_silence(struct region_instance *instance, uint64_t now_ns) {
-  bool stopped = is_stopped(instance);
+  bool stopped = region_instance_is_alive(instance) &&
+                 region_reader_is_stopped(instance->reader);
   if (!region_instance_is_unanswered(instance) && !stopped) {
     instance->silent = false;
     instance->silent_since_ns = 0;

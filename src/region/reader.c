@@ -1,6 +1,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +314,20 @@ pid_t region_reader_pid(const struct region_reader *reader) {
 
 uid_t region_reader_uid(const struct region_reader *reader) {
   return reader->uid;
+}
+
+bool region_reader_is_stopped(const struct region_reader *reader) {
+  char path[32], text[256] = "";
+  if (reader->pid <= 0)
+    return false;
+  snprintf(path, sizeof(path), "/proc/%d/stat", (int)reader->pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  ssize_t len = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  const char *state = len > 0 ? strrchr(text, ')') : NULL; /* ends the name */
+  return state != NULL && (state[2] == 'T' || state[2] == 't');
 }
 
 bool region_reader_ended(const struct region_reader *reader) {

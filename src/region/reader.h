@@ -125,6 +125,10 @@ uint64_t region_reader_producer(const struct region_reader *reader);
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
+/* True if the producer's process is visible here, and is stopped by a signal or
+ * a debugger. Its values can be read, but do not change. */
+bool region_reader_is_stopped(const struct region_reader *reader);
+
 /* True if the last producer that went away had called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 

@@ -21,6 +21,7 @@ CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
 LOAD = ('1', 'load', '')
 STUCK = ('self', 'gauge', 'workers_stuck')
 STALE = ('self', 'gauge', 'regions_stale')
+SILENT = ('self', 'gauge', 'regions_silent')
 STEADY = ('steady', 'gauge', 'regions')  # the number of regions named steady
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
@@ -31,13 +32,19 @@ EXPECTED = {
         'threshold.conf warns of a core that stays full, and reports when it no longer is', ONCE),
     STUCK: (
         'threshold.conf warns of a worker that stops polling, and reports when it polls again',
-        ONCE * 2),  # a worker stops polling; then a process is stopped
+        ONCE * 3),  # a worker stops polling; a process is stopped; an only worker stops
+    SILENT: (
+        'threshold.conf warns of a process with a region that is stopped, and reports when it '
+        'goes on', ONCE),
     STALE: (
         'threshold.conf warns of a region whose workers are all stuck, and reports when they '
         'poll again', ONCE),
     STEADY: (
-        'percore notifies when a fast path is stale, killed and back',
+        'percore notifies when a fast path is stopped, goes on, is killed and is back',
         ONCE + ['FAILURE', 'OKAY']),
+    ('lonely', 'gauge', 'regions'): (
+        'percore notifies when all workers of a fast path are stuck, and when they poll again',
+        ONCE),
     ('halting', 'gauge', 'regions'): (
         'percore notifies when a worker of a fast path stops polling and when it polls again',
         ONCE),
@@ -65,9 +72,15 @@ class Alarms:
         self.script = [
             (STUCK, 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
             (STUCK, 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
-            (STALE, 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
-            (STALE, 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
-            (STEADY, 'FAILURE', lambda: self.begin('steady', 'run 1 1000'))]
+            (SILENT, 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
+            (SILENT, 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
+            (STEADY, 'FAILURE', lambda: self.begin('steady', 'run 1 1000')),
+            (STEADY, 'OKAY', self.begin_lonely),
+            (STALE, 'WARNING', lambda: self.lonely.tell('poll 0 1 1', 'sleep 0'))]
+
+    def begin_lonely(self):
+        """Begins a region whose only worker stops polling."""
+        self.lonely = self.begin('lonely', 'core 0', 'poll 0 1 1')
 
     def begin(self, region, *lines):
         producer = self.until_end(fastpath.FastPath(self.context, region, self.folder))

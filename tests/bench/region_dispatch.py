@@ -71,7 +71,7 @@ def start_both(stack):
     dispatches 0.1 s later: if it dispatched at the same moment, it might find no
     snapshot, and two snapshots the next time. The other daemon dispatches half a second
     later."""
-    region = stack.enter_context(Daemon("MaxValues 200000", 1, ("bare",)))
+    region = stack.enter_context(Daemon("MaxValues 400000", 1, ("bare",)))
     extra = f"<Plugin bare>\n  Rows {ROWS}\n</Plugin>"
     bare = stack.enter_context(Daemon(None, 1, ("bare",), extra))
     sleep_to(0.1)

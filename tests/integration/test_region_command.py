@@ -112,6 +112,10 @@ def test_regions():
         check("start it again" in found["killed"]["why"], str(found))
         table = place.succeed("regions").splitlines()
         check(len(table) == 1 + len(found), str(table))
+        alive.process.send_signal(signal.SIGSTOP)
+        state = place.regions()["alive"]["state"]
+        alive.process.send_signal(signal.SIGCONT)
+        check(state == "silent", f"a stopped producer is {state}")
 
 
 def states_after_a_halt():

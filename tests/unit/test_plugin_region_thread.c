@@ -9,6 +9,8 @@
 #include <time.h>
 
 static struct region_thread *thread;
+static struct region_thread *all[8]; /* their memory is never freed */
+static size_t started;
 
 static void start(void) {
   struct region_watch_options options = {.send_notifications = true,
@@ -17,6 +19,7 @@ static void start(void) {
                                          .values_max = 10000,
                                          .memory_max = (size_t)1 << 30};
   assert_int_equal(region_thread_start(&thread, &options), 0);
+  all[started++] = thread;
 }
 
 static void wait_a_while(void) {
