@@ -532,8 +532,8 @@ uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
 
-/* Return the number of the table, of the field in a table, or of the live row
- * with this name, or -1 if there is none. A row is found by the name that
+/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field in
+ * a table, or of the live row with this name, or -1 if there is none. A row is found by the name that
  * percore_read_row copies, among all rows that were ever used. */
 int64_t percore_reader_find_table(struct percore_reader *reader,
                                   const char *name);

@@ -145,6 +145,8 @@ uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
 int64_t percore_reader_find_table(struct percore_reader *reader,
                                   const char *name) {
   const struct percore_table *table;
+  if (strcmp(name, "core") == 0)
+    return PERCORE_TABLE_CORE;
   for (uint32_t t = 0; (table = percore_reader_table(reader, t)) != NULL; t++)
     if (strcmp(table->name, name) == 0)
       return t;
@@ -162,12 +164,13 @@ int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
 
 int64_t percore_reader_find_row(struct percore_reader *reader, uint32_t table,
                                 const char *name) {
-  return region_reader_find_row(reader->reader, table, name);
+  return region_reader_find_row(reader->reader, in_directory(table), name);
 }
 
 uint32_t percore_reader_incarnation(struct percore_reader *reader,
                                     uint32_t table, uint32_t row) {
-  uint64_t generation = region_reader_generation(reader->reader, table, row);
+  uint64_t generation =
+      region_reader_generation(reader->reader, in_directory(table), row);
   return region_state(generation) == REGION_LIVE
              ? region_incarnation(generation)
              : 0;
@@ -182,7 +185,8 @@ static const struct region_field *find_histogram(struct percore_reader *reader,
     return NULL;
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
-  return &directory->fields[directory->tables[table].first_field + f];
+  return &directory
+              ->fields[directory->tables[in_directory(table)].first_field + f];
 }
 
 uint64_t percore_reader_bucket(struct percore_reader *reader, uint32_t table,
