@@ -127,11 +127,11 @@ def print_default(libraries):
                 line = (f"  {name}: {statistics.median(found[name]):.0f} us CPU a "
                         f"second, {ratio:.2f} x the cpu plugin")
                 if interval == 1:
-                    daemons[name].count_values()
-                    values = -daemons[name].count_values()
+                    values, begin = -daemons[name].count_values(), time.monotonic()
                     time.sleep(10)
                     values += daemons[name].count_values()
-                    line += f", {values / 10:.0f} values a second"
+                    values /= time.monotonic() - begin
+                    line += f", {values:.0f} values a second"
                     calls, alone = (daemons[each].system_calls()
                                     for each in (name, "bare"))
                     if calls is not None:
