@@ -47,6 +47,18 @@ def exists(path, folder=""):
         MADE.search(os.path.basename(path)) is not None
 
 
+def test_security():
+    """each test that SECURITY.md names beside an attack exists"""
+    rows = [line.split("|")[4] for line in text_of("SECURITY.md").splitlines()
+            if line.startswith("| ") and line.count("|") == 6]
+    named = set(re.findall(r"\w+", " ".join(rows[1:])))
+    check(len(named) > 10, str(named))
+    sources = "\n".join(text_of(path) for path in files_of("tests")
+                        if path.endswith((".c", ".py", ".mk")))
+    for name in named:
+        check(re.search(rf"\b{name}\b(?!.*SECURITY)", sources), f"there is no test {name}")
+
+
 def test_paths():
     """the files and folders that the documents name exist"""
     for name in DOCUMENTS:
