@@ -95,7 +95,9 @@ struct core {
   bool has_reading; /* `reading` holds the group's last reading */
   struct perf_reading reading;
   uint64_t reading_time_ns;
-  int refused; /* consecutive readings with an impossible load, or with none */
+  /* Consecutive readings with an impossible load, or with none. */
+  int refused;
+  uint64_t refused_since_ns;
 
   uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
 
