@@ -184,15 +184,16 @@ static bool add(struct region_objects *objects, struct region_object *object) {
   return true;
 }
 
-void region_object_show(struct region_source *source,
+bool region_object_show(struct region_source *source,
                         struct region_object *object,
                         struct region_sum_row *row) {
   if (!add(&source->objects, object)) {
     region_object_free(source, object);
-    return;
+    return false;
   }
   object->row = row;
   row->objects++;
+  return true;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -435,9 +436,10 @@ static bool consider(const struct row *row) {
       shown->since_ns = !row->is_new ? source->instance->watch->now.stamp_ns
                         : source->scanned || shown->put != 0 ? sum->put_ns
                                                              : source->start_ns;
-    region_object_show(source, object, shown);
-    follow(row, object);
-    return true;
+    if (region_object_show(source, object, shown)) {
+      follow(row, object);
+      return true;
+    }
   }
   bool is_unwanted =
       row->mark != NULL && row->mark->candidate_in == REGION_UNWANTED;
@@ -603,14 +605,26 @@ static void give_up(struct region_source *source) {
   region_source_stop(source);
 }
 
+/* Lets the next round read the table from its beginning. */
+static void try_again(struct region_source *source) {
+  region_warn(region_about_sum(source->sum),
+              "region %s: table %s is read later: out of memory.",
+              source->sum->budget->name, source->sum->table);
+  region_source_stop(source);
+  source->puts_seen = source->sum->puts;
+}
+
 void region_source_begin(struct region_source *source) {
   struct region_sum *sum = source->sum;
   if (source->underway ||
       (source->puts_seen == sum->puts + 1 && !source->ending))
     return;
-  errno = ENOMEM;
+  errno = 0; /* MaxMemory is no error of the system */
   if (!make_arrays(source)) {
-    give_up(source);
+    if (errno == ENOMEM)
+      try_again(source);
+    else
+      give_up(source);
     return;
   }
   tidy(source);
@@ -752,10 +766,12 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
       tile_rows(source->sum),
       (source->sum->shape.present.len > 0 ? REGION_WANT_BIRTHS : 0) |
           (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
-  if (status != 0) {
+  if (status != 0 && errno == EFBIG)
     give_up(source);
+  else if (status != 0)
+    try_again(source);
+  if (status != 0)
     return true;
-  }
   do {
     read_tile(source);
     *cells_left -= MIN(*cells_left, cost_of_tile(source));
