@@ -144,16 +144,16 @@ struct percore_load_choice {
   double period;         /* of the average, in seconds; default 60 */
   const int *candidates; /* the cores to choose from; default: all */
   int candidate_count;
-  const int *node;       /* only cores of this NUMA node; default: of any */
-  int avoid_isolated;    /* 1: no isolated cores */
-  int ignore_siblings;   /* 1: other hardware threads take no room */
+  const int *node;     /* only cores of this NUMA node; default: of any */
+  int avoid_isolated;  /* 1: no isolated cores */
+  int ignore_siblings; /* 1: other hardware threads take no room */
 };
 
 /* Stores the n cores with the most room in `cores`, the best first, as of the
- * last update, and returns how many it found; fewer than n if fewer have a known
- * load. choice may be NULL. Callers that ask at the same time get different
- * answers: see percore(3), CHOOSING A CORE. Any thread may call this. Returns -1
- * with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
+ * last update, and returns how many it found; fewer than n if fewer have a
+ * known load. choice may be NULL. Callers that ask at the same time get
+ * different answers: see percore(3), CHOOSING A CORE. Any thread may call this.
+ * Returns -1 with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
 int percore_load_best(struct percore_load *load,
                       const struct percore_load_choice *choice, int *cores,
                       int n);
@@ -175,7 +175,9 @@ void percore_load_close(struct percore_load *load);
  * A call that fails still returns a usable handle. Its updates go to private
  * memory that no program reads (a sink), so that the update paths need no test
  * and the application never stops for its statistics. The return value and
- * errno report what happened; an application may ignore them.
+ * errno report what happened; an application may ignore them. Updates do not
+ * check handles: one that no call has made, such as zeros, must not be used.
+ * With PERCORE_DEBUG defined, the program then aborts with a message.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread
@@ -239,7 +241,8 @@ enum percore_table_flags {
 #define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
 #define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
 
-#define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
+/* Not the number of a row, for objects without a row. Do not count in it. */
+#define PERCORE_NO_ROW UINT32_MAX
 
 /* A field is one column or, for a histogram, several consecutive columns. The
  * column of any other field is its index in the array. */
@@ -510,9 +513,12 @@ percore_reader_state(const struct percore_reader *reader);
  * for this reader. */
 const char *percore_reader_error(const struct percore_reader *reader);
 
-/* Returns the description of a table, where table 0 is `core`. Returns NULL
- * after the last table or if the reader has no region. max_rows is 0 for
- * single-row tables. */
+/* The number of the built-in table `core` for the calls below. Other tables
+ * have the numbers that they have in percore_create. */
+#define PERCORE_TABLE_CORE (UINT32_MAX - 1)
+
+/* Returns the description of a table. Returns NULL after the last table or if
+ * the reader has no region. max_rows is 0 for single-row tables. */
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table);
 

@@ -150,12 +150,14 @@ HOST_ROWS = [
               'If the band is wide, the work is badly spread.', 'percent', full=True, band=True),
     ]),
     Row('Fast path: regions', [
-        Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (12, 8),
-              'A core that polls is always busy. This is the share of its time in which it had '
-              'work.', 'percent', full=True),
+        Panel('timeseries', 'What is taken of each core', [percent('$core', 'taken')], (8, 8),
+              'A core that polls is always busy. This is its load without polls that found '
+              'nothing.', 'percent', full=True),
+        Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (8, 8),
+              'The share of time in which the workers of a core had work.', 'percent', full=True),
         Panel('timeseries', 'Useful load, spread over the polling cores ($set)',
               [percent('$set', f'cores_useful_{figure}', legend=figure, thin=figure)
-               for figure in ('min', 'mean', 'max')], (12, 8),
+               for figure in ('min', 'mean', 'max')], (8, 8),
               'If the band is wide, the work is badly spread over the workers.', 'percent',
               full=True),
         Panel('timeseries', '$counter of each core, all rows',

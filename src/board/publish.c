@@ -24,7 +24,7 @@ struct board {
   struct board_field fields[BOARD_TABLES][BOARD_FIELDS_MAX];
   size_t fields_len[BOARD_TABLES];
   bool has_row[CORES_MAX];
-  _Atomic double useful[CORES_MAX];
+  double useful[CORES_MAX];
 };
 
 struct board *board_open(enum board_readers readers,
@@ -35,7 +35,7 @@ struct board *board_open(enum board_readers readers,
   board->readers = readers;
   board->journal = *journal;
   for (int core = 0; core < CORES_MAX; core++)
-    atomic_init(&board->useful[core], NAN);
+    board->useful[core] = NAN;
   return board;
 }
 
@@ -53,7 +53,7 @@ bool board_is_published(const struct board *board) {
 
 void board_set_useful(struct board *board, int core, double load) {
   if (core >= 0 && core < CORES_MAX)
-    atomic_store(&board->useful[core], load);
+    board->useful[core] = load;
 }
 
 /* ---------------------------------------------------------------------------
@@ -166,7 +166,7 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
       .load_max = or_else(core->busy_max, load),
       .load_low = or_else(core->busy_low, load),
       .load_high = or_else(core->busy_high, load),
-      .useful = or_else(atomic_load(&board->useful[number]), load),
+      .useful = fmin(1, or_else(board->useful[number], load)),
       .steal = or_else(core->steal, 0),
       .frequency_hz = or_else(core->frequency_hz, 0),
       .node = has_place ? fmax(0, topology->node[number]) : 0,

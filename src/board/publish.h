@@ -31,8 +31,8 @@ void board_publish(void *context, const struct snapshot *snapshot,
 /* True if the board is published. Any thread may call this. */
 bool board_is_published(const struct board *board);
 
-/* Sets the useful load of a core for the next picture, 0 to 1, or NAN. Any
- * thread may call this. */
+/* Sets the useful load of a core for the next picture, 0 to 1, or NAN. For the
+ * thread that calls board_publish. */
 void board_set_useful(struct board *board, int core, double load);
 
 #endif

@@ -75,9 +75,8 @@ static void find_periods(struct board_reader *reader,
 
 static bool attach_table(struct board_reader *reader, enum board_table table) {
   struct board_field fields[BOARD_FIELDS_MAX];
-  uint32_t number = (uint32_t)table + 1;
   const struct percore_table *found =
-      percore_reader_table(reader->reader, number);
+      percore_reader_table(reader->reader, table);
   if (found == NULL || strcmp(found->name, board_table_name(table)) != 0 ||
       found->storage != PERCORE_OWNED)
     return false;
@@ -90,7 +89,7 @@ static bool attach_table(struct board_reader *reader, enum board_table table) {
     *column = (struct column){fields[i], COLUMNS_MAX};
     for (uint32_t f = 0; f < found->field_count; f++)
       if (strcmp(found->fields[f].name, fields[i].name) == 0)
-        column->column = percore_reader_column(reader->reader, number, f);
+        column->column = percore_reader_column(reader->reader, table, f);
     if (column->column >= COLUMNS_MAX)
       return false;
   }
@@ -118,8 +117,8 @@ static bool attach(struct board_reader *reader, uint64_t now_ns) {
 static bool read_row(struct board_reader *reader, enum board_table table,
                      uint32_t number, void *row) {
   uint64_t cells[COLUMNS_MAX];
-  if (percore_read_row(reader->reader, (uint32_t)table + 1, number,
-                       PERCORE_TOTAL, NULL, 0, cells, COLUMNS_MAX) != 0)
+  if (percore_read_row(reader->reader, table, number, PERCORE_TOTAL, NULL, 0,
+                       cells, COLUMNS_MAX) != 0)
     return false;
   for (size_t i = 0; i < reader->columns_len[table]; i++) {
     const struct column *column = &reader->columns[table][i];

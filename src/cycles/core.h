@@ -119,7 +119,8 @@ struct core {
   /* How far the core's own clocks advanced in the last window, as a share of
    * CLOCK_MONOTONIC. Columns that miss work advance less. */
   double progress_share;
-  int low_windows; /* consecutive windows that contradict the source */
+  double tsc_per_ns; /* in the last window that was judged */
+  int low_windows;   /* consecutive windows that contradict the source */
 };
 
 /* Switches the core to the best available source among the sources in the

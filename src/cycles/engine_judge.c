@@ -32,8 +32,9 @@ static double share(double from, double to, double wall_ns) {
 }
 
 /* If the rate of the TSC has changed, this virtual machine was moved to another
- * host, so the core's source must be proven again. */
-static void watch_tsc(struct engine *engine, const struct core *core) {
+ * host, so the core's source must be proven again. The window in which it was
+ * moved has a rate in between, so the rate must be the same in two windows. */
+static void watch_tsc(struct engine *engine, struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->source_index < 0 || from->epoch != to->epoch)
     return;
@@ -42,16 +43,18 @@ static void watch_tsc(struct engine *engine, const struct core *core) {
       share(from->base_cycles, to->base_cycles, to->wall - from->wall);
   if (source->tsc < 0 || !(rate > 0))
     return;
-  double moved = fabs(rate / source->tsc_per_ns - 1);
-  if (source->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
-    source->proof = PROOF_PENDING;
-    engine_say(engine, JOURNAL_NOTICE,
-               "the TSC went from %.6f to %.6f GHz (a live migration?); source "
-               "%s must be proven again",
-               source->tsc_per_ns, rate, source_name(source->kind));
-  }
-  if (source->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
+  bool settled = fabs(rate / core->tsc_per_ns - 1) <= TSC_RATE_TOLERANCE;
+  core->tsc_per_ns = rate;
+  if (source->tsc_per_ns == 0)
     source->tsc_per_ns = rate;
+  if (!settled || fabs(rate / source->tsc_per_ns - 1) <= TSC_RATE_TOLERANCE)
+    return;
+  source->proof = PROOF_PENDING;
+  engine_say(engine, JOURNAL_NOTICE,
+             "the TSC went from %.6f to %.6f GHz (a live migration?); source "
+             "%s must be proven again",
+             source->tsc_per_ns, rate, source_name(source->kind));
+  source->tsc_per_ns = rate;
 }
 
 /* ---------------------------------------------------------------------------

@@ -200,16 +200,23 @@ static int check_map(int map, char why[PROGRAMS_WHY_SIZE]) {
 
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char why[PROGRAMS_WHY_SIZE]) {
-  char path[PATH_MAX], halt[PATH_MAX];
-  struct stat map;
+  char path[PATH_MAX];
+  struct stat pin;
   idle_clock_kernel_init(clock);
-  pin_path(path, folder, MAP_NAME);
-  pin_path(halt, folder, hooks[HOOK_HALT]);
   int status = check_folder(folder, why);
+  for (int i = HOOK_SOFTIRQ; i >= HOOK_HALT && status == 0; i--) {
+    pin_path(path, folder, hooks[i]);
+    status = check_owner(path, &clock->pin, why);
+    if (status == -ENOENT)
+      status = programs_fail(why, -ENOLINK,
+                             "the clock in %s lacks the pin %s, because it was "
+                             "pinned or unpinned only in part; run percore "
+                             "clock --pin again",
+                             folder, hooks[i]);
+  }
+  pin_path(path, folder, MAP_NAME);
   if (status == 0)
-    status = check_owner(path, &map, why);
-  if (status == 0)
-    status = check_owner(halt, &clock->pin, why);
+    status = check_owner(path, &pin, why);
   if (status != 0)
     return status;
   union bpf_attr attr = {0};
@@ -256,25 +263,31 @@ static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   return 0;
 }
 
+/* Pins cpu_idle last, so that a clock with this pin has all its pins, even if
+ * this process is killed. Removes what a killed process has left. */
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
                           char why[PROGRAMS_WHY_SIZE]) {
-  struct statfs kind;
+  struct idle_clock_kernel other;
   char path[PATH_MAX];
-  if (statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC)
+  pin_path(path, folder, MAP_NAME);
+  int status = idle_clock_kernel_open(&other, folder, why);
+  idle_clock_kernel_close(&other);
+  if (status == 0)
     return programs_fail(why, -EEXIST,
-                         "a bpffs is already mounted on %s; run percore clock "
+                         "a clock is already pinned in %s; run percore clock "
                          "--unpin first",
                          folder);
-  int status = mount_pins(folder, why);
+  if (status == -ENOLINK && umount2(folder, MNT_DETACH) != 0)
+    return cannot("unmount", folder, errno, why);
+  status = mount_pins(folder, why);
   if (status != 0)
     return status;
-  pin_path(path, folder, MAP_NAME);
   status = pin_one(clock->programs.map, folder, MAP_NAME, why);
-  for (int i = 0; i < HOOKS && status == 0; i++)
-    if (clock->programs.links[i] >= 0)
-      status = pin_one(clock->programs.links[i], folder, hooks[i], why);
   if (status == 0 && chmod(path, 0444) != 0)
     status = cannot("change the mode of", path, errno, why);
+  for (int i = HOOKS - 1; i >= 0 && status == 0; i--)
+    if (clock->programs.links[i] >= 0)
+      status = pin_one(clock->programs.links[i], folder, hooks[i], why);
   if (status != 0)
     umount2(folder, MNT_DETACH);
   return status;

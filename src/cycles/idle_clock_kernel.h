@@ -53,7 +53,8 @@ int idle_clock_kernel_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 
 /* Opens a pinned clock for reading, after checking that only root can have
  * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. `folder`
- * must outlive the clock. Fails with -ENOENT if no clock is pinned there. */
+ * must outlive the clock. Fails with -ENOENT if no clock is pinned there, and
+ * with -ENOLINK if a required pin is missing. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char why[PROGRAMS_WHY_SIZE]);
 

@@ -26,8 +26,8 @@ struct core_kind {
 struct finder {
   const struct engine_options *options;
   const struct topology *topology;
-  bool has_tsc;    /* msr/tsc exists */
-  bool tsc_steady; /* msr/tsc can be used as a divisor */
+  bool has_tsc; /* msr/tsc exists */
+  bool divides; /* msr/tsc can be used as a divisor */
   struct perf_event tsc;
   struct source *sources;
   int len;
@@ -137,7 +137,7 @@ static void choose_divisor(struct source *source, const struct finder *finder) {
   /* A configured event may count at another rate than the TSC, so its count
    * cannot be divided by that of the TSC. */
   bool has_tsc_rate = source->kind != SOURCE_EVENT;
-  if (finder->tsc_steady && has_tsc_rate) {
+  if (finder->divides && has_tsc_rate) {
     source->tsc = add_event(source, &finder->tsc);
     return;
   }
@@ -157,8 +157,13 @@ static void find_tsc(struct finder *finder) {
     return;
   finder->has_tsc = perf_event_parse(&finder->tsc, "msr/tsc/", options->machine,
                                      why, sizeof(why)) == 0;
-  finder->tsc_steady = finder->has_tsc && finder->topology->tsc_steady;
-  if (finder->has_tsc && !finder->tsc_steady)
+  /* The TSC of a virtual core does not stop when the core halts. Its rate may
+   * change if the machine is moved to another host, and the clocksource is
+   * often another one for that reason; but then the counters change with it, so
+   * a quotient within one group stays correct. */
+  finder->divides = finder->has_tsc && (finder->topology->tsc_steady ||
+                                        finder->topology->hypervisor);
+  if (finder->has_tsc && !finder->divides)
     journal_say(&options->journal, JOURNAL_INFO,
                 "the TSC of this machine is not steady (clocksource is not "
                 "tsc, or no constant_tsc or nonstop_tsc): counters are divided "

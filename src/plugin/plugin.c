@@ -57,6 +57,20 @@ static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
 
+/* The useful load of a core is its load without polls that found nothing. Runs
+ * in the sampler's thread. */
+static void publish(void *context, const struct snapshot *snapshot,
+                    const struct topology *topology) {
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    board_set_useful(context, core->core,
+                     region_room_taken(&plugin.room, core->core, core->busy,
+                                       snapshot->time_ns,
+                                       3 * snapshot->interval_ns));
+  }
+  board_publish(context, snapshot, topology);
+}
+
 /* With SysRoot, the cores may be those of another kernel. */
 static void open_board(void) {
   const struct config *config = &plugin.config;
@@ -79,7 +93,7 @@ static int start_sampler(void) {
   options.engine.machine = plugin.machine;
   options.engine.journal = (struct journal){.write = write_journal};
   if (plugin.board != NULL) {
-    options.publish = board_publish;
+    options.publish = publish;
     options.context = plugin.board;
   }
 

@@ -188,15 +188,16 @@ static bool add(struct region_objects *objects, struct region_object *object) {
   return true;
 }
 
-void region_object_show(struct region_source *source,
+bool region_object_show(struct region_source *source,
                         struct region_object *object,
                         struct region_sum_row *row) {
   if (!add(&source->objects, object)) {
     region_object_free(source, object);
-    return;
+    return false;
   }
   object->row = row;
   row->objects++;
+  return true;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -442,9 +443,10 @@ static bool consider(const struct row *row) {
       shown->since_ns = !row->is_new ? source->instance->watch->now.stamp_ns
                         : source->scanned || shown->put != 0 ? sum->put_ns
                                                              : source->start_ns;
-    region_object_show(source, object, shown);
-    follow(row, object);
-    return true;
+    if (region_object_show(source, object, shown)) {
+      follow(row, object);
+      return true;
+    }
   }
   bool is_unwanted =
       row->mark != NULL && row->mark->candidate_in == REGION_UNWANTED;
@@ -610,14 +612,26 @@ static void give_up(struct region_source *source) {
   region_source_stop(source);
 }
 
+/* Lets the next round read the table from its beginning. */
+static void try_again(struct region_source *source) {
+  region_warn(region_about_sum(source->sum),
+              "region %s: table %s is read later: out of memory.",
+              source->sum->budget->name, source->sum->table);
+  region_source_stop(source);
+  source->puts_seen = source->sum->puts;
+}
+
 void region_source_begin(struct region_source *source) {
   struct region_sum *sum = source->sum;
   if (source->underway ||
       (source->puts_seen == sum->puts + 1 && !source->ending))
     return;
-  errno = ENOMEM;
+  errno = 0; /* MaxMemory is no error of the system */
   if (!make_arrays(source)) {
-    give_up(source);
+    if (errno == ENOMEM)
+      try_again(source);
+    else
+      give_up(source);
     return;
   }
   tidy(source);
@@ -718,6 +732,12 @@ static void finish(struct region_source *source) {
   region_source_stop(source);
 }
 
+/* Births are read with the tile if most rows are tracked, or have up-down
+ * counters. With Top, they are read when a row needs them, which is rare. */
+static bool wants_births(const struct region_sum *sum) {
+  return sum->shape.top_field < 0 || sum->shape.present.len > 0;
+}
+
 static uint32_t tile_rows(const struct region_sum *sum) {
   uint64_t cells =
       sum->shape.per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
@@ -756,13 +776,15 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
     return false;
   struct region_watch *watch = source->instance->watch;
   source->tile = watch->tile;
-  int status = region_tile_reuse(
-      &source->tile, source->instance->reader, source->number,
-      tile_rows(source->sum),
-      (source->sum->shape.present.len > 0 ? REGION_WANT_BIRTHS : 0) |
-          (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
-  if (status != 0)
+  int status =
+      region_tile_reuse(&source->tile, source->instance->reader, source->number,
+                        tile_rows(source->sum),
+                        (wants_births(source->sum) ? REGION_WANT_BIRTHS : 0) |
+                            (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
+  if (status != 0 && errno == EFBIG)
     give_up(source);
+  else if (status != 0)
+    try_again(source);
   bool goes_on = status == 0;
   while (goes_on) {
     read_tile(source);

@@ -116,8 +116,8 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left);
 /* Aborts a scan. No count is lost: the next scan begins at the first row. */
 void region_source_stop(struct region_source *source);
 
-/* Tracks an object for a row. */
-void region_object_show(struct region_source *source,
+/* Tracks an object for a row. If out of memory, frees it and returns false. */
+bool region_object_show(struct region_source *source,
                         struct region_object *object,
                         struct region_sum_row *row);
 void region_object_free(struct region_source *source,

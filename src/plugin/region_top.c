@@ -75,7 +75,7 @@ static void conclude(struct region_source *source) {
       row->objects--;
       candidate->row = NULL;
       candidate->is_chosen = true;
-      region_object_show(source, candidate, row);
+      (void)region_object_show(source, candidate, row);
       continue;
     }
     source->marks[candidate->number].candidate_in = source->scans;

@@ -308,7 +308,6 @@ static void came(struct region_instance *instance) {
   uint32_t tables = region_reader_directory(instance->reader)->table_count;
   struct region_watch *watch = instance->watch;
   instance->uid = region_reader_uid(instance->reader);
-  instance->from_zero = is_new_producer(instance);
   instance->restarted = region_reader_producer(instance->reader) > 1;
   instance->counted_in = instance->turn = 0;
   instance->attaches_refused = instance->adds_refused = 0;
@@ -317,8 +316,11 @@ static void came(struct region_instance *instance) {
   struct region_budget *budget = region_budget_find(
       watch, instance->config, instance->region, instance->uid);
   instance->sources = calloc(tables, sizeof(*instance->sources));
-  if (instance->sources == NULL || budget == NULL)
+  if (instance->sources == NULL || budget == NULL) {
+    region_instance_free_sources(instance); /* tries again in the next round */
     return;
+  }
+  instance->from_zero = is_new_producer(instance);
   instance->budget->instances--;
   instance->budget = budget;
   budget->instances++;
@@ -374,7 +376,9 @@ static void refresh(struct region_instance *instance) {
     came(instance);
     break;
   case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance))
+    if (region_instance_is_alive(instance) && instance->sources == NULL)
+      came(instance);
+    else if (region_instance_is_alive(instance))
       begin_turn(instance);
   }
 }

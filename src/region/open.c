@@ -10,7 +10,7 @@
 
 struct percore_reader {
   struct region_label label;
-  bool own;                         /* the region belongs to this process */
+  bool own; /* the region belongs to this process */
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
   uint64_t producer;       /* the producer that the tile belongs to */
@@ -96,22 +96,32 @@ const char *percore_reader_error(const struct percore_reader *reader) {
   return region_reader_error(reader->reader);
 }
 
+/* Converts the application's number of a table to its number in the directory,
+ * where `core` is 0. A number that is too large stays too large. */
+static uint32_t in_directory(uint32_t table) {
+  return table == PERCORE_TABLE_CORE ? 0
+         : table < UINT32_MAX        ? table + 1
+                                     : table;
+}
+
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table) {
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
+  table = in_directory(table);
   if (directory == NULL || table >= directory->table_count)
     return NULL;
   return &directory->described[table];
 }
 
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table) {
-  return region_reader_rows(reader->reader, table);
+  return region_reader_rows(reader->reader, in_directory(table));
 }
 
 uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table) {
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
+  table = in_directory(table);
   if (directory == NULL || table >= directory->table_count)
     return 0;
   return directory->tables[table].columns;
@@ -121,6 +131,7 @@ uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field) {
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
+  table = in_directory(table);
   if (directory == NULL || table >= directory->table_count ||
       field >= directory->tables[table].field_count)
     return 0;
@@ -181,6 +192,7 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
       region_reader_directory(reader->reader);
   if (directory == NULL)
     return region_failed(ENODEV);
+  table = in_directory(table);
   if (table >= directory->table_count || slot < PERCORE_SHARED_BLOCK)
     return region_failed(EINVAL);
   if (prepare_tile(reader, table) != 0)

@@ -65,7 +65,8 @@ static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
   idle_clock_kernel_close(&clock);
   if (status == 0)
     return say_done("an idle clock is already pinned in " IDLE_CLOCK_PINS "\n");
-  if (status != -ENOENT || load_and_pin(machine, why) != 0)
+  if ((status != -ENOENT && status != -ENOLINK) ||
+      load_and_pin(machine, why) != 0)
     return say_failure(COMMAND, "cannot pin the clock: %s", why);
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }

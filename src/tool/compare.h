@@ -35,12 +35,9 @@ struct comparison {
   struct comparison_method method[METHODS_MAX];
 };
 
-/* Write a comparison as a table or as JSON. Return 0 or -ENOMEM. If the table
- * does not fit into the window, its notes are left out first, then methods
- * without a load, then other methods and cores. A line says what was left out.
- */
+/* Write a comparison as a table or as JSON. Return 0 or -ENOMEM. */
 int comparison_table_write(FILE *out, const void *comparison,
-                           struct window window);
+                           struct screen screen);
 int comparison_json_write(FILE *out, const void *comparison);
 
 /* ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 /* Widths in characters. Each line shows the title of a method (or its name, in
- * a window narrower than WIDE), and then the loads. */
+ * a screen narrower than WIDE), and then the loads. */
 #define TITLE_WIDTH 39
 #define NAME_WIDTH 14
 #define WIDE 60
@@ -57,10 +57,10 @@ static void write_block(FILE *out, const struct comparison *comparison,
 }
 
 int comparison_table_write(FILE *out, const void *figures,
-                           struct window window) {
+                           struct screen screen) {
   const struct comparison *comparison = figures;
   char time[TIME_TEXT_SIZE];
-  int width = window.width > 0 ? window.width : LINE_WIDTH;
+  int width = screen.width > 0 ? screen.width : LINE_WIDTH;
   bool wide = width >= WIDE;
   int room = width - (wide ? TITLE_WIDTH : NAME_WIDTH);
   size_t across = room > CORE_WIDTH ? (size_t)(room / CORE_WIDTH) : 1;
@@ -71,7 +71,7 @@ int comparison_table_write(FILE *out, const void *figures,
     size_t last = first + across;
     write_block(out, comparison, first,
                 last < comparison->cores_len ? last : comparison->cores_len,
-                wide, window.colour);
+                wide, screen.colour);
   }
   for (size_t i = 0; i < comparison->methods_len; i++) {
     if (!has_note(comparison, i))

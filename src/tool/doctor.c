@@ -596,12 +596,12 @@ static int examine_json(struct doctor *doctor, const char *kernel) {
 }
 
 static int doctor_main(int argc, char **argv) {
-  struct window window = terminal_window();
+  struct screen screen = terminal_screen();
   struct doctor doctor = {.proc = "/proc",
                           .root = "",
                           .out = stdout,
-                          .width = window.width >= 60 ? window.width : 100,
-                          .colour = window.colour};
+                          .width = screen.width >= 60 ? screen.width : 100,
+                          .colour = screen.colour};
   struct doctor_options options = {.check = false};
   struct utsname name = {0};
   char kernel[FACT_SIZE];

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define COLLECTD "collectd"
-#define LINES_MAX 100000
-#define DEPTH_MAX 8 /* of Include, as in collectd */
+#define LINES_MAX 100000 /* lines and files that are read */
+#define DEPTH_MAX 8      /* of Include, as in collectd */
 #define COLLECTDS_MAX 8
 #define EDIT "systemctl edit collectd, add below [Service]: "
 #define RESTART "; then: systemctl restart collectd"
@@ -34,7 +34,7 @@ struct config {
   char unread[FACT_SIZE]; /* a file that could not be read */
   bool names_percore, names_writer;
   bool in_percore; /* reading <Plugin percore> */
-  int lines;
+  int lines;       /* and files, so far */
 };
 
 static void read_files(struct config *config, const char *path,
@@ -128,7 +128,7 @@ static void read_path(struct config *config, const char *path,
                       const char *filter, int depth) {
   struct dirent **entries;
   struct stat status;
-  if (depth > DEPTH_MAX)
+  if (depth > DEPTH_MAX || config->lines++ > LINES_MAX)
     return;
   if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
     if (filter[0] == '\0' ||

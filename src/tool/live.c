@@ -12,9 +12,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* How often the page checks for keys and for a new window size. */
+/* How often the page checks for keys and for a new screen size. */
 #define FOLLOW_NS UINT64_C(100000000)
-#define SAID_MAX 65536
 
 /* Sequences of ECMA-48, which all current terminal emulators support. */
 #define CLEAR "\033[2J"
@@ -30,22 +29,20 @@ struct live {
   const void *figures; /* the figures shown last, or NULL */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
-  struct window view;         /* the order is chosen with keys */
+  struct screen view;         /* the order is chosen with keys */
   bool paused;                /* the page is not redrawn by itself */
   bool reads_keys;            /* the terminal sends each key, without echo */
   struct termios cooked;      /* the terminal modes to restore */
   pthread_mutex_t lock;       /* protects the members below */
   char newest[512];           /* the newest message, clean text; "": none */
-  FILE *said;                 /* all messages, printed when the page ends */
-  char *text;
-  size_t text_size;
 };
 
 /* ---------------------------------------------------------------------------
  * Messages
  */
 
-/* While there is a page, messages are held back. */
+/* While there is a page, the newest message is shown above the table, and
+ * printed when the page ends. */
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct live *live = context;
@@ -57,8 +54,6 @@ static void write_message(void *context, enum journal_level level,
   }
   pthread_mutex_lock(&live->lock);
   text_clean_string(live->newest, sizeof(live->newest), line);
-  if (ftell(live->said) < SAID_MAX)
-    fprintf(live->said, "percore %s: %s\n", live->face->command, live->newest);
   pthread_mutex_unlock(&live->lock);
 }
 
@@ -83,23 +78,23 @@ int live_fail(struct live *live, const char *format, ...) {
 
 /* Measures the terminal. Returns true if its size has changed. */
 static bool measure(struct live *live) {
-  struct window now = terminal_window(), before = live->view;
+  struct screen now = terminal_screen(), before = live->view;
   live->view.width = now.width;
   live->view.height = now.height;
   return now.width != before.width || now.height != before.height;
 }
 
 static int write_page(struct live *live, FILE *page) {
-  struct window window = live->view;
+  struct screen screen = live->view;
   pthread_mutex_lock(&live->lock);
   if (live->paused || live->newest[0] != '\0') {
-    fprintf(page, "%.*s\n", window.width,
+    fprintf(page, "%.*s\n", screen.width,
             live->paused ? "paused; the space bar continues" : live->newest);
-    window.height--;
+    screen.height--;
   }
   pthread_mutex_unlock(&live->lock);
   if (live->figures != NULL)
-    return window_write(page, window, live->face->table, live->figures);
+    return screen_write(page, screen, live->face->table, live->figures);
   fprintf(page, "%s\n", live->face->waiting);
   return 0;
 }
@@ -130,14 +125,9 @@ struct live *live_open(const struct live_face *face, bool json) {
   live->face = face;
   live->json = json;
   if (!json)
-    live->view = terminal_window();
+    live->view = terminal_screen();
   live->page = live->view.width > 0;
-  live->said = open_memstream(&live->text, &live->text_size);
   pthread_mutex_init(&live->lock, NULL);
-  if (live->said == NULL) {
-    free(live);
-    return NULL;
-  }
   if (live->page) {
     fputs(CLEAR, stdout);
     show_page(live);
@@ -150,14 +140,13 @@ void live_close(struct live *live) {
     return;
   if (live->reads_keys)
     tcsetattr(STDIN_FILENO, TCSANOW, &live->cooked);
-  fclose(live->said);
-  fputs(live->text, stderr);
-  free(live->text);
+  if (live->newest[0] != '\0')
+    say_failure(live->face->command, "%s", live->newest);
   pthread_mutex_destroy(&live->lock);
   free(live);
 }
 
-const struct window *live_view(const struct live *live) { return &live->view; }
+const struct screen *live_view(const struct live *live) { return &live->view; }
 
 /* ---------------------------------------------------------------------------
  * Keys
@@ -224,7 +213,7 @@ static int show(struct live *live) {
   } else if (live->page) {
     status = live->paused ? 0 : show_page(live);
   } else {
-    status = window_write(stdout, live->view, live->face->table, live->figures);
+    status = screen_write(stdout, live->view, live->face->table, live->figures);
     fputc('\n', stdout);
   }
   if (status != 0)

@@ -22,9 +22,9 @@ struct live_face {
    * TOOL_OK, or the result of live_fail after an error. */
   int (*next)(struct live *live, void *context, const void **figures);
   /* Write the figures as a table or as JSON. Return 0 or -ENOMEM. The table may
-   * be larger than the window, because the caller cuts off what does not fit.
+   * be larger than the screen, because the caller cuts off what does not fit.
    */
-  int (*table)(FILE *out, const void *figures, struct window window);
+  int (*table)(FILE *out, const void *figures, struct screen screen);
   int (*json)(FILE *out, const void *figures);
   /* Returns the number of columns by which the table can be sorted. The pointer
    * is NULL if the table cannot be sorted. */
@@ -35,7 +35,7 @@ struct live_face {
  * NULL if out of memory. */
 struct live *live_open(const struct live_face *face, bool json);
 
-/* Restores the terminal and prints the messages that were held back. Accepts
+/* Restores the terminal and prints the newest message. Accepts
  * NULL. */
 void live_close(struct live *live);
 
@@ -44,7 +44,7 @@ void live_close(struct live *live);
 struct journal live_journal(struct live *live, enum journal_level most);
 
 /* Returns the cores and the order that the user has chosen with keys. */
-const struct window *live_view(const struct live *live);
+const struct screen *live_view(const struct live *live);
 
 /* Shows figures `count` times, or without limit if `count` is 0. Ends earlier
  * after a request to stop, or if the output is closed. Returns TOOL_OK or
@@ -63,7 +63,7 @@ int live_fail(struct live *live, const char *format, ...)
 void live_pace(struct live *live, double interval_s);
 bool live_wait(struct live *live);
 
-/* Handles typed keys and changes of the window's size. Commands that do not
+/* Handles typed keys and changes of the screen's size. Commands that do not
  * wait with live_wait must call this function several times a second. */
 void live_follow(struct live *live);
 

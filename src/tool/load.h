@@ -47,11 +47,11 @@ int load_command_run(const struct load_options *options,
  * Writing a struct snapshot. Both functions return 0 or -ENOMEM.
  */
 
-/* Writes a table that fits the window. In a narrow window, the columns of least
- * interest are left out. In a window with few lines, several cores share a
+/* Writes a table that fits the screen. In a narrow screen, the columns of least
+ * interest are left out. In a screen with few lines, several cores share a
  * line; if not all cores fit even then, only the busiest are shown, and a line
  * says how many. */
-int load_table_write(FILE *out, const void *snapshot, struct window window);
+int load_table_write(FILE *out, const void *snapshot, struct screen screen);
 
 /* Returns the number of columns by which the table can be sorted. */
 size_t load_table_columns(const void *snapshot);

@@ -139,14 +139,14 @@ static int show(const struct measuring *measuring, bool json) {
       engine_time_ns(measuring->engine) - measuring->began_ns;
   fflush(stdout);
   int status = json ? load_json_write(stderr, snapshot)
-                    : window_write(stderr, (struct window){0}, load_table_write,
+                    : screen_write(stderr, (struct screen){0}, load_table_write,
                                    snapshot);
   snapshot_free(snapshot);
   return status;
 }
 
-static int run(struct measuring *measuring, const struct load_options *options,
-               char **words) {
+static int measure_command(struct measuring *measuring,
+                           const struct load_options *options, char **words) {
   sigset_t signals;
   engine_prove(measuring->engine);
   if (!engine_has_source(measuring->engine))
@@ -192,7 +192,7 @@ int load_command_run(const struct load_options *options,
   if (status == 0 && measuring.figures == NULL)
     status = -ENOMEM;
   if (status == 0)
-    result = run(&measuring, options, words);
+    result = measure_command(&measuring, options, words);
   else
     result = say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
   figures_close(measuring.figures);

@@ -47,7 +47,7 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  */
 
 enum {
-  COLUMN_CORE, /* the default order: window.sort is 0 */
+  COLUMN_CORE, /* the default order: screen.sort is 0 */
   COLUMN_LOAD,
   COLUMN_ERROR,
   COLUMN_MIN,
@@ -160,33 +160,33 @@ static enum paint load_paint(const struct core_figures *core) {
                              : PAINT_NONE;
 }
 
-static void write_cell(FILE *out, const struct window *window,
+static void write_cell(FILE *out, const struct screen *screen,
                        const struct column *column, enum paint paint,
                        const char *text) {
   if (column->width < 0)
     fputs("  ", out); /* the last column */
-  paint_pad(out, window->colour, paint, text,
+  paint_pad(out, screen->colour, paint, text,
             column->width < 0 ? 0 : column->width);
 }
 
-static void write_header(FILE *out, const struct window *window,
+static void write_header(FILE *out, const struct screen *screen,
                          unsigned shown) {
   for (size_t i = 0; i < COLUMNS; i++)
     if (shown >> i & 1)
-      write_cell(out, window, &columns[i],
-                 i > 0 && window->sort == i ? PAINT_SORTED : PAINT_TITLE,
+      write_cell(out, screen, &columns[i],
+                 i > 0 && screen->sort == i ? PAINT_SORTED : PAINT_TITLE,
                  columns[i].title);
   fputc('\n', out);
 }
 
-static void write_core(FILE *out, const struct window *window, unsigned shown,
+static void write_core(FILE *out, const struct screen *screen, unsigned shown,
                        const struct core_figures *core) {
   for (size_t i = 0; i < COLUMNS; i++) {
     if (!(shown >> i & 1))
       continue;
     char cell[CELL_SIZE];
     put_cell(cell, i, core);
-    write_cell(out, window, &columns[i],
+    write_cell(out, screen, &columns[i],
                i == COLUMN_LOAD ? load_paint(core) : PAINT_NONE, cell);
   }
   fputc('\n', out);
@@ -228,11 +228,11 @@ static void sort_cores(struct cores *cores, struct order order) {
 
 static void write_lines(FILE *out, const struct snapshot *snapshot,
                         const struct cores *cores,
-                        const struct window *window) {
-  unsigned shown = columns_that_fit(snapshot, window->width);
-  write_header(out, window, shown);
+                        const struct screen *screen) {
+  unsigned shown = columns_that_fit(snapshot, screen->width);
+  write_header(out, screen, shown);
   for (size_t i = 0; i < cores->len; i++)
-    write_core(out, window, shown, cores->core[i]);
+    write_core(out, screen, shown, cores->core[i]);
 }
 
 /* ---------------------------------------------------------------------------
@@ -254,9 +254,9 @@ static void write_grid_cell(FILE *out, bool colour,
  * Cores are sorted down the columns, like files in ls(1). If not all cores fit,
  * shows only the busiest. */
 static void write_grid(FILE *out, struct cores *cores,
-                       const struct window *window, int lines) {
+                       const struct screen *screen, int lines) {
   size_t across =
-      window->width < GRID_CELL ? 1 : (size_t)(window->width / GRID_CELL);
+      screen->width < GRID_CELL ? 1 : (size_t)(screen->width / GRID_CELL);
   size_t room = across * (size_t)(lines > 2 ? lines - 1 : 1);
   size_t shown = cores->len < room ? cores->len : room;
   if (shown < cores->len) {
@@ -271,7 +271,7 @@ static void write_grid(FILE *out, struct cores *cores,
   size_t down = (shown + across - 1) / across;
   for (size_t line = 0; line < down; line++) {
     for (size_t i = line; i < shown; i += down)
-      write_grid_cell(out, window->colour, cores->core[i]);
+      write_grid_cell(out, screen->colour, cores->core[i]);
     fputc('\n', out);
   }
 }
@@ -281,7 +281,7 @@ static void write_grid(FILE *out, struct cores *cores,
  */
 
 static void write_title(FILE *out, const struct snapshot *snapshot,
-                        const struct window *window) {
+                        const struct screen *screen) {
   char time[TIME_TEXT_SIZE];
   time_text(time, snapshot->time_ns);
   fprintf(out, "%s  %d %s online, ", time, snapshot->self.cores_online,
@@ -290,8 +290,8 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
     fprintf(out, "every %g s", (double)snapshot->interval_ns / 1e9);
   else
     fprintf(out, "over %.3f s", (double)snapshot->covered_ns / 1e9);
-  if (window->sort > 0)
-    fprintf(out, ", by %s", columns[window->sort].title);
+  if (screen->sort > 0)
+    fprintf(out, ", by %s", columns[screen->sort].title);
   fputc('\n', out);
 }
 
@@ -328,8 +328,16 @@ static bool ran_too_briefly(const struct snapshot *snapshot) {
          self->cores_without_value == self->cores_online;
 }
 
-static int write_below(FILE *out, const struct snapshot *snapshot,
-                       size_t aggregates) {
+static bool mark_is_used(const struct snapshot *snapshot, size_t mark) {
+  bool used = false;
+  for (size_t core = 0; core < snapshot->cores_len; core++)
+    used |= snapshot->cores[core].online &&
+            mark_of(&snapshot->cores[core]) == marks[mark].sign;
+  return used;
+}
+
+static void write_below(FILE *out, const struct snapshot *snapshot,
+                        size_t aggregates) {
   fprintf(out, "%-14s %6s %6s %6s %6s %6s\n", "load % of", "mean", "min", "max",
           "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
@@ -339,15 +347,9 @@ static int write_below(FILE *out, const struct snapshot *snapshot,
     fputs("no loads: the command ended before its loads could be measured; "
           "source idle needs at least 20 ms\n",
           out);
-  for (size_t i = 0; i < MARKS; i++) {
-    bool used = false;
-    for (size_t core = 0; core < snapshot->cores_len; core++)
-      used |= snapshot->cores[core].online &&
-              mark_of(&snapshot->cores[core]) == marks[i].sign;
-    if (used)
+  for (size_t i = 0; i < MARKS; i++)
+    if (mark_is_used(snapshot, i))
       fprintf(out, "%s\n", marks[i].note);
-  }
-  return ferror(out) ? -ENOMEM : 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -355,7 +357,7 @@ static int write_below(FILE *out, const struct snapshot *snapshot,
  */
 
 static int write_cores(FILE *out, const struct snapshot *snapshot,
-                       const struct window *window, int lines_left) {
+                       const struct screen *screen, int lines_left) {
   struct cores cores = {
       .core = calloc(snapshot->cores_len + 1, sizeof(*cores.core))};
   if (cores.core == NULL)
@@ -364,37 +366,29 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
     cores.core[cores.len++] = &snapshot->cores[i];
   /* Unless reversed, core numbers are sorted in ascending order, and values of
    * all other columns in descending order. */
-  bool rising = (window->sort == COLUMN_CORE) != window->reverse;
-  sort_cores(&cores, (struct order){window->sort, rising});
-  if (window->height <= 0 || (int)cores.len + 1 <= lines_left)
-    write_lines(out, snapshot, &cores, window);
+  bool rising = (screen->sort == COLUMN_CORE) != screen->reverse;
+  sort_cores(&cores, (struct order){screen->sort, rising});
+  if (screen->height <= 0 || (int)cores.len + 1 <= lines_left)
+    write_lines(out, snapshot, &cores, screen);
   else
-    write_grid(out, &cores, window, lines_left);
+    write_grid(out, &cores, screen, lines_left);
   free(cores.core);
   return 0;
 }
 
-int load_table_write(FILE *out, const void *figures, struct window window) {
+int load_table_write(FILE *out, const void *figures, struct screen screen) {
   const struct snapshot *snapshot = figures;
   /* Limit the lines about nodes and packages, which may be many on a large
    * machine, so that there is room for the cores. */
   size_t aggregates = snapshot->aggregates_len;
-  if (window.height > 0 && aggregates > (size_t)window.height / 4 + 1)
-    aggregates = (size_t)window.height / 4 + 1;
-  char *below = NULL;
-  size_t size;
-  FILE *part = open_memstream(&below, &size);
-  if (part == NULL)
-    return -ENOMEM;
-  int status = write_below(part, snapshot, aggregates);
-  if (fclose(part) != 0)
-    status = -ENOMEM;
-  if (status == 0) {
-    write_title(out, snapshot, &window);
-    status = write_cores(out, snapshot, &window,
-                         window.height - 1 - text_lines(below));
-    fputs(below, out);
-  }
-  free(below);
+  if (screen.height > 0 && aggregates > (size_t)screen.height / 4 + 1)
+    aggregates = (size_t)screen.height / 4 + 1;
+  /* The other lines: the title, that of the aggregates, the host, and notes. */
+  int lines_left = screen.height - 3 - (int)aggregates;
+  for (size_t i = 0; i < MARKS; i++)
+    lines_left -= mark_is_used(snapshot, i);
+  write_title(out, snapshot, &screen);
+  int status = write_cores(out, snapshot, &screen, lines_left);
+  write_below(out, snapshot, aggregates);
   return status;
 }

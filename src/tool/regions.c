@@ -30,7 +30,7 @@ static enum paint state_paint(const char *state) {
 
 /* Writes a line about a region, and what is wrong with the region: on the same
  * line or, on a terminal, below it. */
-static void put_text(const struct listed *listed, const struct window *window) {
+static void put_text(const struct listed *listed, const struct screen *screen) {
   char why[LISTED_WHY_SIZE], clean[LISTED_WHY_SIZE * TEXT_GROWTH];
   char pid[PID_TEXT_SIZE] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
   char rows[24] = "-", size[SIZE_TEXT_SIZE] = "-";
@@ -47,7 +47,7 @@ static void put_text(const struct listed *listed, const struct window *window) {
   text_clean_string(clean, sizeof(clean), listed->name);
   text_pad(stdout, clean, -22);
   fputc(' ', stdout);
-  paint_pad(stdout, window->colour, state_paint(listed_state(listed)),
+  paint_pad(stdout, screen->colour, state_paint(listed_state(listed)),
             listed_state(listed), -7);
   printf(" %7s %-10s %6s %9s %9s", pid, user, tables, rows, size);
   listed_why(why, listed);
@@ -56,8 +56,8 @@ static void put_text(const struct listed *listed, const struct window *window) {
     fputc('\n', stdout);
     return;
   }
-  printf("%s  ", window->width > 0 ? "\n" : "");
-  text_wrap(stdout, clean, 2, window->width);
+  printf("%s  ", screen->width > 0 ? "\n" : "");
+  text_wrap(stdout, clean, 2, screen->width);
 }
 
 static void put_json(struct json *json, const struct listed *listed) {
@@ -111,15 +111,15 @@ static void show_table(const struct listing *listing) {
     printf("There is no region in %s.\n", clean);
     return;
   }
-  struct window window = terminal_window();
-  paint_pad(stdout, window.colour, PAINT_TITLE, "region", -22);
+  struct screen screen = terminal_screen();
+  paint_pad(stdout, screen.colour, PAINT_TITLE, "region", -22);
   printf(" %-7s %7s %-10s %6s %9s %9s\n", "state", "pid", "user", "tables",
          "rows", "size");
   for (size_t i = 0; i < listing->len; i++)
-    put_text(&listing->listed[i], &window);
+    put_text(&listing->listed[i], &screen);
 }
 
-static int run(bool as_json) {
+static int list_regions(bool as_json) {
   struct listing listing;
   int result = TOOL_OK, status = listing_connect(&listing);
   if (as_json)
@@ -143,7 +143,7 @@ static int regions_main(int argc, char **argv) {
   if (status >= 0)
     return status;
   stop_catch();
-  return run(json);
+  return list_regions(json);
 }
 
 const struct command regions_command = {

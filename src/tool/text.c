@@ -36,13 +36,6 @@ static int characters(const char *text, size_t length) {
 
 int text_width(const char *text) { return characters(text, strlen(text)); }
 
-int text_lines(const char *text) {
-  int lines = 0;
-  for (; *text != '\0'; text++)
-    lines += *text == '\n';
-  return lines;
-}
-
 /* Returns a pointer to the text after its first `count` characters. */
 static char *after(char *text, int count) {
   while (*text != '\0' && (count > 0 || ((uint8_t)*text & 0xc0) == 0x80))
@@ -62,11 +55,7 @@ void text_shorten(char *text, int width) {
 }
 
 void text_pad(FILE *out, const char *text, int width) {
-  int missing = (width < 0 ? -width : width) - text_width(text);
-  if (missing < 0)
-    missing = 0;
-  fprintf(out, "%*s%s%*s", width > 0 ? missing : 0, "", text,
-          width < 0 ? missing : 0, "");
+  paint_pad(out, false, PAINT_NONE, text, width);
 }
 
 void text_wrap(FILE *out, const char *text, int indent, int width) {
@@ -89,7 +78,7 @@ void text_wrap(FILE *out, const char *text, int indent, int width) {
 }
 
 /* ---------------------------------------------------------------------------
- * Windows
+ * Screens
  */
 
 /* Returns the length of the escape sequence at the beginning of `text`, or 0 if
@@ -98,9 +87,9 @@ static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }
 
-static void cut(FILE *out, const char *text, struct window window) {
+static void cut(FILE *out, const char *text, struct screen screen) {
   int line = 0, column = 0;
-  while (*text != '\0' && (window.height <= 0 || line < window.height)) {
+  while (*text != '\0' && (screen.height <= 0 || line < screen.height)) {
     size_t length = escape_length(text);
     if (length > 0) { /* an escape sequence takes no room and must not be cut */
       fwrite(text, 1, length, out);
@@ -114,7 +103,7 @@ static void cut(FILE *out, const char *text, struct window window) {
     } else {
       column += begins_character;
     }
-    if (window.width <= 0 || column <= window.width)
+    if (screen.width <= 0 || column <= screen.width)
       fputc(*text, out);
     text++;
   }
@@ -132,21 +121,21 @@ static void drop_trailing_blanks(char *text) {
   *to = '\0';
 }
 
-int window_write(FILE *out, struct window window,
+int screen_write(FILE *out, struct screen screen,
                  int (*write)(FILE *out, const void *figures,
-                              struct window window),
+                              struct screen screen),
                  const void *figures) {
   char *whole = NULL;
   size_t size;
   FILE *part = open_memstream(&whole, &size);
   if (part == NULL)
     return -ENOMEM;
-  int status = write(part, figures, window);
+  int status = write(part, figures, screen);
   if (fclose(part) != 0)
     status = -ENOMEM;
   if (status == 0) {
     drop_trailing_blanks(whole);
-    cut(out, whole, window);
+    cut(out, whole, screen);
   }
   free(whole);
   return status;
@@ -156,16 +145,16 @@ int window_write(FILE *out, struct window window,
  * Colour
  */
 
-struct window terminal_window(void) {
+struct screen terminal_screen(void) {
   const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
   struct winsize size = {0};
   if (!isatty(STDOUT_FILENO) || term == NULL || *term == '\0' ||
       strcmp(term, "dumb") == 0)
-    return (struct window){0};
+    return (struct screen){0};
   ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
   /* The last column stays free, because terminals wrap a line that fills it,
    * and so does the last line, for the cursor. */
-  return (struct window){.width = (size.ws_col > 0 ? size.ws_col : 80) - 1,
+  return (struct screen){.width = (size.ws_col > 0 ? size.ws_col : 80) - 1,
                          .height = (size.ws_row > 0 ? size.ws_row : 24) - 1,
                          .colour = no_color == NULL || *no_color == '\0'};
 }

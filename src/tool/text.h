@@ -1,6 +1,6 @@
 /* text: makes untrusted bytes safe for terminals and for JSON, and writes what
  * all tables share: padded and coloured words, numbers, dates, lines that fit a
- * window. */
+ * screen. */
 #ifndef PERCORE_TEXT_H
 #define PERCORE_TEXT_H
 
@@ -31,9 +31,6 @@ void text_append(char *list, size_t size, const char *separator,
 /* Returns the number of characters in clean text. */
 int text_width(const char *text);
 
-/* Returns the number of newlines. */
-int text_lines(const char *text);
-
 /* Shortens clean text to at most `width` characters by replacing its middle
  * with "...". width must be at least 5. */
 void text_shorten(char *text, int width);
@@ -48,11 +45,11 @@ void text_pad(FILE *out, const char *text, int width);
 void text_wrap(FILE *out, const char *text, int indent, int width);
 
 /* ---------------------------------------------------------------------------
- * Windows
+ * Screens
  */
 
 /* All members are 0 or NULL if the output is not a terminal. */
-struct window {
+struct screen {
   int width;  /* in characters; 0: unlimited */
   int height; /* in lines; 0: unlimited */
   bool colour;
@@ -61,18 +58,18 @@ struct window {
 };
 
 /* Calls `write` and copies its output to `out`: only the lines that fit into
- * the window, each cut to the width and without trailing blanks. Returns 0,
+ * the screen, each cut to the width and without trailing blanks. Returns 0,
  * -ENOMEM, or what `write` returned. */
-int window_write(FILE *out, struct window window,
+int screen_write(FILE *out, struct screen screen,
                  int (*write)(FILE *out, const void *figures,
-                              struct window window),
+                              struct screen screen),
                  const void *figures);
 
 /* Returns the size of the terminal and whether to use colours. If stdout is not
  * a terminal that understands escape sequences (TERM is not "dumb"), all
  * members are 0. `colour` is false if the environment variable NO_COLOR is set
  * (no-color.org). */
-struct window terminal_window(void);
+struct screen terminal_screen(void);
 
 enum paint {
   PAINT_NONE,

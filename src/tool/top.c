@@ -47,7 +47,7 @@ struct top {
   struct region_reader *reader;
   struct top_figures figures;
   /* cores and order chosen with keys; NULL before the first table */
-  const struct window *view;
+  const struct screen *view;
 };
 
 /* ---------------------------------------------------------------------------
@@ -221,7 +221,7 @@ static int say_no_column(const struct top *top) {
                      top->options->sort, names);
 }
 
-static int run(struct top *top) {
+static int show_region(struct top *top) {
   const struct region_directory *directory =
       region_reader_directory(top->reader);
   const char *table = top->options->table;
@@ -254,7 +254,7 @@ static int top_main(int argc, char **argv) {
   status = target_open(COMMAND, argv[optind], &top.reader);
   if (status != TOOL_OK)
     return status;
-  status = run(&top);
+  status = show_region(&top);
   close_tables(&top);
   region_reader_close(top.reader);
   return status;

@@ -47,7 +47,7 @@ static inline double top_empty(const struct region_worker *worker) {
 
 /* Functions for struct live_face. `figures` is a struct top_figures. Both
  * return 0 or -ENOMEM. */
-int top_table_write(FILE *out, const void *figures, struct window window);
+int top_table_write(FILE *out, const void *figures, struct screen screen);
 int top_json_write(FILE *out, const void *figures);
 
 /* Writes a number such as "0.25", "12.3", "980", "12.3k" or "4.56M", or "-" if

@@ -77,7 +77,7 @@ static void write_worker(FILE *out, bool colour,
 
 /* Writes a line for each thread, and at most `lines` lines (0: unlimited). */
 static void write_workers(FILE *out, const struct region_workers *workers,
-                          int lines, const struct window *window) {
+                          int lines, const struct screen *screen) {
   uint32_t count = workers->attached, shown = 0;
   uint32_t most = lines <= 0 || (int)count + 2 <= lines ? count
                   : lines > 4                           ? (uint32_t)lines - 3
@@ -90,7 +90,7 @@ static void write_workers(FILE *out, const struct region_workers *workers,
           "polls/s", "empty %", "items/s", "thread");
   for (uint32_t s = 0; s < workers->len && shown < most; s++)
     if (workers->list[s].slot.state == REGION_LIVE) {
-      write_worker(out, window->colour, workers, &workers->list[s]);
+      write_worker(out, screen->colour, workers, &workers->list[s]);
       shown++;
     }
   if (shown < count)
@@ -145,10 +145,10 @@ static int width_of(const struct rate_column *column) {
  * Rows
  */
 
-/* A table of rates, and how much of it fits into the window. */
+/* A table of rates, and how much of it fits into the screen. */
 struct sheet {
   FILE *out;
-  const struct window *window;
+  const struct screen *screen;
   const struct rates *rates;
   double ns_per_cycle;
   size_t first, end; /* the columns that are shown */
@@ -182,7 +182,7 @@ static void choose_columns(struct sheet *sheet, int width) {
  * leave. */
 static int choose_name_width(const struct sheet *sheet) {
   char name[NAME_TEXT_SIZE];
-  int wanted = NAME_WIDTH, room = sheet->window->width;
+  int wanted = NAME_WIDTH, room = sheet->screen->width;
   for (size_t r = 0; r < sheet->rows; r++) {
     name_text(name, &sheet->rates->rows[r]);
     if (text_width(name) > wanted)
@@ -190,14 +190,14 @@ static int choose_name_width(const struct sheet *sheet) {
   }
   for (size_t c = sheet->first; c < sheet->end; c++)
     room -= width_of(&sheet->rates->columns[c]);
-  if (sheet->window->width <= 0 || wanted <= room)
+  if (sheet->screen->width <= 0 || wanted <= room)
     return wanted;
   return room > NAME_WIDTH ? room : NAME_WIDTH;
 }
 
 static void write_titles(const struct sheet *sheet) {
   const struct rates *rates = sheet->rates;
-  bool colour = sheet->window->colour;
+  bool colour = sheet->screen->colour;
   char unit[UNIT_TEXT_SIZE];
   paint_pad(sheet->out, colour, PAINT_TITLE, "row", -sheet->name_width);
   for (size_t c = sheet->first; c < sheet->end; c++) {
@@ -300,11 +300,11 @@ static size_t rows_that_fit(const struct rates *rates, int lines) {
 /* Writes a table in at most `lines` lines; 0 means unlimited. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
-                       const struct window *window) {
+                       const struct screen *screen) {
   const struct region_directory *directory = figures->directory;
   struct sheet sheet = {
       .out = out,
-      .window = window,
+      .screen = screen,
       .rates = rates,
       .ns_per_cycle = 1e9 / (double)directory->header.tsc_hz,
       .rows = rows_that_fit(rates, lines),
@@ -315,7 +315,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
-  choose_columns(&sheet, window->width);
+  choose_columns(&sheet, screen->width);
   if (sheet.end - sheet.first < rates->columns_len)
     fprintf(out, " (%zu more columns: keys < and >)",
             rates->columns_len - (sheet.end - sheet.first));
@@ -369,14 +369,14 @@ static int fair_share(const struct top_figures *figures, int lines) {
   return share;
 }
 
-int top_table_write(FILE *out, const void *top_figures, struct window window) {
+int top_table_write(FILE *out, const void *top_figures, struct screen screen) {
   const struct top_figures *figures = top_figures;
   int status = 0;
-  int share = window.height > 0 ? fair_share(figures, window.height - 1) : 0;
+  int share = screen.height > 0 ? fair_share(figures, screen.height - 1) : 0;
   write_title(out, figures);
   if (figures->with_workers)
-    write_workers(out, &figures->workers, share, &window);
+    write_workers(out, &figures->workers, share, &screen);
   for (size_t t = 0; t < figures->tables_len && status == 0; t++)
-    status = write_rates(out, figures, &figures->tables[t], share, &window);
+    status = write_rates(out, figures, &figures->tables[t], share, &screen);
   return status;
 }

@@ -113,10 +113,10 @@ static int next(struct live *live, void *context, const void **figures) {
   return TOOL_OK;
 }
 
-static int table(FILE *out, const void *figures, struct window window) {
+static int table(FILE *out, const void *figures, struct screen screen) {
   const struct wake_run *run = &((const struct measurement *)figures)->run;
   if (run->points->len <= PAGE_MAX)
-    return wake_write_text(out, run, window.width);
+    return wake_write_text(out, run, screen.width);
   fprintf(out, "core %d, method %s: %zu datapoints in %.0f s\n", run->core,
           run->method, wake_points_counted(run->points), run->seconds);
   return 0;
@@ -208,7 +208,7 @@ static int measure_core(int core, const struct wake_arguments *options) {
       (struct wake_run){.points = wake_collect_points(measurement.collect),
                         .core = core,
                         .method = wake_method_name(collect.method)};
-  bool is_live = terminal_window().width > 0 && !options->json;
+  bool is_live = terminal_screen().width > 0 && !options->json;
   int status = run_measurement(&measurement, is_live);
   if (is_live) /* the page is replaced by the whole result */
     fputs("\033[H\033[J", stdout);

@@ -92,6 +92,18 @@ TESTS += tests/integration/test_wake_plugin.py
 LONG_TESTS += tests/integration/test_wake_plugin.py
 endif
 
+# Tests of the board. Some of them need root.
+EXTRA_DIST += tests/integration/test_board.py
+if PLUGIN
+if TOOL
+check_PROGRAMS += tests/integration/board_client
+tests_integration_board_client_SOURCES = tests/integration/board_client.c
+tests_integration_board_client_LDADD = libpercore.la
+TESTS += tests/integration/test_board.py
+LONG_TESTS += tests/integration/test_board.py
+endif
+endif
+
 # A test of percore doctor with collectd. It needs root.
 EXTRA_DIST += tests/integration/test_doctor.py
 if PLUGIN

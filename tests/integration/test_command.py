@@ -31,7 +31,7 @@ def test_help_and_version():
     output fits into 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
                     ["reset"], ["map"], ["map", "top"],
-                    ["map", "dump"], ["clock"], ["wake"]):
+                    ["map", "dump"], ["clock"], ["wake"], ["check"], ["pick"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
@@ -329,7 +329,8 @@ def complete_in_bash(line):
 def test_completion():
     """bash completes subcommands, the options that --help lists, and the choices of an
     option"""
-    for command in ("load", "regions", "top", "dump", "reset", "doctor"):
+    for command in ("load", "regions", "top", "dump", "reset", "doctor",
+                    "check", "pick", "wake"):
         offered = complete_in_bash(f"{PERCORE} {command} --")
         listed = options_in_help(command)
         check(offered == listed and len(listed) > 1,

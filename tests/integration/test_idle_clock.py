@@ -90,6 +90,25 @@ def test_pinned_twice():
     check(lines[1] == lines[3], done.stdout)
 
 
+def test_half_pinned():
+    """cpu_idle is pinned last; without a required pin no reader uses the clock, and
+    percore clock --pin replaces what a killed process has left"""
+    need_clock()
+    done = apart(f'"$PERCORE" clock --pin >&2; cd {PINS}; stat -c "%i %n" *')
+    check(done.returncode == 0, done.stderr)
+    pins = sorted((int(line.split()[0]), line.split()[1])
+                  for line in done.stdout.splitlines())
+    check(pins[-1][1] == "cpu_idle", pins)
+    for pin in ("cpu_idle", "irq_handler_entry", "softirq_entry"):
+        done = apart(f'"$PERCORE" clock --pin >&2; rm {PINS}/{pin}\n'
+                     f'{NOBODY}"$PERCORE" load --source bpf --count 1 '
+                     '--interval 0.5')
+        check(f"lacks the pin {pin}" in done.stderr, done.stderr)
+    done = apart(f'"$PERCORE" clock --pin; rm {PINS}/cpu_idle\n'
+                 f'"$PERCORE" clock --pin; test -e {PINS}/cpu_idle')
+    check(done.returncode == 0, done.stderr)
+
+
 def test_pin_modes():
     """pins belong to root, and no other user can write to them"""
     need_clock()

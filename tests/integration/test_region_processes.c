@@ -746,7 +746,7 @@ static void a_producer_in_other_namespaces_is_read(void **state) {
 
 static uint64_t read_packets(struct percore_reader *reader, uint32_t row) {
   uint64_t values[64] = {0};
-  assert_true(percore_read_row(reader, 1, row, PERCORE_TOTAL, NULL, 0, values,
+  assert_true(percore_read_row(reader, 0, row, PERCORE_TOTAL, NULL, 0, values,
                                64) >= 0);
   return values[0];
 }
@@ -766,8 +766,8 @@ static void the_tutorial_publishes_packets_of_two_ports(void **state) {
   for (int i = 0; i < 1000 && percore_refresh(reader) < 0; i++)
     pause_ms(10);
   assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
-  assert_string_equal(percore_reader_table(reader, 1)->name, "port");
-  for (int i = 0; i < 1000 && (percore_reader_rows(reader, 1) < 2 ||
+  assert_string_equal(percore_reader_table(reader, 0)->name, "port");
+  for (int i = 0; i < 1000 && (percore_reader_rows(reader, 0) < 2 ||
                                read_packets(reader, 1) == 0);
        i++)
     pause_ms(10);

@@ -12,7 +12,7 @@ import tempfile
 from random import Random
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
+from command import PERCORE, TIMEOUT, run  # noqa: E402
 from harness import (Child, Skip, bpf_programs, check,  # noqa: E402
                      check_killed_leaves_none, is_root, online_cores, run_tests,
                      say, wait_for)
@@ -261,7 +261,9 @@ def test_default_core():
             isolated.update(range(int(first), int(last or first) + 1))
     wanted = [core for core in online_cores() if core not in isolated]
     need_bpf()
-    document = documents("wake", "--time", "0.2", "--json")[0]
+    done = run("wake", "--time", "0.2", "--json")
+    check(worked(done), done.stderr)
+    document = json.loads(done.stdout)
     check(document["core"] == wanted[-1], str(document))
 
 
@@ -271,6 +273,8 @@ def test_terminal():
     need_bpf()
     core = str(online_cores()[0])
     written, status, _ = on_terminal([PERCORE, "wake", core, "--time", "2"], 4)
+    if "gave no datapoints" in written:
+        raise Skip(f"core {core} was never idle")
     check(status == 0, written)
     end = written.rsplit("\033[H\033[J", 1)[-1]
     check("Latency, us" in end and "median" in end and
@@ -294,6 +298,8 @@ def test_wult_reads_the_result():
         with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
             folder = os.path.join(above, "result")
             document = measure(online_cores()[0], method, "--outdir", folder)
+            if document["datapoints"] == 0:
+                raise Skip("the core was never idle")
             with open(f"{folder}/datapoints.csv", encoding="ascii") as file:
                 rows = list(csv.DictReader(file))
             with open(f"{folder}/info.yml", encoding="ascii") as file:

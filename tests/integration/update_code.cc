@@ -128,8 +128,8 @@ int use_objects(const char *name) {
       percore_refresh(reader) != 1)
     return 1;
   int status =
-      percore_read_row(reader, 1, 0, PERCORE_TOTAL, nullptr, 0, values, 8) |
-      percore_read_row(reader, 2, 0, PERCORE_TOTAL, nullptr, 0, &flow, 1);
+      percore_read_row(reader, 0, 0, PERCORE_TOTAL, nullptr, 0, values, 8) |
+      percore_read_row(reader, 1, 0, PERCORE_TOTAL, nullptr, 0, &flow, 1);
   percore_close(reader);
   percore_region_status known = region.status();
   return status == 0 && values[0] == 1 && values[1] == 100 &&

@@ -123,7 +123,8 @@ static double measure_tsc_hz(void) {
 static double shown(struct percore_reader *reader, int slot) {
   uint64_t values[6];
   if (percore_refresh(reader) < 0 ||
-      percore_read_row(reader, 0, 0, slot, NULL, 0, values, 6) < 0)
+      percore_read_row(reader, PERCORE_TABLE_CORE, 0, slot, NULL, 0, values,
+                       6) < 0)
     fail("reading the own region");
   return (double)values[1] / (double)values[0];
 }

@@ -21,15 +21,16 @@ void fake_reset(void) {
   fake.values_len = fake.lines_len = fake.notifications_len = 0;
 }
 
-/* Returns the array with room for one more entry. Aborts if memory is
- * exhausted. */
+/* Returns the array with room for one more entry. Tries again once, because a
+ * test may let one call fail (faults.h). */
 static void *grow(void *array, size_t len, size_t size) {
   if (len != 0 && (len & (len - 1)) != 0)
     return array;
-  array = realloc(array, (len == 0 ? 1 : 2 * len) * size);
-  if (array == NULL)
+  size_t bytes = (len == 0 ? 1 : 2 * len) * size;
+  void *larger = realloc(array, bytes);
+  if (larger == NULL && (larger = realloc(array, bytes)) == NULL)
     abort();
-  return array;
+  return larger;
 }
 
 /* ---------------------------------------------------------------------------

@@ -1,4 +1,14 @@
 # One list of unit tests for each folder of src/.
+# Functions that tests/unit/faults.h replaces.
+fault_ldflags = \
+	-Wl,--wrap=bind,--wrap=calloc,--wrap=chmod,--wrap=connect \
+	-Wl,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=eventfd \
+	-Wl,--wrap=fallocate,--wrap=fchmod,--wrap=fcntl,--wrap=fgets \
+	-Wl,--wrap=flock,--wrap=fopen,--wrap=fstat,--wrap=ftruncate \
+	-Wl,--wrap=listen,--wrap=madvise,--wrap=malloc,--wrap=memfd_create \
+	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=open,--wrap=pthread_create \
+	-Wl,--wrap=realloc,--wrap=reallocarray,--wrap=socket \
+	-Wl,--wrap=stat,--wrap=statfs,--wrap=strdup
 include tests/unit/board.mk
 include tests/unit/cycles.mk
 include tests/unit/map.mk

@@ -11,17 +11,12 @@ check_PROGRAMS += $(MAP_TESTS)
 TESTS += $(MAP_TESTS)
 MAP_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 MAP_TEST_LDADD = libmap.la libregion.la $(CMOCKA_LIBS)
+tests_unit_test_map_faults_SOURCES = \
+	tests/unit/test_map_faults.c tests/unit/faults.h
 tests_unit_test_map_faults_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_faults_LDADD = libregionunit.la $(MAP_TEST_LDADD)
-tests_unit_test_map_faults_LDFLAGS = \
-	-Wl,--wrap=bind,--wrap=calloc,--wrap=chmod,--wrap=connect \
-	-Wl,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=eventfd \
-	-Wl,--wrap=fallocate,--wrap=fchmod,--wrap=fcntl,--wrap=fgets \
-	-Wl,--wrap=flock,--wrap=fopen,--wrap=fstat,--wrap=ftruncate \
-	-Wl,--wrap=listen,--wrap=madvise,--wrap=malloc,--wrap=memfd_create \
-	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=open,--wrap=pthread_create \
-	-Wl,--wrap=readlink,--wrap=realloc,--wrap=reallocarray,--wrap=socket \
-	-Wl,--wrap=stat,--wrap=statfs,--wrap=strdup,--wrap=syscall
+tests_unit_test_map_faults_LDFLAGS = $(fault_ldflags) \
+	-Wl,--wrap=readlink,--wrap=syscall
 tests_unit_test_map_growth_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_growth_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_names_CFLAGS = $(MAP_TEST_CFLAGS)

@@ -4,6 +4,7 @@ if PLUGIN
 plugin_unit_tests = \
 	tests/unit/test_plugin_config \
 	tests/unit/test_plugin_dispatch \
+	tests/unit/test_plugin_faults \
 	tests/unit/test_plugin_life \
 	tests/unit/test_plugin_map \
 	tests/unit/test_plugin_notify \
@@ -26,6 +27,11 @@ tests_unit_test_plugin_dispatch_SOURCES = \
 tests_unit_test_plugin_dispatch_CPPFLAGS = $(plugin_unit_cppflags) \
 	-DTEST_SOURCE='"$(abs_top_srcdir)"'
 tests_unit_test_plugin_dispatch_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_faults_SOURCES = \
+	tests/unit/test_plugin_faults.c tests/unit/faults.h $(fake_collectd)
+tests_unit_test_plugin_faults_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_faults_LDADD = libregionunit.la $(plugin_unit_ldadd)
+tests_unit_test_plugin_faults_LDFLAGS = $(fault_ldflags)
 tests_unit_test_plugin_life_SOURCES = \
 	tests/unit/test_plugin_life.c $(fake_collectd)
 tests_unit_test_plugin_life_CPPFLAGS = $(plugin_unit_cppflags)

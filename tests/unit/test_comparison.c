@@ -38,12 +38,12 @@ static struct comparison *comparison_of(size_t cores) {
 }
 
 static char *table_of(const struct comparison *comparison,
-                      struct window window) {
+                      struct screen screen) {
   char *out = NULL;
   size_t size;
   FILE *file = open_memstream(&out, &size);
   assert_int_equal(
-      window_write(file, window, comparison_table_write, comparison), 0);
+      screen_write(file, screen, comparison_table_write, comparison), 0);
   fclose(file);
   return out;
 }
@@ -52,7 +52,7 @@ static void
 methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(2);
-  char *out = table_of(comparison, (struct window){0});
+  char *out = table_of(comparison, (struct screen){0});
   assert_string_equal(
       out, "2026-11-20 22:42:12  over 2.000 s, all methods read within 0.3 ms\n"
            "load % by method                           cpu0    cpu1\n"
@@ -67,21 +67,20 @@ methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
 static void without_a_window_blocks_show_all_of_256_cores(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(CORES);
-  char *out = table_of(comparison, (struct window){0});
+  char *out = table_of(comparison, (struct screen){0});
   assert_non_null(strstr(out, "  cpu255\n"));
   assert_null(strstr(out, "left out"));
   free(out);
   free(comparison);
 }
 
-static void
-the_comparison_fits_any_window(void **state) {
+static void the_comparison_fits_any_window(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(CORES);
   for (int width = 1; width < 200; width += 7)
     for (int height = 1; height < 60; height += 3) {
       char *out = table_of(comparison,
-                           (struct window){.width = width, .height = height});
+                           (struct screen){.width = width, .height = height});
       int lines = 0;
       for (const char *line = out; *line != '\0'; lines++) {
         size_t length = strcspn(line, "\n");
@@ -130,8 +129,7 @@ int main(void) {
       cmocka_unit_test(
           methods_are_side_by_side_and_an_unavailable_one_says_why),
       cmocka_unit_test(without_a_window_blocks_show_all_of_256_cores),
-      cmocka_unit_test(
-          the_comparison_fits_any_window),
+      cmocka_unit_test(the_comparison_fits_any_window),
       cmocka_unit_test(
           the_json_comparison_names_the_missing_method_and_its_reason),
   };

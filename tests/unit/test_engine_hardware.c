@@ -50,6 +50,7 @@ shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
 }
 
 static void make_tsc_unsteady(struct play *play) {
+  fake_machine_plain_server(play->fake); /* no hypervisor */
   fake_machine_file(
       play->fake,
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -423,6 +424,40 @@ static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
   play_end(&play);
 }
 
+/* Under kvm-clock, a live migration changes the rates of the TSC and of
+ * ref-cycles, while the clocks of the machine continue at the same rate. */
+static void a_migration_under_kvm_clock_gives_no_wrong_load(void **state) {
+  (void)state;
+  static const double rates_hz[] = {3e9, 2e9};
+  for (int i = 0; i < 4; i++) {
+    double load = i < 2 ? 0.6 : 0.95;
+    struct play play;
+    play_start_ref_cycles(&play, 2, load);
+    fake_machine_file(
+        play.fake,
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "kvm-clock\n");
+    play.fake->cores[1].steal = 0.03;
+    play_open(&play);
+    play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+    play_seconds(&play, 20);
+    fake_machine_run(play.fake, FAKE_SECOND / 3);
+    for (size_t j = 0; j < play.fake->counters_len; j++)
+      play.fake->counters[j].hz = rates_hz[i % 2];
+    for (int second = 0; second < 3600; second++) {
+      play_seconds(&play, 1);
+      for (int core = 0; core < 2; core++) {
+        assert_near(play_load(&play, core), load, PLAY_EXACT);
+        assert_true(play_bounds(&play, core).low <= load);
+        assert_true(play_bounds(&play, core).high >= load);
+      }
+    }
+    assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+    assert_int_equal(fake_journal_count(&play.journal, "TSC went", NULL), 1);
+    play_end(&play);
+  }
+}
+
 /* The sampling thread loses its core for 20 ms right after a read. This must
  * not look like a change of the TSC frequency. */
 static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
@@ -487,6 +522,7 @@ int main(void) {
       cmocka_unit_test(instructions_and_cycles_come_from_a_group_of_their_own),
       cmocka_unit_test(loads_do_not_depend_on_the_group_for_instructions),
       cmocka_unit_test(a_tsc_that_changes_its_rate_requires_a_new_proof),
+      cmocka_unit_test(a_migration_under_kvm_clock_gives_no_wrong_load),
       cmocka_unit_test(an_interrupted_sample_is_not_a_change_of_the_tsc),
       cmocka_unit_test(closing_leaves_no_descriptor_open),
       cmocka_unit_test(one_read_per_group_and_sample),

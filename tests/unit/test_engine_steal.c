@@ -6,6 +6,7 @@
 #include "figures_play.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 /* Sets up two cores that run for 19 % of the time. On core 1, the hypervisor
@@ -68,6 +69,93 @@ static void steal_is_subtracted_on_kernels_with_idle_stealtime(void **state) {
   assert_near(play_load(&play, 1), 0.19, PLAY_SECOND_ERROR / 10);
   assert_near(low(&play, 1), play_load(&play, 1), 0);
   play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Idle sequences as the kernel accounts for them
+ */
+
+/* A core that alternates between work and idle sequences. Lengths are means in
+ * milliseconds. */
+struct mix {
+  double work_ms, idle_ms;
+  double woken_ms, woken_chance; /* stolen while the core wakes */
+  double steal_chance;           /* 5 ms are stolen while it works */
+};
+
+static uint64_t random_state = 7;
+
+static double uniform(void) { /* xorshift64* */
+  random_state ^= random_state >> 12;
+  random_state ^= random_state << 25;
+  random_state ^= random_state >> 27;
+  return (double)(random_state * UINT64_C(2685821657736338717) >> 11) / 0x1p53;
+}
+
+/* Returns a random length in nanoseconds, with an exponential distribution. */
+static double length(double mean_ms) {
+  return -log(uniform() + 1e-12) * mean_ms * 1e6;
+}
+
+/* Plays one work and one idle sequence, and returns how long the core worked.
+ * If `carry` is not NULL, the kernel takes the steal of an idle sequence off
+ * the next one; otherwise it counts that steal as idle and as steal. */
+static double play_sequence(struct fake_machine *fake, const struct mix *mix,
+                            double *carry) {
+  double *column = fake->cores[0].column_ns;
+  double work = length(mix->work_ms), idle = length(mix->idle_ms);
+  double steal = uniform() < mix->steal_chance ? length(5) : 0;
+  double woken = uniform() < mix->woken_chance ? length(mix->woken_ms) : 0;
+  double sequence = idle + woken, taken = 0;
+  if (carry != NULL) {
+    taken = fmin(*carry, sequence);
+    *carry += woken - taken;
+  }
+  column[0] += work;
+  column[3] += sequence - taken;
+  column[7] += steal + woken;
+  fake_machine_pause(fake, (uint64_t)(work + steal + sequence));
+  return work;
+}
+
+static void
+the_truth_is_within_the_bounds_however_steal_is_taken_off_idle(void **state) {
+  (void)state;
+  static const struct mix mixes[] = {
+      {1, 9, 0.2, 1, 0},     {1, 9, 5, 0.1, 0},       {1, 30, 20, 0.2, 0},
+      {0.3, 30, 50, 0.1, 0}, {0.3, 100, 100, 0.2, 0}, {5, 5, 20, 0.05, 0.05},
+      {20, 2, 30, 0.1, 0.1},
+  };
+  for (size_t i = 0; i < 2 * sizeof mixes / sizeof mixes[0]; i++) {
+    bool apart = i % 2 != 0;
+    struct play play;
+    double carry = 0, all_ns = 0;
+    play_start(&play, 1);
+    fake_machine_hypervisor(play.fake);
+    if (apart)
+      fake_machine_btf(play.fake, "idle_stealtime");
+    play_open(&play);
+    const struct core_totals begin = play_core(&play, 0)->total;
+    int outside = 0;
+    for (int window = 0; window < 4000; window++) {
+      double begin_ns = (double)play.fake->monotonic_ns, work_ns = 0;
+      while ((double)play.fake->monotonic_ns < begin_ns + 1.154e9)
+        work_ns +=
+            play_sequence(play.fake, &mixes[i / 2], apart ? &carry : NULL);
+      double truth = work_ns / ((double)play.fake->monotonic_ns - begin_ns);
+      assert_int_equal(play_sample(&play, 0), 0);
+      assert_false(isnan(play_load(&play, 0)));
+      struct bounds bounds = play_bounds(&play, 0);
+      outside += truth < bounds.low || truth > bounds.high;
+      all_ns += work_ns;
+    }
+    assert_int_equal(outside, 0);
+    const struct core_totals *end = &play_core(&play, 0)->total;
+    if (apart) /* no steal is left in the mean of a long time */
+      assert_near(engine_load(&begin, end), all_ns / (end->wall - begin.wall),
+                  0.001);
+    play_end(&play);
+  }
 }
 
 static void the_lower_bound_of_a_counter_is_its_load(void **state) {
@@ -255,6 +343,8 @@ int main(void) {
       cmocka_unit_test(time_stolen_while_waking_is_not_subtracted_twice),
       cmocka_unit_test(work_is_between_the_lower_bound_and_the_load),
       cmocka_unit_test(steal_is_subtracted_on_kernels_with_idle_stealtime),
+      cmocka_unit_test(
+          the_truth_is_within_the_bounds_however_steal_is_taken_off_idle),
       cmocka_unit_test(the_lower_bound_of_a_counter_is_its_load),
       cmocka_unit_test(steal_of_a_window_is_at_most_its_wall_time),
       cmocka_unit_test(a_discarded_second_does_not_cost_the_interval_its_load),

@@ -60,12 +60,12 @@ static struct fixture *machine_of(size_t cores) {
   return fixture;
 }
 
-static char *table_of(const struct fixture *fixture, struct window window) {
+static char *table_of(const struct fixture *fixture, struct screen screen) {
   char *out = NULL;
   size_t size;
   FILE *file = open_memstream(&out, &size);
   assert_int_equal(
-      window_write(file, window, load_table_write, &fixture->snapshot), 0);
+      screen_write(file, screen, load_table_write, &fixture->snapshot), 0);
   fclose(file);
   return out;
 }
@@ -90,7 +90,7 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
   fixture->core[1] = busy_core(1, 0.8734);
-  char *out = table_of(fixture, (struct window){0});
+  char *out = table_of(fixture, (struct screen){0});
   assert_string_equal(
       out, "2026-11-20 22:42:12  2 cores online, every 2 s\n"
            " core  load %  error    min    max  1 min  5 min  15 min  hidden  "
@@ -114,7 +114,7 @@ the_load_of_the_sibling_is_shown_if_cores_have_siblings(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
   fixture->core[0].sibling_busy = 0.8734;
-  char *out = table_of(fixture, (struct window){0});
+  char *out = table_of(fixture, (struct screen){0});
   assert_non_null(
       strstr(out, " core  load %  error    min    max sibling  1 min"));
   assert_non_null(
@@ -132,7 +132,7 @@ an_unknown_value_is_a_dash_and_an_offline_core_is_named(void **state) {
   fixture->core[0].busy = fixture->core[0].hidden = NAN;
   fixture->core[0].source = SOURCE_NONE;
   fixture->core[1].online = false;
-  char *out = table_of(fixture, (struct window){0});
+  char *out = table_of(fixture, (struct screen){0});
   assert_non_null(strstr(out, "    0       -"));
   assert_non_null(strstr(out, "  none\n"));
   assert_non_null(strstr(out, "  offline\n"));
@@ -147,14 +147,14 @@ an_unproven_source_is_marked_and_the_mark_is_explained(void **state) {
   struct fixture *fixture = machine_of(3);
   fixture->core[0].proof = PROOF_UNPROVEN;
   fixture->core[1].proof = PROOF_TICK_SAMPLED;
-  char *out = table_of(fixture, (struct window){0});
+  char *out = table_of(fixture, (struct screen){0});
   assert_non_null(strstr(out, "  idle*\n"));
   assert_non_null(strstr(out, "  idle~\n"));
   assert_non_null(strstr(out, "* unproven: "));
   assert_non_null(strstr(out, "~ tick-sampled: "));
   free(out);
   fixture->core[0].proof = fixture->core[1].proof = PROOF_PROVEN;
-  out = table_of(fixture, (struct window){0});
+  out = table_of(fixture, (struct screen){0});
   assert_null(strchr(out, '*'));
   assert_null(strchr(out, '~'));
   free(out);
@@ -169,7 +169,7 @@ static void the_table_fits_any_window(void **state) {
     for (int width = 1; width < 200; width += 3)
       for (int height = 1; height < 120; height += 7) {
         char *out = table_of(fixture,
-                             (struct window){.width = width, .height = height});
+                             (struct screen){.width = width, .height = height});
         assert_true(lines_of(out) <= height);
         assert_true(longest_line(out) <= (size_t)width);
         free(out);
@@ -181,10 +181,10 @@ static void the_table_fits_any_window(void **state) {
 static void a_narrow_window_keeps_core_load_and_source(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
-  char *out = table_of(fixture, (struct window){.width = 27, .height = 24});
+  char *out = table_of(fixture, (struct screen){.width = 27, .height = 24});
   assert_non_null(strstr(out, "\n core  load %  source\n"));
   free(out);
-  out = table_of(fixture, (struct window){.width = 50, .height = 24});
+  out = table_of(fixture, (struct screen){.width = 50, .height = 24});
   assert_non_null(
       strstr(out, "\n core  load %    max  1 min  hidden  source\n"));
   free(out);
@@ -194,7 +194,7 @@ static void a_narrow_window_keeps_core_load_and_source(void **state) {
 static void all_of_256_cores_are_shown_in_a_window_of_120_by_40(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(256);
-  char *out = table_of(fixture, (struct window){.width = 120, .height = 40});
+  char *out = table_of(fixture, (struct screen){.width = 120, .height = 40});
   assert_non_null(strstr(out, "several cores per line"));
   for (int core = 0; core < 256; core++) {
     char cell[32];
@@ -210,7 +210,7 @@ static void
 in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(256);
-  char *out = table_of(fixture, (struct window){.width = 80, .height = 24});
+  char *out = table_of(fixture, (struct screen){.width = 80, .height = 24});
   assert_non_null(strstr(out, "the busiest 114 of 256"));
   assert_non_null(strstr(out, "  255   25.5"));
   assert_non_null(strstr(out, "  142   14.2"));
@@ -258,21 +258,21 @@ static void cores_are_ordered_by_the_chosen_column(void **state) {
   struct fixture *fixture = machine_of(3);
   fixture->core[1].busy = 0.9;
   fixture->core[2].busy = NAN;
-  struct window window = {.sort = 1};
-  char *out = table_of(fixture, window);
+  struct screen screen = {.sort = 1};
+  char *out = table_of(fixture, screen);
   assert_non_null(strstr(line_of(out, 0), ", by load %\n"));
   assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 3), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
   free(out);
-  window.reverse = true; /* rows with unknown values stay last */
-  out = table_of(fixture, window);
+  screen.reverse = true; /* rows with unknown values stay last */
+  out = table_of(fixture, screen);
   assert_int_equal(strncmp(line_of(out, 2), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 3), "    1 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
   free(out);
   assert_true(load_table_columns(&fixture->snapshot) > 5);
-  out = table_of(fixture, (struct window){.reverse = true});
+  out = table_of(fixture, (struct screen){.reverse = true});
   assert_int_equal(strncmp(line_of(out, 2), "    2 ", 6), 0);
   free(out);
   free(fixture);
@@ -284,11 +284,11 @@ static void a_run_too_short_to_measure_is_explained(void **state) {
   fixture->snapshot.interval_ns = 0; /* as after `percore load COMMAND` */
   fixture->snapshot.covered_ns = 3000000;
   fixture->snapshot.self.cores_without_value = 2;
-  char *out = table_of(fixture, (struct window){0});
+  char *out = table_of(fixture, (struct screen){0});
   assert_non_null(strstr(out, "\nno loads: the command ended before"));
   free(out);
   fixture->snapshot.self.cores_without_value = 1;
-  out = table_of(fixture, (struct window){0});
+  out = table_of(fixture, (struct screen){0});
   assert_null(strstr(out, "no loads"));
   free(out);
   free(fixture);
@@ -299,7 +299,7 @@ static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].hidden = -0.0004;
   fixture->core[1].steal = -0.0;
-  char *out = table_of(fixture, (struct window){0});
+  char *out = table_of(fixture, (struct screen){0});
   assert_null(strstr(out, "-0.0"));
   assert_non_null(strstr(out, "+0.0"));
   free(out);
@@ -325,15 +325,15 @@ static bool drop_colour(char *text) {
 
 static void colour_changes_no_character_of_any_table(void **state) {
   (void)state;
-  static const struct window windows[] = {
+  static const struct screen windows[] = {
       {0}, {.width = 80, .height = 24}, {.width = 27, .height = 9}};
   struct fixture *fixture = machine_of(64);
   fixture->core[3].busy = 0.95;
   for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
-    struct window window = windows[i];
-    char *plain = table_of(fixture, window);
-    window.colour = true;
-    char *coloured = table_of(fixture, window);
+    struct screen screen = windows[i];
+    char *plain = table_of(fixture, screen);
+    screen.colour = true;
+    char *coloured = table_of(fixture, screen);
     assert_true(drop_colour(coloured));
     assert_string_equal(coloured, plain);
     assert_false(drop_colour(plain));

@@ -263,7 +263,7 @@ static void a_producer_reads_its_own_region_without_serving_it(void **state) {
   uint64_t values[6];
   percore_slot_t slot = unit_attach(region, 1);
   percore_poll_at(slot, slot.head->last_tsc + 10, 7);
-  read_own(0, 1, values, 6);
+  read_own(PERCORE_TABLE_CORE, 1, values, 6);
   assert_int_equal(values[0], 10);
   assert_int_equal(values[5], 7);
   assert_int_equal(status_of(region).readers, 0);
@@ -316,13 +316,13 @@ a_reader_sees_each_slot_the_shared_block_and_the_minimum(void **state) {
     percore_add(row, 2, 1);
   }
   percore_shared_add(percore_shared_row(shared, 0), 2, 5);
-  read_own(1, PERCORE_TOTAL, values, 3);
+  read_own(0, PERCORE_TOTAL, values, 3);
   assert_int_equal(values[0], 8);
   assert_int_equal(values[2], 7);
-  read_own(1, PERCORE_SHARED_BLOCK, values, 3);
+  read_own(0, PERCORE_SHARED_BLOCK, values, 3);
   assert_int_equal(values[2], 5);
   for (int s = 0; s < 2; s++) {
-    read_own(1, s, values, 3);
+    read_own(0, s, values, 3);
     assert_int_equal(values[1], 20 + s);
     assert_return_code(percore_detach(region, slots[s]), errno);
   }
@@ -347,7 +347,7 @@ static void a_key_can_be_a_mac_address(void **state) {
   uint32_t row = unit_row_of_key(region, 0, 0x02000000000a);
   assert_return_code(percore_open(&reader, "author", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
-  assert_return_code(percore_read_row(reader, 1, row, PERCORE_TOTAL, name,
+  assert_return_code(percore_read_row(reader, 0, row, PERCORE_TOTAL, name,
                                       sizeof(name), &value, 1),
                      errno);
   assert_string_equal(name, "02:00:00:00:00:0a");

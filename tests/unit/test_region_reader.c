@@ -737,32 +737,35 @@ static void applications_read_regions_by_percore_open(void **state) {
   assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);
   assert_int_equal(percore_refresh(reader), 1);
   assert_int_equal(percore_refresh(reader), 0);
-  assert_string_equal(percore_reader_table(reader, PORT + 1)->name, "port");
-  assert_null(percore_reader_table(reader, TABLES + 1));
-  assert_int_equal(percore_reader_rows(reader, PORT + 1), 1);
-  assert_int_equal(percore_reader_column(reader, PORT + 1, LATENCY),
+  assert_string_equal(percore_reader_table(reader, PORT)->name, "port");
+  assert_null(percore_reader_table(reader, TABLES));
+  assert_null(percore_reader_table(reader, UINT32_MAX));
+  assert_string_equal(percore_reader_table(reader, PERCORE_TABLE_CORE)->name,
+                      "core");
+  assert_int_equal(percore_reader_rows(reader, PORT), 1);
+  assert_int_equal(percore_reader_column(reader, PORT, LATENCY),
                    LATENCY_COLUMN);
-  assert_true(percore_reader_columns(reader, PORT + 1) < COUNT_OF(values));
-  assert_int_equal(percore_read_row(reader, PORT + 1, row, PERCORE_TOTAL, name,
+  assert_true(percore_reader_columns(reader, PORT) < COUNT_OF(values));
+  assert_int_equal(percore_read_row(reader, PORT, row, PERCORE_TOTAL, name,
                                     sizeof(name), values, 64),
                    0);
   assert_string_equal(name, "eth0");
   assert_int_equal(values[PACKETS], 6);
   assert_int_equal(
-      percore_read_row(reader, PORT + 1, row, 2, NULL, 0, values, 1), 0);
+      percore_read_row(reader, PORT, row, 2, NULL, 0, values, 1), 0);
   assert_int_equal(values[PACKETS], 6);
   assert_int_equal(percore_reader_slot_core(reader, 2), 2);
   assert_int_equal(percore_reader_slot_core(reader, 1), -1);
   assert_int_equal(
-      percore_read_row(reader, PORT + 1, row, 1, NULL, 0, values, 1), -1);
+      percore_read_row(reader, PORT, row, 1, NULL, 0, values, 1), -1);
   assert_int_equal(
-      percore_read_row(reader, PORT + 1, 3, PERCORE_TOTAL, NULL, 0, values, 1),
+      percore_read_row(reader, PORT, 3, PERCORE_TOTAL, NULL, 0, values, 1),
       -1);
   assert_int_equal(errno, ENOENT);
   stop_counting(&counting);
   assert_int_equal(percore_refresh(reader), -1);
   assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
-  assert_int_equal(percore_read_row(reader, PORT + 1, row, PERCORE_TOTAL, name,
+  assert_int_equal(percore_read_row(reader, PORT, row, PERCORE_TOTAL, name,
                                     sizeof(name), values, 64),
                    0);
   percore_close(reader);

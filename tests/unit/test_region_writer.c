@@ -421,6 +421,20 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   unit_end(region);
 }
 
+static void the_growth_of_a_foreign_counter_is_added(void **state) {
+  struct percore_region *region = *state;
+  static const uint64_t readings[] = {1000, 1000, 1500, 20, 30};
+  uint64_t last = 900; /* when the row was added */
+  uint32_t row = unit_row(region, PORT, "eth0");
+  percore_core_row_t cells = percore_core_row(
+      unit_attach(region, 0), unit_core_table(region, PORT), row);
+  for (int i = 0; i < 5; i++)
+    percore_add_growth(cells, PACKETS, readings[i], &last);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 600 + 20 + 10);
+  region_reader_close(reader);
+}
+
 static void
 a_reset_shows_zero_and_leaves_up_down_counters_and_cells(void **state) {
   struct percore_region *region = *state;
@@ -1025,6 +1039,7 @@ int main(void) {
       cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
       REGION_TEST(a_state_begins_at_zero_with_its_row),
       cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
+      REGION_TEST(the_growth_of_a_foreign_counter_is_added),
       REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells),
       cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
       REGION_TEST(a_reset_inside_a_section_changes_nothing),

@@ -91,12 +91,12 @@ static void end(struct fixture *fixture) {
   assert_return_code(percore_destroy(fixture->region), 0);
 }
 
-static char *page_of(const struct fixture *fixture, struct window window) {
+static char *page_of(const struct fixture *fixture, struct screen screen) {
   char *page = NULL;
   size_t size;
   FILE *out = open_memstream(&page, &size);
   assert_int_equal(
-      window_write(out, window, top_table_write, &fixture->figures), 0);
+      screen_write(out, screen, top_table_write, &fixture->figures), 0);
   fclose(out);
   return page;
 }
@@ -105,7 +105,7 @@ static void every_table_has_its_fields_with_their_units(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  char *page = page_of(&fixture, (struct window){0});
+  char *page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, "unit, pid 42"));
   assert_non_null(strstr(page, "core: 0 threads attached"));
   assert_non_null(strstr(page, "port: 3 rows"));
@@ -124,7 +124,7 @@ static void a_page_fits_its_window_whatever_its_size(void **state) {
   for (int height = 1; height < 30; height++)
     for (int width = 1; width < 120; width += 7) {
       char *page =
-          page_of(&fixture, (struct window){.width = width, .height = height});
+          page_of(&fixture, (struct screen){.width = width, .height = height});
       int lines = 0;
       for (const char *line = page; *line != '\0'; lines++) {
         size_t length = strcspn(line, "\n"), characters = 0;
@@ -157,7 +157,7 @@ a_column_that_rows_are_sorted_by_is_shown_in_every_window(void **state) {
     for (int width = 50; width < 130; width += 20) {
       const char *title = rates->columns[c].title;
       rates_sort(rates, title, false);
-      char *page = page_of(&fixture, (struct window){.width = width});
+      char *page = page_of(&fixture, (struct screen){.width = width});
       assert_non_null(strstr(page, title));
       free(page);
     }
@@ -181,7 +181,7 @@ static void a_long_name_is_shortened_and_shifts_no_column(void **state) {
     assert_int_equal(rates_read(rates, fixture.reader, s * 1000000000), 0);
   fixture.figures.tables_len = 1;
   for (int width = 48; width <= 80; width += 32) {
-    char *page = page_of(&fixture, (struct window){.width = width});
+    char *page = page_of(&fixture, (struct screen){.width = width});
     size_t wanted = first_cell_end(page, "row ");
     assert_int_equal(first_cell_end(page, "10.98"), wanted);
     assert_int_equal(first_cell_end(page, "short"), wanted);
@@ -196,7 +196,7 @@ static void names_of_rows_cannot_control_the_terminal(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
-  char *page = page_of(&fixture, (struct window){0});
+  char *page = page_of(&fixture, (struct screen){0});
   assert_null(strchr(page, '\033'));
   assert_null(strchr(page, '\007'));
   free(page);
@@ -209,7 +209,7 @@ static void a_region_that_has_ended_keeps_its_last_figures(void **state) {
   begin(&fixture);
   fixture.figures.alive = false;
   fixture.figures.why = "unit.sock: Connection refused";
-  char *page = page_of(&fixture, (struct window){0});
+  char *page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, "unit has ended; these are its last figures"));
   assert_non_null(strstr(page, "port: 3 rows"));
   assert_non_null(strstr(page, "eth1"));

@@ -1,0 +1,247 @@
+"""Tests the board with real samplers, real readers, and users with and without
+rights."""
+
+import grp
+import os
+import re
+import signal
+import subprocess
+import time
+
+from harness import (BUILD, Child, Collectd, Skip, check, is_root, run_all, say,
+                     wait_for)
+from region_harness import PERCORE, RuntimeDir
+
+LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
+CLIENT = f"{BUILD}/tests/integration/board_client"
+INTERVAL_S = 0.5
+DEAD_S = 2 * INTERVAL_S  # after this time without a picture, no load is known
+LATE_S = 0.15  # two steps of the client, and what a busy machine adds
+KILLS = 1000 if LONG else 10
+GROUP = grp.getgrgid(1)  # daemon
+READER = 64126
+GET_NS, UPDATE_NS = 50, 2000
+
+
+class Place(RuntimeDir):
+    """A runtime directory with samplers and clients."""
+
+    def __init__(self, mode=0o3770):
+        super().__init__()
+        if is_root():
+            os.chown(self.path, 0, GROUP.gr_gid)
+            os.chmod(self.path, mode)
+
+    def sample(self):
+        """Starts a sampler, and waits for its board."""
+        sampler = Child([PERCORE, "load", "--publish", "-i", str(INTERVAL_S), "-j"],
+                        env=self.environment, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: self.run("pick", "--by", "1min").returncode == 0,
+                 "no board", 20)
+        return sampler
+
+
+class Client(Child):
+    """Reads the lines of a board_client."""
+
+    def __init__(self, place, mode, before=()):
+        super().__init__([*before, CLIENT, mode], env=place.environment,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def look(self):
+        """Returns the next line that tells the present."""
+        while True:
+            line = self.stdout.readline()
+            check(line, "the client has ended")
+            when, board, first, second, source, status, found, core = line.split()
+            if time.monotonic() - float(when) < 0.05:
+                check(status == "0" and (found == "1") == (core != "-1"), line)
+                return {"board": board == "1", "source": source, "found": found == "1",
+                        "loads": (float(first), float(second))}
+
+    def wait(self, timeout=None, wanted=None):
+        """Waits until wanted(look()) and returns how long that took."""
+        if wanted is None:
+            return super().wait(timeout)
+        begin = time.monotonic()
+        while not wanted(self.look()):
+            check(time.monotonic() < begin + 20, "waited for 20 s")
+        return time.monotonic() - begin
+
+
+def is_known(look):
+    return look["board"] and look["loads"][0] >= 0
+
+
+def is_dead(look):
+    return look["loads"] == (-1, -1) and not look["found"]
+
+
+# ---------------------------------------------------------------------------
+# Tests
+
+
+def board_is_taken():
+    """percore pick and percore_load_open take their loads from the board"""
+    with Place() as place, place.sample(), Client(place, "either") as client:
+        client.wait(wanted=is_known)
+        check(client.look()["source"] != "none", "no source")
+        done = place.run("pick", "-n", "99")
+        cores = sorted(map(int, done.stdout.strip().split(",")))
+        check(cores == sorted(os.sched_getaffinity(0)), done.stdout)
+        check(place.run("pick", "--cores", "0").stdout == "0\n", "not core 0")
+        done = place.run("pick", "--cores", "8000")
+        check(done.returncode == 1 and "no core that may be chosen" in done.stderr,
+              done.stderr)
+
+
+def usual_commands_read_it():
+    """top, dump and check read the board as any other region"""
+    with Place() as place, place.sample():
+        check("load_max" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
+              "no load_max")
+        rows = place.dump("board")["cores"]["rows"]
+        check([row["row"] for row in rows] ==
+              [str(core) for core in sorted(os.sched_getaffinity(0))], str(rows))
+        check(all(row["values"]["load_min"] <= row["values"]["load"] <=
+                  row["values"]["load_max"] <= 1000000 for row in rows), str(rows))
+        place.succeed("check", "board")
+
+
+def killed_sampler():
+    """after kill -9 of the sampler, no load is known within two intervals, and the next
+    sampler's loads are read"""
+    with Place() as place:
+        sampler = place.sample()
+        with Client(place, "only") as client:
+            slowest = 0
+            for _ in range(KILLS):
+                client.wait(wanted=is_known)
+                sampler.kill()
+                sampler.wait()
+                slowest = max(slowest, client.wait(wanted=is_dead))
+                sampler = place.sample()
+            sampler.kill()
+            sampler.wait()
+        say(f"{KILLS} times: at most {slowest:.3f} s, interval {INTERVAL_S} s")
+        check(slowest < DEAD_S + LATE_S, f"{slowest} s")
+
+
+def frozen_sampler():
+    """two intervals after the sampler was stopped, no load is known; when it goes on,
+    they are"""
+    with Place() as place, place.sample() as sampler, Client(place, "only") as client:
+        client.wait(wanted=is_known)
+        sampler.send_signal(signal.SIGSTOP)
+        took = client.wait(wanted=is_dead)
+        check(took < DEAD_S + LATE_S, f"{took} s")
+        sampler.send_signal(signal.SIGCONT)
+        client.wait(wanted=is_known)
+
+
+def counters_take_its_place():
+    """with "either", own counters are opened when the board is dead"""
+    with Place() as place, place.sample() as sampler, \
+            Client(place, "either") as client:
+        client.wait(wanted=is_known)
+        sampler.kill()
+        client.wait(wanted=lambda look: not look["board"] and look["loads"][0] >= 0)
+
+
+def without_a_board():
+    """without a board, "only" fails and "either" opens counters"""
+    with Place() as place:
+        done = subprocess.run([CLIENT, "only"], env=place.environment, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        check(done.returncode == 1 and "No such file" in done.stderr, done.stderr)
+        with Client(place, "either") as client:
+            client.wait(wanted=lambda look: look["loads"][0] >= 0)
+            check(not client.look()["board"], "a board?")
+
+
+def second_sampler():
+    """a second sampler is refused the board and says so once; after the end of the
+    first, it serves the board"""
+    with Place() as place, place.sample() as first, Client(place, "only") as client:
+        with Child([PERCORE, "load", "--publish", "-i", str(INTERVAL_S), "-j"],
+                   env=place.environment, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.PIPE, text=True) as second:
+            line = second.stderr.readline()
+            check("the board is not published" in line and "board" in line, line)
+            client.wait(wanted=is_known)
+            first.terminate()
+            first.wait()
+            client.wait(wanted=is_known)
+            second.terminate()
+            check(second.stderr.read() == "", "said twice")
+
+
+def rights():
+    """a reader without rights reads the board in the group of the runtime directory, and
+    not outside it"""
+    if not is_root():
+        raise Skip("becoming another user needs root")
+    user = ["setpriv", f"--reuid={READER}", f"--regid={READER}"]
+    with Place() as place, place.sample():
+        inside = [*user, f"--groups={GROUP.gr_gid}"]
+        with Client(place, "only", inside) as client:
+            client.wait(wanted=is_known)
+        done = subprocess.run([*user, "--clear-groups", CLIENT, "only"],
+                              env=place.environment, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        check(done.returncode == 1 and "No such file" in done.stderr, done.stderr)
+
+
+def plugin():
+    """collectd publishes the board to the group, to all or not at all, and does not
+    report it as a region"""
+    if not is_root():
+        raise Skip("becoming another user needs root")
+    outside = ["setpriv", f"--reuid={READER}", f"--regid={READER}", "--clear-groups"]
+    for readers in ("group", "all", "off"):
+        with Place(0o3771) as place:
+            os.environ["PERCORE_RUNTIME_DIR"] = place.path
+            load = f'<Load>\nBoard "{readers}"\n</Load>'
+            with Collectd(load, INTERVAL_S).start() as collectd:
+                collectd.wait_for_reads(4)
+                path = f"{place.path}/board.sock"
+                check(os.path.exists(path) == (readers != "off"), collectd.log())
+                if readers != "off":
+                    with Client(place, "only") as client:
+                        client.wait(wanted=is_known)
+                if readers == "all":
+                    with Client(place, "only", outside) as client:
+                        client.wait(wanted=is_known)
+                check(not [name for name in collectd.series if "_board_" in name],
+                      str(list(collectd.series)))
+                check("board" not in collectd.log(), collectd.log())
+            check(not os.path.exists(path), "the socket is still there")
+    del os.environ["PERCORE_RUNTIME_DIR"]
+
+
+def cost():
+    """a load is read in less than 50 ns, and an update without new loads takes less than
+    2 us"""
+    with Place() as place, place.sample():
+        done = subprocess.run([CLIENT, "cost"], env=place.environment, text=True,
+                              capture_output=True, check=True)
+        say(done.stdout.strip())
+        figures = dict(re.findall(r"(\w+) ([\d.]+)", done.stdout))
+        check(float(figures["get"]) < GET_NS, done.stdout)
+        check(float(figures["update"]) < UPDATE_NS, done.stdout)
+
+
+if __name__ == "__main__":
+    run_all([
+        board_is_taken,
+        usual_commands_read_it,
+        killed_sampler,
+        frozen_sampler,
+        counters_take_its_place,
+        without_a_board,
+        second_sampler,
+        rights,
+        plugin,
+        cost,
+    ])
