@@ -63,6 +63,9 @@ void region_reader_close(struct region_reader *reader);
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
+/* Changes the option max_region_size; 0: 4 GiB. */
+void region_reader_limit(struct region_reader *reader, uint64_t max_size);
+
 /* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
  * ENOTSOCK if no process serves the region. */
@@ -196,6 +199,14 @@ uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
 bool region_reader_row_name(struct region_reader *reader, uint32_t table,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]);
+
+/* Returns the generation word of a row, or 0 if there is no such row. */
+uint64_t region_reader_generation(struct region_reader *reader, uint32_t table,
+                                  uint32_t row);
+
+/* Returns the number of the live row with this name, or -1. */
+int64_t region_reader_find_row(struct region_reader *reader, uint32_t table,
+                               const char *name);
 
 /* What a tile holds in addition to the totals. */
 enum region_want {
