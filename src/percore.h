@@ -144,16 +144,16 @@ struct percore_load_choice {
   double period;         /* of the average, in seconds; default 60 */
   const int *candidates; /* the cores to choose from; default: all */
   int candidate_count;
-  const int *node;       /* only cores of this NUMA node; default: of any */
-  int avoid_isolated;    /* 1: no isolated cores */
-  int ignore_siblings;   /* 1: other hardware threads take no room */
+  const int *node;     /* only cores of this NUMA node; default: of any */
+  int avoid_isolated;  /* 1: no isolated cores */
+  int ignore_siblings; /* 1: other hardware threads take no room */
 };
 
 /* Stores the n cores with the most room in `cores`, the best first, as of the
- * last update, and returns how many it found; fewer than n if fewer have a known
- * load. choice may be NULL. Callers that ask at the same time get different
- * answers: see percore(3), CHOOSING A CORE. Any thread may call this. Returns -1
- * with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
+ * last update, and returns how many it found; fewer than n if fewer have a
+ * known load. choice may be NULL. Callers that ask at the same time get
+ * different answers: see percore(3), CHOOSING A CORE. Any thread may call this.
+ * Returns -1 with errno: EINVAL, ENOMEM, or ENOTSUP (no such average). */
 int percore_load_best(struct percore_load *load,
                       const struct percore_load_choice *choice, int *cores,
                       int n);
@@ -175,7 +175,9 @@ void percore_load_close(struct percore_load *load);
  * A call that fails still returns a usable handle. Its updates go to private
  * memory that no program reads (a sink), so that the update paths need no test
  * and the application never stops for its statistics. The return value and
- * errno report what happened; an application may ignore them.
+ * errno report what happened; an application may ignore them. Updates do not
+ * check handles: one that no call has made, such as zeros, must not be used.
+ * With PERCORE_DEBUG defined, the program then aborts with a message.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread
@@ -239,7 +241,8 @@ enum percore_table_flags {
 #define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
 #define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
 
-#define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
+/* Not the number of a row, for objects without a row. Do not count in it. */
+#define PERCORE_NO_ROW UINT32_MAX
 
 /* A field is one column or, for a histogram, several consecutive columns. The
  * column of any other field is its index in the array. */
@@ -491,6 +494,10 @@ enum percore_reader_state {
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
+/* Refuses regions of more than max_size bytes; 0: of more than 4 GiB, the
+ * default. A region takes address space, not memory. */
+void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
+
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
  * reader has no region, forks a process that receives the region; that process
@@ -499,7 +506,7 @@ int percore_open(struct percore_reader **reader, const char *region,
  * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
  *   EPROTO   the region breaks a rule of percore-region(7)
- *   EFBIG    the region is larger than 4 GiB */
+ *   EFBIG    the region is larger than percore_reader_limit allows */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
@@ -527,6 +534,35 @@ uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
+
+/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field in
+ * a table, or of the live row with this name, or -1 if there is none. A row is found by the name that
+ * percore_read_row copies, among all rows that were ever used. */
+int64_t percore_reader_find_table(struct percore_reader *reader,
+                                  const char *name);
+int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
+                                  const char *name);
+int64_t percore_reader_find_row(struct percore_reader *reader, uint32_t table,
+                                const char *name);
+
+/* Returns how many objects have used a row, including the present one; 0 if the
+ * row is not live. If it has changed between two reads, the row belongs to
+ * another object. */
+uint32_t percore_reader_incarnation(struct percore_reader *reader,
+                                    uint32_t table, uint32_t row);
+
+/* Returns the smallest value that a bucket of a histogram counts: the column of
+ * the bucket is that of the field plus its number. The next bucket begins where
+ * this one ends. 0 if the field is not a histogram. */
+uint64_t percore_reader_bucket(struct percore_reader *reader, uint32_t table,
+                               uint32_t field, uint32_t bucket);
+
+/* Returns the quantile q (0 to 1) of a histogram, as the middle of its bucket,
+ * from all values of a row that percore_read_row copied; -1 if nothing was
+ * counted or the field is not a histogram. */
+double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
+                               uint32_t field, const uint64_t *values,
+                               double q);
 
 /* Return the number of slots, and the core that a slot counts for (-1 if the
  * slot has never been used). */

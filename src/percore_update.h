@@ -26,7 +26,16 @@
 #endif
 
 #ifdef PERCORE_DEBUG
+#include <stdio.h>
 #include <stdlib.h>
+/* Ends the program with a message. */
+#define PERCORE_CHECK_(holds, message)                                         \
+  ((holds) ? (void)0                                                           \
+           : (fprintf(stderr, "percore: %s:%d: %s\n", __FILE__, __LINE__,      \
+                      message),                                                \
+              abort()))
+#else
+#define PERCORE_CHECK_(holds, message) ((void)0)
 #endif
 #include <time.h>
 
@@ -45,6 +54,8 @@ extern const char percore_abi_2;
 __attribute__((used)) static const char *const percore_abi_check_ =
     &percore_abi_2;
 #endif
+
+#define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
 
 /* The head of a slot block. Only the owner of the slot writes it. */
 struct percore_slot_head {
@@ -74,13 +85,15 @@ typedef struct {
 } percore_slot_t;
 
 typedef struct {
-  size_t offset; /* from the start of a slot block to row 0 */
-  size_t stride; /* distance from row to row, in bytes */
+  size_t offset;   /* from the start of a slot block to row 0 */
+  uint32_t stride; /* distance from row to row, in bytes; 0 in a sink */
+  uint32_t max_rows;
 } percore_core_table_t;
 
 typedef struct {
   unsigned char *rows;
-  size_t stride;
+  uint32_t stride;
+  uint32_t max_rows;
   /* The sequence word of row 0; a scratch word if the table is not CONSISTENT.
    */
   unsigned char *sequences;
@@ -89,7 +102,8 @@ typedef struct {
 
 typedef struct {
   unsigned char *rows;
-  size_t stride;
+  uint32_t stride;
+  uint32_t max_rows;
 } percore_shared_table_t;
 
 typedef struct {
@@ -124,22 +138,37 @@ static inline uint64_t *percore_words_(void *memory) {
   return PERCORE_CAST_(uint64_t *, memory);
 }
 
-/* Returns the handle of a row of a PER_CORE table in a slot. The row number is
- * not checked: it must have been returned by percore_row_add or passed to
+/* True if the table has the row, or the row is the sink of a failed
+ * percore_row_add, or the table is a sink. */
+#define PERCORE_HAS_ROW_(table, row)                                           \
+  ((table).stride == 0 || (row) <= (table).max_rows)
+#define PERCORE_NO_TABLE_ "the handle of the table has not been made"
+#define PERCORE_NO_SUCH_ROW_                                                   \
+  "the table has no such row: add rows with percore_row_add"
+
+/* Returns the handle of a row of a PER_CORE table in a slot. Nothing is checked
+ * unless PERCORE_DEBUG is defined: the slot must come from percore_attach, the
+ * table from percore_core_table, and the row number from percore_row_add or
  * percore_row_add_at. */
 static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
                                                   uint32_t row) {
   percore_core_row_t handle;
+  PERCORE_CHECK_(slot.head, "the slot has not been attached");
+  PERCORE_CHECK_(table.offset, PERCORE_NO_TABLE_);
+  PERCORE_CHECK_(PERCORE_HAS_ROW_(table, row), PERCORE_NO_SUCH_ROW_);
   handle.core_cells = percore_words_(percore_bytes_(slot.head) + table.offset +
-                                     row * table.stride);
+                                     PERCORE_CAST_(size_t, table.stride) * row);
   return handle;
 }
 
 static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
                                                     uint32_t row) {
   percore_owned_row_t handle;
-  handle.owned_cells = percore_words_(table.rows + row * table.stride);
+  PERCORE_CHECK_(table.rows, PERCORE_NO_TABLE_);
+  PERCORE_CHECK_(PERCORE_HAS_ROW_(table, row), PERCORE_NO_SUCH_ROW_);
+  handle.owned_cells =
+      percore_words_(table.rows + PERCORE_CAST_(size_t, table.stride) * row);
   handle.sequence =
       percore_words_(table.sequences + row * table.sequence_stride);
   return handle;
@@ -150,7 +179,10 @@ static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
 static inline percore_shared_row_t
 percore_shared_row(percore_shared_table_t table, uint32_t row) {
   percore_shared_row_t handle;
-  handle.shared_cells = percore_words_(table.rows + row * table.stride);
+  PERCORE_CHECK_(table.rows, PERCORE_NO_TABLE_);
+  PERCORE_CHECK_(PERCORE_HAS_ROW_(table, row), PERCORE_NO_SUCH_ROW_);
+  handle.shared_cells =
+      percore_words_(table.rows + PERCORE_CAST_(size_t, table.stride) * row);
   return handle;
 }
 
@@ -160,7 +192,10 @@ percore_shared_row(percore_shared_table_t table, uint32_t row) {
 
 static inline void percore_cell_add_(uint64_t *cells, uint32_t column,
                                      uint64_t n) {
-  uint64_t value = __atomic_load_n(&cells[column], __ATOMIC_RELAXED);
+  uint64_t value;
+  PERCORE_CHECK_(cells && column < PERCORE_MAX_COLUMNS,
+                 "there is no such cell");
+  value = __atomic_load_n(&cells[column], __ATOMIC_RELAXED);
   __atomic_store_n(&cells[column], value + n, __ATOMIC_RELAXED);
 }
 
@@ -172,6 +207,8 @@ static inline void percore_cell_grow_(uint64_t *cells, uint32_t column,
 
 static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
                                      uint64_t value) {
+  PERCORE_CHECK_(cells && column < PERCORE_MAX_COLUMNS,
+                 "there is no such cell");
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
@@ -278,20 +315,14 @@ static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
 
 static inline void percore_sequence_begin_(uint64_t *sequence) {
   uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-#ifdef PERCORE_DEBUG
-  if (now & 1)
-    abort(); /* sections do not nest */
-#endif
+  PERCORE_CHECK_(!(now & 1), "sections do not nest");
   __atomic_store_n(sequence, now + 1, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 static inline void percore_sequence_end_(uint64_t *sequence) {
   uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
-#ifdef PERCORE_DEBUG
-  if (!(now & 1))
-    abort(); /* end without begin */
-#endif
+  PERCORE_CHECK_(now & 1, "a section ends that has not begun");
   __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
 }
 

@@ -148,19 +148,6 @@ static void publish_board(struct percore_load *load) {
   load->measured++;
 }
 
-static void publish_nothing(struct percore_load *load) {
-  for (int core = 0; core < load->cores_len; core++) {
-    struct published *published = &load->cores[core].published;
-    put(&published->load, NAN);
-    put(&published->low, NAN);
-    put(&published->high, NAN);
-    put(&published->sibling_load, NAN);
-    put(&published->frequency_hz, NAN);
-    atomic_store_explicit(&published->source, SOURCE_NONE,
-                          memory_order_relaxed);
-  }
-}
-
 /* ---------------------------------------------------------------------------
  * Opening
  */
@@ -395,12 +382,11 @@ static int update_counters(struct percore_load *load) {
 static int update_board(struct percore_load *load) {
   uint64_t time_ns = now_ns(load);
   int status = board_reader_update(load->board, time_ns);
-  if (status > 0)
+  if (status != 0)
     publish_board(load);
-  if (status >= 0)
-    return 0;
-  publish_nothing(load);
-  return load->may_count && time_ns >= load->due_ns ? replace_board(load) : 0;
+  return status < 0 && load->may_count && time_ns >= load->due_ns
+             ? replace_board(load)
+             : 0;
 }
 
 int percore_load_update(struct percore_load *load) {

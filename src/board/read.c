@@ -149,6 +149,10 @@ static bool is_fresh(const struct board_reader *reader,
   return age_ns <= fmin((double)reader->age_max_ns, 2 * picture->interval_ns);
 }
 
+static struct board_core unknown(int core) {
+  return (struct board_core){.load = NAN, .sibling = core};
+}
+
 static void read_cores(struct board_reader *reader) {
   for (int core = 0; core < reader->cores_len; core++) {
     struct board_core *row = &reader->cores[core];
@@ -158,12 +162,14 @@ static void read_cores(struct board_reader *reader) {
         fabs(row->time_ns - reader->picture.time_ns) >
             1.5 * reader->picture.interval_ns ||
         row->source < 1)
-      *row = (struct board_core){.load = NAN, .sibling = core};
+      *row = unknown(core);
   }
 }
 
 static int die(struct board_reader *reader) {
   reader->picture.time_ns = 0;
+  for (int core = 0; core < reader->cores_len; core++)
+    reader->cores[core] = unknown(core);
   return -ESTALE;
 }
 

@@ -23,7 +23,8 @@ void board_reader_close(struct board_reader *reader); /* NULL is ignored */
  * may block for a second. now_ns is CLOCK_MONOTONIC. */
 int board_reader_update(struct board_reader *reader, uint64_t now_ns);
 
-/* Returns a core of the last picture. Its load is NAN if it is unknown. */
+/* Returns a core of the last picture. Its load is NAN if it is unknown, as
+ * those of all cores are if the board is dead. */
 const struct board_core *board_reader_core(const struct board_reader *reader,
                                            int core);
 /* Returns the periods of the averages. */

@@ -55,11 +55,12 @@ int percore_core_table(struct percore_region *region, uint32_t table,
                        percore_core_table_t *handle) {
   const struct region_table *record = find_table(region, table, PER_CORE);
   handle->offset = region->block_stride - REGION_SPARE_SIZE;
-  handle->stride = 0;
+  handle->stride = handle->max_rows = 0;
   if (record == NULL)
     return -1;
   handle->offset = record->slot_offset;
   handle->stride = record->row_stride;
+  handle->max_rows = record->max_rows;
   return 0;
 }
 
@@ -73,6 +74,7 @@ int percore_owned_table(struct percore_region *region, uint32_t table,
     return -1;
   handle->rows = (unsigned char *)region_single(region, record, 0);
   handle->stride = record->row_stride;
+  handle->max_rows = record->max_rows;
   if (record->flags & REGION_TABLE_CONSISTENT) {
     handle->sequences = region->map + record->single_offset;
     handle->sequence_stride = record->row_stride;
@@ -89,6 +91,7 @@ int percore_shared_table(struct percore_region *region, uint32_t table,
     return -1;
   handle->rows = (unsigned char *)region_single(region, record, 0);
   handle->stride = record->row_stride;
+  handle->max_rows = record->max_rows;
   return 0;
 }
 

@@ -27,7 +27,7 @@ if os.uname().machine == "aarch64":
     TARGETS = [(["gcc"], "aarch64", ["objdump"]),
                (["clang"], "aarch64", ["objdump"])]
 
-ATOMIC = {"x86-64": r"\block\b|\bxchg\b|\bmfence\b",
+ATOMIC = {"x86-64": r"\block\b|\bxchg\b(?! +%ax,%ax)|\bmfence\b",
           "aarch64": r"\bldadd\w*|\bstadd\w*|\bldx\w+|\bstx\w+|\bcas\w*"
                      r"|\bldax\w*|\bstlx\w*|\bswp\w*"}
 CALL = {"x86-64": r"\bcall", "aarch64": r"\bbl\b|\bblr\b"}
@@ -239,26 +239,48 @@ def check_abi(directory):
                   "linking with %s: %s" % (include, run.stderr))
 
 
+MISTAKES = [
+    ("percore_begin(slot), percore_begin(slot)", "sections do not nest"),
+    ("percore_end(slot)", "has not begun"),
+    ("percore_core_row(none, cores, 0)", "slot has not been attached"),
+    ("percore_core_row(slot, no_cores, 0)", "table has not been made"),
+    ("percore_core_row(slot, cores, 9)", "no such row"),
+    ("percore_owned_row(no_owned, 0)", "table has not been made"),
+    ("percore_shared_row(shared, PERCORE_NO_ROW)", "no such row"),
+    ("percore_add(percore_core_row(slot, cores, 8), PERCORE_MAX_COLUMNS, 1)",
+     "no such cell")]
+
+
 def check_debug(directory):
-    """Checks that, with PERCORE_DEBUG, a program aborts if it nests sections or ends a
-    section that it has not begun."""
+    """Checks that, with PERCORE_DEBUG, a program aborts with a message if it uses a
+    slot, table, row or section wrongly."""
     program = os.path.join(directory, "debug.c")
     run = os.path.join(directory, "debug")
-    for wrong in ("percore_begin(slot), percore_begin(slot)",
-                  "percore_end(slot)"):
+    for wrong, message in MISTAKES:
         with open(program, "w") as file:
-            file.write("#include <percore.h>\n"
-                       "static struct percore_slot_head head;\n"
-                       "int main(void) { percore_slot_t slot = {&head};\n"
-                       f"percore_begin(slot), percore_end(slot); {wrong};\n"
-                       "return 0; }\n")
-        for flags, status in (([], 0), (["-DPERCORE_DEBUG"], -signal.SIGABRT)):
-            subprocess.run(["gcc", "-DPERCORE_BUILDING", *flags,
-                            "-ffunction-sections", "-Wl,--gc-sections",
-                            "-O2", "-I" + INCLUDE, program, "-o", run],
-                           check=True)
-            got = subprocess.run([run], check=False).returncode
-            check(got == status, f"{wrong} with {flags} ends with {got}")
+            file.write(
+                "#include <percore.h>\n"
+                "static struct { struct percore_slot_head head; uint64_t cells[9]; }\n"
+                "block;\n"
+                "int main(int count, char **arguments) {\n"
+                "percore_slot_t slot = {&block.head}, none = {0};\n"
+                "percore_core_table_t cores = {128, 8, 8}, no_cores = {0};\n"
+                "percore_shared_table_t shared = {(void *)block.cells, 8, 8};\n"
+                "percore_owned_table_t no_owned = {0};\n"
+                "(void)none, (void)no_cores, (void)no_owned, (void)shared;\n"
+                "(void)arguments, percore_begin(slot), percore_end(slot);\n"
+                "percore_add(percore_core_row(slot, cores, 8), 0, 1);\n"
+                f"if (count > 1) (void)({wrong});\n"
+                "return 0; }\n")
+        subprocess.run(["gcc", "-DPERCORE_BUILDING", "-DPERCORE_DEBUG",
+                        "-ffunction-sections", "-Wl,--gc-sections",
+                        "-O2", "-I" + INCLUDE, program, "-o", run],
+                       check=True)
+        check(subprocess.run([run], check=False).returncode == 0, wrong)
+        done = subprocess.run([run, "wrong"], check=False, capture_output=True,
+                              text=True)
+        check(done.returncode == -signal.SIGABRT and message in done.stderr,
+              f"{wrong} ends with {done.returncode}: {done.stderr}")
 
 
 def check_compiler(compiler, machine, objdump, directory):
