@@ -29,6 +29,7 @@ static struct {
   struct map_sampler *map_sampler;     /* NULL: no <Map> */
   struct wake_sampler *wake_sampler;   /* NULL: no <WakeLatency> */
   c_complain_t regions_unread, regions_hang;
+  struct region_thread *ended_region_thread; /* its memory is not freed */
   bool region_thread_is_left; /* it hangs at the end, and may use the config */
   bool has_read;
   cdtime_t retry_time;
@@ -156,6 +157,8 @@ static void start_region_thread(void) {
  * write values. */
 static void stop_region_thread(__attribute__((unused)) void *unused) {
   plugin.region_thread_is_left |= !region_thread_stop(plugin.region_thread);
+  if (plugin.region_thread != NULL)
+    plugin.ended_region_thread = plugin.region_thread;
   plugin.region_thread = NULL;
 }
 

@@ -300,7 +300,7 @@ def what_is_missing_to_show_a_map_is_said():
 def list_leaves_out_percores_own_maps():
     """percore map list does not show the maps of percore's own BPF programs, unless
     --json is given"""
-    with subprocess.Popen([PERCORE, "wake", "--source", "bpf"],
+    with subprocess.Popen([PERCORE, "wake", "--method", "bpf-timer"],
                           stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as wake:
         try:

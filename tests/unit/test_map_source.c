@@ -431,6 +431,20 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
   }
 }
 
+static void
+a_counter_that_may_wrap_unnoticed_is_warned_about_once(void **state) {
+  unit_need_receivers(state);
+  publish(1, ROWS_MAX, true);
+  for (int i = 0; i < 4; i++) {
+    add(0, 1, 1);
+    look();
+    assert_int_equal(said_len, i > 0);
+    publisher->sources[0].falls.fast[0] = true;
+  }
+  assert_true(was_said("field packets grew by more than a quarter"));
+  assert_true(was_said("64 bits"));
+}
+
 /* ---------------------------------------------------------------------------
  * Any order of events
  *
@@ -611,6 +625,7 @@ int main(void) {
       TEST(a_name_has_a_row_again_after_all_of_its_keys_are_gone),
       TEST(keys_of_the_same_name_have_no_row_after_the_region_is_made_anew),
       TEST(a_withheld_field_leaves_the_region_as_it_is),
+      TEST(a_counter_that_may_wrap_unnoticed_is_warned_about_once),
       TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events),
       TEST(rows_of_maps_per_core_count_what_each_entry_grew_by),
       TEST(no_row_ever_has_the_name_of_two_keys),
