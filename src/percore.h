@@ -494,6 +494,10 @@ enum percore_reader_state {
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
+/* Refuses regions of more than max_size bytes; 0: of more than 4 GiB, the
+ * default. A region takes address space, not memory. */
+void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
+
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
  * reader has no region, forks a process that receives the region; that process
@@ -502,7 +506,7 @@ int percore_open(struct percore_reader **reader, const char *region,
  * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
  *   EPROTO   the region breaks a rule of percore-region(7)
- *   EFBIG    the region is larger than 4 GiB */
+ *   EFBIG    the region is larger than percore_reader_limit allows */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
@@ -530,6 +534,35 @@ uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
+
+/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field in
+ * a table, or of the live row with this name, or -1 if there is none. A row is found by the name that
+ * percore_read_row copies, among all rows that were ever used. */
+int64_t percore_reader_find_table(struct percore_reader *reader,
+                                  const char *name);
+int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
+                                  const char *name);
+int64_t percore_reader_find_row(struct percore_reader *reader, uint32_t table,
+                                const char *name);
+
+/* Returns how many objects have used a row, including the present one; 0 if the
+ * row is not live. If it has changed between two reads, the row belongs to
+ * another object. */
+uint32_t percore_reader_incarnation(struct percore_reader *reader,
+                                    uint32_t table, uint32_t row);
+
+/* Returns the smallest value that a bucket of a histogram counts: the column of
+ * the bucket is that of the field plus its number. The next bucket begins where
+ * this one ends. 0 if the field is not a histogram. */
+uint64_t percore_reader_bucket(struct percore_reader *reader, uint32_t table,
+                               uint32_t field, uint32_t bucket);
+
+/* Returns the quantile q (0 to 1) of a histogram, as the middle of its bucket,
+ * from all values of a row that percore_read_row copied; -1 if nothing was
+ * counted or the field is not a histogram. */
+double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
+                               uint32_t field, const uint64_t *values,
+                               double q);
 
 /* Return the number of slots, and the core that a slot counts for (-1 if the
  * slot has never been used). */

@@ -44,6 +44,10 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
+void percore_reader_limit(struct percore_reader *reader, uint64_t max_size) {
+  region_reader_limit(reader->reader, max_size);
+}
+
 /* Refreshes a region of this process without its socket, because the calling
  * thread may be the thread that serves the socket. */
 static enum region_event refresh(struct percore_reader *reader) {
@@ -136,6 +140,69 @@ uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
       field >= directory->tables[table].field_count)
     return 0;
   return directory->fields[directory->tables[table].first_field + field].column;
+}
+
+int64_t percore_reader_find_table(struct percore_reader *reader,
+                                  const char *name) {
+  const struct percore_table *table;
+  if (strcmp(name, "core") == 0)
+    return PERCORE_TABLE_CORE;
+  for (uint32_t t = 0; (table = percore_reader_table(reader, t)) != NULL; t++)
+    if (strcmp(table->name, name) == 0)
+      return t;
+  return -1;
+}
+
+int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
+                                  const char *name) {
+  const struct percore_table *found = percore_reader_table(reader, table);
+  for (uint32_t f = 0; found != NULL && f < found->field_count; f++)
+    if (strcmp(found->fields[f].name, name) == 0)
+      return f;
+  return -1;
+}
+
+int64_t percore_reader_find_row(struct percore_reader *reader, uint32_t table,
+                                const char *name) {
+  return region_reader_find_row(reader->reader, in_directory(table), name);
+}
+
+uint32_t percore_reader_incarnation(struct percore_reader *reader,
+                                    uint32_t table, uint32_t row) {
+  uint64_t generation =
+      region_reader_generation(reader->reader, in_directory(table), row);
+  return region_state(generation) == REGION_LIVE
+             ? region_incarnation(generation)
+             : 0;
+}
+
+/* Returns the record of a histogram, or NULL if the field is none. */
+static const struct region_field *find_histogram(struct percore_reader *reader,
+                                                 uint32_t table, uint32_t f) {
+  const struct percore_table *found = percore_reader_table(reader, table);
+  if (found == NULL || f >= found->field_count ||
+      found->fields[f].kind != PERCORE_HISTOGRAM)
+    return NULL;
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  return &directory
+              ->fields[directory->tables[in_directory(table)].first_field + f];
+}
+
+uint64_t percore_reader_bucket(struct percore_reader *reader, uint32_t table,
+                               uint32_t field, uint32_t bucket) {
+  const struct region_field *found = find_histogram(reader, table, field);
+  return found != NULL ? region_bucket_least(found->sub_bits, bucket) : 0;
+}
+
+double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
+                               uint32_t field, const uint64_t *values,
+                               double q) {
+  const struct region_field *found = find_histogram(reader, table, field);
+  return found != NULL ? region_histogram_quantile(found->sub_bits,
+                                                   values + found->column,
+                                                   found->cells, q)
+                       : -1;
 }
 
 uint32_t percore_reader_slots(struct percore_reader *reader) {

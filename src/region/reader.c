@@ -24,6 +24,10 @@ static struct region_reader *allocate(void) {
   return reader;
 }
 
+void region_reader_limit(struct region_reader *reader, uint64_t max_size) {
+  reader->options.max_region_size = max_size != 0 ? max_size : DEFAULT_MAX_SIZE;
+}
+
 int region_reader_open(struct region_reader **opened, const char *name,
                        const char *instance,
                        const struct region_reader_options *options) {
@@ -33,8 +37,7 @@ int region_reader_open(struct region_reader **opened, const char *name,
     return -1;
   if (options != NULL)
     reader->options = *options;
-  if (reader->options.max_region_size == 0)
-    reader->options.max_region_size = DEFAULT_MAX_SIZE;
+  region_reader_limit(reader, reader->options.max_region_size);
   if (region_path(reader->path, sizeof(reader->path),
                   reader->options.runtime_dir, name, instance, "sock") != 0) {
     free(reader);

@@ -63,6 +63,9 @@ void region_reader_close(struct region_reader *reader);
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
+/* Changes the option max_region_size; 0: 4 GiB. */
+void region_reader_limit(struct region_reader *reader, uint64_t max_size);
+
 /* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
  * ENOTSOCK if no process serves the region. */
@@ -197,6 +200,14 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t table,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]);
 
+/* Returns the generation word of a row, or 0 if there is no such row. */
+uint64_t region_reader_generation(struct region_reader *reader, uint32_t table,
+                                  uint32_t row);
+
+/* Returns the number of the live row with this name, or -1. */
+int64_t region_reader_find_row(struct region_reader *reader, uint32_t table,
+                               const char *name);
+
 /* What a tile holds in addition to the totals. */
 enum region_want {
   REGION_WANT_BIRTHS = 1,
@@ -224,6 +235,8 @@ struct region_tile {
    * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
+  void *memory;       /* of all arrays */
+  size_t size;
 };
 
 /* How many cells to put in a tile so that it stays in the first-level cache: 8
@@ -240,6 +253,12 @@ int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);
 void region_tile_free(struct region_tile *tile);
+
+/* Like region_tile_init, but uses the memory of a tile that was initialised for
+ * any table, or is all 0. Do not free the tile before. */
+int region_tile_reuse(struct region_tile *tile,
+                      const struct region_reader *reader, uint32_t table,
+                      uint32_t capacity, uint32_t want);
 
 /* Reads rows into the tile, starting with first_row: as many as are in use and
  * fit. */

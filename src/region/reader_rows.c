@@ -106,6 +106,19 @@ static void write_key(uint32_t format, uint64_t key, char *name) {
   }
 }
 
+uint64_t region_reader_generation(struct region_reader *reader, uint32_t t,
+                                  uint32_t row) {
+  uint64_t generation = 0;
+  if (row < region_reader_rows(reader, t))
+    region_view_load(&reader->view,
+                     reader->view.directory.tables[t].generations_offset +
+                         8ull * row,
+                     1, 0, &generation);
+  /* Pairs with the store-release that ended the change to this word. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return generation;
+}
+
 bool region_reader_row_name(struct region_reader *reader, uint32_t t,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]) {
@@ -114,13 +127,13 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
     return false;
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[t];
-  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}, now;
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
   uint64_t label = table->labels_offset + (uint64_t)row * table->label_stride;
   region_view_load(view, label, region_label_size(table) / 8, label, words);
   /* Pairs with the release fence after the generation word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  region_view_load(view, table->generations_offset + 8ull * row, 1, 0, &now);
-  if (region_incarnation(now) != region_incarnation(generation))
+  if (region_incarnation(region_reader_generation(reader, t, row)) !=
+      region_incarnation(generation))
     return false;
   if (table->flags & REGION_TABLE_SINGLE)
     return true;
@@ -129,4 +142,17 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   else
     memcpy(name, words, sizeof(words)); /* zeros follow the label */
   return true;
+}
+
+int64_t region_reader_find_row(struct region_reader *reader, uint32_t t,
+                               const char *name) {
+  char found[REGION_ROW_NAME_SIZE];
+  for (uint32_t row = 0; row < region_reader_rows(reader, t); row++) {
+    uint64_t generation = region_reader_generation(reader, t, row);
+    if (region_state(generation) == REGION_LIVE &&
+        region_reader_row_name(reader, t, row, generation, found) &&
+        strcmp(found, name) == 0)
+      return row;
+  }
+  return -1;
 }

@@ -9,30 +9,7 @@
 
 #define COMMAND "reset"
 
-enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, NONE = -1 };
-
-/* Returns the index of the live row with this name, or NONE. */
-static int64_t find_row(struct region_reader *reader, uint32_t table,
-                        const char *wanted) {
-  struct region_tile tile;
-  int64_t found = NONE;
-  char name[REGION_ROW_NAME_SIZE];
-  if (region_tile_init(&tile, reader, table, TILE_ROWS, 0) != 0)
-    return NONE;
-  for (uint32_t first = 0; found == NONE; first += tile.rows) {
-    region_tile_read(reader, &tile, first);
-    if (tile.rows == 0)
-      break;
-    for (uint32_t i = 0; i < tile.rows && found == NONE; i++)
-      if (region_state(tile.generations[i]) == REGION_LIVE &&
-          region_reader_row_name(reader, table, first + i, tile.generations[i],
-                                 name) &&
-          strcmp(name, wanted) == 0)
-        found = first + i;
-  }
-  region_tile_free(&tile);
-  return found;
-}
+enum { ANSWER_WAIT_MS = 2000 };
 
 static int say_refused(const char *region, const char *table, int error) {
   switch (error) {
@@ -62,8 +39,8 @@ static int reset(struct region_reader *reader, char **words, int count) {
   if (table < 0)
     return target_no_table(COMMAND, directory, words[1]);
   if (count > 2)
-    row = find_row(reader, (uint32_t)table, words[2]);
-  if (row == NONE)
+    row = region_reader_find_row(reader, (uint32_t)table, words[2]);
+  if (row < 0)
     return say_failure(COMMAND,
                        "table %s of %s has no row '%s'; 'percore dump %s "
                        "--table %s' lists them",
@@ -94,7 +71,8 @@ const struct command reset_command = {
     .summary = "make counters of a region count from 0 again",
     .usage = "REGION TABLE [ROW] [OPTION]...",
     .about = "Asks the producer of a region to show counters and histograms of "
-             "a table, or of one row, from 0 again. Up-down counters, gauges and states "
+             "a table, or of one row, from 0 again. Up-down counters, gauges "
+             "and states "
              "stay as they are, and no rate changes. Only root and the "
              "producer's user may reset.",
     .words_min = 2,

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Results, check  # noqa: E402
+from harness import BUILD, Results, Skip, check  # noqa: E402
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "contrib/COMPARISON.md",
@@ -45,6 +45,18 @@ def exists(path, folder=""):
     found = os.path.join(ROOT, folder, path)
     return any(os.path.exists(found + end) for end in ("", ".c")) or \
         MADE.search(os.path.basename(path)) is not None
+
+
+def test_security():
+    """each test that SECURITY.md names beside an attack exists"""
+    rows = [line.split("|")[4] for line in text_of("SECURITY.md").splitlines()
+            if line.startswith("| ") and line.count("|") == 6]
+    named = set(re.findall(r"\w+", " ".join(rows[1:])))
+    check(len(named) > 10, str(named))
+    sources = "\n".join(text_of(path) for path in files_of("tests")
+                        if path.endswith((".c", ".py", ".mk")))
+    for name in named:
+        check(re.search(rf"\b{name}\b(?!.*SECURITY)", sources), f"there is no test {name}")
 
 
 def test_paths():
@@ -97,6 +109,19 @@ def test_manuals():
             check(name in examples, f"{path} cites the example {name}")
         for target in re.findall(r"C<make bench[^>]*>(?! in a\s+build)", text):
             check(False, f"{path} cites {target} as if it were installed")
+
+
+def test_symbols():
+    """the Debian package declares the symbols that the library exports"""
+    library = f"{BUILD}/.libs/libpercore.so.2"
+    if not os.path.exists(library):
+        raise Skip("the library is not built")
+    said = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
+                          capture_output=True, text=True).stdout
+    exported = {line.split()[-1].split("@")[0] for line in said.splitlines()} - {"PERCORE_2"}
+    declared = set(re.findall(r"^ (\w+)@", text_of("contrib/debian/libpercore2.symbols"),
+                              re.MULTILINE)) - {"PERCORE_2"}
+    check(exported == declared, f"{sorted(exported ^ declared)}")
 
 
 def test_dashboards():
@@ -161,7 +186,7 @@ def test_configured_again():
 if __name__ == "__main__":
     results = Results()
     for test in (test_paths, test_file_names, test_folders, test_lengths,
-                 test_manuals, test_dashboards,
+                 test_manuals, test_symbols, test_dashboards,
                  test_configured_again):
         results.run(test)
     results.finish()

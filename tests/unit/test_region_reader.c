@@ -724,6 +724,72 @@ static void a_reader_can_neither_write_to_a_region_nor_fill_it(void **state) {
   unit_end(region);
 }
 
+static void an_application_tells_the_objects_of_a_row_apart(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_reader *reader;
+  (void)state;
+  uint32_t row = unit_row(region, PORT, "eth0");
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_int_equal(percore_reader_incarnation(reader, PORT, row), 1);
+  assert_return_code(
+      percore_row_remove(region, PORT, row, PERCORE_NO_UPDATE_IN_FLIGHT),
+      errno);
+  assert_int_equal(percore_reader_incarnation(reader, PORT, row), 0);
+  assert_return_code(percore_row_add_at(region, PORT, row, "again", 0), errno);
+  assert_int_equal(percore_reader_incarnation(reader, PORT, row), 2);
+  assert_int_equal(percore_reader_incarnation(reader, PORT, 1000), 0);
+  assert_int_equal(percore_reader_incarnation(reader, 99, 0), 0);
+  percore_close(reader);
+  unit_end(region);
+}
+
+static void an_application_reads_quantiles_and_bounds_of_buckets(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_reader *reader;
+  percore_histogram_t histogram;
+  uint64_t values[256];
+  (void)state;
+  uint32_t row = unit_row(region, PORT, "eth0");
+  percore_slot_t slot = unit_attach(region, 1);
+  assert_return_code(percore_histogram(region, PORT, LATENCY, &histogram), 0);
+  for (int i = 0; i < 100; i++)
+    percore_hist_add(percore_core_row(slot, unit_core_table(region, PORT), row),
+                     histogram, i < 90 ? 1 : 100);
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_int_equal(percore_read_row(reader, PORT, row, PERCORE_TOTAL, NULL, 0,
+                                    values, COUNT_OF(values)),
+                   0);
+  assert_true(percore_reader_quantile(reader, PORT, LATENCY, values, 0.5) == 1);
+  double p99 = percore_reader_quantile(reader, PORT, LATENCY, values, 0.99);
+  uint32_t bucket = 0, column = percore_reader_column(reader, PORT, LATENCY);
+  while (bucket < 200 && values[column + bucket] != 10)
+    bucket++;
+  uint64_t least = percore_reader_bucket(reader, PORT, LATENCY, bucket);
+  uint64_t next = percore_reader_bucket(reader, PORT, LATENCY, bucket + 1);
+  assert_in_range(100, least, next - 1);
+  assert_true(p99 >= (double)least && p99 < (double)next);
+  assert_int_equal(percore_reader_bucket(reader, PORT, BYTES, 1), 0);
+  assert_true(percore_reader_quantile(reader, PORT, BYTES, values, 0.5) == -1);
+  percore_close(reader);
+  unit_end(region);
+}
+
+static void a_reader_refuses_regions_above_its_limit(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_reader *reader;
+  (void)state;
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  percore_reader_limit(reader, 4096);
+  assert_fails(percore_refresh(reader), EFBIG);
+  assert_non_null(strstr(percore_reader_error(reader), "at most 4096"));
+  percore_reader_limit(reader, UINT64_MAX);
+  assert_int_equal(percore_refresh(reader), 1);
+  percore_close(reader);
+  unit_end(region);
+}
+
 static void applications_read_regions_by_percore_open(void **state) {
   (void)state;
   struct counting counting = start_counting(2);
@@ -751,16 +817,24 @@ static void applications_read_regions_by_percore_open(void **state) {
                    0);
   assert_string_equal(name, "eth0");
   assert_int_equal(values[PACKETS], 6);
-  assert_int_equal(
-      percore_read_row(reader, PORT, row, 2, NULL, 0, values, 1), 0);
+  assert_int_equal(percore_reader_find_table(reader, "port"), PORT);
+  assert_true(percore_reader_find_table(reader, "core") == PERCORE_TABLE_CORE);
+  assert_int_equal(percore_reader_find_table(reader, "none"), -1);
+  assert_int_equal(percore_reader_find_field(reader, PORT, "latency"), LATENCY);
+  assert_int_equal(percore_reader_find_field(reader, PORT, "none"), -1);
+  assert_int_equal(percore_reader_find_field(reader, 99, "latency"), -1);
+  assert_int_equal(percore_reader_find_row(reader, PORT, "eth0"), row);
+  assert_int_equal(percore_reader_find_row(reader, PORT, "eth1"), -1);
+  assert_int_equal(percore_reader_find_row(reader, 99, "eth0"), -1);
+  assert_int_equal(percore_read_row(reader, PORT, row, 2, NULL, 0, values, 1),
+                   0);
   assert_int_equal(values[PACKETS], 6);
   assert_int_equal(percore_reader_slot_core(reader, 2), 2);
   assert_int_equal(percore_reader_slot_core(reader, 1), -1);
+  assert_int_equal(percore_read_row(reader, PORT, row, 1, NULL, 0, values, 1),
+                   -1);
   assert_int_equal(
-      percore_read_row(reader, PORT, row, 1, NULL, 0, values, 1), -1);
-  assert_int_equal(
-      percore_read_row(reader, PORT, 3, PERCORE_TOTAL, NULL, 0, values, 1),
-      -1);
+      percore_read_row(reader, PORT, 3, PERCORE_TOTAL, NULL, 0, values, 1), -1);
   assert_int_equal(errno, ENOENT);
   stop_counting(&counting);
   assert_int_equal(percore_refresh(reader), -1);
@@ -791,6 +865,9 @@ int main(void) {
       cmocka_unit_test(
           states_that_many_fields_share_are_charged_to_the_allowance),
       cmocka_unit_test(a_reader_can_neither_write_to_a_region_nor_fill_it),
+      cmocka_unit_test(an_application_tells_the_objects_of_a_row_apart),
+      cmocka_unit_test(an_application_reads_quantiles_and_bounds_of_buckets),
+      cmocka_unit_test(a_reader_refuses_regions_above_its_limit),
       cmocka_unit_test(applications_read_regions_by_percore_open),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
