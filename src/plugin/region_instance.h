@@ -67,6 +67,7 @@ struct region_watch {
   uint64_t after_boottime_ns; /* initial value of that of an instance */
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */
+  struct region_tile tile;           /* memory for the next tile */
   struct region_budget *budgets;
   struct region_useful useful;
   struct machine *machine; /* NULL: no useful load so far */

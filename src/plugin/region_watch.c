@@ -61,6 +61,7 @@ void region_watch_free(struct region_watch *watch) {
       region_sum_free(sum);
     }
   drop_budgets(watch);
+  region_tile_free(&watch->tile);
   if (watch->machine != NULL) {
     topology_free(&watch->topology);
     machine_linux_close(watch->machine);

@@ -235,6 +235,8 @@ struct region_tile {
    * no core. */
   uint64_t *cores;
   uint8_t *core_used; /* [core]: 1 if a slot of the core has been used */
+  void *memory;       /* of all arrays */
+  size_t size;
 };
 
 /* How many cells to put in a tile so that it stays in the first-level cache: 8
@@ -251,6 +253,12 @@ int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);
 void region_tile_free(struct region_tile *tile);
+
+/* Like region_tile_init, but uses the memory of a tile that was initialised for
+ * any table, or is all 0. Do not free the tile before. */
+int region_tile_reuse(struct region_tile *tile,
+                      const struct region_reader *reader, uint32_t table,
+                      uint32_t capacity, uint32_t want);
 
 /* Reads rows into the tile, starting with first_row: as many as are in use and
  * fit. */

@@ -25,53 +25,64 @@ static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
              : (uint32_t)(MAX_CORES_PER_TILE / row);
 }
 
-int region_tile_init(struct region_tile *tile,
-                     const struct region_reader *reader, uint32_t table,
-                     uint32_t capacity, uint32_t want) {
+/* Gives the tile zeroed arrays, in the memory that it has or in new memory. */
+static bool make_arrays(struct region_tile *tile) {
+  size_t rows = tile->capacity, cells = rows * tile->columns;
+  size_t cores = tile->want & REGION_WANT_CORES ? tile->core_count : 0;
+  size_t words = rows + (3 + cores) * cells;
+  size_t size = words * sizeof(uint64_t) + rows + tile->core_count;
+  if (size > tile->size) {
+    free(tile->memory);
+    tile->memory = calloc(1, size);
+    tile->size = tile->memory != NULL ? size : 0;
+    if (tile->memory == NULL)
+      return false;
+  } else {
+    memset(tile->memory, 0, size);
+  }
+  tile->generations = tile->memory;
+  tile->totals = tile->generations + rows;
+  tile->births = tile->totals + cells;
+  tile->resets = tile->births + cells;
+  tile->cores = cores > 0 ? tile->resets + cells : NULL;
+  tile->torn = (uint8_t *)(tile->generations + words);
+  tile->core_used = tile->torn + rows;
+  return true;
+}
+
+int region_tile_reuse(struct region_tile *tile,
+                      const struct region_reader *reader, uint32_t table,
+                      uint32_t capacity, uint32_t want) {
   const struct region_directory *directory = region_reader_directory(reader);
-  *tile = (struct region_tile){.table = table, .want = want};
   if (directory == NULL || table >= directory->table_count)
     return region_failed(ENODEV);
   const struct region_table *record = &directory->tables[table];
   if (record->storage != PERCORE_PER_CORE)
-    tile->want &= ~(uint32_t)REGION_WANT_CORES;
+    want &= ~(uint32_t)REGION_WANT_CORES;
   if (capacity > record->max_rows)
     capacity = record->max_rows;
-  if (tile->want & REGION_WANT_CORES)
+  if (want & REGION_WANT_CORES)
     capacity =
         limit_capacity(capacity, record->columns, directory->header.core_count);
   if (capacity == 0)
     return region_failed(EFBIG);
+  tile->table = table;
+  tile->want = want;
   tile->capacity = capacity;
   tile->columns = record->columns;
   tile->core_count = directory->header.core_count;
-  size_t cells = (size_t)capacity * record->columns;
-  tile->generations = calloc(capacity, sizeof(*tile->generations));
-  tile->torn = calloc(capacity, 1);
-  tile->totals = calloc(cells, sizeof(uint64_t));
-  tile->births = calloc(cells, sizeof(uint64_t));
-  tile->resets = calloc(cells, sizeof(uint64_t));
-  tile->core_used = calloc(tile->core_count, 1);
-  bool complete = tile->generations && tile->torn && tile->totals &&
-                  tile->births && tile->resets && tile->core_used;
-  if (tile->want & REGION_WANT_CORES) {
-    tile->cores = calloc(cells * tile->core_count, sizeof(uint64_t));
-    complete &= tile->cores != NULL;
-  }
-  if (complete)
-    return 0;
-  region_tile_free(tile);
-  return region_failed(ENOMEM);
+  return make_arrays(tile) ? 0 : region_failed(ENOMEM);
+}
+
+int region_tile_init(struct region_tile *tile,
+                     const struct region_reader *reader, uint32_t table,
+                     uint32_t capacity, uint32_t want) {
+  *tile = (struct region_tile){0};
+  return region_tile_reuse(tile, reader, table, capacity, want);
 }
 
 void region_tile_free(struct region_tile *tile) {
-  free(tile->generations);
-  free(tile->torn);
-  free(tile->totals);
-  free(tile->births);
-  free(tile->resets);
-  free(tile->cores);
-  free(tile->core_used);
+  free(tile->memory);
   *tile = (struct region_tile){0};
 }
 
