@@ -5,15 +5,8 @@
  *   ./a.out 4          # four flows, moved once a second
  *
  * It takes the loads from the board, which collectd with percore or `percore
- * load --publish` writes, and otherwise measures itself. A service can be
- * placed once at its start instead:
- *
- *   [Service]
- *   ExecStartPre=/bin/sh -c 'echo CORES=$(percore pick -n 4) >/run/flows.env'
- *   EnvironmentFile=-/run/flows.env
- *   ExecStart=/bin/sh -c 'exec taskset -c "$CORES" /usr/bin/flows'
- *
- * and a DPDK program with -l $(percore pick -n 4). */
+ * load --publish` writes, and otherwise measures itself. placed.service, beside
+ * this file, places a service once, at its start. */
 #include <percore.h>
 
 #include <err.h>

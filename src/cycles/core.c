@@ -16,8 +16,9 @@
 #define LOAD_TOLERANCE 0.005
 
 /* After this many consecutive readings with an impossible load, or in which the
- * counter did not run, the core gives up its source. */
+ * counter did not run for STARVED_MIN_NS, the core gives up its source. */
 #define REFUSED_MAX 3
+#define STARVED_MIN_NS (5 * NS_PER_S)
 #define STARVED_FIRST_NS (60 * NS_PER_S)
 #define STARVED_MAX_NS (3600 * NS_PER_S)
 
@@ -324,7 +325,10 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
   forget_growth(core);
   engine->counts.errors += !starved;
   engine->counts.windows_discarded++;
-  if (++core->refused < REFUSED_MAX)
+  if (core->refused++ == 0)
+    core->refused_since_ns = engine->time_ns;
+  if (core->refused < REFUSED_MAX ||
+      (starved && engine->time_ns - core->refused_since_ns < STARVED_MIN_NS))
     return core->sample.stat_valid && may_fill(engine, core);
   if (starved) {
     snprintf(source->trouble, sizeof(source->trouble),

@@ -65,6 +65,7 @@ struct core_sample {
   uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
+  double polled_ns; /* the part of the idle columns in which the core polled */
   bool filled; /* growth.wall comes from the idle columns instead of the source
                 */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
@@ -94,7 +95,9 @@ struct core {
   bool has_reading; /* `reading` holds the group's last reading */
   struct perf_reading reading;
   uint64_t reading_time_ns;
-  int refused; /* consecutive readings with an impossible load, or with none */
+  /* Consecutive readings with an impossible load, or with none. */
+  int refused;
+  uint64_t refused_since_ns;
 
   uint64_t halted_ns; /* halted time at reading_time_ns, for the bpf source */
 
@@ -106,6 +109,10 @@ struct core {
   bool has_row; /* `row` is the start of the next /proc/stat window */
   struct procstat_row row;
   uint64_t row_time_ns;
+  /* True if the core polls in the idle loop, which the columns count as idle,
+   * or if that is not known yet. polled_ns belongs to `row`. */
+  bool polls;
+  uint64_t polled_ns, judged_polled_ns;
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */

@@ -1,8 +1,10 @@
 /* Uses the columns of /proc/stat to compute what one core did between two
  * samples. */
 #include "bounds.h"
+#include "cpuidle.h"
 #include "engine_private.h"
 
+#include <errno.h>
 #include <math.h>
 
 /* The shortest window. A shorter window would be mostly rounding error, so it
@@ -69,8 +71,12 @@ void core_read_columns(struct engine *engine, struct core *core) {
     return;
   }
   const struct procstat_row *row = &stat->rows[core->number];
-  uint64_t idle_ns = procstat_idle_ns(row);
+  uint64_t idle_ns = procstat_idle_ns(row), polled_ns = core->polled_ns;
+  if (core->polls && cpuidle_read_polled(&polled_ns, engine->options.machine,
+                                         core->number) == -ENOENT)
+    core->polls = false;
   if (!core->has_row) {
+    core->polled_ns = polled_ns;
     set_base(core, row, idle_ns, stat->time_ns);
     return;
   }
@@ -83,12 +89,16 @@ void core_read_columns(struct engine *engine, struct core *core) {
     engine->counts.windows_discarded++;
     /* Keep the start of the window, so that the next window includes this
      * window, unless too many windows have been refused. */
+    core->polled_ns =
+        core->refusals + 1 == REFUSALS_MAX ? polled_ns : core->polled_ns;
     if (++core->refusals == REFUSALS_MAX)
       set_base(core, row, idle_ns, stat->time_ns);
     return;
   }
   core->sample.stat_valid = true;
   core->sample.stat_begin_ns = core->row_time_ns;
+  core->sample.polled_ns = risen(core->polled_ns, polled_ns);
+  core->polled_ns = polled_ns;
   set_base(core, row, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
            stat->time_ns);
 }
@@ -110,7 +120,8 @@ void core_read_idle(const struct engine *engine, struct core *core) {
     return;
   growth->wall = sample->monotonic_ns = growth->stat_wall;
   growth->unhalted = growth->wall - growth->stat_idle -
-                     (engine_steal_is_apart(engine) ? growth->stat_steal : 0);
+                     (engine_steal_is_apart(engine) ? growth->stat_steal : 0) +
+                     fmin(sample->polled_ns, growth->stat_idle);
   sample->begin_ns = sample->stat_begin_ns;
   sample->end_ns = engine->stat.time_ns;
   bounds_idle(growth, engine, core);

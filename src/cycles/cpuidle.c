@@ -1,6 +1,7 @@
 #include "cpuidle.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,4 +57,13 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
     if (!cpuidle->state[i].poll)
       sum += cpuidle->state[i].time_ns;
   return sum;
+}
+
+int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
+                        int core) {
+  struct cpuidle_state state;
+  if (!read_state(&state, machine, core, 0) || !state.poll)
+    return -ENOENT;
+  *polled_ns = state.time_ns;
+  return 0;
 }

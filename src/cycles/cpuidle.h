@@ -29,4 +29,10 @@ int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
 /* Returns how long the core has been in states that halt it, since boot. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
+/* Reads how long the core has polled in the idle loop since boot. State 0 is
+ * the only one that may poll. Returns 0; -ENOENT if no state polls or the core
+ * has no idle driver; or another -errno. */
+int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
+                        int core);
+
 #endif

@@ -49,6 +49,7 @@ static bool add_core(struct engine *engine, int number) {
                             .source = SOURCE_NONE,
                             .total_end_kind = SOURCE_NONE,
                             .progress_share = 1,
+                            .polls = true,
                             .source_index = -1,
                             .announced = -1};
   engine->cores_len++;

@@ -16,6 +16,10 @@
  * subtracts all steal. engine_private.h explains how the two kinds of kernel
  * are distinguished.
  *
+ * A core that polls in the idle loop (the idle state POLL) is not halted. The
+ * columns of /proc/stat count this time as idle, so the idle source adds it to
+ * the load.
+ *
  * The code in this folder must not depend on collectd, on regions, or on its
  * callers. It needs only files, clocks, perf_event_open(2) and bpf(2), and
  * accesses these through machine.h, so that tests can simulate any machine.

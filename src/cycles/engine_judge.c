@@ -1,5 +1,6 @@
 #include "engine_private.h"
 
+#include "cpuidle.h"
 #include "loadavg.h"
 
 #include <math.h>
@@ -26,6 +27,11 @@ void engine_measure_tsc(struct engine *engine) {
     backoff_extend(&engine->tsc_backoff, engine->time_ns, TSC_RETRY_FIRST_NS,
                    TSC_RETRY_MAX_NS);
 }
+
+/* A core that polls for less than this share is treated as one that does not.
+ */
+#define POLLED_MIN 0.001
+#define POLLED_SAID_MIN 0.05
 
 static double share(double from, double to, double wall_ns) {
   return wall_ns > 0 ? (to - from) / wall_ns : NAN;
@@ -121,6 +127,37 @@ static void judge_source(struct engine *engine, struct core *core) {
                  CONDEMN_REST_MAX_NS);
 }
 
+/* Finds out whether a core polls in the idle loop, so that samples need not
+ * read that time on a core that does not. A core that polls is not halted, so
+ * the time is load, whatever the source. Returns the share of time in which the
+ * core polled. */
+static double watch_polling(struct engine *engine, struct core *core) {
+  uint64_t polled_ns, before_ns = core->judged_polled_ns;
+  double wall_ns = core->total.stat_wall - core->judged.stat_wall;
+  if (core->source != SOURCE_IDLE ||
+      cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
+          0)
+    return 0;
+  core->judged_polled_ns = polled_ns;
+  double share = before_ns > 0 && polled_ns > before_ns && wall_ns > 0
+                     ? (double)(polled_ns - before_ns) / wall_ns
+                     : 0;
+  if (!core->polls)
+    core->polled_ns = polled_ns;
+  core->polls = share >= POLLED_MIN || before_ns == 0;
+  return share;
+}
+
+static void say_polling(struct engine *engine, int core, double share) {
+  if (share >= POLLED_SAID_MIN && engine_begins(engine, CONDITION_POLLS, true))
+    engine_say(
+        engine, JOURNAL_NOTICE,
+        "core %d, and perhaps others, polls in the idle loop instead of "
+        "halting (%.0f %% of its time); loads include this time, so that "
+        "all sources agree",
+        core, 100 * fmin(share, 1));
+}
+
 static void say_softirq_is_idle(struct engine *engine) {
   bool any = false;
   engine_for_each_online(core, engine) { any |= core->source == SOURCE_IDLE; }
@@ -142,6 +179,7 @@ void engine_judge(struct engine *engine) {
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);
+    say_polling(engine, core->number, watch_polling(engine, core));
     watch_tsc(engine, core);
     core->before = core->judged;
     core->judged = core->total;

@@ -96,6 +96,7 @@ void region_poll_absent(struct percore_slot_head *head, uint64_t tsc,
   if (absence > round)
     absence = round;
   percore_own_add_(&head->total_cycles, absence);
+  percore_own_add_(&head->absent_cycles, absence);
   __atomic_store_n(&head->last_tsc, head->last_tsc + absence, __ATOMIC_RELAXED);
 }
 

@@ -216,6 +216,8 @@ static bool has_gauges_per_core(const struct percore_region *region,
 static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
                       uint32_t flags) {
   const struct region_table *table = &region->tables[t];
+  if ((flags & ~(uint32_t)PERCORE_NO_UPDATE_IN_FLIGHT) != 0)
+    return region_failed(EINVAL);
   if ((table->flags & REGION_TABLE_SINGLE) ||
       has_gauges_per_core(region, table))
     return region_failed(ENOTSUP);

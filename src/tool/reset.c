@@ -71,7 +71,8 @@ const struct command reset_command = {
     .summary = "make counters of a region count from 0 again",
     .usage = "REGION TABLE [ROW] [OPTION]...",
     .about = "Asks the producer of a region to show counters and histograms of "
-             "a table, or of one row, from 0 again. Up-down counters, gauges and states "
+             "a table, or of one row, from 0 again. Up-down counters, gauges "
+             "and states "
              "stay as they are, and no rate changes. Only root and the "
              "producer's user may reset.",
     .words_min = 2,

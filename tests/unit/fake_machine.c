@@ -74,6 +74,7 @@ static void run_core(const struct fake_machine *fake, struct fake_core *core,
   for (int i = 0; i < 10; i++)
     core->column_ns[i] += ns * column[i];
   core->halted_ns += ns * (1 - core->load);
+  core->polled_ns += ns * core->polled;
   if (core->load < 1 && !fake->clock.detached)
     core->clock_ran = true;
   if (core->load < 1)
@@ -273,7 +274,10 @@ static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
              used ? (unsigned long long)it->halts : 0ULL);
   else if (strcmp(what, "time") == 0)
     snprintf(text, sizeof text, "%llu\n",
-             used ? (unsigned long long)(it->halted_ns / 1e3) : 0ULL);
+             (unsigned long long)((used         ? it->halted_ns
+                                   : state == 0 ? it->polled_ns
+                                                : 0) /
+                                  1e3));
   else
     return -ENOENT;
   return give(text, strlen(text), buffer, size);

@@ -45,10 +45,11 @@ struct fake_core {
   bool frozen;      /* perf groups can be read but do not count */
   double irq;       /* share in the column irq, not included in `seen` */
   double softirq;   /* share in the column softirq, not included in `seen` */
+  double polled;    /* the part of `idle` in which the core polled */
   bool clock_ran;   /* the idle clock has run on this core */
   int64_t clock_word;
   double column_ns[10];
-  double halted_ns;
+  double halted_ns, polled_ns;
   uint64_t halts;
 };
 

@@ -1,6 +1,7 @@
 /* Tests the counts of hardware sources, and their failures. */
 #include "unit.h"
 
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <errno.h>
@@ -179,6 +180,26 @@ a_proven_counter_with_impossible_loads_must_be_proven_again(void **state) {
       fake_journal_count(&play.journal, "mperf", "150.0 %", "again", NULL), 1);
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1,
               PLAY_SECOND_ERROR);
+  play_end(&play);
+}
+
+/* The proof has measured that the counter is at most 0.2 % fast or slow. */
+static void
+the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 0.2);
+  play_open(&play);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play.engine->sources[0].rate_low = 0.998;
+  play.engine->sources[0].rate_high = 1.002;
+  play_seconds(&play, 2);
+  for (int second = 0; second < 100; second++) {
+    play_seconds(&play, 1);
+    struct bounds bounds = play_bounds(&play, 0);
+    assert_true(bounds.low <= 0.2 && 0.2 <= bounds.high);
+    assert_true(bounds.high - bounds.low <= 0.001);
+  }
   play_end(&play);
 }
 
@@ -510,6 +531,8 @@ int main(void) {
       cmocka_unit_test(a_counter_that_its_proof_accepted_keeps_its_windows),
       cmocka_unit_test(
           a_proven_counter_with_impossible_loads_must_be_proven_again),
+      cmocka_unit_test(
+          the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart),
       cmocka_unit_test(a_change_of_source_keeps_both_halves_of_an_interval),
       cmocka_unit_test(a_counter_does_not_count_stolen_time),
       cmocka_unit_test(aperf_over_mperf_scales_the_base_frequency),

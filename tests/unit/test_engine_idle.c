@@ -356,6 +356,66 @@ lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   play_end(&play);
 }
 
+/* cpu_dma_latency is 0, so the idle loop polls. */
+static void time_in_which_the_idle_loop_polls_is_load(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play.fake->cpuidle_states = 3;
+  struct fake_core *core = &play.fake->cores[0];
+  *core = (struct fake_core){.online = true,
+                             .load = 0.5,
+                             .seen = 0.3,
+                             .idle = 0.7,
+                             .polled = 0.2,
+                             .running = 1};
+  play_open(&play);
+  for (int second = 0; second < 60; second++) {
+    play_seconds(&play, 1);
+    assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
+  }
+  assert_int_equal(fake_journal_count(&play.journal, "core 0", "polls", NULL),
+                   1);
+  core->load = 0.3;
+  core->polled = 0;
+  play_seconds(&play, 60);
+  assert_near(play_load(&play, 0), 0.3, PLAY_SECOND_ERROR);
+  core->load = 1;
+  core->polled = 0.7;
+  play_seconds(&play, 10);
+  assert_near(play_load(&play, 0), 1, PLAY_SECOND_ERROR);
+  play_end(&play);
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* A quiet core runs for 0 to 0.4 % of each second. */
+static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
+  (void)state;
+  struct play play;
+  double widths[1000];
+  uint32_t random = 1;
+  play_start(&play, 1);
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int second = 0; second < 1000; second++) {
+    random = random * 1664525 + 1013904223;
+    play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
+    play_seconds(&play, 1);
+    struct bounds bounds = play_bounds(&play, 0);
+    assert_true(bounds.low <= play.fake->cores[0].load);
+    assert_true(bounds.high >= play.fake->cores[0].load);
+    widths[second] = bounds.high - bounds.low;
+  }
+  qsort(widths, 1000, sizeof widths[0], compare);
+  assert_true(widths[500] <= 0.01 + PLAY_EXACT);
+  assert_true(widths[999] <= 0.02 + PLAY_EXACT);
+  play_end(&play);
+}
+
 static void lxcfs_under_proc_stat_alone_withholds_the_source(void **state) {
   (void)state;
   struct play play;
@@ -595,6 +655,8 @@ int main(void) {
       cmocka_unit_test(a_malformed_row_affects_only_its_core),
       cmocka_unit_test(
           lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
+      cmocka_unit_test(time_in_which_the_idle_loop_polls_is_load),
+      cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
       cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
       cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),

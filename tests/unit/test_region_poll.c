@@ -127,6 +127,7 @@ static void time_off_the_cpu_before_a_sleep_is_not_busy(void **state) {
   struct percore_slot_head head = {.last_tsc = 1000};
   region_poll_absent(&head, 6000, 3000);
   assert_int_equal(head.total_cycles, 3000);
+  assert_int_equal(head.absent_cycles, 3000);
   region_poll_long(&head, 7000, 1, 0);
   assert_int_equal(head.total_cycles, 6000);
   assert_int_equal(head.busy_cycles, 3000);

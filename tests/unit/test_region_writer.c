@@ -235,6 +235,7 @@ an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
   percore_slot_t slot = unit_attach(region, 0);
   assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
   assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  assert_fails(percore_row_remove(region, FLOW, rows[0], 2), EINVAL);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
   assert_return_code(percore_status(region, &status), 0);
