@@ -155,10 +155,8 @@ static struct region_object *make_object(struct region_source *source,
   return object;
 }
 
-/* Stops counting the object for its row. A row without objects is hidden, with
- * Top not until the next choice, because a successor may continue it. */
-static void release(struct region_source *source,
-                    struct region_object *object) {
+void region_object_release(struct region_source *source,
+                           struct region_object *object) {
   if (object->row != NULL && --object->row->objects == 0 &&
       source->sum->shape.top_field < 0)
     region_sum_hide(source->sum, object->row);
@@ -167,17 +165,10 @@ static void release(struct region_source *source,
 
 void region_object_free(struct region_source *source,
                         struct region_object *object) {
-  release(source, object);
+  region_object_release(source, object);
   region_allowance_give(&source->sum->budget->memory,
                         size_of_object(source->sum, object->copies));
   free(object);
-}
-
-void region_candidate_reject(struct region_source *source,
-                             struct region_object *candidate) {
-  release(source, candidate);
-  candidate->next = source->spare;
-  source->spare = candidate;
 }
 
 static bool add(struct region_objects *objects, struct region_object *object) {
@@ -223,21 +214,6 @@ static void tidy(struct region_source *source) {
   objects->len = kept;
   if (!sorted)
     qsort(objects->list, kept, sizeof(*objects->list), by_number);
-}
-
-static void drop_candidates(struct region_source *source, size_t from) {
-  for (size_t i = from; i < source->candidates.len; i++)
-    region_candidate_reject(source, source->candidates.list[i]);
-  source->candidates.len = MIN(from, source->candidates.len);
-}
-
-static void free_spare(struct region_source *source) {
-  while (source->spare != NULL) {
-    struct region_object *object = source->spare;
-    source->spare = object->next;
-    object->row = NULL;
-    region_object_free(source, object);
-  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -315,7 +291,7 @@ static void follow(const struct row *row, struct region_object *object) {
   object->row->weight = region_weights_add(object->row->weight, weight);
   count(row->source, object, row->i, object->row);
   if (!row->is_live)
-    release(row->source, object);
+    region_object_release(row->source, object);
 }
 
 /* Ends an object whose row holds another object by now. The births of the next
@@ -332,7 +308,7 @@ static void end_object(const struct row *row, struct region_object *object) {
     object->row->weight = region_weights_add(
         object->row->weight, (int64_t)(top_cell(sum, object->last) - before));
   }
-  release(row->source, object);
+  region_object_release(row->source, object);
 }
 
 /* Counts a row that is not shown: its gauges for `other`. */
@@ -348,24 +324,6 @@ static void leave_out(const struct row *row) {
                        !source->has_present);
   }
   source->has_present = sum->shape.present.len > 0;
-}
-
-static int by_weight(const void *a, const void *b) {
-  const struct region_object *x = *(struct region_object *const *)a;
-  const struct region_object *y = *(struct region_object *const *)b;
-  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
-                                : by_number(a, b);
-}
-
-void region_candidates_cut(struct region_source *source) {
-  struct region_objects *candidates = &source->candidates;
-  size_t most = source->sum->config->top;
-  if (candidates->len > 0)
-    qsort(candidates->list, candidates->len, sizeof(*candidates->list),
-          by_weight);
-  if (candidates->len >= most)
-    source->least = candidates->list[most - 1]->weight;
-  drop_candidates(source, most);
 }
 
 static void offer(const struct row *row, int64_t weight) {
@@ -635,7 +593,7 @@ void region_source_begin(struct region_source *source) {
     return;
   }
   tidy(source);
-  drop_candidates(source, 0);
+  region_candidates_drop(source, 0);
   make_marks(source);
   memset(source->now, 0, region_sum_cells(sum) * sizeof(*source->now));
   source->has_present = false;
@@ -672,10 +630,9 @@ void region_source_stop(struct region_source *source) {
 static void grow(struct region_source *source) {
   const struct region_sum *sum = source->sum;
   uint32_t drops = 0;
-  if (!source->scanned && !source->from_zero) {
+  if (!source->scanned && !source->from_zero)
     memcpy(source->last, source->now,
            region_sum_cells(sum) * sizeof(*source->last));
-  }
   if (sum->other->since_ns == 0)
     sum->other->since_ns = source->from_zero
                                ? source->start_ns
@@ -824,8 +781,8 @@ void region_source_leave(struct region_source *source) {
   if (sum == NULL)
     return;
   region_source_stop(source);
-  drop_candidates(source, 0);
-  free_spare(source);
+  region_candidates_drop(source, 0);
+  region_candidates_free_spare(source);
   for (size_t p = 0; p < source->objects.len; p++)
     region_object_free(source, source->objects.list[p]);
   struct region_source **link = &sum->sources;

@@ -123,9 +123,22 @@ bool region_object_show(struct region_source *source,
 void region_object_free(struct region_source *source,
                         struct region_object *object);
 
+/* Stops counting the object for its row. A row without objects is hidden, with
+ * Top not until the next choice, because a successor may continue it. */
+void region_object_release(struct region_source *source,
+                           struct region_object *object);
+
+/* ---------------------------------------------------------------------------
+ * Candidates: region_top.c
+ */
+
 /* Keeps the memory of a candidate for the next. */
 void region_candidate_reject(struct region_source *source,
                              struct region_object *candidate);
+void region_candidates_free_spare(struct region_source *source);
+
+/* Rejects the candidates from index `from` on. */
+void region_candidates_drop(struct region_source *source, size_t from);
 
 /* Keeps only the candidates with the largest weights. */
 void region_candidates_cut(struct region_source *source);

@@ -35,6 +35,55 @@ static int compare_rights(const void *a, const void *b) {
   return x->shown != y->shown ? y->shown - x->shown : strcmp(x->name, y->name);
 }
 
+/* ---------------------------------------------------------------------------
+ * Candidates of a source
+ */
+
+void region_candidate_reject(struct region_source *source,
+                             struct region_object *candidate) {
+  region_object_release(source, candidate);
+  candidate->next = source->spare;
+  source->spare = candidate;
+}
+
+void region_candidates_drop(struct region_source *source, size_t from) {
+  for (size_t i = from; i < source->candidates.len; i++)
+    region_candidate_reject(source, source->candidates.list[i]);
+  source->candidates.len = MIN(from, source->candidates.len);
+}
+
+void region_candidates_free_spare(struct region_source *source) {
+  while (source->spare != NULL) {
+    struct region_object *object = source->spare;
+    source->spare = object->next;
+    object->row = NULL;
+    region_object_free(source, object);
+  }
+}
+
+static int by_weight(const void *a, const void *b) {
+  const struct region_object *x = *(struct region_object *const *)a;
+  const struct region_object *y = *(struct region_object *const *)b;
+  return x->weight != y->weight
+             ? (x->weight < y->weight ? 1 : -1)
+             : (x->number > y->number) - (x->number < y->number);
+}
+
+void region_candidates_cut(struct region_source *source) {
+  struct region_objects *candidates = &source->candidates;
+  size_t most = source->sum->config->top;
+  if (candidates->len > 0)
+    qsort(candidates->list, candidates->len, sizeof(*candidates->list),
+          by_weight);
+  if (candidates->len >= most)
+    source->least = candidates->list[most - 1]->weight;
+  region_candidates_drop(source, most);
+}
+
+/* ---------------------------------------------------------------------------
+ * The choice
+ */
+
 /* Finds the row of a candidate, and adds the candidate's weight to it. */
 static void propose(struct region_source *source,
                     struct region_object *candidate) {

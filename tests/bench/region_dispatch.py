@@ -67,10 +67,8 @@ def sleep_to(phase):
 
 
 def start_both(stack):
-    """Starts both daemons. Regions are read at full seconds, and their daemon
-    dispatches 0.1 s later: if it dispatched at the same moment, it might find no
-    snapshot, and two snapshots the next time. The other daemon dispatches half a second
-    later."""
+    """Starts both daemons. Regions are read and dispatched at full seconds. The other
+    daemon dispatches half a second later. A region may have half of MaxValues."""
     region = stack.enter_context(Daemon("MaxValues 400000", 1, ("bare",)))
     extra = f"<Plugin bare>\n  Rows {ROWS}\n</Plugin>"
     bare = stack.enter_context(Daemon(None, 1, ("bare",), extra))
