@@ -11,7 +11,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,7 +40,6 @@ struct server {
   uint64_t accepted;
   bool has_thread, chosen_cpus;
   pthread_t thread;
-  pid_t tid; /* 0 until the thread runs */
 };
 
 /* ---------------------------------------------------------------------------
@@ -223,11 +221,7 @@ static bool is_stopped(const struct server *server) {
 static void *serve_thread(void *argument) {
   struct percore_region *region = argument;
   struct server *server = region->server;
-  __atomic_store_n(&server->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
   pthread_setname_np(pthread_self(), "percore-serve");
-  region_lock(region);
-  region_server_avoid_slots(region);
-  region_unlock(region);
   struct timespec pause = {0};
   while (!is_stopped(server)) {
     pause.tv_nsec = serve_turn(region, CHECK_SOCKET_MS);
@@ -266,8 +260,12 @@ static int start_thread(struct percore_region *region,
       pthread_create(&server->thread, &attributes, serve_thread, region);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
-  if (error == 0)
+  if (error == 0) {
+    /* Here and not in the thread, which would lock the region for it while the
+     * application adds its first rows, perhaps under a system call filter. */
+    region_server_avoid_slots(region);
     return 0;
+  }
   server->has_thread = false;
   return region_failed(error);
 }
@@ -299,17 +297,16 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
  * attached slot, or on all cores of the process if there is no such core. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
-  if (server == NULL || server->chosen_cpus)
+  if (server == NULL || !server->has_thread || server->chosen_cpus)
     return;
-  pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
-  if (tid == 0)
-    return; /* no thread runs; a thread calls this when it starts */
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0)
       leave_to_slot(&region->slots[s], &free_cpus);
-  if (sched_setaffinity(tid, sizeof(free_cpus), &free_cpus) != 0)
-    (void)sched_setaffinity(tid, sizeof(process_cpus), &process_cpus);
+  if (pthread_setaffinity_np(server->thread, sizeof(free_cpus), &free_cpus) !=
+      0)
+    (void)pthread_setaffinity_np(server->thread, sizeof(process_cpus),
+                                 &process_cpus);
 }
 
 int region_server_error(const struct percore_region *region) {

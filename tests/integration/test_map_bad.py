@@ -331,7 +331,8 @@ def a_large_map_is_counted_exactly_and_delays_no_other_region():
                                   f"{number} packets in each entry")
                 collectd.wait_for_reads(2)
                 check(total() == number * entries, f"{total()}: {number}")
-            collectd.check_gaps(collectd.of(other), 1.5)
+            # The first point of a series is stamped with the time since when it counts.
+            collectd.check_gaps(collectd.of(other)[1:], 1.5)
 
 
 def no_map_is_kept_alive():

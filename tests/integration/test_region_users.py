@@ -91,7 +91,7 @@ def changing_schemas():
             Collectd(interval=INTERVAL) as collectd:
         good.do("core 0", ETH0)
         collectd.start()
-        collectd.wait_for_value(GOOD)
+        collectd.wait_for_value(GOOD, count=2)
         with Hostile(runtime, names, tables=100, rows=20, period=300):
             begin, counted = time.time(), 0
             while time.time() < begin + 8:
