@@ -17,9 +17,13 @@
 #define SUSPEND_MIN_NS INT64_C(10000000)
 
 /* If a window is late and the core's own clock advanced by less than this share
- * of what it advanced in the window before, the core is considered to have been
+ * of what it advanced in an earlier window, the core is considered to have been
  * paused. */
 #define PAUSE_PROGRESS 0.5
+
+/* Columns of /proc/stat advance in ticks: a shorter window, in which no tick
+ * may fall, does not tell how fast a core's own clock advances. */
+#define PROGRESS_MIN_NS 200e6
 
 static const char *const kernel_members[KERNEL_MEMBERS] = {
     [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
@@ -401,7 +405,7 @@ int engine_sample(struct engine *engine, bool late) {
   }
   engine_for_each_online(core, engine) {
     const struct core_sample *sample = &core->sample;
-    if (sample->progress_ns >= 0 && sample->monotonic_ns > 0)
+    if (sample->progress_ns >= 0 && sample->monotonic_ns >= PROGRESS_MIN_NS)
       core->progress_share =
           fmin(sample->progress_ns / sample->monotonic_ns, 1);
     core_commit(engine, core);
