@@ -21,8 +21,8 @@
  * Counters. A group that ran for a share r of W measured r U; the rest may have
  * been busy or halted: over = (1 - r) U, under = (1 - r) (W - U). The counter
  * runs between rate_low and rate_high times as fast as its divisor, as its
- * proof has measured: over = U - U / rate_high, under = U / rate_low - U. If the
- * rate of the TSC changed from R to R' per ns of wall time since the last
+ * proof has measured: over = U - U / rate_high, under = U / rate_low - U. If
+ * the rate of the TSC changed from R to R' per ns of wall time since the last
  * window, because this machine was migrated, the counts before and after the
  * change have different weights: over = under = |1 - R / R'| W. The counters of
  * a group are read within 20 us: end_over = end_under = 20 us.

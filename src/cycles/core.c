@@ -389,8 +389,7 @@ static void read_counter(struct engine *engine, struct core *core) {
   if (core->has_reading && !bad) {
     core->refused = 0;
     growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
-    bounds_counter(growth, source, core->multiplexed,
-                   tsc_change(core, source));
+    bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
     sample->begin_ns = core->reading_time_ns;
     sample->end_ns = time_ns;
     sample->progress_ns = growth->wall;
