@@ -719,11 +719,14 @@ static void read_tile(struct region_source *source) {
   source->names_matched = 0;
   region_tile_read(source->instance->reader, &source->tile, source->next_row);
   add_tile(source);
+  errno = 0; /* MaxMemory is no error of the system */
   for (uint32_t core = 0; core < sum->shape.core_count; core++)
     sum->core_used[core] |= source->tile.core_used[core];
   for (uint32_t i = skip_light(source, 0); i < source->tile.rows;
        i = skip_light(source, i + 1))
     read_row(source, i);
+  if (sum->shape.single && source->left_out > 0 && errno == ENOMEM)
+    try_again(source); /* `other` is not reported */
   region_sum_count_live(sum, source->live);
   source->next_row += source->tile.rows;
 }
@@ -746,7 +749,7 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
   while (goes_on) {
     read_tile(source);
     *cells_left -= MIN(*cells_left, cost_of_tile(source));
-    if (source->tile.rows < source->tile.capacity)
+    if (source->underway && source->tile.rows < source->tile.capacity)
       finish(source);
     goes_on =
         source->underway && *cells_left > 0 && region_watch_is_wanted(watch);
