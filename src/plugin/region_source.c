@@ -416,7 +416,6 @@ static bool consider(const struct row *row) {
     source->left_out += !is_unwanted;
   else if (row->mark != NULL && !is_unwanted)
     offer(row, weigh(row, last));
-  source->missing += row->mark == NULL;
   return true;
 }
 
@@ -435,9 +434,9 @@ static struct row look_at(struct region_source *source, uint32_t i) {
       row.mark != NULL &&
       row.mark->incarnation == region_incarnation(tile->generations[i]);
   row.is_new = !row.was_seen &&
-               (!source->scanned   ? source->from_zero
-                : row.mark != NULL ? row.mark->incarnation != REGION_UNREAD
-                                   : source->missed == 0);
+               (source->scanned
+                    ? row.mark != NULL && row.mark->incarnation != REGION_UNREAD
+                    : source->from_zero);
   if (row.mark != NULL && !row.was_seen)
     row.mark->candidate_in = 0;
   return row;
@@ -460,8 +459,6 @@ static struct region_object *find_object(struct region_source *source,
 static void miss(const struct row *row) {
   if (row->mark != NULL)
     row->mark->incarnation = REGION_UNREAD;
-  else
-    row->source->missing++;
 }
 
 static void read_row(struct region_source *source, uint32_t i) {
@@ -569,27 +566,23 @@ static void add_tile(const struct region_source *source) {
  * A scan
  */
 
-/* Leaves the table out in this round, and logs the reason. */
+/* Ends a scan for the reason in errno, and logs it. If it is ENOMEM, the next
+ * round reads the table from its beginning. */
 static void give_up(struct region_source *source) {
   struct region_sum *sum = source->sum;
-  region_warn(region_about_sum(sum), "region %s: table %s is left out: %s.",
+  bool later = errno == ENOMEM;
+  region_warn(region_about_sum(sum), "region %s: table %s is %s.",
               sum->budget->name, sum->table,
-              errno == EFBIG
-                  ? "a row of all cores takes more than 16 MiB; set "
-                    "ReportPerCore false"
-                  : "MaxMemory is too small for it; raise MaxMemory");
-  source->from_zero = false;
-  source->ending = false;
+              later            ? "read later: out of memory"
+              : errno == EFBIG ? "left out: a row of all cores takes more than "
+                                 "16 MiB; set ReportPerCore false"
+                               : "left out: MaxMemory is too small for it; "
+                                 "raise MaxMemory");
+  source->from_zero &= later;
+  source->ending &= later;
+  if (later)
+    source->puts_seen = sum->puts;
   region_source_stop(source);
-}
-
-/* Lets the next round read the table from its beginning. */
-static void try_again(struct region_source *source) {
-  region_warn(region_about_sum(source->sum),
-              "region %s: table %s is read later: out of memory.",
-              source->sum->budget->name, source->sum->table);
-  region_source_stop(source);
-  source->puts_seen = source->sum->puts;
 }
 
 void region_source_begin(struct region_source *source) {
@@ -599,10 +592,7 @@ void region_source_begin(struct region_source *source) {
     return;
   errno = 0; /* MaxMemory is no error of the system */
   if (!make_arrays(source)) {
-    if (errno == ENOMEM)
-      try_again(source);
-    else
-      give_up(source);
+    give_up(source);
     return;
   }
   tidy(source);
@@ -625,7 +615,7 @@ void region_source_begin(struct region_source *source) {
   source->next_row = 0;
   source->next_object = 0;
   source->objects_len = source->objects.len;
-  source->live = source->left_out = source->missing = 0;
+  source->live = source->left_out = 0;
   source->underway = true;
   sum->open++;
 }
@@ -686,7 +676,6 @@ static void finish(struct region_source *source) {
   struct region_sum *sum = source->sum;
   grow(source);
   source->scanned = true;
-  source->missed = source->missing;
   source->ending = false;
   sum->is_new = true;
   sum->read_ns = source->instance->watch->now.monotonic_ns;
@@ -739,7 +728,7 @@ static void read_tile(struct region_source *source) {
        i = skip_light(source, i + 1))
     read_row(source, i);
   if (sum->shape.single && source->left_out > 0 && errno == ENOMEM)
-    try_again(source); /* `other` is not reported */
+    give_up(source); /* `other` is not reported */
   region_sum_count_live(sum, source->live);
   source->next_row += source->tile.rows;
 }
@@ -754,10 +743,8 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
                         tile_rows(source->sum),
                         (wants_births(source->sum) ? REGION_WANT_BIRTHS : 0) |
                             (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
-  if (status != 0 && errno == EFBIG)
+  if (status != 0)
     give_up(source);
-  else if (status != 0)
-    try_again(source);
   bool goes_on = status == 0;
   while (goes_on) {
     read_tile(source);
