@@ -332,13 +332,11 @@ static void offer(const struct row *row, int64_t weight) {
   if (source->candidates.len >= most && weight <= source->least)
     return;
   struct region_object *object = make_object(source, row->i, false);
-  if (object != NULL && !add(&source->candidates, object)) {
-    region_object_free(source, object);
-    object = NULL;
-  }
   if (object == NULL)
     return;
   object->weight = weight;
+  if (!add(&source->candidates, object))
+    region_object_free(source, object);
   if (source->candidates.len == 2 * most)
     region_candidates_cut(source);
 }
