@@ -130,10 +130,11 @@ double percore_load_frequency(const struct percore_load *load, int core);
 int percore_load_is_board(const struct percore_load *load);
 
 enum percore_load_by {
-  PERCORE_BY_LOAD = 0,
+  /* Load without polls that found nothing (percore_poll), where the board
+   * knows them, else load: the room for work of the thread that polls. */
+  PERCORE_BY_TAKEN = 0,
   PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
-  /* Useful load where the fast path of a core tells it, else load. */
-  PERCORE_BY_USEFUL = 2
+  PERCORE_BY_LOAD = 2     /* the room for a thread of its own */
 };
 
 /* A member that is 0 selects its default. Set size to sizeof(struct
@@ -535,9 +536,10 @@ uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
 
-/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field in
- * a table, or of the live row with this name, or -1 if there is none. A row is found by the name that
- * percore_read_row copies, among all rows that were ever used. */
+/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field
+ * in a table, or of the live row with this name, or -1 if there is none. A row
+ * is found by the name that percore_read_row copies, among all rows that were
+ * ever used. */
 int64_t percore_reader_find_table(struct percore_reader *reader,
                                   const char *name);
 int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
