@@ -130,10 +130,11 @@ double percore_load_frequency(const struct percore_load *load, int core);
 int percore_load_is_board(const struct percore_load *load);
 
 enum percore_load_by {
-  PERCORE_BY_LOAD = 0,
+  /* Load without polls that found nothing (percore_poll), where the board
+   * knows them, else load: the room for work of the thread that polls. */
+  PERCORE_BY_TAKEN = 0,
   PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
-  /* Useful load where the fast path of a core tells it, else load. */
-  PERCORE_BY_USEFUL = 2
+  PERCORE_BY_LOAD = 2     /* the room for a thread of its own */
 };
 
 /* A member that is 0 selects its default. Set size to sizeof(struct

@@ -55,7 +55,7 @@ static void make_marks(struct region_source *source) {
   size_t size =
       (size_t)region_reader_directory(reader)->tables[source->number].max_rows *
       sizeof(struct region_mark);
-  if (shape->top_field < 0 && !shape->chooses_rows)
+  if (shape->single)
     return;
   if (source->marks == NULL) {
     void *marks = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -332,12 +332,12 @@ static void offer(const struct row *row, int64_t weight) {
   if (source->candidates.len >= most && weight <= source->least)
     return;
   struct region_object *object = make_object(source, row->i, false);
-  if (object == NULL || !add(&source->candidates, object)) {
-    if (object != NULL)
-      region_object_free(source, object);
-    source->missing++;
-    return;
+  if (object != NULL && !add(&source->candidates, object)) {
+    region_object_free(source, object);
+    object = NULL;
   }
+  if (object == NULL)
+    return;
   object->weight = weight;
   if (source->candidates.len == 2 * most)
     region_candidates_cut(source);
@@ -435,7 +435,9 @@ static struct row look_at(struct region_source *source, uint32_t i) {
       row.mark != NULL &&
       row.mark->incarnation == region_incarnation(tile->generations[i]);
   row.is_new = !row.was_seen &&
-               (source->scanned ? source->missed == 0 : source->from_zero);
+               (!source->scanned   ? source->from_zero
+                : row.mark != NULL ? row.mark->incarnation != REGION_UNREAD
+                                   : source->missed == 0);
   if (row.mark != NULL && !row.was_seen)
     row.mark->candidate_in = 0;
   return row;
@@ -453,16 +455,27 @@ static struct region_object *find_object(struct region_source *source,
              : NULL;
 }
 
+/* Notes that the row was not read. What the next scan finds in it may have
+ * counted before. */
+static void miss(const struct row *row) {
+  if (row->mark != NULL)
+    row->mark->incarnation = REGION_UNREAD;
+  else
+    row->source->missing++;
+}
+
 static void read_row(struct region_source *source, uint32_t i) {
   const struct region_tile *tile = &source->tile;
   struct region_object *object = find_object(source, tile->first_row + i);
-  if (tile->generations[i] == 0) { /* it received another object meanwhile */
-    source->missing++;
+  if (tile->generations[i] == 0)
+    return;
+  struct row row = look_at(source, i);
+  if (tile->generations[i] == REGION_CHANGING) {
+    miss(&row);
     if (object != NULL)
       count(source, object, i, NULL);
     return;
   }
-  struct row row = look_at(source, i);
   source->live += row.is_live;
   source->instance->watch->rows_torn += tile->torn[i];
   if (object != NULL && region_incarnation(object->generation) !=
@@ -473,7 +486,7 @@ static void read_row(struct region_source *source, uint32_t i) {
   if (object != NULL) {
     follow(&row, object);
   } else if (row.is_live && !consider(&row)) {
-    source->missing++;
+    miss(&row);
     return;
   }
   if (row.mark == NULL)
@@ -673,7 +686,7 @@ static void finish(struct region_source *source) {
   struct region_sum *sum = source->sum;
   grow(source);
   source->scanned = true;
-  source->missed = source->missing + source->left_out;
+  source->missed = source->missing;
   source->ending = false;
   sum->is_new = true;
   sum->read_ns = source->instance->watch->now.monotonic_ns;

@@ -31,15 +31,17 @@ struct region_object {
                       them */
 };
 
-/* What is remembered about each row of a table if the option Top or Row is set.
- */
+/* What is remembered about each row of a table with several rows. */
 struct region_mark {
-  uint32_t incarnation; /* of the last object seen in the row; 0: none */
+  /* Of the last object seen in the row; 0: none; REGION_UNREAD: the last scan
+   * did not read the row. */
+  uint32_t incarnation;
   /* The last scan in which it was a candidate and not chosen; 0: none. */
   uint32_t candidate_in;
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t weighed;
 };
+#define REGION_UNREAD UINT32_MAX
 #define REGION_UNWANTED                                                        \
   UINT32_MAX /* candidate_in: no option Row matches it                         \
               */

@@ -91,17 +91,20 @@ void region_useful_tell(const struct region_useful *useful, uint64_t stamp_ns,
   pthread_mutex_unlock(&room->lock);
 }
 
-double region_room_taken(struct region_room *room, int core, double load,
-                         uint64_t stamp_ns, uint64_t max_age_ns) {
-  double taken = NAN;
-  if (room == NULL)
-    return NAN;
+void region_room_set(struct region_room *room, struct snapshot *snapshot) {
+  enum { MAX_AGE_INTERVALS = 3 };
+  uint64_t max_age_ns = MAX_AGE_INTERVALS * snapshot->interval_ns;
   pthread_mutex_lock(&room->lock);
-  uint64_t age = stamp_ns - room->stamp_ns;
-  if (room->stamp_ns != 0 && (age <= max_age_ns || -age <= max_age_ns))
-    taken = load - (core < room->end ? room->polled_empty[core] : 0);
+  uint64_t age_ns = snapshot->time_ns - room->stamp_ns;
+  bool is_known =
+      room->stamp_ns != 0 && (age_ns <= max_age_ns || -age_ns <= max_age_ns);
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    struct core_figures *core = &snapshot->cores[i];
+    double empty = core->core < room->end ? room->polled_empty[core->core] : 0;
+    double taken = is_known ? core->busy - empty : NAN;
+    core->taken = taken < 0 ? 0 : taken;
+  }
   pthread_mutex_unlock(&room->lock);
-  return taken < 0 ? 0 : taken;
 }
 
 /* The sum of honest shares exceeds 1 a little if rounds end late. */

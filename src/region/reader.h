@@ -225,9 +225,10 @@ struct region_tile {
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
   uint32_t in_use; /* number of rows in use when the tile was read */
-  /* The generation word of each row; 0 if the row has never been used, or if
-   * its cells do not belong to a single object. The totals then hold the cells
-   * as last loaded, and births and resets are meaningless. */
+  /* The generation word of each row; 0 if the row has never been used;
+   * REGION_CHANGING if its cells do not belong to a single object. The totals
+   * then hold the cells as last loaded, and births and resets are meaningless.
+   */
   uint64_t *generations;
   uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;
