@@ -149,9 +149,9 @@ uint64_t region_reader_adds_refused(struct region_reader *reader,
  */
 
 struct region_slot_view {
-  enum region_state state;               /* FREE: never used; GONE: released */
-  int core;                              /* -1 if never used */
-  int32_t tid;                           /* in the producer's pid namespace */
+  enum region_state state; /* FREE: never used; GONE: released */
+  int core;                /* PERCORE_NO_CORE: of none; -1: never used */
+  int32_t tid;             /* in the producer's pid namespace */
   char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes, NUL-terminated */
   uint64_t since_boottime_ns;
   uint64_t quiescent;
@@ -171,7 +171,7 @@ void region_reader_refusals(struct region_reader *reader,
 uint32_t region_reader_slots(const struct region_reader *reader);
 
 /* True if a slot has ever been used. Sets *core to the core that the slot
- * counts for, or to -1 if the region has no such core. */
+ * counts for, to PERCORE_NO_CORE, or to -1 if the region has no such core. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,
