@@ -689,12 +689,6 @@ static void finish(struct region_source *source) {
   region_source_stop(source);
 }
 
-/* Births are read with the tile if most rows are tracked, or have up-down
- * counters. With Top, they are read when a row needs them, which is rare. */
-static bool wants_births(const struct region_sum *sum) {
-  return sum->shape.top_field < 0 || sum->shape.present.len > 0;
-}
-
 static uint32_t tile_rows(const struct region_sum *sum) {
   uint64_t cells =
       sum->shape.per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
@@ -735,12 +729,15 @@ bool region_source_read(struct region_source *source, uint64_t *cells_left) {
   if (!source->underway)
     return false;
   struct region_watch *watch = source->instance->watch;
+  struct region_sum *sum = source->sum;
+  /* With Top and counters alone, births are read when a row needs them, which
+   * is rare. */
+  bool births = sum->shape.top_field < 0 || sum->shape.present.len > 0;
   source->tile = watch->tile;
-  int status =
-      region_tile_reuse(&source->tile, source->instance->reader, source->number,
-                        tile_rows(source->sum),
-                        (wants_births(source->sum) ? REGION_WANT_BIRTHS : 0) |
-                            (source->sum->copies > 1 ? REGION_WANT_CORES : 0));
+  int status = region_tile_reuse(&source->tile, source->instance->reader,
+                                 source->number, tile_rows(sum),
+                                 (births ? REGION_WANT_BIRTHS : 0) |
+                                     (sum->copies > 1 ? REGION_WANT_CORES : 0));
   if (status != 0)
     give_up(source);
   bool goes_on = status == 0;
