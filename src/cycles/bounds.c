@@ -29,13 +29,15 @@ struct bounds bounds_of(const struct core_totals *from,
 }
 
 void bounds_counter(struct core_totals *growth, const struct source *source,
-                    double running) {
+                    double running, double tsc_change) {
   double wall = growth->wall, unhalted = growth->unhalted;
   double low = source->rate_low > 0 ? source->rate_low : SOURCE_RATE_MIN;
   double high = source->rate_high > 0 ? source->rate_high : SOURCE_RATE_MAX;
-  growth->over = (1 - running) * unhalted + fmax(unhalted - unhalted / high, 0);
+  growth->over = (1 - running) * unhalted +
+                 fmax(unhalted - unhalted / high, 0) + tsc_change * wall;
   growth->under = (1 - running) * (wall - unhalted) +
-                  fmax(fmin(unhalted / low, wall) - unhalted, 0);
+                  fmax(fmin(unhalted / low, wall) - unhalted, 0) +
+                  tsc_change * wall;
   growth->end_over = growth->end_under = COUNTER_SKEW_NS;
 }
 

@@ -21,8 +21,11 @@
  * Counters. A group that ran for a share r of W measured r U; the rest may have
  * been busy or halted: over = (1 - r) U, under = (1 - r) (W - U). The counter
  * runs between rate_low and rate_high times as fast as its divisor, as its
- * proof has measured: over = U - U / rate_high, under = U / rate_low - U. The
- * counters of a group are read within 20 us: end_over = end_under = 20 us.
+ * proof has measured: over = U - U / rate_high, under = U / rate_low - U. If
+ * the rate of the TSC changed from R to R' per ns of wall time since the last
+ * window, because this machine was migrated, the counts before and after the
+ * change have different weights: over = under = |1 - R / R'| W. The counters of
+ * a group are read within 20 us: end_over = end_under = 20 us.
  *
  * bpf. The words of all cores are read within a bracket, and a halt that begins
  * or ends in the bracket is counted for up to all of it: end_over = end_under =
@@ -64,7 +67,7 @@ struct bounds bounds_of(const struct core_totals *from,
 /* Each of these functions sets the errors of one sample of a source, after
  * growth->wall and growth->unhalted have been set. */
 void bounds_counter(struct core_totals *growth, const struct source *source,
-                    double running);
+                    double running, double tsc_change);
 void bounds_bpf(struct core_totals *growth, const struct core *core,
                 int64_t bracket_ns);
 void bounds_idle(struct core_totals *growth, const struct engine *engine,

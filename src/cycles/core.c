@@ -350,6 +350,17 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
   return false;
 }
 
+/* Returns by which share of it the rate of the TSC has changed since the last
+ * window; 0 if the source does not use the TSC. */
+static double tsc_change(struct core *core, const struct source *source) {
+  const struct core_totals *growth = &core->sample.growth;
+  double before = core->window_tsc_per_ns;
+  if (source->tsc < 0)
+    return 0;
+  core->window_tsc_per_ns = growth->base_cycles / growth->base_wall;
+  return before > 0 ? fmin(fabs(1 - before / core->window_tsc_per_ns), 1) : 0;
+}
+
 static void read_counter(struct engine *engine, struct core *core) {
   const struct source *source = &engine->sources[core->source_index];
   struct core_sample *sample = &core->sample;
@@ -378,7 +389,7 @@ static void read_counter(struct engine *engine, struct core *core) {
   if (core->has_reading && !bad) {
     core->refused = 0;
     growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
-    bounds_counter(growth, source, core->multiplexed);
+    bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
     sample->begin_ns = core->reading_time_ns;
     sample->end_ns = time_ns;
     sample->progress_ns = growth->wall;

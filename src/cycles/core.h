@@ -127,6 +127,7 @@ struct core {
    * CLOCK_MONOTONIC. Columns that miss work advance less. */
   double progress_share;
   double tsc_per_ns; /* in the last window that was judged */
+  double window_tsc_per_ns; /* in the last window; 0: none */
   int low_windows;   /* consecutive windows that contradict the source */
 };
 

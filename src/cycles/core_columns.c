@@ -97,7 +97,9 @@ void core_read_columns(struct engine *engine, struct core *core) {
   }
   core->sample.stat_valid = true;
   core->sample.stat_begin_ns = core->row_time_ns;
-  core->sample.polled_ns = risen(core->polled_ns, polled_ns);
+  core->sample.polled_ns = engine->never_halts
+                               ? core->sample.growth.stat_idle
+                               : risen(core->polled_ns, polled_ns);
   core->polled_ns = polled_ns;
   set_base(core, row, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
            stat->time_ns);

@@ -67,3 +67,12 @@ int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
   *polled_ns = state.time_ns;
   return 0;
 }
+
+bool cpuidle_never_halts(const struct machine *machine) {
+  char line[4096] = "", *rest = line;
+  machine->read_file(machine->context, "/proc/cmdline", line, sizeof(line));
+  for (char *word; (word = strsep(&rest, " \n")) != NULL;)
+    if (strcmp(word, "idle=poll") == 0 || strcmp(word, "nohlt") == 0)
+      return true;
+  return false;
+}

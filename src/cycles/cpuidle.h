@@ -35,4 +35,8 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
                         int core);
 
+/* True if this machine was booted with idle=poll or, on arm64, nohlt: no core
+ * ever halts, and no idle driver counts the time. */
+bool cpuidle_never_halts(const struct machine *machine);
+
 #endif

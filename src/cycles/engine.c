@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "btf.h"
+#include "cpuidle.h"
 #include "loadavg.h"
 
 #include <errno.h>
@@ -285,6 +286,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
   engine->lxcfs = machine_has_lxcfs(options->machine);
+  engine->never_halts = cpuidle_never_halts(options->machine);
   find_isolated(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);

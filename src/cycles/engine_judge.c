@@ -134,18 +134,20 @@ static void judge_source(struct engine *engine, struct core *core) {
 static double watch_polling(struct engine *engine, struct core *core) {
   uint64_t polled_ns, before_ns = core->judged_polled_ns;
   double wall_ns = core->total.stat_wall - core->judged.stat_wall;
+  if (engine->never_halts && core->source == SOURCE_IDLE)
+    return share(core->judged.stat_idle, core->total.stat_idle, wall_ns);
   if (core->source != SOURCE_IDLE ||
       cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
           0)
     return 0;
   core->judged_polled_ns = polled_ns;
-  double share = before_ns > 0 && polled_ns > before_ns && wall_ns > 0
-                     ? (double)(polled_ns - before_ns) / wall_ns
-                     : 0;
+  double polled = before_ns > 0 && polled_ns > before_ns && wall_ns > 0
+                      ? (double)(polled_ns - before_ns) / wall_ns
+                      : 0;
   if (!core->polls)
     core->polled_ns = polled_ns;
-  core->polls = share >= POLLED_MIN || before_ns == 0;
-  return share;
+  core->polls = polled >= POLLED_MIN || before_ns == 0;
+  return polled;
 }
 
 static void say_polling(struct engine *engine, int core, double share) {

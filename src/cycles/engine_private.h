@@ -77,6 +77,7 @@ struct engine {
   bool stat_valid;
   bool idle_misses; /* engine_softirq_is_idle */
   bool lxcfs;       /* LXCFS provides /proc/stat */
+  bool never_halts; /* cpuidle_never_halts */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;

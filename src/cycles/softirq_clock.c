@@ -51,7 +51,7 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
   if (clock == NULL)
     return NULL;
   clock->engine = engine;
-  kernel_clock_init(&clock->kernel, engine_machine(engine),
+  kernel_clock_init(&clock->kernel, engine_machine(engine), CLOCK_SOFTIRQ,
                     &engine_topology(engine)->possible);
   /* The kernel decides how many words it copies, so there is room for all.
    * Pages that are never written take no memory. */
@@ -66,7 +66,7 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
 static void unload(struct softirq_clock *clock) {
   const struct machine *machine = clock->kernel.machine;
   if (clock->loaded)
-    machine->softirq_clock_close(machine->context);
+    machine->clock_close(machine->context, CLOCK_SOFTIRQ);
   clock->loaded = false;
   memset(clock->sums, 0, (size_t)clock->kernel.cores * sizeof(*clock->sums));
 }
@@ -93,7 +93,7 @@ static int load(const struct softirq_clock *clock,
                 char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
   const char *reason = NULL;
-  if (machine->softirq_clock_load == NULL)
+  if (machine->clock_open == NULL)
     reason = "this machine has no softirq clock";
   else if (!engine_options(clock->engine)->hardware)
     reason = "SysRoot may belong to another kernel; set HostPerf true if it "
@@ -103,7 +103,8 @@ static int load(const struct softirq_clock *clock,
   else if (topology_any_isolated(engine_topology(clock->engine)))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
-    return machine->softirq_clock_load(machine->context, why);
+    return machine->clock_open(machine->context, CLOCK_SOFTIRQ,
+                               &(struct idle_clock_traits){false, false}, why);
   snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
   return -ENOTSUP;
 }
@@ -151,8 +152,7 @@ void softirq_clock_read(struct softirq_clock *clock) {
     try_to_load(clock);
   if (!clock->loaded)
     return;
-  int status = kernel_clock_read(kernel, kernel->machine->softirq_clock_read,
-                                 clock->words);
+  int status = kernel_clock_read(kernel, clock->words);
   if (status != 0 && status != -EAGAIN) {
     unload(clock);
     put_off(clock, strerror(-status));

@@ -58,18 +58,13 @@ static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
 
-/* The useful load of a core is its load without polls that found nothing. Runs
- * in the sampler's thread. */
-static void publish(void *context, const struct snapshot *snapshot,
+/* Runs in the sampler's thread. */
+static void publish(__attribute__((unused)) void *context,
+                    struct snapshot *snapshot,
                     const struct topology *topology) {
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    board_set_useful(context, core->core,
-                     region_room_taken(&plugin.room, core->core, core->busy,
-                                       snapshot->time_ns,
-                                       3 * snapshot->interval_ns));
-  }
-  board_publish(context, snapshot, topology);
+  region_room_set(&plugin.room, snapshot);
+  if (plugin.board != NULL)
+    board_publish(plugin.board, snapshot, topology);
 }
 
 /* With SysRoot, the cores may be those of another kernel. */
@@ -93,10 +88,7 @@ static int start_sampler(void) {
   options.interval_ns = interval_ns(plugin.dispatch.interval);
   options.engine.machine = plugin.machine;
   options.engine.journal = (struct journal){.write = write_journal};
-  if (plugin.board != NULL) {
-    options.publish = publish;
-    options.context = plugin.board;
-  }
+  options.publish = publish;
 
   int status = sampler_start(&plugin.sampler, &options);
   if (status != 0) {
@@ -168,8 +160,9 @@ static void watch_region_thread(void) {
   else if (region_thread_hangs(plugin.region_thread))
     c_complain_once(LOG_WARNING, &plugin.regions_hang,
                     "percore: regions are not read: their thread has been "
-                    "blocked for %d s, by a producer or a notification plugin; "
-                    "loads go on. /proc/%d/task/*/wchan shows where it waits.",
+                    "blocked for %d s, by the lock of the runtime directory "
+                    "or by a notification plugin; loads go on. "
+                    "/proc/%d/task/*/wchan shows where it waits.",
                     (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
   else
     c_release(LOG_INFO, &plugin.regions_hang,
@@ -242,8 +235,7 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
  * succeeds, and each read tries again to start what could not be started. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
-                                      .interval = plugin_get_interval(),
-                                      .room = &plugin.room};
+                                      .interval = plugin_get_interval()};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
   plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "directory.h"
@@ -15,37 +16,23 @@ enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
  * Header
  */
 
-static bool record_size_is_valid(uint32_t size, size_t least) {
-  return size >= least && size <= MAX_RECORD_SIZE && size % 8 == 0;
-}
-
 static bool sizes_are_valid(const struct region_header *header,
                             uint64_t region_size, struct region_fault *fault) {
-  if (!record_size_is_valid(header->header_size, sizeof(*header)) ||
-      !record_size_is_valid(header->table_size, sizeof(struct region_table)) ||
-      !record_size_is_valid(header->field_size, sizeof(struct region_field)) ||
-      !record_size_is_valid(header->slot_size, sizeof(struct region_slot)))
-    return region_breaks(
-        fault, REGION_RULE_RECORD_SIZES,
-        "the sizes of header, table, field and slot records are %u, %u, %u "
-        "and %u; they must be multiples of 8, at least 256, 128, 64 and 64, "
-        "and at most %u",
-        header->header_size, header->table_size, header->field_size,
-        header->slot_size, MAX_RECORD_SIZE);
-  if (header->region_size != region_size)
-    return region_breaks(fault, REGION_RULE_REGION_SIZE,
-                         "its header says %llu bytes, but its memory has %llu",
-                         (unsigned long long)header->region_size,
-                         (unsigned long long)region_size);
-  if (header->directory_size < header->header_size ||
-      header->directory_size > region_size ||
-      header->directory_size > MAX_DIRECTORY)
-    return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
-                         "its directory size is %llu; it must be between the "
-                         "sizes of header and region, and at most %u",
-                         (unsigned long long)header->directory_size,
-                         MAX_DIRECTORY);
-  return true;
+  const struct region_limit limits[] = {
+      {REGION_RULE_RECORD_SIZES, "header size", header->header_size,
+       sizeof(*header), MAX_RECORD_SIZE, 8, NULL},
+      {REGION_RULE_RECORD_SIZES, "table record size", header->table_size,
+       sizeof(struct region_table), MAX_RECORD_SIZE, 8, NULL},
+      {REGION_RULE_RECORD_SIZES, "field record size", header->field_size,
+       sizeof(struct region_field), MAX_RECORD_SIZE, 8, NULL},
+      {REGION_RULE_RECORD_SIZES, "slot record size", header->slot_size,
+       sizeof(struct region_slot), MAX_RECORD_SIZE, 8, NULL},
+      {REGION_RULE_REGION_SIZE, "region size", header->region_size, region_size,
+       region_size, 0, "this is the size of its memory"},
+      REGION_LIMIT(DIRECTORY_SIZE, "directory size", header->directory_size,
+                   header->header_size, MIN(region_size, MAX_DIRECTORY)),
+      REGION_LIMITS_END};
+  return region_within(limits, fault);
 }
 
 bool region_header_is_valid(const struct region_header *header,
@@ -67,21 +54,19 @@ bool region_header_is_valid(const struct region_header *header,
 
 static bool counts_are_valid(const struct region_header *header,
                              struct region_fault *fault) {
-  const struct {
-    const char *of;
-    uint64_t count, most;
-  } counts[] = {{"tables", header->table_count, REGION_MAX_TABLES},
-                {"fields", header->field_count, REGION_MAX_FIELDS},
-                {"slots", header->slot_count, REGION_MAX_SLOTS},
-                {"cores", header->core_count, header->slot_count},
-                {"bytes of strings", header->strings_size, REGION_MAX_STRINGS}};
-  for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-    if (counts[i].count == 0 || counts[i].count > counts[i].most)
-      return region_breaks(fault, REGION_RULE_COUNTS,
-                           "it has %llu %s; there must be 1 to %llu",
-                           (unsigned long long)counts[i].count, counts[i].of,
-                           (unsigned long long)counts[i].most);
-  return true;
+  const struct region_limit limits[] = {
+      REGION_LIMIT(COUNTS, "number of tables", header->table_count, 1,
+                   REGION_MAX_TABLES),
+      REGION_LIMIT(COUNTS, "number of fields", header->field_count, 1,
+                   REGION_MAX_FIELDS),
+      REGION_LIMIT(COUNTS, "number of slots", header->slot_count, 1,
+                   REGION_MAX_SLOTS),
+      REGION_LIMIT(COUNTS, "number of cores", header->core_count, 1,
+                   header->slot_count),
+      REGION_LIMIT(COUNTS, "size of strings", header->strings_size, 1,
+                   REGION_MAX_STRINGS),
+      REGION_LIMITS_END};
+  return region_within(limits, fault);
 }
 
 /* ---------------------------------------------------------------------------
@@ -168,12 +153,12 @@ static bool take_fields(struct region_directory *directory,
                         struct region_fault *fault) {
   uint64_t count = 0;
   for (uint32_t f = 0; f < directory->field_count; f++) {
-    if (directory->fields[f].state_count > REGION_MAX_STATES) {
-      region_breaks(fault, REGION_RULE_STATES,
-                    "it has %u state names; a field may have at most %u",
-                    directory->fields[f].state_count, REGION_MAX_STATES);
+    const struct region_limit limits[] = {
+        REGION_LIMIT(STATES, "number of states",
+                     directory->fields[f].state_count, 0, REGION_MAX_STATES),
+        REGION_LIMITS_END};
+    if (!region_within(limits, fault))
       return blame_record(directory, f, fault);
-    }
     count += directory->fields[f].state_count;
   }
   directory->states = calloc(count + 1, sizeof(*directory->states));
@@ -259,9 +244,8 @@ static bool core_is_valid(const struct region_directory *directory,
                          "row, %u to %u fields and slot offset %zu",
                          REGION_CORE_LEAST_COLUMNS, REGION_CORE_MAX_COLUMNS,
                          REGION_CORE_ROW_OFFSET);
-  if (!region_text_is_valid(core->help))
-    return region_breaks(fault, REGION_RULE_TEXT,
-                         "its help must be UTF-8 without control characters");
+  if (!region_text_check("help", core->help, fault))
+    return false;
   for (uint32_t f = 0; f < core->field_count; f++)
     if (!core_field_is_valid(&core->fields[f], fault))
       return region_blame_field(fault, core->fields[f].name, f);
@@ -372,18 +356,16 @@ bool region_header_read(struct region_header *header, int fd,
 }
 
 int region_directory_read(struct region_directory *directory, int fd,
-                          uint64_t region_size, struct region_fault *fault) {
-  struct region_header header;
-  if (!region_header_read(&header, fd, region_size, fault))
-    return -1;
-  unsigned char *copy = malloc(header.directory_size);
-  ssize_t size = copy != NULL ? pread(fd, copy, header.directory_size, 0) : -1;
+                          const struct region_header *header,
+                          struct region_fault *fault) {
+  unsigned char *copy = malloc(header->directory_size);
+  ssize_t size = copy != NULL ? pread(fd, copy, header->directory_size, 0) : -1;
   int status = -1;
   if (size < 0)
     region_fails(fault, errno, "");
   else
-    status = region_directory_parse(directory, copy, (size_t)size, region_size,
-                                    fault);
+    status = region_directory_parse(directory, copy, (size_t)size,
+                                    header->region_size, fault);
   free(copy);
   return status;
 }

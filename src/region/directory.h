@@ -40,16 +40,15 @@ int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
                            uint64_t region_size, struct region_fault *fault);
 
-/* Reads the directory of the region in a file of region_size bytes, with
- * pread(2), because a file may shrink while it is mapped. Returns 0, or -1 with
- * nothing to free, and sets *fault as region_directory_parse does, or to the
- * errno of pread(2). */
-int region_directory_read(struct region_directory *directory, int fd,
-                          uint64_t region_size, struct region_fault *fault);
-
-/* Reads and checks the header alone. */
+/* Read and check the header of the region in a file of region_size bytes, and
+ * then its directory, with pread(2), because a file may shrink while it is
+ * mapped. Set *fault as region_directory_parse does, or to the errno of
+ * pread(2). region_directory_read returns 0, or -1 with nothing to free. */
 bool region_header_read(struct region_header *header, int fd,
                         uint64_t region_size, struct region_fault *fault);
+int region_directory_read(struct region_directory *directory, int fd,
+                          const struct region_header *header,
+                          struct region_fault *fault);
 
 void region_directory_free(struct region_directory *directory);
 

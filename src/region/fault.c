@@ -35,6 +35,28 @@ bool region_fails(struct region_fault *fault, int error, const char *text) {
   return false;
 }
 
+bool region_within(const struct region_limit *limits,
+                   struct region_fault *fault) {
+  const struct region_limit *limit = limits;
+  while (limit->what != NULL && limit->value >= limit->least &&
+         limit->value <= limit->most &&
+         (limit->unit == 0 || limit->value % limit->unit == 0))
+    limit++;
+  if (limit->what == NULL)
+    return true;
+  char to[32] = "", multiple[48] = "";
+  if (limit->most != limit->least)
+    snprintf(to, sizeof(to), " to %" PRIu64, limit->most);
+  if (limit->unit != 0)
+    snprintf(multiple, sizeof(multiple), " and a multiple of %" PRIu64,
+             limit->unit);
+  return region_breaks(fault, limit->rule,
+                       "its %s is %" PRIu64 "; it must be %" PRIu64 "%s%s%s%s",
+                       limit->what, limit->value, limit->least, to, multiple,
+                       limit->why != NULL ? ": " : "",
+                       limit->why != NULL ? limit->why : "");
+}
+
 bool region_exceeds(struct region_fault *fault, int error, const char *what,
                     uint64_t bytes, uint64_t most) {
   region_fails(fault, error, "");

@@ -84,6 +84,25 @@ bool region_breaks(struct region_fault *fault, enum region_rule rule,
     __attribute__((format(printf, 3, 4)));
 bool region_fails(struct region_fault *fault, int error, const char *text);
 
+/* A number that a rule limits. REGION_LIMIT is one without unit and reason. An
+ * array ends with REGION_LIMITS_END. */
+struct region_limit {
+  enum region_rule rule;
+  const char *what; /* such as "row stride" */
+  uint64_t value, least, most;
+  uint64_t unit;   /* the value must be a multiple of it; 0: any value */
+  const char *why; /* a sentence without its full stop, or NULL */
+};
+#define REGION_LIMIT(rule, what, value, least, most)                           \
+  { REGION_RULE_##rule, what, value, least, most, 0, NULL }
+#define REGION_LIMITS_END                                                      \
+  { .what = NULL }
+
+/* Returns true if all numbers of an array are within their limits. Otherwise
+ * reports the first that is not. */
+bool region_within(const struct region_limit *limits,
+                   struct region_fault *fault);
+
 /* Reports that a limit is exceeded, such as "it has 8192 bytes, and at most
  * 4096 are allowed". */
 bool region_exceeds(struct region_fault *fault, int error, const char *what,

@@ -148,21 +148,24 @@ static uint64_t place_part(struct places *places,
   return place(places, count, size, align);
 }
 
+/* Single copies have one row more, for updates after a failed percore_row_add.
+ */
 static void place_table(struct places *places, struct region_table *table,
                         bool resets, uint64_t page) {
-  uint64_t rows = table->max_rows, columns = table->columns;
-  uint64_t row_align = table->row_stride % 128 == 0 ? 128 : 64;
-  table->live_offset =
-      place_part(places, table, 1, sizeof(struct region_table_live), 64, page);
-  table->generations_offset = place_part(places, table, rows, 8, 64, page);
-  table->labels_offset =
-      place_part(places, table, rows, table->label_stride, 64, page);
-  table->birth_offset = place_part(places, table, rows, columns * 8, 64, page);
-  if (resets)
-    table->reset_offset =
-        place_part(places, table, rows, columns * 8, 64, page);
-  table->single_offset =
-      place_part(places, table, rows + 1, table->row_stride, row_align, page);
+  static const size_t single = offsetof(struct region_table, single_offset),
+                      reset = offsetof(struct region_table, reset_offset);
+  struct region_part parts[REGION_TABLE_PARTS];
+  region_table_parts(table, parts);
+  for (int i = 0; i < REGION_TABLE_PARTS; i++) {
+    const struct region_part *part = &parts[i];
+    if (part->member == reset && !resets)
+      continue;
+    bool lines = part->member == single && table->row_stride % 128 == 0;
+    uint64_t offset =
+        place_part(places, table, part->count + (part->member == single),
+                   part->size, lines ? 128 : 64, page);
+    memcpy((char *)table + part->member, &offset, sizeof(offset));
+  }
 }
 
 static bool place_all(struct region_plan *plan,
@@ -232,24 +235,18 @@ static bool describe_all(struct region_plan *plan, const char *name,
                        REGION_MAX_STRINGS);
 }
 
-static bool options_are_valid(const struct percore_options *options,
-                              uint32_t cores, struct region_fault *fault) {
-  if (!region_instance_check(options->instance, fault))
-    return false;
-  uint64_t slots = (uint64_t)cores + options->extra_slots;
-  return slots <= REGION_MAX_SLOTS ||
-         region_breaks(fault, REGION_RULE_COUNTS,
-                       "%u cores and %u extra slots; a region has at most %u "
-                       "slots",
-                       cores, options->extra_slots, REGION_MAX_SLOTS);
-}
-
 static bool make(struct region_plan *plan, const char *name,
                  const struct percore_table *tables, uint32_t table_count,
                  const struct percore_options *options, uint32_t cores,
                  uint64_t page_size, struct region_fault *fault) {
+  uint64_t slots = (uint64_t)cores + options->extra_slots;
+  const struct region_limit limits[] = {
+      REGION_LIMIT(COUNTS, "number of slots (cores and extra slots)", slots, 1,
+                   REGION_MAX_SLOTS),
+      REGION_LIMITS_END};
   if (!region_schema_is_valid(name, tables, table_count, fault) ||
-      !options_are_valid(options, cores, fault) ||
+      !region_instance_check(options->instance, fault) ||
+      !region_within(limits, fault) ||
       !describe_all(plan, name, tables, table_count, options, fault))
     return false;
   struct region_header *header = &plan->header;

@@ -199,13 +199,28 @@ static inline uint32_t region_label_size(const struct region_table *table) {
   return table->row_name_size != 0 ? table->row_name_size : 8;
 }
 
+/* A part of a table outside the slot blocks. */
+struct region_part {
+  const char *name;
+  size_t member;   /* offset of the table's member that says where it begins */
+  uint64_t offset; /* the value of that member; 0: there is no such part */
+  uint64_t count, size; /* number of elements, and bytes of each */
+  bool optional;
+};
+
+/* The live words are the first part; all others have one element per row. */
+enum { REGION_TABLE_PARTS = 6 };
+void region_table_parts(const struct region_table *table,
+                        struct region_part parts[REGION_TABLE_PARTS]);
+
 #define REGION_SLOT_NAME_WORDS 5
 
 struct region_slot {
   uint64_t generation;
   /* Tid of the owner in the producer's pid namespace; 0: no owner. */
   int32_t tid;
-  int32_t core; /* the core that the slot counts for; -1 if never used */
+  /* The core that the slot counts for, or PERCORE_NO_CORE; -1 if never used. */
+  int32_t core;
   uint64_t since_boottime_ns;
   uint64_t name[REGION_SLOT_NAME_WORDS];
 };
@@ -293,6 +308,10 @@ bool region_schema_is_valid(const char *name,
 
 /* Like region_instance_is_valid, but sets *fault; NULL is valid. */
 bool region_instance_check(const char *instance, struct region_fault *fault);
+
+/* Like region_text_is_valid, but sets *fault. */
+bool region_text_check(const char *what, const char *text,
+                       struct region_fault *fault);
 
 /* Checks the name, the unit and the help of a field. */
 bool region_field_texts_are_valid(const struct percore_field *field,

@@ -44,89 +44,46 @@ read_file(char text[TEXT_SIZE], const char *format, ...) {
   return true;
 }
 
-/* Finds a line that starts with `key` and reads the number after the key.
- * Returns false if no line starts with the key. */
-static bool number_of(const char *text, const char *key, uint64_t *number) {
+/* Returns what follows `key` in the line that starts with it, or NULL. */
+static char *after(char *text, const char *key) {
   size_t length = strlen(key);
-  const char *line = text;
-  while (strncmp(line, key, length) != 0) {
+  char *line = text;
+  while (line != NULL && strncmp(line, key, length) != 0) {
     line = strchr(line, '\n');
-    if (line == NULL)
-      return false;
-    line++;
+    line = line != NULL ? line + 1 : NULL;
   }
-  return sscanf(line + length, "%" SCNu64, number) == 1;
+  return line != NULL ? line + length : NULL;
+}
+
+static bool number_of(char *text, const char *key, uint64_t *number) {
+  const char *found = after(text, key);
+  return found != NULL && sscanf(found, "%" SCNu64, number) == 1;
 }
 
 /* ---------------------------------------------------------------------------
  * Room
  */
 
-enum { PAGE_CACHE_LISTS = 2 };
+#define CGROUPS "/sys/fs/cgroup"
 
-/* The names of the files of control groups v1 or v2, and of the lines in
- * memory.stat that count page cache. */
-struct cgroup_files {
-  const char *mount, *limit, *usage, *page_cache[PAGE_CACHE_LISTS];
-};
-
-static const struct cgroup_files cgroup_v1 = {
-    "/sys/fs/cgroup/memory",
-    "memory.limit_in_bytes",
-    "memory.usage_in_bytes",
-    {"total_inactive_file ", "total_active_file "}};
-static const struct cgroup_files cgroup_v2 = {
-    "/sys/fs/cgroup",
-    "memory.max",
-    "memory.current",
-    {"inactive_file ", "active_file "}};
-
-static uint64_t room_in_cgroup(const struct cgroup_files *files,
-                               const char *group) {
+/* Returns how many bytes can be allocated in a control group (v2), without
+ * regard to its ancestors. UINT64_MAX: no limit is known. */
+static uint64_t room_in_cgroup(const char *group) {
+  static const char *const page_cache[] = {"inactive_file ", "active_file "};
   char text[TEXT_SIZE];
   uint64_t limit, used, part;
-  if (!read_file(text, "%s%s/%s", files->mount, group, files->limit) ||
+  if (!read_file(text, CGROUPS "%s/memory.max", group) ||
       !number_of(text, "", &limit))
     return UINT64_MAX; /* the group does not exist, or its limit is "max" */
-  if (!read_file(text, "%s%s/%s", files->mount, group, files->usage) ||
+  if (!read_file(text, CGROUPS "%s/memory.current", group) ||
       !number_of(text, "", &used))
     return UINT64_MAX;
-  if (!read_file(text, "%s%s/memory.stat", files->mount, group))
+  if (!read_file(text, CGROUPS "%s/memory.stat", group))
     text[0] = '\0';
-  for (int i = 0; i < PAGE_CACHE_LISTS; i++)
-    if (number_of(text, files->page_cache[i], &part))
+  for (int i = 0; i < 2; i++)
+    if (number_of(text, page_cache[i], &part))
       used -= part < used ? part : used;
   return limit > used ? limit - used : 0;
-}
-
-/* Returns how many bytes can be allocated in a group: the minimum over the
- * group and all of its ancestors. UINT64_MAX: no limit is known. */
-static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
-  uint64_t room = UINT64_MAX;
-  for (;;) {
-    uint64_t here = room_in_cgroup(files, group);
-    room = here < room ? here : room;
-    char *slash = strrchr(group, '/');
-    if (slash == NULL)
-      return room;
-    *slash = '\0';
-  }
-}
-
-/* Returns how many bytes can be allocated in the group that a line of
- * /proc/self/cgroup ("number:controllers:path") describes. */
-static uint64_t room_of_line(char *line) {
-  (void)strsep(&line, ":");
-  const char *controllers = strsep(&line, ":");
-  if (line == NULL)
-    return UINT64_MAX;
-  if (strcmp(line, "/") == 0)
-    line[0] = '\0';
-  if (controllers[0] == '\0')
-    return room_on_path(&cgroup_v2, line);
-  if (strcmp(controllers, "memory") == 0)
-    return room_on_path(&cgroup_v1, line);
-  return UINT64_MAX;
 }
 
 uint64_t region_memory_room(void) {
@@ -137,10 +94,14 @@ uint64_t region_memory_room(void) {
     room = kilobytes * 1024;
   if (!read_file(text, "/proc/self/cgroup"))
     return room;
-  char *state = NULL;
-  for (char *line = strtok_r(text, "\n", &state); line != NULL;
-       line = strtok_r(NULL, "\n", &state)) {
-    uint64_t here = room_of_line(line);
+  char *group = after(text, "0::");
+  if (group == NULL)
+    return room;
+  group[strcspn(group, "\n")] = '\0';
+  for (char *end = group + strlen(group); end != NULL;
+       end = strrchr(group, '/')) {
+    *end = '\0';
+    uint64_t here = room_in_cgroup(group);
     room = here < room ? here : room;
   }
   return room;

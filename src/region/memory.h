@@ -11,7 +11,7 @@ extern const char *region_memory_root;
 
 /* Returns how many bytes can be allocated now without reaching a limit. This is
  * MemAvailable or, if less, what the control groups of this process and their
- * ancestors (v1 and v2) still allow: the limit of a group minus its usage
+ * ancestors (cgroup v2) still allow: the limit of a group minus its usage
  * without page cache. Returns UINT64_MAX if no limit is known. This is not a
  * guarantee, because other processes also allocate memory. */
 uint64_t region_memory_room(void);

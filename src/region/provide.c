@@ -34,19 +34,13 @@ static int for_each_array(struct percore_region *region,
                           uint32_t to,
                           int (*call)(struct percore_region *region,
                                       uint64_t offset, uint64_t length)) {
-  uint64_t bases = 8ull * table->columns, rows = to - from;
-  const struct {
-    uint64_t offset, stride;
-  } arrays[] = {
-      {table->generations_offset, 8},
-      {table->labels_offset, table->label_stride},
-      {table->single_offset, table->row_stride},
-      {table->birth_offset, bases},
-      {table->reset_offset, table->reset_offset != 0 ? bases : 0},
-  };
-  for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
-    if (call(region, arrays[i].offset + from * arrays[i].stride,
-             rows * arrays[i].stride) != 0)
+  uint64_t rows = to - from;
+  struct region_part parts[REGION_TABLE_PARTS];
+  region_table_parts(table, parts);
+  for (int i = 1; i < REGION_TABLE_PARTS; i++)
+    if (parts[i].offset != 0 &&
+        call(region, parts[i].offset + from * parts[i].size,
+             rows * parts[i].size) != 0)
       return -1;
   if (table->storage != PERCORE_PER_CORE)
     return 0;

@@ -58,6 +58,27 @@ uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align) {
   return stride;
 }
 
+#define PART(name, member, count, size, optional)                              \
+  {                                                                            \
+    name, offsetof(struct region_table, member), table->member, count, size,   \
+        optional                                                               \
+  }
+
+void region_table_parts(const struct region_table *table,
+                        struct region_part parts[REGION_TABLE_PARTS]) {
+  uint64_t rows = table->max_rows, bases = 8ull * table->columns;
+  const struct region_part all[REGION_TABLE_PARTS] = {
+      PART("live words", live_offset, 1, sizeof(struct region_table_live),
+           false),
+      PART("generations", generations_offset, rows, 8, false),
+      PART("labels", labels_offset, rows, table->label_stride, false),
+      PART("births", birth_offset, rows, bases, true),
+      PART("resets", reset_offset, rows, bases, true),
+      PART("single copies", single_offset, rows, table->row_stride, false),
+  };
+  memcpy(parts, all, sizeof(all));
+}
+
 const char *region_runtime_dir(void) {
   const char *dir = secure_getenv("PERCORE_RUNTIME_DIR");
   return dir != NULL && dir[0] != '\0' ? dir : "/run/percore";

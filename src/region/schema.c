@@ -8,43 +8,11 @@
 #include "fault.h"
 #include "layout.h"
 
-#define NAME_RULE "must be [a-z][a-z0-9_]* and at most 120 bytes"
-
-static bool states_are_valid(const struct percore_field *field,
-                             struct region_fault *fault) {
-  if (field->kind != PERCORE_STATE)
-    return field->state_count == 0 ||
-           region_breaks(fault, REGION_RULE_STATES,
-                         "only a field of kind state may have state names");
-  if (field->state_count == 0 || field->state_count > REGION_MAX_STATES ||
-      field->states == NULL)
-    return region_breaks(fault, REGION_RULE_STATES,
-                         "it has %u state names; a state must have 1 to %u",
-                         field->state_count, REGION_MAX_STATES);
-  for (uint32_t i = 0; i < field->state_count; i++) {
-    if (field->states[i] == NULL || field->states[i][0] == '\0')
-      return region_breaks(fault, REGION_RULE_STATES, "state %u has no name",
-                           i);
-    if (!region_text_is_valid(field->states[i]))
-      return region_breaks(fault, REGION_RULE_TEXT,
-                           "the name of state %u must be UTF-8 without control "
-                           "characters",
-                           i);
-  }
-  return true;
-}
-
-static bool histogram_is_valid(const struct percore_field *field,
-                               struct region_fault *fault) {
-  if (field->kind != PERCORE_HISTOGRAM)
-    return (field->sub_bits == 0 && field->max_bits == 0) ||
-           region_breaks(fault, REGION_RULE_HISTOGRAM,
-                         "only a histogram may have sub_bits and max_bits");
-  return region_histogram_buckets(field->sub_bits, field->max_bits) != 0 ||
-         region_breaks(fault, REGION_RULE_HISTOGRAM,
-                       "sub_bits %u, max_bits %u: sub_bits must be 0 to 8, "
-                       "max_bits greater than sub_bits and at most 64",
-                       field->sub_bits, field->max_bits);
+bool region_text_check(const char *what, const char *text,
+                       struct region_fault *fault) {
+  return region_text_is_valid(text) ||
+         region_breaks(fault, REGION_RULE_TEXT,
+                       "its %s must be UTF-8 without control characters", what);
 }
 
 bool region_instance_check(const char *instance, struct region_fault *fault) {
@@ -57,35 +25,45 @@ bool region_instance_check(const char *instance, struct region_fault *fault) {
 bool region_field_texts_are_valid(const struct percore_field *field,
                                   struct region_fault *fault) {
   if (!region_name_is_valid(field->name, true))
-    return region_breaks(fault, REGION_RULE_FIELD_NAME, "its name " NAME_RULE);
-  return (region_text_is_valid(field->unit) &&
-          region_text_is_valid(field->help)) ||
-         region_breaks(fault, REGION_RULE_TEXT,
-                       "its unit and help must be UTF-8 without control "
-                       "characters");
+    return region_breaks(fault, REGION_RULE_FIELD_NAME,
+                         "its name must be [a-z][a-z0-9_]* and at most 120 "
+                         "bytes");
+  return region_text_check("unit", field->unit, fault) &&
+         region_text_check("help", field->help, fault);
 }
 
-/* Checks that the value of an enumeration is known. */
-static bool is_known(unsigned value, unsigned most, enum region_rule rule,
-                     const char *what, struct region_fault *fault) {
-  return value <= most ||
-         region_breaks(fault, rule, "its %s is %u; %ss are 0 to %u", what,
-                       value, what, most);
+static bool states_are_valid(const struct percore_field *field,
+                             struct region_fault *fault) {
+  if (field->state_count > 0 && field->states == NULL)
+    return region_breaks(fault, REGION_RULE_STATES, "its states are NULL");
+  for (uint32_t i = 0; i < field->state_count; i++) {
+    if (field->states[i] == NULL || field->states[i][0] == '\0')
+      return region_breaks(fault, REGION_RULE_STATES, "state %u has no name",
+                           i);
+    if (!region_text_check("states' names", field->states[i], fault))
+      return false;
+  }
+  return true;
 }
 
 static bool field_is_valid(const struct percore_field *field,
                            struct region_fault *fault) {
-  if (!region_field_texts_are_valid(field, fault))
-    return false;
-  if (!is_known(field->kind, PERCORE_HISTOGRAM, REGION_RULE_KIND, "kind",
-                fault))
-    return false;
-  if ((unsigned)field->aggregation > PERCORE_NONE ||
-      (field->aggregation != PERCORE_SUM && field->kind != PERCORE_GAUGE))
-    return region_breaks(fault, REGION_RULE_AGGREGATION,
-                         "only a gauge may have an aggregation other than "
-                         "0 (sum)");
-  return histogram_is_valid(field, fault) && states_are_valid(field, fault);
+  bool histogram = field->kind == PERCORE_HISTOGRAM,
+       state = field->kind == PERCORE_STATE;
+  const struct region_limit limits[] = {
+      REGION_LIMIT(KIND, "kind", field->kind, 0, PERCORE_HISTOGRAM),
+      {REGION_RULE_AGGREGATION, "aggregation", field->aggregation, 0,
+       field->kind == PERCORE_GAUGE ? PERCORE_NONE : PERCORE_SUM, 0,
+       "only a gauge may have an aggregation other than 0 (sum)"},
+      REGION_LIMIT(HISTOGRAM, "sub_bits", field->sub_bits, 0,
+                   histogram ? 8 : 0),
+      REGION_LIMIT(HISTOGRAM, "max_bits", field->max_bits,
+                   histogram ? field->sub_bits + 1 : 0, histogram ? 64 : 0),
+      REGION_LIMIT(STATES, "number of states", field->state_count, state,
+                   state ? REGION_MAX_STATES : 0),
+      REGION_LIMITS_END};
+  return region_field_texts_are_valid(field, fault) &&
+         region_within(limits, fault) && states_are_valid(field, fault);
 }
 
 static int by_name(const void *left, const void *right) {
@@ -115,10 +93,6 @@ static bool fields_are_valid(const struct percore_table *table,
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
                          "its fields are NULL, but field_count is %u",
                          table->field_count);
-  if (table->field_count == 0 || table->field_count > REGION_MAX_TABLE_FIELDS)
-    return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
-                         "it has %u fields; a table must have 1 to %u",
-                         table->field_count, REGION_MAX_TABLE_FIELDS);
   uint64_t columns = 0;
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
@@ -133,29 +107,37 @@ static bool fields_are_valid(const struct percore_table *table,
     columns +=
         region_field_cells(field->kind, field->sub_bits, field->max_bits);
   }
-  if (columns > PERCORE_MAX_COLUMNS)
-    return region_breaks(fault, REGION_RULE_COLUMNS,
-                         "it has %llu columns; a row may have at most %u",
-                         (unsigned long long)columns, PERCORE_MAX_COLUMNS);
-  return field_names_differ(table, fault);
+  const struct region_limit limits[] = {
+      REGION_LIMIT(COLUMNS, "number of columns", columns, 1,
+                   PERCORE_MAX_COLUMNS),
+      REGION_LIMITS_END};
+  return region_within(limits, fault) && field_names_differ(table, fault);
 }
 
-static bool row_shape_is_valid(const struct percore_table *table,
-                               struct region_fault *fault) {
-  if (table->max_rows > REGION_MAX_ROWS)
-    return region_breaks(fault, REGION_RULE_MAX_ROWS,
-                         "it has %u rows; a table may have at most %u",
-                         table->max_rows, REGION_MAX_ROWS);
-  if ((table->flags & PERCORE_CONSISTENT) != 0 &&
-      table->storage != PERCORE_OWNED)
-    return region_breaks(fault, REGION_RULE_CONSISTENT,
-                         "only an OWNED table may be consistent");
-  uint32_t size = table->row_name_size;
-  return size == 0 || size == 24 || size == 56 || size == 120 ||
-         region_breaks(fault, REGION_RULE_ROW_NAME_SIZE,
-                       "its row name size is %u; it must be 0 (a key), 24, 56 "
-                       "or 120",
-                       size);
+static bool shape_is_valid(const struct percore_table *table,
+                           struct region_fault *fault) {
+  static const uint32_t known = PERCORE_CONSISTENT | PERCORE_NO_RESET;
+  uint32_t align = table->row_align, size = table->row_name_size;
+  bool owned = table->storage == PERCORE_OWNED;
+  bool named = size == 24 || size == 56 || size == 120;
+  const struct region_limit limits[] = {
+      REGION_LIMIT(STORAGE, "storage", table->storage, 0, PERCORE_SHARED),
+      REGION_LIMIT(KEY, "key format", table->key, 0, PERCORE_KEY_MAC),
+      REGION_LIMIT(CONSISTENT, "sum of unknown flags", table->flags & ~known, 0,
+                   0),
+      {REGION_RULE_CONSISTENT, "flag PERCORE_CONSISTENT",
+       (table->flags & PERCORE_CONSISTENT) != 0, 0, owned, 0,
+       "only an OWNED table may be consistent"},
+      {REGION_RULE_ROW_STRIDE, "row alignment", align, 0,
+       (align & (align - 1)) == 0 ? 4096 : 0, 0,
+       "an alignment is 0 or a power of two up to 4096"},
+      REGION_LIMIT(MAX_ROWS, "max_rows", table->max_rows, 0, REGION_MAX_ROWS),
+      {REGION_RULE_ROW_NAME_SIZE, "row name size", size, 0, named ? 120 : 0, 0,
+       "0 stands for a key, and names have 24, 56 or 120 bytes"},
+      REGION_LIMIT(TABLE_FIELDS, "number of fields", table->field_count, 1,
+                   REGION_MAX_TABLE_FIELDS),
+      REGION_LIMITS_END};
+  return region_within(limits, fault);
 }
 
 static bool table_is_valid(const struct percore_table *table,
@@ -165,23 +147,8 @@ static bool table_is_valid(const struct percore_table *table,
     return region_breaks(fault, REGION_RULE_TABLE_NAME,
                          "its name must be [a-z][a-z0-9]*, at most 120 bytes, "
                          "and neither 'host' nor 'core'");
-  if (!region_text_is_valid(table->help))
-    return region_breaks(fault, REGION_RULE_TEXT,
-                         "its help must be UTF-8 without control characters");
-  if (!is_known(table->storage, PERCORE_SHARED, REGION_RULE_STORAGE, "storage",
-                fault) ||
-      !is_known(table->key, PERCORE_KEY_MAC, REGION_RULE_KEY, "key format",
-                fault))
-    return false;
-  if ((table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_RESET)) != 0)
-    return region_breaks(fault, REGION_RULE_CONSISTENT,
-                         "an unknown flag is set");
-  if (region_row_stride(1, false, table->row_align) == 0)
-    return region_breaks(fault, REGION_RULE_ROW_STRIDE,
-                         "its row alignment is %u; it must be 0 or a power of "
-                         "two up to 4096",
-                         table->row_align);
-  return row_shape_is_valid(table, fault) && fields_are_valid(table, fault);
+  return region_text_check("help", table->help, fault) &&
+         shape_is_valid(table, fault) && fields_are_valid(table, fault);
 }
 
 static bool identifiers_fit(const char *region,

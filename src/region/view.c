@@ -146,8 +146,8 @@ static bool parse_directory(struct region_view *view,
   struct region_header header;
   return region_header_read(&header, view->memfd, view->size, fault) &&
          take(view, 2 * header.directory_size, fault) &&
-         region_directory_read(&view->directory, view->memfd, view->size,
-                               fault) == 0;
+         region_directory_read(&view->directory, view->memfd, &header, fault) ==
+             0;
 }
 
 static void examine_table(const struct region_directory *directory,

@@ -3,6 +3,7 @@
 #include "percore_config.h"
 
 #include "cycles/core.h"
+#include "cycles/cpuidle.h"
 #include "doctor.h"
 #include "target.h"
 #include "text.h"
@@ -273,6 +274,7 @@ static struct engine *try_sources(struct doctor *doctor, int *status) {
  */
 
 #define MACHINE "machine"
+#define POLLED_MIN 0.05 /* share of idle time */
 
 /* Reads the first line of a file. Returns "" if it cannot be read. */
 static char *read_line(const struct machine *machine, const char *path,
@@ -315,6 +317,25 @@ void check_proc_stat(struct doctor *doctor) {
                    : "provided by the kernel");
 }
 
+/* Reports a core whose idle loop has polled for a part of its idle time that
+ * shows in its load. */
+void check_polling(struct doctor *doctor, int core) {
+  struct cpuidle cpuidle;
+  bool never_halts = cpuidle_never_halts(doctor->machine);
+  uint64_t polled_ns = 0;
+  if (cpuidle_read(&cpuidle, doctor->machine, core) > 0)
+    cpuidle_read_polled(&polled_ns, doctor->machine, core);
+  double whole_ns = (double)(polled_ns + cpuidle_halted_ns(&cpuidle));
+  if (never_halts || (double)polled_ns > POLLED_MIN * whole_ns)
+    doctor_say(doctor, MACHINE, "idle loop", VERDICT_NOTE,
+               never_halts ? "boot without idle=poll (nohlt) to measure loads"
+                           : "see who holds /dev/cpu_dma_latency open, and the "
+                             "options of cpuidle_haltpoll",
+               "core %d polled for %.0f %% of its idle time since boot: it was "
+               "not halted, so this time is load",
+               core, never_halts ? 100 : 100 * (double)polled_ns / whole_ns);
+}
+
 static void note_pmu(const char *name, void *argument) {
   struct doctor *doctor = argument;
   doctor->core_pmu |=
@@ -352,6 +373,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
                  : "not steady: counters are divided by time-enabled",
              line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
+  check_polling(doctor, core_set_next(&topology->online, -1));
 }
 
 /* ---------------------------------------------------------------------------

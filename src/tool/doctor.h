@@ -70,6 +70,7 @@ bool doctor_has_source(const struct doctor *doctor);
 void check_sources(struct doctor *doctor);
 void check_isolated(struct doctor *doctor, const struct core_set *isolated);
 void check_proc_stat(struct doctor *doctor);
+void check_polling(struct doctor *doctor, int core);
 void check_rights(struct doctor *doctor);
 void check_regions(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);

@@ -148,7 +148,7 @@ static bool await_fault_child(pid_t child) {
 }
 
 /* Lets each `step`th call that `play` makes fail in a process of its own. */
-static void fail_each_call(int (*play)(void), int step) {
+static inline void fail_each_call(int (*play)(void), int step) {
   pid_t children[FAULT_CHILDREN];
   int n = 1;
   for (bool any = true; any;) {

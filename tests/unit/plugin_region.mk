@@ -34,9 +34,11 @@ tests_unit_test_plugin_region_property_SOURCES = \
 tests_unit_test_plugin_region_property_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_property_LDADD = $(plugin_region_ldadd)
 tests_unit_test_plugin_region_rows_SOURCES = \
-	tests/unit/test_plugin_region_rows.c $(region_host) $(fake_collectd)
+	tests/unit/test_plugin_region_rows.c tests/unit/faults.h $(region_host) \
+	$(fake_collectd)
 tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_rows_LDADD = $(plugin_region_ldadd)
+tests_unit_test_plugin_region_rows_LDFLAGS = $(fault_ldflags)
 tests_unit_test_plugin_region_thread_SOURCES = \
 	tests/unit/test_plugin_region_thread.c $(fake_collectd)
 tests_unit_test_plugin_region_thread_CPPFLAGS = $(plugin_unit_cppflags)

@@ -479,6 +479,39 @@ static void a_migration_under_kvm_clock_gives_no_wrong_load(void **state) {
   }
 }
 
+/* The load changes at the moment of the migration, so the counts before and
+ * after it have different weights. */
+static void a_migration_leaves_the_truth_within_the_bounds(void **state) {
+  (void)state;
+  static const double rates_hz[] = {3e9, 2e9, 2.6e9};
+  static const double loads[] = {0, 0.3, 0.6, 0.95, 1};
+  for (int i = 0; i < 2 * 3 * 5 * 5; i++) {
+    double before = loads[i % 5], after = loads[i / 5 % 5];
+    double rate_hz = rates_hz[i / 25 % 3], truth = (before + 2 * after) / 3;
+    struct play play;
+    if (i < 75)
+      play_start_ref_cycles(&play, 1, before);
+    else
+      play_start_mperf(&play, 1, before);
+    play_open(&play);
+    play_proof(&play, i < 75 ? SOURCE_REF_CYCLES : SOURCE_MPERF, PROOF_PROVEN);
+    play_seconds(&play, 20);
+    fake_machine_run(play.fake, FAKE_SECOND / 3);
+    for (size_t j = 0; j < play.fake->counters_len; j++)
+      play.fake->counters[j].hz *= rate_hz / PLAY_TSC_HZ;
+    fake_machine_load(play.fake, after);
+    assert_int_equal(play_sample(&play, FAKE_SECOND * 2 / 3), 0);
+    assert_true(play_bounds(&play, 0).low <= truth + PLAY_EXACT);
+    assert_true(play_bounds(&play, 0).high >= truth - PLAY_EXACT);
+    for (int second = 0; second < 20; second++) {
+      play_seconds(&play, 1);
+      assert_near(play_load(&play, 0), after, PLAY_EXACT);
+    }
+    assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.06);
+    play_end(&play);
+  }
+}
+
 /* The sampling thread loses its core for 20 ms right after a read. This must
  * not look like a change of the TSC frequency. */
 static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
@@ -546,6 +579,7 @@ int main(void) {
       cmocka_unit_test(loads_do_not_depend_on_the_group_for_instructions),
       cmocka_unit_test(a_tsc_that_changes_its_rate_requires_a_new_proof),
       cmocka_unit_test(a_migration_under_kvm_clock_gives_no_wrong_load),
+      cmocka_unit_test(a_migration_leaves_the_truth_within_the_bounds),
       cmocka_unit_test(an_interrupted_sample_is_not_a_change_of_the_tsc),
       cmocka_unit_test(closing_leaves_no_descriptor_open),
       cmocka_unit_test(one_read_per_group_and_sample),

@@ -387,6 +387,27 @@ static void time_in_which_the_idle_loop_polls_is_load(void **state) {
   play_end(&play);
 }
 
+static void with_idle_poll_a_core_is_never_idle(void **state) {
+  (void)state;
+  static const char *const lines[] = {"quiet idle=poll\n", "nohlt",
+                                      "idle=polling xnohlt\n", ""};
+  for (int i = 0; i < 4; i++) {
+    bool polls = i < 2;
+    struct play play;
+    play_start(&play, 1);
+    fake_machine_file(play.fake, "/proc/cmdline", lines[i]);
+    fake_machine_load(play.fake, 0.3);
+    play_open(&play);
+    for (int second = 0; second < 20; second++) {
+      play_seconds(&play, 1);
+      assert_near(play_load(&play, 0), polls ? 1 : 0.3, PLAY_SECOND_ERROR);
+    }
+    assert_int_equal(fake_journal_count(&play.journal, "polls", "70 %", NULL),
+                     polls);
+    play_end(&play);
+  }
+}
+
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -656,6 +677,7 @@ int main(void) {
       cmocka_unit_test(
           lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
       cmocka_unit_test(time_in_which_the_idle_loop_polls_is_load),
+      cmocka_unit_test(with_idle_poll_a_core_is_never_idle),
       cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
       cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),

@@ -94,6 +94,7 @@ static void run_checks(struct doctor *doctor) {
   check_sources(doctor);
   check_isolated(doctor, &isolated);
   check_proc_stat(doctor);
+  check_polling(doctor, 0);
   check_rights(doctor);
   check_collectd(doctor);
   check_regions(doctor);
@@ -211,6 +212,27 @@ static void lxcfs_is_named_with_advice(void **state) {
   examine(&place);
   assert_value("/proc/stat", "LXCFS");
   assert_advice("/proc/stat", "SysRoot");
+  end(&place);
+}
+
+static void a_core_that_polls_when_idle_is_named_with_advice(void **state) {
+  (void)state;
+  struct place place;
+  begin(&place);
+  place.fake->cpuidle_states = 2;
+  place.fake->cores[0].polled_ns = 4e9;
+  place.fake->cores[0].halted_ns = 96e9;
+  char *text = text_of(&place);
+  assert_null(strstr(text, "idle loop"));
+  free(text);
+  place.fake->cores[0].polled_ns = 24e9;
+  examine(&place);
+  assert_value("idle loop", "core 0 polled for 20 %");
+  assert_advice("idle loop", "cpu_dma_latency");
+  fake_machine_file(place.fake, "/proc/cmdline", "ro idle=poll\n");
+  examine(&place);
+  assert_value("idle loop", "100 %");
+  assert_advice("idle loop", "without idle=poll");
   end(&place);
 }
 
@@ -724,6 +746,7 @@ int main(void) {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
       cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
       cmocka_unit_test(lxcfs_is_named_with_advice),
+      cmocka_unit_test(a_core_that_polls_when_idle_is_named_with_advice),
       cmocka_unit_test(on_arm64_no_advice_is_about_x86),
       cmocka_unit_test(everything_missing_is_reported_with_advice),
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),

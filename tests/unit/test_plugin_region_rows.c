@@ -2,6 +2,7 @@
  * counts are neither lost nor duplicated. */
 #include "region_host.h"
 
+#include "faults.h"
 #include "region/writer.h"
 
 #define ROWS 60000
@@ -705,26 +706,103 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   assert_count(SUM, "all", "f19", 3);
 }
 
+static const struct percore_table one_row[] = {
+    {.name = "flow",
+     .storage = PERCORE_OWNED,
+     .fields = flow_fields,
+     .field_count = COUNT_OF(flow_fields)},
+};
+
+static void count_in_single(struct percore_region *region, uint64_t n) {
+  percore_owned_table_t flow;
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_add(percore_owned_row(flow, 0), 0, n);
+}
+
 static void the_single_rows_of_all_instances_are_counted(void **state) {
   (void)state;
-  static const struct percore_table one_row[] = {
-      {.name = "flow",
-       .storage = PERCORE_OWNED,
-       .fields = flow_fields,
-       .field_count = COUNT_OF(flow_fields)},
-  };
   struct percore_region *regions[] = {create(0, "east", one_row, 1),
                                       create(1, "west", one_row, 1)};
   start_watch("");
   for (int round = 1; round <= 3; round++) {
-    for (size_t i = 0; i < COUNT_OF(regions); i++) {
-      percore_owned_table_t flow;
-      assert_int_equal(percore_owned_table(regions[i], 0, &flow), 0);
-      percore_add(percore_owned_row(flow, 0), 0, 10);
-    }
+    for (size_t i = 0; i < COUNT_OF(regions); i++)
+      count_in_single(regions[i], 10);
     play_round(SECOND);
     assert_count(SUM, "all", "all", 20 * round);
   }
+}
+
+/* Returns how many counts of a single row were not dispatched, if a call fails
+ * in the first rounds. */
+static int lose_of_single(void) {
+  struct percore_region *region = create(0, NULL, one_row, 1);
+  int counted = 0;
+  start_watch("");
+  for (int round = 0; round < 4; round++, counted += 10) {
+    count_in_single(region, 10);
+    faults_on = round < 2;
+    play_round(SECOND);
+    faults_on = false;
+  }
+  const struct region_value *value = find(SUM, "all", "all");
+  return counted - (value != NULL ? (int)value->derive : 0);
+}
+
+static void
+a_call_that_fails_once_loses_no_count_of_a_single_row(void **state) {
+  unit_need_receivers(state);
+  int n = 1;
+  while (await_fault_child(start_fault_child(n, lose_of_single)))
+    n++;
+  assert_true(n > 20);
+}
+
+/* ---------------------------------------------------------------------------
+ * Births
+ */
+
+static void rows_that_were_never_used_delay_no_birth(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  assert_int_equal(percore_row_add_at(region, 0, 5, "five", 0), 0);
+  begin_long_after("");
+  count(region, "new", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "new", 10);
+}
+
+/* Lets a round find row 0 between two objects. */
+static void play_round_while_row_0_changes(struct percore_region *region) {
+  const struct region_table *table = &region->tables[1];
+  uint64_t *generation = region_generation(region, table, 0),
+           kept = *generation;
+  *generation = region_changed(kept, REGION_CHANGING);
+  play_round(SECOND);
+  *generation = kept;
+}
+
+static void check_births_after_a_change(const char *lines) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "zero", 1);
+  count(region, "one", 1);
+  begin_long_after(lines);
+  count(region, "one", 1);
+  play_round_while_row_0_changes(region);
+  count(region, "one", 1);
+  count(region, "new", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "one", 2);
+  assert_count(SUM, "all", "new", 10);
+}
+
+static void a_row_that_changes_delays_no_birth_of_another(void **state) {
+  (void)state;
+  check_births_after_a_change("");
+}
+
+static void under_row_a_row_that_changes_delays_no_birth(void **state) {
+  (void)state;
+  check_births_after_a_change(REGION(TABLE("Row \"/./\"\n")));
 }
 
 /* Creates two instances, of which `east` has more rows than there is room for,
@@ -1397,6 +1475,10 @@ int main(void) {
       TEST(a_further_region_takes_room_but_no_counts),
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(the_single_rows_of_all_instances_are_counted),
+      TEST(a_call_that_fails_once_loses_no_count_of_a_single_row),
+      TEST(rows_that_were_never_used_delay_no_birth),
+      TEST(a_row_that_changes_delays_no_birth_of_another),
+      TEST(under_row_a_row_that_changes_delays_no_birth),
       TEST(instances_share_a_row_even_if_there_is_no_room),
       TEST(an_instance_takes_over_a_row_even_if_there_is_no_room),
       TEST(rows_that_were_left_out_begin_when_there_is_room),

@@ -447,11 +447,11 @@ static void the_reason_names_the_rule_that_a_description_breaks(void **state) {
       {"author", NULL, "port", &bad_name, 0, 0,
        "region 'author' is refused: table port, field #0: its name must be "},
       {"author", NULL, "port", &no_buckets, 0, 0,
-       "table port, field delay: sub_bits 9, max_bits 0: "},
+       "table port, field delay: its sub_bits is 9; it must be 0 to 8"},
       {"author", NULL, "host", &good, 0, 0, "table host: its name must be "},
       {"Author", NULL, "port", &good, 0, 0, "the region's name must be "},
       {"author", ".", "port", &good, 0, 0, "the instance's name must be "},
-      {"author", NULL, "port", &good, 0, 20000, "20000 extra slots; "},
+      {"author", NULL, "port", &good, 0, 20000, "(cores and extra slots) is 2"},
       {"author", NULL, "port", &good, 1, 0, "options.size"},
   };
   for (size_t i = 0; i < COUNT_OF(cases); i++) {

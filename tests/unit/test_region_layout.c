@@ -3,8 +3,10 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "region/directory.h"
 #include "region/layout.h"
 #include "region/memory.h"
 #include "region_unit.h"
@@ -121,6 +123,91 @@ static void meaningless_shapes_are_refused(void **state) {
   }
 }
 
+/* Returns one of an array of strings or numbers. */
+#define ANY_OF(seed, array) (array)[rand_r(seed) % COUNT_OF(array)]
+
+static struct percore_field any_field(unsigned *seed) {
+  static const char *const names[] = {"rx", "tx",   "a_1", "RX",
+                                      "",   "\xff", NULL};
+  static const char *const texts[] = {NULL, "", "bytes", "a\nb", "\xc3\xa9"};
+  static const char *const states[] = {"up", "down", "", "\x1b"};
+  static const uint32_t bits[] = {0, 0, 0, 1, 3, 8, 9, 64, 65};
+  static const uint32_t counts[] = {0, 0, 0, 1, 2, 3, 4};
+  return (struct percore_field){.name = ANY_OF(seed, names),
+                                .unit = ANY_OF(seed, texts),
+                                .help = ANY_OF(seed, texts),
+                                .kind = (enum percore_kind)(rand_r(seed) % 6),
+                                .aggregation = (enum percore_aggregation)(
+                                    rand_r(seed) % 4 * (rand_r(seed) % 6)),
+                                .sub_bits = ANY_OF(seed, bits),
+                                .max_bits = ANY_OF(seed, bits),
+                                .states = states,
+                                .state_count = ANY_OF(seed, counts)};
+}
+
+static struct percore_table any_table(unsigned *seed,
+                                      const struct percore_field *fields,
+                                      uint32_t field_count) {
+  static const char *const names[] = {"port", "flow", "host", "core", "Port"};
+  static const uint32_t rows[] = {0, 1, 70, REGION_MAX_ROWS},
+                        sizes[] = {0, 0, 24, 56, 120, 121},
+                        aligns[] = {0, 0, 64, 4096, 48, 8192},
+                        flags[] = {0, 0, PERCORE_CONSISTENT, PERCORE_NO_RESET,
+                                   8};
+  return (struct percore_table){
+      .name = ANY_OF(seed, names),
+      .storage = (enum percore_storage)(rand_r(seed) % 4),
+      .key = (enum percore_key)(rand_r(seed) % 5),
+      .fields = fields,
+      .field_count = (uint32_t)rand_r(seed) % (field_count + 1),
+      .max_rows = ANY_OF(seed, rows),
+      .row_name_size = ANY_OF(seed, sizes),
+      .row_align = ANY_OF(seed, aligns),
+      .flags = ANY_OF(seed, flags)};
+}
+
+/* Returns 1 if a description is accepted; fails if a reader refuses it. */
+static int try_description(unsigned *seed) {
+  static const char *const names[] = {"unit", "unit", "host", "U", "a_b"},
+                           *const instances[] = {NULL, NULL, "a", ".", ""};
+  struct percore_field fields[3];
+  struct percore_table tables[2];
+  for (size_t f = 0; f < COUNT_OF(fields); f++)
+    fields[f] = any_field(seed);
+  for (size_t t = 0; t < COUNT_OF(tables); t++)
+    tables[t] = any_table(seed, fields, COUNT_OF(fields));
+  struct percore_options options = {.instance = ANY_OF(seed, instances),
+                                    .extra_slots = 1};
+  struct region_plan plan;
+  struct region_directory directory;
+  struct region_fault fault;
+  int made =
+      region_plan_make(&plan, ANY_OF(seed, names), tables,
+                       (uint32_t)rand_r(seed) % 3, &options, 2, 4096, &fault);
+  if (made == 0) {
+    unsigned char *bytes = calloc(1, plan.header.directory_size);
+    assert_non_null(bytes);
+    region_plan_write(&plan, bytes);
+    if (region_directory_parse(&directory, bytes, plan.header.directory_size,
+                               plan.header.region_size, &fault) != 0)
+      fail_msg("percore_create accepts what a reader refuses: %s", fault.text);
+    region_directory_free(&directory);
+    free(bytes);
+  }
+  region_plan_free(&plan);
+  return made == 0;
+}
+
+static void a_description_that_a_writer_accepts_is_read(void **state) {
+  (void)state;
+  enum { DESCRIPTIONS = 200000 };
+  unsigned seed = 1;
+  int accepted = 0;
+  for (int i = 0; i < DESCRIPTIONS; i++)
+    accepted += try_description(&seed);
+  assert_in_range(accepted, DESCRIPTIONS / 100, DESCRIPTIONS / 2);
+}
+
 static void scalars_after_a_histogram_are_refused(void **state) {
   (void)state;
   struct percore_field fields[] = {
@@ -229,6 +316,7 @@ int main(void) {
       cmocka_unit_test(quantiles_match_the_counted_values),
       cmocka_unit_test(names_that_make_no_valid_metric_are_refused),
       cmocka_unit_test(meaningless_shapes_are_refused),
+      cmocka_unit_test(a_description_that_a_writer_accepts_is_read),
       cmocka_unit_test(scalars_after_a_histogram_are_refused),
       cmocka_unit_test(a_value_name_in_collectd_is_at_most_120_bytes),
       cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_a_huge_page),

@@ -59,18 +59,13 @@ static void page_cache_counts_as_available_memory(void **state) {
   assert_int_equal(region_memory_room(), 250000);
 }
 
-static void control_groups_of_version_1_are_supported(void **state) {
+static void the_group_of_version_2_is_found_among_others(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup",
-                  "9:cpu:/x\n4:memory:/jobs/a\n0::/\n");
-  temp_tree_write(&tree, "/sys/fs/cgroup/memory/jobs/a/memory.limit_in_bytes",
-                  "70000\n");
-  temp_tree_write(&tree, "/sys/fs/cgroup/memory/jobs/a/memory.usage_in_bytes",
-                  "90000\n");
-  assert_int_equal(region_memory_room(), 0);
-  temp_tree_write(&tree, "/sys/fs/cgroup/memory/jobs/a/memory.stat",
-                  "total_inactive_file 30000\ntotal_active_file 5000\n");
-  assert_int_equal(region_memory_room(), 15000);
+                  "9:cpu:/x0::/y\n4:memory:/jobs/a\n0::/pod\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.max", "500000\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.current", "200000\n");
+  assert_int_equal(region_memory_room(), 300000);
 }
 
 static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
@@ -133,7 +128,7 @@ int main(void) {
       MEMORY_TEST(without_a_limit_the_result_is_mem_available),
       MEMORY_TEST(the_group_with_the_least_memory_left_decides),
       MEMORY_TEST(page_cache_counts_as_available_memory),
-      MEMORY_TEST(control_groups_of_version_1_are_supported),
+      MEMORY_TEST(the_group_of_version_2_is_found_among_others),
       MEMORY_TEST(possible_cores_are_counted_up_to_the_highest_number),
       cmocka_unit_test(memory_that_was_provided_has_no_holes_on_any_kernel),
   };
