@@ -64,6 +64,9 @@ struct core_figures {
   enum proof proof;
   double busy;                /* load over the interval, 0 to 1 */
   double busy_low, busy_high; /* its bounds: see bounds.h */
+  /* busy without polls that found nothing; the host program knows them and sets
+   * it (sampler_options.publish). NAN if no worker polls on this host. */
+  double taken;
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
   double busy_min, busy_max;
