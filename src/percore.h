@@ -130,10 +130,11 @@ double percore_load_frequency(const struct percore_load *load, int core);
 int percore_load_is_board(const struct percore_load *load);
 
 enum percore_load_by {
-  PERCORE_BY_LOAD = 0,
+  /* Load without polls that found nothing (percore_poll), where the board
+   * knows them, else load: the room for work of the thread that polls. */
+  PERCORE_BY_TAKEN = 0,
   PERCORE_BY_AVERAGE = 1, /* load average; needs the board */
-  /* Useful load where the fast path of a core tells it, else load. */
-  PERCORE_BY_USEFUL = 2
+  PERCORE_BY_LOAD = 2     /* the room for a thread of its own */
 };
 
 /* A member that is 0 selects its default. Set size to sizeof(struct
@@ -447,11 +448,16 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
  * reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
+/* For percore_attach: threads that are not pinned, such as those of a pool.
+ * Their counts are in the sums over all cores, and in those of no core. */
+#define PERCORE_NO_CORE (-2)
+
 /* Gives the calling thread a slot that counts for a core: the core's own slot
  * if it is free or its owner has ended, otherwise an extra slot. core -1 means
  * the core on which the thread is running. With DPDK pass -1, because
  * rte_lcore_to_cpu_id returns the number of a core within its socket, not that
- * of a logical CPU. A thread whose affinity excludes the core gets an extra
+ * of a logical CPU. PERCORE_NO_CORE gives an extra slot that counts for no
+ * core. A thread whose affinity excludes the core gets an extra
  * slot if one is free, and a line on stderr reports this. Tools show the name,
  * cut to 39 bytes; name may be NULL. *slot is always usable, but only by this
  * thread. The core of a slot never changes: after moving to another core,
@@ -536,9 +542,10 @@ uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
 
-/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field in
- * a table, or of the live row with this name, or -1 if there is none. A row is found by the name that
- * percore_read_row copies, among all rows that were ever used. */
+/* Return the number of the table (PERCORE_TABLE_CORE for `core`), of the field
+ * in a table, or of the live row with this name, or -1 if there is none. A row
+ * is found by the name that percore_read_row copies, among all rows that were
+ * ever used. */
 int64_t percore_reader_find_table(struct percore_reader *reader,
                                   const char *name);
 int64_t percore_reader_find_field(struct percore_reader *reader, uint32_t table,
@@ -565,8 +572,8 @@ double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
                                uint32_t field, const uint64_t *values,
                                double q);
 
-/* Return the number of slots, and the core that a slot counts for (-1 if the
- * slot has never been used). */
+/* Return the number of slots, and the core that a slot counts for:
+ * PERCORE_NO_CORE, or -1 if the slot has never been used. */
 uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 

@@ -8,33 +8,19 @@
 
 #define PERIOD_DEFAULT_S 60
 
-/* Returns the index of the average with this period, or -1. */
-static int find_period(const struct percore_load *load, double period_s) {
-  size_t len = 0;
-  const double *period =
-      load->board != NULL ? board_reader_periods(load->board, &len) : NULL;
-  for (size_t i = 0; i < len; i++)
-    if (fabs(period[i] - (period_s > 0 ? period_s : PERIOD_DEFAULT_S)) < 0.5)
-      return (int)i;
-  return -1;
-}
-
 /* Returns how much room a core has, 0 to 1. A busy sibling takes half of what
  * is left, because two hardware threads share one physical core. */
 static double room_of(const struct percore_load *load, int number,
                       const struct percore_load_choice *choice, int average) {
-  const struct load_core *core = &load->cores[number];
-  double taken = percore_load_get(load, number);
+  const struct board_core *row = &load->cores[number].row;
   double sibling = percore_load_get_sibling(load, number);
-  if (taken < 0 || (choice->avoid_isolated && core->is_isolated) ||
-      (choice->node != NULL && !(core->node == *choice->node)))
+  if (percore_load_get(load, number) < 0 ||
+      (choice->avoid_isolated && row->isolated > 0) ||
+      (choice->node != NULL && row->node != *choice->node))
     return -1;
-  if (choice->by == PERCORE_BY_USEFUL && !isnan(core->useful))
-    taken = core->useful;
-  if (choice->by == PERCORE_BY_AVERAGE)
-    taken = core->average[average];
-  if (isnan(taken))
-    return -1;
+  double taken = choice->by == PERCORE_BY_AVERAGE ? row->average[average]
+                 : choice->by == PERCORE_BY_LOAD  ? row->load
+                                                  : row->taken;
   return (1 - taken) *
          (choice->ignore_siblings || sibling < 0 ? 1 : 1 - sibling / 2);
 }
@@ -43,7 +29,7 @@ static int learn(struct percore_load *load, double *loads) {
   uint64_t seed;
   if (load->chooser == NULL) {
     if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-      seed = (uintptr_t)load ^ machine_now_ns(load->clock, CLOCK_MONOTONIC);
+      seed = (uintptr_t)load ^ machine_now_ns(load->machine, CLOCK_MONOTONIC);
     load->chooser = chooser_open(load->cores_len, seed);
   }
   if (load->chooser == NULL)
@@ -61,7 +47,10 @@ static int learn(struct percore_load *load, double *loads) {
 static int choose(struct percore_load *load,
                   const struct percore_load_choice *choice, double *room,
                   int *cores, int n) {
-  int found = 0, average = find_period(load, choice->period);
+  int found = 0, average = -1;
+  if (load->board != NULL)
+    average = board_reader_average(
+        load->board, choice->period > 0 ? choice->period : PERIOD_DEFAULT_S);
   if (choice->by == PERCORE_BY_AVERAGE && average < 0)
     return -ENOTSUP;
   int status = learn(load, room);
@@ -94,7 +83,7 @@ int percore_load_best(struct percore_load *load,
     memcpy(&choice, given,
            given->size < sizeof(choice) ? given->size : sizeof(choice));
   if ((given != NULL && given->size < sizeof(given->size)) || n < 1 ||
-      choice.by > PERCORE_BY_USEFUL || choice.candidate_count < 0) {
+      choice.by > PERCORE_BY_LOAD || choice.candidate_count < 0) {
     errno = EINVAL;
     return -1;
   }

@@ -26,8 +26,10 @@ static const struct published nothing = {.load = -1,
                                          .source = SOURCE_NONE,
                                          .proof = PROOF_PENDING};
 
+static const struct board_core no_row = {.load = -1, .node = -1, .sibling = -1};
+
 static uint64_t now_ns(const struct percore_load *load) {
-  return machine_now_ns(load->clock, CLOCK_MONOTONIC);
+  return machine_now_ns(load->machine, CLOCK_MONOTONIC);
 }
 
 static uint64_t shortest_window_ns(const struct percore_load *load,
@@ -58,15 +60,19 @@ static void publish_window(struct load_core *core, const struct core *state,
   core->start_ns = time_ns;
 }
 
-static double published_load(const void *context, int core) {
-  return percore_load_get(context, core);
-}
-
+/* Needs row.load and row.sibling of all cores. */
 static void publish_siblings(struct percore_load *load) {
-  const struct topology *topology = engine_topology(load->engine);
-  for (int core = 0; core < load->cores_len; core++)
-    put(&load->cores[core].published.sibling_load,
-        topology_sibling_max(topology, core, published_load, load));
+  for (int core = 0; core < load->cores_len; core++) {
+    double most = -1, next = load->cores[core].row.sibling;
+    for (int i = 0; i < SIBLINGS_MAX && next >= 0 && next < load->cores_len &&
+                    (int)next != core;
+         i++) {
+      const struct board_core *sibling = &load->cores[(int)next].row;
+      most = fmax(most, sibling->load);
+      next = sibling->sibling;
+    }
+    put(&load->cores[core].published.sibling_load, most);
+  }
 }
 
 static void publish(struct percore_load *load) {
@@ -80,8 +86,6 @@ static void publish(struct percore_load *load) {
     if (state->number >= load->cores_len)
       continue;
     struct load_core *core = &load->cores[state->number];
-    core->node = topology->node[state->number];
-    core->is_isolated = core_set_has(&topology->isolated, state->number);
     enum source_kind source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
     if (source == SOURCE_NONE || core->start.epoch != state->total.epoch ||
@@ -93,6 +97,13 @@ static void publish(struct percore_load *load) {
                           memory_order_relaxed);
     atomic_store_explicit(&core->published.proof, (int)state->proof,
                           memory_order_relaxed);
+    double now = percore_load_get(load, state->number);
+    core->row = (struct board_core){
+        .load = now,
+        .taken = now,
+        .node = topology->node[state->number],
+        .sibling = topology->sibling[state->number],
+        .isolated = core_set_has(&topology->isolated, state->number)};
   }
   publish_siblings(load);
   load->measured++;
@@ -102,32 +113,18 @@ static void publish(struct percore_load *load) {
  * The board
  */
 
-static double sibling_of(const struct percore_load *load, int core) {
-  double most = NAN, next = board_reader_core(load->board, core)->sibling;
-  for (int i = 0;
-       i < SIBLINGS_MAX && next < load->cores_len && (int)next != core; i++) {
-    const struct board_core *sibling =
-        board_reader_core(load->board, (int)next);
-    most = fmax(most, sibling->load);
-    next = sibling->sibling;
-  }
-  return most;
-}
-
-static void publish_row(struct percore_load *load, int number,
-                        double length_s) {
+static void publish_row(struct percore_load *load, int number) {
   struct load_core *core = &load->cores[number];
   struct published *published = &core->published;
-  const struct board_core *row = board_reader_core(load->board, number);
-  bool is_shown = !load->has_wanted || core_set_has(&load->wanted, number);
-  bool is_known = is_shown && !isnan(row->load);
+  const struct board_core *row = &core->row;
+  bool is_known = row->load >= 0 && (load->options.cores == NULL ||
+                                     core_set_has(&load->wanted, number));
   bool has_frequency = is_known && row->frequency_hz > 0;
   put(&published->load, is_known ? row->load : NAN);
   put(&published->low, is_known ? row->load_low : NAN);
   put(&published->high, is_known ? row->load_high : NAN);
-  put(&published->sibling_load, is_shown ? sibling_of(load, number) : NAN);
   put(&published->frequency_hz, has_frequency ? row->frequency_hz : NAN);
-  put(&published->length_s, length_s);
+  put(&published->length_s, row->interval_ns / 1e9);
   atomic_store_explicit(&published->ended_ns, (uint64_t)row->time_ns,
                         memory_order_relaxed);
   atomic_store_explicit(&published->source,
@@ -135,16 +132,15 @@ static void publish_row(struct percore_load *load, int number,
                         memory_order_relaxed);
   atomic_store_explicit(&published->proof, (int)row->proof,
                         memory_order_relaxed);
-  core->useful = row->useful;
-  core->node = row->node;
-  core->is_isolated = row->isolated > 0;
-  memcpy(core->average, row->average, sizeof(core->average));
 }
 
 static void publish_board(struct percore_load *load) {
-  double length_s = (double)board_reader_interval_ns(load->board) / 1e9;
-  for (int core = 0; core < load->cores_len; core++)
-    publish_row(load, core, length_s);
+  for (int core = 0; core < load->cores_len; core++) {
+    if (!board_reader_core(load->board, core, &load->cores[core].row))
+      load->cores[core].row = no_row;
+    publish_row(load, core);
+  }
+  publish_siblings(load);
   load->measured++;
 }
 
@@ -152,51 +148,22 @@ static void publish_board(struct percore_load *load) {
  * Opening
  */
 
-static int make_cores(struct percore_load *load, int len) {
-  load->cores = calloc((size_t)len, sizeof(*load->cores));
+static int make_cores(struct percore_load *load) {
+  struct topology topology;
+  int status = topology_read(&topology, load->machine);
+  if (status != 0)
+    return status;
+  load->cores_len = topology.cores_len;
+  topology_free(&topology);
+  load->cores = calloc((size_t)load->cores_len, sizeof(*load->cores));
   if (load->cores == NULL)
     return -ENOMEM;
-  load->cores_len = len;
-  for (int i = 0; i < len; i++) {
+  for (int i = 0; i < load->cores_len; i++) {
     struct load_core *core = &load->cores[i];
     core->start.epoch = UINT64_MAX; /* no window has begun */
     core->published = nothing;
-    core->useful = core->node = NAN;
-    for (int period = 0; period < FIGURES_PERIODS_MAX; period++)
-      core->average[period] = NAN;
+    core->row = no_row;
   }
-  return 0;
-}
-
-static int start(struct percore_load *load) {
-  int status = engine_sample(load->engine, false);
-  if (status != 0 || !engine_has_source(load->engine))
-    return status == -ENOMEM ? status : -ENOTSUP;
-  if (load->cores == NULL)
-    status = make_cores(load, engine_topology(load->engine)->cores_len);
-  if (status != 0)
-    return status;
-  publish(load);
-  return 0;
-}
-
-int load_open(struct percore_load **result, struct engine *engine,
-              uint64_t shortest_ns) {
-  struct percore_load *load = calloc(1, sizeof(*load));
-  if (load == NULL) {
-    engine_close(engine);
-    return -ENOMEM;
-  }
-  pthread_mutex_init(&load->mutex, NULL);
-  load->engine = engine;
-  load->clock = engine_machine(engine);
-  load->shortest_ns = shortest_ns;
-  int status = start(load);
-  if (status != 0) {
-    percore_load_close(load);
-    return status;
-  }
-  *result = load;
   return 0;
 }
 
@@ -210,22 +177,42 @@ static int parse_list(struct core_set *set, const char *list) {
   return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
 }
 
-/* Translates the caller's options to those of the engine. Returns 0 or -EINVAL.
- * *cores must outlive *options. */
-static int translate(struct engine_options *options, struct core_set *cores,
+/* True if the options want only what a board has. */
+static bool can_be_board(const struct percore_load_options *given) {
+  return given->source == NULL && given->event == NULL &&
+         given->isolated_cores == NULL && given->also_isolated == NULL &&
+         given->shortest_window == 0;
+}
+
+/* Translates the caller's options. Returns 0 or -EINVAL. */
+static int translate(struct percore_load *load,
                      const struct percore_load_options *given) {
+  struct engine_options *options = &load->options;
+  const char *board = given->board != NULL ? given->board : "either";
+  load->may_count = strcmp(board, "only") != 0;
+  load->may_be_board = strcmp(board, "never") != 0 && can_be_board(given);
+  bool good = given->base_frequency_hz >= 0 && given->shortest_window >= 0 &&
+              given->shortest_window <= SHORTEST_WINDOW_MAX_S &&
+              given->board_age_max >= 0 &&
+              (load->may_be_board || load->may_count) &&
+              (strcmp(board, "either") == 0 || strcmp(board, "only") == 0 ||
+               strcmp(board, "never") == 0) &&
+              parse_list(&load->wanted, given->cores) == 0 &&
+              parse_list(&options->also_isolated, given->also_isolated) == 0;
   *options = (struct engine_options){
-      .cores = given->cores != NULL ? cores : NULL,
+      .cores = given->cores != NULL ? &load->wanted : NULL,
+      .machine = load->machine,
       .hardware = true,
       .source = SOURCE_AUTO,
       .event = given->event,
       .base_frequency_hz = given->base_frequency_hz,
+      .also_isolated = options->also_isolated,
       .frequency = given->frequency != 0,
   };
-  bool good = given->base_frequency_hz >= 0 && given->shortest_window >= 0 &&
-              given->shortest_window <= SHORTEST_WINDOW_MAX_S &&
-              parse_list(cores, given->cores) == 0 &&
-              parse_list(&options->also_isolated, given->also_isolated) == 0;
+  double age_max_s =
+      given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;
+  load->age_max_ns = (uint64_t)(age_max_s * 1e9);
+  load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
   if (good && given->source != NULL)
     good = source_parse(&options->source, given->source) == 0;
   if (good && given->isolated_cores != NULL)
@@ -234,106 +221,63 @@ static int translate(struct engine_options *options, struct core_set *cores,
   return good ? 0 : -EINVAL;
 }
 
-static int open_on(struct percore_load **result, struct machine *machine,
-                   const struct percore_load_options *given) {
-  struct engine_options options;
-  struct core_set cores;
-  struct engine *engine;
-  int status = translate(&options, &cores, given);
-  if (status != 0)
-    return status;
-  options.machine = machine;
-  status = engine_open(&engine, &options);
-  if (status != 0)
-    return status;
-  engine_prove(engine);
-  status = load_open(result, engine, (uint64_t)(given->shortest_window * 1e9));
-  if (status == 0)
-    (*result)->machine = machine;
-  return status;
+/* Returns -ENOENT if there is no board that is fresh. */
+static int open_board(struct percore_load *load) {
+  int status =
+      board_reader_open(&load->board, load->cores_len, load->age_max_ns);
+  if (status == 0 && board_reader_update(load->board, now_ns(load)) == 1) {
+    atomic_store(&load->is_board, true);
+    publish_board(load);
+    return 0;
+  }
+  board_reader_close(load->board);
+  load->board = NULL;
+  return status == 0 ? -ENOENT : status;
 }
 
-/* Opens the board. Returns 0, -ENOENT if there is none that is fresh, or
- * -ENOMEM. */
-static int open_board(struct percore_load **result, struct machine *machine,
-                      const struct percore_load_options *given) {
-  double age_max_s =
-      given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;
-  struct topology topology;
+/* Opens counters, perhaps in place of a dead board. Then the sources are tested
+ * aside, because an update must not wait, and loads are unknown until a source
+ * works. */
+static int open_counters(struct percore_load *load) {
+  int status = engine_open(&load->engine, &load->options);
+  if (status == 0 && load->board == NULL)
+    engine_prove(load->engine);
+  if (status == 0)
+    status = engine_sample(load->engine, false);
+  if (status == 0 && !engine_has_source(load->engine))
+    status = -ENOTSUP;
+  if (status != 0) {
+    engine_close(load->engine);
+    load->engine = NULL;
+    return status;
+  }
+  publish(load);
+  atomic_store(&load->is_board, false);
+  board_reader_close(load->board);
+  load->board = NULL;
+  return 0;
+}
+
+int load_open(struct percore_load **result, struct machine *machine,
+              const struct percore_load_options *options) {
   struct percore_load *load = calloc(1, sizeof(*load));
   if (load == NULL)
     return -ENOMEM;
   pthread_mutex_init(&load->mutex, NULL);
-  load->clock = machine;
-  load->may_count = given->board == NULL || strcmp(given->board, "only") != 0;
-  load->has_wanted = given->cores != NULL;
-  load->frequency = given->frequency != 0;
-  int status = parse_list(&load->wanted, given->cores);
-  if (status == 0)
-    status = topology_read(&topology, machine);
-  if (status == 0) {
-    status = make_cores(load, topology.cores_len);
-    topology_free(&topology);
-  }
-  if (status == 0)
-    status = board_reader_open(&load->board, load->cores_len,
-                               (uint64_t)(age_max_s * 1e9));
-  if (status == 0 && board_reader_update(load->board, now_ns(load)) != 1)
-    status = -ENOENT;
-  if (status != 0) {
-    percore_load_close(load);
-    return status;
-  }
-  publish_board(load);
-  atomic_store(&load->is_board, true);
   load->machine = machine;
-  *result = load;
-  return 0;
-}
-
-/* Opens counters in place of a dead board. Until they work, loads are unknown.
- */
-static int replace_board(struct percore_load *load) {
-  struct engine_options options = {.cores =
-                                       load->has_wanted ? &load->wanted : NULL,
-                                   .hardware = true,
-                                   .source = SOURCE_AUTO,
-                                   .machine = load->machine,
-                                   .frequency = load->frequency};
-  int status = engine_open(&load->engine, &options);
+  int status = translate(load, options);
   if (status == 0)
-    status = start(load);
+    status = make_cores(load);
   if (status == 0) {
-    atomic_store(&load->is_board, false);
-    board_reader_close(load->board);
-    load->board = NULL;
-    return 0;
+    status = load->may_be_board ? open_board(load) : -ENOENT;
+    if (status == -ENOENT && load->may_count)
+      status = open_counters(load);
   }
-  engine_close(load->engine);
-  load->engine = NULL;
-  load->due_ns = now_ns(load) + NS_PER_S;
+  if (status == 0)
+    *result = load;
+  else
+    percore_load_close(load);
   return status;
-}
-
-/* True if the options want only what a board has. */
-static bool can_be_board(const struct percore_load_options *options) {
-  return options->source == NULL && options->event == NULL &&
-         options->isolated_cores == NULL && options->also_isolated == NULL &&
-         options->shortest_window == 0;
-}
-
-static int open_either(struct percore_load **result, struct machine *machine,
-                       const struct percore_load_options *options) {
-  const char *board = options->board != NULL ? options->board : "either";
-  bool only = strcmp(board, "only") == 0;
-  if ((!only && strcmp(board, "either") != 0 && strcmp(board, "never") != 0) ||
-      (only && !can_be_board(options)) || options->board_age_max < 0)
-    return -EINVAL;
-  int status = -ENOENT;
-  if (strcmp(board, "never") != 0 && can_be_board(options))
-    status = open_board(result, machine, options);
-  return status == -ENOENT && !only ? open_on(result, machine, options)
-                                    : status;
 }
 
 int percore_load_open(struct percore_load **result,
@@ -347,10 +291,11 @@ int percore_load_open(struct percore_load **result,
     memcpy(&options, given,
            given->size < sizeof(options) ? given->size : sizeof(options));
   struct machine *machine = machine_linux(NULL);
-  int status =
-      machine != NULL ? open_either(result, machine, &options) : -ENOMEM;
-  if (status == 0)
+  int status = machine != NULL ? load_open(result, machine, &options) : -ENOMEM;
+  if (status == 0) {
+    (*result)->owns_machine = true;
     return 0;
+  }
   machine_linux_close(machine);
   errno = -status;
   return -1;
@@ -362,7 +307,8 @@ void percore_load_close(struct percore_load *load) {
   engine_close(load->engine);
   board_reader_close(load->board);
   chooser_close(load->chooser);
-  machine_linux_close(load->machine);
+  if (load->owns_machine)
+    machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);
   free(load->cores);
   free(load);
@@ -384,9 +330,10 @@ static int update_board(struct percore_load *load) {
   int status = board_reader_update(load->board, time_ns);
   if (status != 0)
     publish_board(load);
-  return status < 0 && load->may_count && time_ns >= load->due_ns
-             ? replace_board(load)
-             : 0;
+  if (status == 0 || status == 1 || !load->may_count || time_ns < load->due_ns)
+    return 0;
+  load->due_ns = time_ns + NS_PER_S; /* of the next attempt, if this fails */
+  return open_counters(load);
 }
 
 int percore_load_update(struct percore_load *load) {

@@ -7,6 +7,7 @@
 #include "read.h"
 
 #include "cycles/core.h"
+#include "cycles/engine.h"
 
 #include <pthread.h>
 
@@ -25,30 +26,30 @@ struct published {
 
 struct load_core {
   struct published published;
-  /* What percore_load_best also needs, under the mutex; NAN: unknown. */
-  double useful, node, average[FIGURES_PERIODS_MAX];
-  bool is_isolated;
+  /* The board's row, under the mutex. With counters, all but the node and
+   * whether the core is isolated is unknown. */
+  struct board_core row;
   /* The totals and the time at which the core's next window begins. */
   struct core_totals start;
   uint64_t start_ns;
 };
 
 struct percore_load {
-  pthread_mutex_t mutex;       /* serialises updates */
-  struct machine *machine;     /* closed with the load; may be NULL */
-  const struct machine *clock; /* the machine whose clock is used */
+  pthread_mutex_t mutex; /* serialises updates */
+  struct machine *machine;
+  bool owns_machine;
   /* Where the loads come from: one of the two, or the board, and counters when
    * it is dead. */
   struct board_reader *board;
   struct engine *engine;
   atomic_bool is_board;
-  bool may_count;         /* counters may replace the board */
-  struct core_set wanted; /* with has_wanted: the only cores to show */
-  bool has_wanted;
-  bool frequency;          /* wanted of counters, too */
-  uint64_t shortest_ns;    /* shortest window; 0: depends on the source */
-  uint64_t due_ns;         /* when the window will be long enough */
-  struct load_core *cores; /* indexed by core number */
+  bool may_be_board, may_count;  /* which of the two may be taken */
+  struct engine_options options; /* of the engine */
+  struct core_set wanted;        /* options.cores, unless that is NULL */
+  uint64_t age_max_ns;           /* of the board */
+  uint64_t shortest_ns;          /* shortest window; 0: depends on the source */
+  uint64_t due_ns;               /* when the window will be long enough */
+  struct load_core *cores;       /* indexed by core number */
   int cores_len;
   uint64_t measured; /* how often loads were published */
   /* Of percore_load_best. */

@@ -1,7 +1,6 @@
 #include "publish.h"
 
 #include "base/clock.h"
-#include "percore.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,11 +19,8 @@ struct board {
   atomic_bool is_published;
   bool said; /* why it is not published */
   uint64_t retry_ns;
-  percore_owned_table_t handles[BOARD_TABLES];
-  struct board_field fields[BOARD_TABLES][BOARD_FIELDS_MAX];
-  size_t fields_len[BOARD_TABLES];
-  bool has_row[CORES_MAX];
-  double useful[CORES_MAX];
+  percore_owned_table_t rows;
+  size_t columns_len;
 };
 
 struct board *board_open(enum board_readers readers,
@@ -34,8 +30,6 @@ struct board *board_open(enum board_readers readers,
     return NULL;
   board->readers = readers;
   board->journal = *journal;
-  for (int core = 0; core < CORES_MAX; core++)
-    board->useful[core] = NAN;
   return board;
 }
 
@@ -51,45 +45,41 @@ bool board_is_published(const struct board *board) {
   return atomic_load(&board->is_published);
 }
 
-void board_set_useful(struct board *board, int core, double load) {
-  if (core >= 0 && core < CORES_MAX)
-    board->useful[core] = load;
-}
-
 /* ---------------------------------------------------------------------------
  * Publishing
  */
 
-static int create(struct board *board, uint32_t cores) {
-  struct percore_field fields[BOARD_TABLES][BOARD_FIELDS_MAX] = {0};
-  struct percore_table tables[BOARD_TABLES];
+static int create(struct board *board, const struct snapshot *snapshot,
+                  uint32_t cores) {
+  const char *sources[SOURCES + 1], *proofs[PROOF_REFUTED + 1];
+  char names[FIGURES_PERIODS_MAX][24];
+  struct percore_field fields[BOARD_COLUMNS];
+  const struct percore_table table = {
+      .name = "cores",
+      .help = "The load of each core",
+      .storage = PERCORE_OWNED,
+      .fields = fields,
+      .field_count = (uint32_t)(BOARD_AVERAGE + snapshot->periods_len),
+      .max_rows = cores,
+      .flags = PERCORE_CONSISTENT};
   const struct percore_options options = {.size = sizeof(options), .quiet = 1};
-  for (int t = 0; t < BOARD_TABLES; t++) {
-    tables[t] = (struct percore_table){
-        .name = board_table_name((enum board_table)t),
-        .help = t == BOARD_PICTURE ? "The loads of all cores"
-                                   : "The load of each core",
-        .storage = PERCORE_OWNED,
-        .fields = fields[t],
-        .field_count = (uint32_t)board->fields_len[t],
-        .max_rows = t == BOARD_PICTURE ? 0 : cores,
-        .flags = PERCORE_CONSISTENT};
-    for (size_t f = 0; f < board->fields_len[t]; f++) {
-      const struct board_field *field = &board->fields[t][f];
-      fields[t][f] = (struct percore_field){
-          .name = field->name,
-          .unit = field->unit,
-          .help = field->help,
-          .kind = field->states == NULL ? PERCORE_GAUGE : PERCORE_STATE,
-          .states = field->states,
-          .state_count = field->states_len};
-    }
+  for (int i = 0; i <= SOURCES; i++)
+    sources[i] = source_name((enum source_kind)(SOURCE_NONE + i));
+  for (int i = 0; i <= PROOF_REFUTED; i++)
+    proofs[i] = proof_name((enum proof)i);
+  for (size_t i = 0; i < BOARD_COLUMNS; i++)
+    fields[i] = board_column(i)->field;
+  fields[BOARD_COLUMN(source)].states = sources;
+  fields[BOARD_COLUMN(proof)].states = proofs;
+  for (size_t i = 0; i < snapshot->periods_len; i++) {
+    snprintf(names[i], sizeof(names[i]), "average_%.0fs",
+             snapshot->period_s[i]);
+    fields[BOARD_AVERAGE + i].name = names[i];
   }
-  int status = percore_create(&board->region, BOARD_NAME, tables, BOARD_TABLES,
-                              &options);
-  for (uint32_t t = 0; status == 0 && t < BOARD_TABLES; t++)
-    status = percore_owned_table(board->region, t, &board->handles[t]);
-  return status;
+  board->columns_len = table.field_count;
+  int status = percore_create(&board->region, BOARD_NAME, &table, 1, &options);
+  return status == 0 ? percore_owned_table(board->region, 0, &board->rows)
+                     : status;
 }
 
 static void say(struct board *board) {
@@ -109,11 +99,7 @@ static bool is_ready(struct board *board, const struct snapshot *snapshot,
     return true;
   if (now_ns < board->retry_ns)
     return false;
-  for (int t = 0; t < BOARD_TABLES; t++)
-    board->fields_len[t] =
-        board_fields(board->fields[t], (enum board_table)t, snapshot->period_s,
-                     snapshot->periods_len);
-  if (create(board, cores) == 0) {
+  if (create(board, snapshot, cores) == 0) {
     atomic_store(&board->is_published, true);
     return true;
   }
@@ -137,70 +123,60 @@ static void open_to_all(void) {
  * Pictures
  */
 
-static void write_row(struct board *board, enum board_table table,
-                      uint32_t number, void *row) {
-  percore_owned_row_t handle = percore_owned_row(board->handles[table], number);
-  percore_row_begin(handle);
-  for (uint32_t f = 0; f < board->fields_len[table]; f++) {
-    const struct board_field *field = &board->fields[table][f];
-    double value = *board_value(row, field);
-    percore_set(handle, f, llround(value * field->scale));
-  }
-  percore_row_end(handle);
-}
-
 static double or_else(double value, double otherwise) {
   return isnan(value) ? otherwise : value;
 }
 
 static void write_core(struct board *board, const struct snapshot *snapshot,
-                       const struct core_figures *core,
-                       const struct topology *topology, double time_ns) {
-  int number = core->core;
-  bool has_place = number < topology->cores_len;
-  bool is_known = core->online && !isnan(core->busy);
-  double load = is_known ? core->busy : 0;
-  struct board_core row = {
-      .load = load,
-      .load_min = or_else(core->busy_min, load),
-      .load_max = or_else(core->busy_max, load),
-      .load_low = or_else(core->busy_low, load),
-      .load_high = or_else(core->busy_high, load),
-      .useful = fmin(1, or_else(board->useful[number], load)),
-      .steal = or_else(core->steal, 0),
-      .frequency_hz = or_else(core->frequency_hz, 0),
-      .node = has_place ? fmax(0, topology->node[number]) : 0,
-      .sibling = has_place && topology->sibling[number] >= 0
-                     ? topology->sibling[number]
-                     : number,
-      .isolated = core->isolated,
-      .source = (is_known ? core->source : SOURCE_NONE) - SOURCE_NONE,
-      .proof = core->proof,
-      .time_ns = time_ns};
-  for (size_t i = 0; i < snapshot->periods_len; i++)
-    row.average[i] = or_else(core->load_average[i], load);
-  if (!board->has_row[number])
-    board->has_row[number] =
-        percore_row_add_at(board->region, BOARD_CORES, (uint32_t)number, NULL,
-                           (uint64_t)number) == 0;
-  if (board->has_row[number])
-    write_row(board, BOARD_CORES, (uint32_t)number, &row);
+                       const struct topology *topology,
+                       const struct core_figures *core, uint64_t now_ns) {
+  uint32_t number = (uint32_t)core->core;
+  int sibling = topology->sibling[number];
+  struct board_core row = {.node = fmax(0, topology->node[number]),
+                           .sibling = sibling < 0 ? core->core : sibling,
+                           .time_ns = (double)now_ns,
+                           .interval_ns = (double)snapshot->interval_ns};
+  if (core->online && !isnan(core->busy)) {
+    row.load = core->busy;
+    row.load_min = or_else(core->busy_min, core->busy);
+    row.load_max = or_else(core->busy_max, core->busy);
+    row.load_low = or_else(core->busy_low, core->busy);
+    row.load_high = or_else(core->busy_high, core->busy);
+    row.taken = or_else(core->taken, core->busy);
+    row.steal = or_else(core->steal, 0);
+    row.frequency_hz = or_else(core->frequency_hz, 0);
+    row.isolated = core->isolated;
+    row.source = core->source - SOURCE_NONE;
+    row.proof = core->proof;
+    for (size_t i = 0; i < snapshot->periods_len; i++)
+      row.average[i] = or_else(core->load_average[i], core->busy);
+  }
+  if (percore_row_add_at(board->region, 0, number, NULL, number) != 0 &&
+      errno != EEXIST)
+    return;
+  percore_owned_row_t handle = percore_owned_row(board->rows, number);
+  percore_row_begin(handle);
+  for (uint32_t i = 0; i < board->columns_len; i++)
+    percore_set(handle, i,
+                llround(((const double *)&row)[i] * board_column(i)->scale));
+  percore_row_end(handle);
 }
 
-void board_publish(void *context, const struct snapshot *snapshot,
+void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology) {
-  struct board *board = context;
+  static const struct core_figures not_measured = {.core = 0};
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  bool has_first = false;
   if (!is_ready(board, snapshot, (uint32_t)topology->cores_len, now_ns))
     return;
   if (board->readers == BOARD_ALL)
     open_to_all();
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (snapshot->cores[i].core < CORES_MAX)
-      write_core(board, snapshot, &snapshot->cores[i], topology,
-                 (double)now_ns);
-  struct board_picture picture = {.time_ns = (double)now_ns,
-                                  .interval_ns = (double)snapshot->interval_ns,
-                                  .cores = topology->cores_len};
-  write_row(board, BOARD_PICTURE, 0, &picture);
+  for (size_t i = snapshot->cores_len; i-- > 0;) {
+    const struct core_figures *core = &snapshot->cores[i];
+    has_first |= core->core == 0;
+    if (core->core < topology->cores_len)
+      write_core(board, snapshot, topology, core, now_ns);
+  }
+  if (!has_first)
+    write_core(board, snapshot, topology, &not_measured, now_ns);
 }

@@ -22,17 +22,12 @@ struct board *board_open(enum board_readers readers,
 void board_close(struct board *board);
 
 /* Writes a picture; each row is consistent. Publishes the board first; if that
- * fails, tells the journal once, and tries again after RETRY_NS. `context` is
- * the board: this is a function for sampler_options.publish. Only one thread at
- * a time may call it. */
-void board_publish(void *context, const struct snapshot *snapshot,
+ * fails, tells the journal once, and tries again after RETRY_NS. Only one
+ * thread at a time may call this. */
+void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology);
 
 /* True if the board is published. Any thread may call this. */
 bool board_is_published(const struct board *board);
-
-/* Sets the useful load of a core for the next picture, 0 to 1, or NAN. For the
- * thread that calls board_publish. */
-void board_set_useful(struct board *board, int core, double load);
 
 #endif

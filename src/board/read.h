@@ -17,19 +17,18 @@ int board_reader_open(struct board_reader **reader, int cores,
                       uint64_t age_max_ns);
 void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 
-/* Returns 1 and the cores (board_reader_core) if there is a new picture, 0 if
- * the last one is still true, or -ESTALE if the board is dead. Makes no system
- * call while pictures come in time; otherwise at most once in 0.1 s, and then
- * may block for a second. now_ns is CLOCK_MONOTONIC. */
+/* Returns 1 if there is a new picture, 0 if the last one is still true, or
+ * -ESTALE if the board is dead. Makes no system call while pictures come in
+ * time; otherwise at most once in 0.1 s, and then may block for a second.
+ * now_ns is CLOCK_MONOTONIC. */
 int board_reader_update(struct board_reader *reader, uint64_t now_ns);
 
-/* Returns a core of the last picture. Its load is NAN if it is unknown, as
- * those of all cores are if the board is dead. */
-const struct board_core *board_reader_core(const struct board_reader *reader,
-                                           int core);
-/* Returns the periods of the averages. */
-const double *board_reader_periods(const struct board_reader *reader,
-                                   size_t *len);
-uint64_t board_reader_interval_ns(const struct board_reader *reader);
+/* Reads a core of the last picture, or of the next if that is just written.
+ * Returns false if the core's load is unknown, as those of all cores are if the
+ * board is dead. */
+bool board_reader_core(const struct board_reader *reader, int core,
+                       struct board_core *row);
+/* Returns the index of the average with this period, or -1. */
+int board_reader_average(const struct board_reader *reader, double period_s);
 
 #endif

@@ -219,6 +219,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
                                 .isolated = state->isolated,
                                 .source = state->source,
                                 .proof = state->proof,
+                                .taken = NAN,
                                 .counter_running = NAN};
   core->busy = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);

@@ -64,6 +64,9 @@ struct core_figures {
   enum proof proof;
   double busy;                /* load over the interval, 0 to 1 */
   double busy_low, busy_high; /* its bounds: see bounds.h */
+  /* busy without polls that found nothing; the host program knows them and sets
+   * it (sampler_options.publish). NAN if no worker polls on this host. */
+  double taken;
   /* The smallest and the largest load of the sample windows that ended in the
    * interval. */
   double busy_min, busy_max;
@@ -98,7 +101,7 @@ struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* online cores whose load is known */
   int cores_without_value;
-  double mean, min, max, stddev; /* of the loads; see spread_figures */
+  struct spread_figures busy;
   /* Statistics of each member of core_figures.time. */
   struct spread_figures time[TIMES];
 };

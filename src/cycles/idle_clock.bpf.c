@@ -21,16 +21,6 @@
  *
  * tests/unit/test_idle_clock_program.c compiles this file for the host and
  * interrupts it at every instruction that touches the word. */
-#ifdef __bpf__
-#include <linux/bpf.h>
-
-#include <bpf/bpf_helpers.h>
-#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-#define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
-#endif
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);

@@ -84,7 +84,7 @@ struct idle_clock_traits idle_clock_traits(const struct machine *machine,
 
 static void find_unseen(struct idle_clock *clock) {
   const struct machine *machine = clock->kernel.machine;
-  machine->idle_clock_missing(machine->context, clock->unseen, UNSEEN_SIZE);
+  machine->clock_missing(machine->context, clock->unseen, UNSEEN_SIZE);
   if (machine_read_long(machine, "/proc/interrupts", &clock->text,
                         &clock->text_size) >= 0)
     interrupts_without_tracepoint(clock->text, clock->unseen, UNSEEN_SIZE);
@@ -93,17 +93,17 @@ static void find_unseen(struct idle_clock *clock) {
 static int open_or_load(struct idle_clock *clock, bool load,
                         char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
-  if (machine->idle_clock_open == NULL) {
+  if (machine->clock_open == NULL) {
     snprintf(why, PROGRAMS_WHY_SIZE, "this machine has no idle clock");
     return -ENOSYS;
   }
-  int status = machine->idle_clock_open(machine->context, why);
+  int status = machine->clock_open(machine->context, CLOCK_IDLE, NULL, why);
   clock->pinned = status == 0;
   if (status != -ENOENT || !load)
     return status;
-  return machine->idle_clock_load(
-      machine->context, idle_clock_traits(machine, &clock->kernel.possible),
-      why);
+  struct idle_clock_traits traits =
+      idle_clock_traits(machine, &clock->kernel.possible);
+  return machine->clock_open(machine->context, CLOCK_IDLE, &traits, why);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
@@ -114,7 +114,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     snprintf(why, PROGRAMS_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
-  kernel_clock_init(&clock->kernel, machine, possible);
+  kernel_clock_init(&clock->kernel, machine, CLOCK_IDLE, possible);
   int status = open_or_load(clock, load, why);
   if (status != 0) {
     free(clock);
@@ -129,7 +129,7 @@ void idle_clock_close(struct idle_clock *clock) {
   if (clock == NULL)
     return;
   const struct machine *machine = clock->kernel.machine;
-  machine->idle_clock_close(machine->context);
+  machine->clock_close(machine->context, CLOCK_IDLE);
   free(clock->text);
   free(clock);
 }
@@ -145,11 +145,6 @@ const char *idle_clock_unseen(const struct idle_clock *clock) {
 /* ---------------------------------------------------------------------------
  * Reading
  */
-
-static int read_words(struct idle_clock *clock) {
-  return kernel_clock_read(
-      &clock->kernel, clock->kernel.machine->idle_clock_read, clock->words);
-}
 
 static const int64_t *word_of(const struct idle_clock *clock, int core) {
   return &clock->words[clock->kernel.places[core]];
@@ -207,12 +202,12 @@ static int check_moved(struct idle_clock *clock, int core) {
     return 0;
   /* The word may have changed after it was read and before `wakes` was counted,
    * so read it again. */
-  int status = read_words(clock);
+  int status = kernel_clock_read(&clock->kernel, clock->words);
   return status == 0 && *word == state->word ? -ENOLINK : status;
 }
 
 int idle_clock_read(struct idle_clock *clock) {
-  int status = read_words(clock);
+  int status = kernel_clock_read(&clock->kernel, clock->words);
   core_set_for_each(core, &clock->kernel.possible) {
     if (status == 0 && clock->cores[core].known)
       status = check_moved(clock, core);
@@ -231,7 +226,7 @@ int idle_clock_core(struct idle_clock *clock, int core,
     return -ENODATA;
   int64_t word = *word_of(clock, core), halted_ns;
   if (word == 0) {
-    machine->idle_clock_start(machine->context, core);
+    machine->clock_start(machine->context, core);
     return -ENODATA;
   }
   if (!kernel_clock_sum(kernel, kernel->time_ns - kernel->offset_ns, word,

@@ -6,10 +6,11 @@
 #define READ_TRIES 3
 
 void kernel_clock_init(struct kernel_clock *clock,
-                       const struct machine *machine,
+                       const struct machine *machine, enum clock_kind kind,
                        const struct core_set *possible) {
   *clock = (struct kernel_clock){
       .machine = machine,
+      .kind = kind,
       .possible = *possible,
       .offset_ns = machine_time_offset_ns(machine),
   };
@@ -18,14 +19,13 @@ void kernel_clock_init(struct kernel_clock *clock,
   }
 }
 
-int kernel_clock_read(struct kernel_clock *clock,
-                      int (*read)(void *context, void *words, int cores),
-                      void *words) {
+int kernel_clock_read(struct kernel_clock *clock, void *words) {
   const struct machine *machine = clock->machine;
   clock->time_ns = 0;
   for (int i = 0; i < READ_TRIES; i++) {
     int64_t before_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
-    int status = read(machine->context, words, clock->cores);
+    int status =
+        machine->clock_read(machine->context, clock->kind, words, clock->cores);
     int64_t after_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
     if (status != 0)
       return status;

@@ -23,6 +23,7 @@
 
 struct kernel_clock {
   const struct machine *machine;
+  enum clock_kind kind;
   struct core_set possible;
   int cores;                 /* number of possible cores */
   int16_t places[CORES_MAX]; /* index of each possible core in the words */
@@ -33,15 +34,13 @@ struct kernel_clock {
 };
 
 void kernel_clock_init(struct kernel_clock *clock,
-                       const struct machine *machine,
+                       const struct machine *machine, enum clock_kind kind,
                        const struct core_set *possible);
 
 /* Reads the words of all possible cores, in ascending order, and then the time.
- * `read` is a function of struct machine. Returns 0, the -errno from `read`, or
- * -EAGAIN if every read took more than KERNEL_CLOCK_BRACKET_MAX_NS. */
-int kernel_clock_read(struct kernel_clock *clock,
-                      int (*read)(void *context, void *words, int cores),
-                      void *words);
+ * Returns 0, an -errno of clock_read in struct machine, or -EAGAIN if every
+ * read took more than KERNEL_CLOCK_BRACKET_MAX_NS. */
+int kernel_clock_read(struct kernel_clock *clock, void *words);
 
 /* Sets *sum_ns to the sum that a word represents at kernel_ns, an instant on
  * CLOCK_MONOTONIC of the initial time namespace. Returns false if no clock can

@@ -21,7 +21,6 @@ libcycles_la_SOURCES = \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
-	src/cycles/idle_clock_kernel.c src/cycles/idle_clock_kernel.h \
 	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \
@@ -36,28 +35,26 @@ libcycles_la_SOURCES = \
 	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/softirq_clock.c src/cycles/softirq_clock.h \
-	src/cycles/softirq_clock_kernel.c src/cycles/softirq_clock_kernel.h \
 	src/cycles/softirq_words.h \
 	src/cycles/source.c src/cycles/source.h \
 	src/cycles/source_kind.c src/cycles/source_kind.h \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
-EXTRA_DIST += src/cycles/idle_clock.bpf.c src/cycles/softirq_clock.bpf.c
+EXTRA_DIST += src/cycles/clocks.bpf.c src/cycles/idle_clock.bpf.c \
+	src/cycles/softirq_clock.bpf.c
 
 # The tarball includes the compiled programs of the clocks, so that percore can
 # be built without clang and bpftool.
 if BPF
 libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
-EXTRA_DIST += src/cycles/idle_clock.lskel.h src/cycles/softirq_clock.lskel.h
-MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h \
-	src/cycles/softirq_clock.lskel.h
-CLEANFILES += src/cycles/idle_clock.bpf.o src/cycles/softirq_clock.bpf.o
-# The targets below are written as variables. Otherwise automake would mistake
-# these dependencies for the rules that build the objects.
-idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
-$(idle_clock_object): src/cycles/idle_clock.lskel.h
-softirq_clock_object = src/cycles/libcycles_la-softirq_clock_kernel.lo
-$(softirq_clock_object): src/cycles/softirq_clock.lskel.h
-src/cycles/softirq_clock.lskel.h: src/cycles/softirq_words.h
+EXTRA_DIST += src/cycles/clocks.lskel.h
+MAINTAINERCLEANFILES += src/cycles/clocks.lskel.h
+CLEANFILES += src/cycles/clocks.bpf.o
+# This target is written as a variable. Otherwise automake would mistake the
+# dependency for the rule that builds the object.
+programs_object = src/cycles/libcycles_la-programs.lo
+$(programs_object): src/cycles/clocks.lskel.h
+src/cycles/clocks.lskel.h: src/cycles/idle_clock.bpf.c \
+	src/cycles/softirq_clock.bpf.c src/cycles/softirq_words.h
 endif

@@ -3,8 +3,6 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/number.h"
-#include "softirq_clock_kernel.h"
-#include "softirq_words.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,8 +30,7 @@ struct linux_machine {
   int uevents;   /* netlink socket, -1 if unavailable */
   int stat;      /* /proc/stat, or -1 */
   bool crowded;  /* leave low descriptors to the rest of the process */
-  struct idle_clock_kernel idle_clock;
-  struct programs softirq_clock;
+  struct programs clocks[CLOCK_KINDS];
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -249,53 +246,34 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  * The idle clock and the softirq clock
  */
 
-static int linux_idle_clock_open(void *context, char why[PROGRAMS_WHY_SIZE]) {
+static int linux_clock_open(void *context, enum clock_kind kind,
+                            const struct idle_clock_traits *traits,
+                            char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why);
+  struct programs *clock = &self->clocks[kind];
+  return traits == NULL ? programs_open(clock, IDLE_CLOCK_PINS, why)
+                        : programs_load(clock, kind, *traits, why);
 }
 
-static int linux_idle_clock_load(void *context, struct idle_clock_traits traits,
-                                 char why[PROGRAMS_WHY_SIZE]) {
-  struct linux_machine *self = context;
-  return idle_clock_kernel_load(&self->idle_clock, traits, why);
-}
-
-static void linux_idle_clock_missing(void *context, char *list,
-                                     size_t list_size) {
+static int linux_clock_read(void *context, enum clock_kind kind, void *words,
+                            int cores) {
   const struct linux_machine *self = context;
-  idle_clock_kernel_missing(&self->idle_clock, list, list_size);
+  return programs_read(&self->clocks[kind], words, cores);
 }
 
-static int linux_idle_clock_read(void *context, void *words, int cores) {
-  const struct linux_machine *self = context;
-  return idle_clock_kernel_read(&self->idle_clock, words, cores);
-}
-
-static int linux_idle_clock_start(void *context, int core) {
-  const struct linux_machine *self = context;
-  return idle_clock_kernel_start(&self->idle_clock, core);
-}
-
-static void linux_idle_clock_close(void *context) {
+static void linux_clock_close(void *context, enum clock_kind kind) {
   struct linux_machine *self = context;
-  idle_clock_kernel_close(&self->idle_clock);
+  programs_close(&self->clocks[kind]);
 }
 
-static int linux_softirq_clock_load(void *context,
-                                    char why[PROGRAMS_WHY_SIZE]) {
-  struct linux_machine *self = context;
-  return softirq_clock_kernel_load(&self->softirq_clock, why);
-}
-
-static int linux_softirq_clock_read(void *context, void *words, int cores) {
+static void linux_clock_missing(void *context, char *list, size_t list_size) {
   const struct linux_machine *self = context;
-  return programs_read(&self->softirq_clock, words,
-                       sizeof(struct softirq_words), cores);
+  programs_missing(&self->clocks[CLOCK_IDLE], list, list_size);
 }
 
-static void linux_softirq_clock_close(void *context) {
-  struct linux_machine *self = context;
-  programs_close(&self->softirq_clock);
+static int linux_clock_start(void *context, int core) {
+  const struct linux_machine *self = context;
+  return programs_start(&self->clocks[CLOCK_IDLE], core);
 }
 
 /* ---------------------------------------------------------------------------
@@ -321,8 +299,8 @@ struct machine *machine_linux(const char *sysroot) {
   }
   self->uevents = open_uevents();
   self->stat = -1;
-  idle_clock_kernel_init(&self->idle_clock);
-  programs_init(&self->softirq_clock);
+  for (int kind = 0; kind < CLOCK_KINDS; kind++)
+    programs_init(&self->clocks[kind]);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -335,15 +313,11 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_close = linux_perf_close,
       .perf_room = linux_perf_room,
       .changed_cores = linux_changed_cores,
-      .idle_clock_open = linux_idle_clock_open,
-      .idle_clock_load = linux_idle_clock_load,
-      .idle_clock_missing = linux_idle_clock_missing,
-      .idle_clock_read = linux_idle_clock_read,
-      .idle_clock_start = linux_idle_clock_start,
-      .idle_clock_close = linux_idle_clock_close,
-      .softirq_clock_load = linux_softirq_clock_load,
-      .softirq_clock_read = linux_softirq_clock_read,
-      .softirq_clock_close = linux_softirq_clock_close,
+      .clock_open = linux_clock_open,
+      .clock_read = linux_clock_read,
+      .clock_close = linux_clock_close,
+      .clock_missing = linux_clock_missing,
+      .clock_start = linux_clock_start,
   };
   return &self->machine;
 }
@@ -352,8 +326,8 @@ void machine_linux_close(struct machine *machine) {
   if (machine == NULL)
     return;
   struct linux_machine *self = machine->context;
-  idle_clock_kernel_close(&self->idle_clock);
-  programs_close(&self->softirq_clock);
+  for (int kind = 0; kind < CLOCK_KINDS; kind++)
+    programs_close(&self->clocks[kind]);
   if (self->uevents >= 0)
     close(self->uevents);
   if (self->stat >= 0)

@@ -6,7 +6,7 @@
 #define PERCORE_MACHINE_H
 
 #include "core_set.h"
-#include "idle_clock_kernel.h"
+#include "programs.h"
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -58,25 +58,19 @@ struct machine {
    * the kernel were lost; any core may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
-  /* The kernel's idle clock; idle_clock_kernel.h documents these functions.
-   * idle_clock_open opens the pinned clock, and is NULL on machines that
-   * support no idle clock. Only one clock can be open at a time.
-   * idle_clock_read reads an int64_t for each core. */
-  int (*idle_clock_open)(void *context, char why[PROGRAMS_WHY_SIZE]);
-  int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
-                         char why[PROGRAMS_WHY_SIZE]);
-  void (*idle_clock_missing)(void *context, char *list, size_t list_size);
-  int (*idle_clock_read)(void *context, void *words, int cores);
-  int (*idle_clock_start)(void *context, int core);
-  void (*idle_clock_close)(void *context);
-
-  /* The kernel's softirq clock: see softirq_clock_kernel.h. Only one can be
-   * open at a time. softirq_clock_load is NULL on machines that support no
-   * softirq clock. softirq_clock_read reads a struct softirq_words for each
-   * core. */
-  int (*softirq_clock_load)(void *context, char why[PROGRAMS_WHY_SIZE]);
-  int (*softirq_clock_read)(void *context, void *words, int cores);
-  void (*softirq_clock_close)(void *context);
+  /* The clocks in the kernel; programs.h documents these functions. Only one
+   * clock of each kind can be open at a time. clock_open opens the pinned clock
+   * if `traits` is NULL, and otherwise loads a clock; it is NULL on machines
+   * that support no clocks. clock_read reads an int64_t of the idle clock or a
+   * struct softirq_words for each core. */
+  int (*clock_open)(void *context, enum clock_kind kind,
+                    const struct idle_clock_traits *traits,
+                    char why[PROGRAMS_WHY_SIZE]);
+  int (*clock_read)(void *context, enum clock_kind kind, void *words,
+                    int cores);
+  void (*clock_close)(void *context, enum clock_kind kind);
+  void (*clock_missing)(void *context, char *list, size_t list_size);
+  int (*clock_start)(void *context, int core);
 };
 
 static inline uint64_t machine_now_ns(const struct machine *machine,

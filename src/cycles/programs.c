@@ -1,30 +1,131 @@
 #include "programs.h"
 
 #include "base/bpf.h"
+#include "interrupts.h"
+#include "softirq_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/vfs.h>
+
+#ifdef PERCORE_BPF
+#include "cycles/clocks.lskel.h"
+#endif
+
+/* Which program of clocks.bpf.c runs at a hook. */
+enum program {
+  ON_IDLE,
+  ON_INTERRUPT,
+  ON_HARD_ENTRY,
+  ON_HARD_EXIT,
+  ON_SOFTIRQ_ENTRY,
+  ON_SOFTIRQ_EXIT,
+  PROGRAMS,
+};
+
+struct hook {
+  const char *tracepoint;
+  enum program program;
+  bool required;
+};
+
+/* The kinds of interrupts, other than those of devices, that have tracepoints
+ * NAME_entry and NAME_exit. They are listed by name: a pattern would also match
+ * tracepoints that run for every packet. Interrupts of devices use
+ * irq_handler_entry and irq_handler_exit; on processors other than x86, all
+ * interrupts use these. */
+#if defined(__x86_64__)
+#define EACH_INTERRUPT(EACH)                                                   \
+  EACH(local_timer)                                                            \
+  EACH(reschedule)                                                             \
+  EACH(call_function)                                                          \
+  EACH(call_function_single)                                                   \
+  EACH(irq_work)                                                               \
+  EACH(x86_platform_ipi)                                                       \
+  EACH(spurious_apic)                                                          \
+  EACH(error_apic)                                                             \
+  EACH(thermal_apic)                                                           \
+  EACH(threshold_apic)                                                         \
+  EACH(deferred_error_apic)
+#else
+#define EACH_INTERRUPT(EACH)
+#endif
+#define ENTRY(name) {#name "_entry", ON_INTERRUPT, false},
+#define PAIR(name)                                                             \
+  {#name "_entry", ON_HARD_ENTRY, false}, {#name "_exit", ON_HARD_EXIT, false},
+
+/* The hooks of each clock are attached from the last to the first, so that no
+ * halt or span begins before the program that ends it is attached. If the
+ * interrupt of the timer has no tracepoint, as on Hyper-V, the first hrtimer
+ * that it runs ends the halt. */
+static const struct hook idle_hooks[] = {
+    {"cpu_idle", ON_IDLE, true},
+    {"irq_handler_entry", ON_INTERRUPT, true},
+    {"softirq_entry", ON_INTERRUPT, true},
+    {"hrtimer_expire_entry", ON_INTERRUPT, false},
+    EACH_INTERRUPT(ENTRY)
+#if defined(__aarch64__) || defined(__arm__)
+        ENTRY(ipi)
+#endif
+};
+#define HOOK_HALT 0
+#define HOOK_TIMER 3 /* the hooks before it are required */
+
+static const struct hook softirq_hooks[] = {
+    {"softirq_entry", ON_SOFTIRQ_ENTRY, true},
+    {"softirq_exit", ON_SOFTIRQ_EXIT, true},
+    {"irq_handler_entry", ON_HARD_ENTRY, true},
+    {"irq_handler_exit", ON_HARD_EXIT, true},
+    EACH_INTERRUPT(PAIR)};
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof(array[0])))
+#define HOOKS LENGTH(idle_hooks)
+_Static_assert(LENGTH(idle_hooks) <= PROGRAMS_LINKS_MAX &&
+                   LENGTH(softirq_hooks) <= PROGRAMS_LINKS_MAX,
+               "links[] has no room for all hooks");
+
+static const struct {
+  const struct hook *hooks;
+  int hooks_len;
+  size_t value_size;
+  const char *alternative; /* to granting the capabilities */
+} clocks[] = {
+    [CLOCK_IDLE] = {idle_hooks, LENGTH(idle_hooks), sizeof(int64_t),
+                    ", or run percore clock --pin as root"},
+    [CLOCK_SOFTIRQ] = {softirq_hooks, LENGTH(softirq_hooks),
+                       sizeof(struct softirq_words), ""},
+};
+
+#define MAP_NAME "idle_clock" /* the map of the idle clock, and its pin */
 
 void programs_init(struct programs *programs) {
-  memset(programs, -1, sizeof(*programs));
+  *programs = (struct programs){.map = -1, .start = -1};
+  memset(programs->links, -1, sizeof(programs->links));
 }
 
 void programs_close(struct programs *programs) {
   if (programs->map >= 0)
     close(programs->map);
+  if (programs->start >= 0)
+    close(programs->start);
   for (int i = 0; i < PROGRAMS_LINKS_MAX; i++)
     if (programs->links[i] >= 0)
       close(programs->links[i]);
   programs_init(programs);
 }
 
-int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
-                  ...) {
+/* Writes the message to `why`, and returns `status`. */
+static int fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
+                ...) __attribute__((format(printf, 3, 4)));
+static int fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
+                ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(why, PROGRAMS_WHY_SIZE, format, arguments);
@@ -32,39 +133,18 @@ int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
   return status;
 }
 
-int programs_check_rights(const char *alternative,
-                          char why[PROGRAMS_WHY_SIZE]) {
-  const char *missing = bpf_missing_capability();
-  if (missing == NULL)
-    return 0;
-  return programs_fail(why, -EPERM,
-                       "loading its programs needs CAP_BPF and CAP_PERFMON: "
-                       "%s; grant both%s",
-                       missing, alternative);
-}
+/* ---------------------------------------------------------------------------
+ * Loading
+ */
 
 int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]) {
   if (error == 0)
     error = ENOMEM;
-  return programs_fail(
-      why, -error, "the kernel refused its programs: %s (%s)", strerror(error),
-      error == EPERM || error == EACCES
-          ? "a seccomp filter or the kernel's lockdown forbids them"
-          : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
-}
-
-int programs_not_built(char why[PROGRAMS_WHY_SIZE]) {
-  return programs_fail(why, -ENOSYS,
-                       "percore was built without BPF programs (clang, bpftool "
-                       "and libbpf-dev were missing, or --disable-bpf)");
-}
-
-int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]) {
-  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (*copy >= 0)
-    return 0;
-  return programs_fail(why, -errno, "no file descriptor is left for it: %s",
-                       strerror(errno));
+  return fail(why, -error, "the kernel refused its programs: %s (%s)",
+              strerror(error),
+              error == EPERM || error == EACCES
+                  ? "a seccomp filter or the kernel's lockdown forbids them"
+                  : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
 }
 
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
@@ -76,16 +156,334 @@ int programs_attach(struct programs *programs, int link, const char *tracepoint,
   programs->links[link] = status;
   if (status >= 0)
     return 0;
-  return programs_fail(why, status, "cannot attach to the tracepoint %s: %s",
-                       tracepoint, strerror(-status));
+  return fail(why, status, "cannot attach to the tracepoint %s: %s", tracepoint,
+              strerror(-status));
 }
 
-int programs_read(const struct programs *programs, void *values, size_t size,
-                  int cores) {
+#ifdef PERCORE_BPF
+/* Sets *copy to a duplicate of `fd`, a descriptor of a skeleton, so that the
+ * duplicate stays open when the skeleton is destroyed. */
+static int keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]) {
+  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  return *copy >= 0 ? 0
+                    : fail(why, -errno, "no file descriptor is left for it: %s",
+                           strerror(errno));
+}
+
+static int attach_all(struct programs *programs, enum clock_kind kind,
+                      const struct clocks_bpf *loaded,
+                      struct idle_clock_traits traits,
+                      char why[PROGRAMS_WHY_SIZE]) {
+  const struct hook *hooks = clocks[kind].hooks;
+  const int fds[PROGRAMS] = {
+      [ON_IDLE] = traits.state0_polls
+                      ? loaded->progs.on_idle.prog_fd
+                      : loaded->progs.on_idle_without_poll.prog_fd,
+      [ON_INTERRUPT] = loaded->progs.on_interrupt.prog_fd,
+      [ON_HARD_ENTRY] = loaded->progs.on_hard_entry.prog_fd,
+      [ON_HARD_EXIT] = loaded->progs.on_hard_exit.prog_fd,
+      [ON_SOFTIRQ_ENTRY] = loaded->progs.on_softirq_entry.prog_fd,
+      [ON_SOFTIRQ_EXIT] = loaded->progs.on_softirq_exit.prog_fd,
+  };
+  for (int i = clocks[kind].hooks_len - 1; i >= 0; i--) {
+    enum program program = hooks[i].program;
+    if ((kind == CLOCK_IDLE && i == HOOK_TIMER && traits.timer_is_known) ||
+        (program == ON_HARD_ENTRY && programs->links[i + 1] < 0))
+      continue;
+    int status =
+        programs_attach(programs, i, hooks[i].tracepoint, fds[program], why);
+    if (status != 0 && (status != -ENOENT || hooks[i].required))
+      return status;
+  }
+  return 0;
+}
+
+static int load_and_attach(struct programs *programs, enum clock_kind kind,
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]) {
+  const char *missing = bpf_missing_capability();
+  if (missing != NULL)
+    return fail(why, -EPERM,
+                "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
+                "both%s",
+                missing, clocks[kind].alternative);
+  errno = 0;
+  struct clocks_bpf *loaded = clocks_bpf__open_and_load();
+  if (loaded == NULL)
+    return programs_refused(errno, why);
+  int status = keep(&programs->map,
+                    kind == CLOCK_IDLE ? loaded->maps.idle_clock.map_fd
+                                       : loaded->maps.softirq_clock.map_fd,
+                    why);
+  if (status == 0 && kind == CLOCK_IDLE)
+    status = keep(&programs->start, loaded->progs.on_start.prog_fd, why);
+  if (status == 0)
+    status = attach_all(programs, kind, loaded, traits, why);
+  clocks_bpf__destroy(loaded);
+  return status;
+}
+#else
+static int load_and_attach(struct programs *programs, enum clock_kind kind,
+                           struct idle_clock_traits traits,
+                           char why[PROGRAMS_WHY_SIZE]) {
+  (void)programs, (void)kind, (void)traits;
+  return fail(why, -ENOSYS,
+              "percore was built without BPF programs (clang, bpftool and "
+              "libbpf-dev were missing, or --disable-bpf)");
+}
+#endif
+
+int programs_load(struct programs *programs, enum clock_kind kind,
+                  struct idle_clock_traits traits,
+                  char why[PROGRAMS_WHY_SIZE]) {
+  programs_init(programs);
+  programs->value_size = clocks[kind].value_size;
+  int status = load_and_attach(programs, kind, traits, why);
+  if (status != 0)
+    programs_close(programs);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * Pins
+ */
+
+static void pin_path(char path[PATH_MAX], const char *folder,
+                     const char *name) {
+  snprintf(path, PATH_MAX, "%s/%s", folder, name);
+}
+
+static int cannot(const char *what, const char *path, int error,
+                  char why[PROGRAMS_WHY_SIZE]) {
+  return fail(why, -error, "cannot %s %s: %s%s", what, path, strerror(error),
+              error == EPERM || error == EACCES ? "; run as root" : "");
+}
+
+static int check_owner(const char *path, struct stat *file,
+                       char why[PROGRAMS_WHY_SIZE]) {
+  if (lstat(path, file) != 0)
+    return fail(why, -errno, "no clock is pinned: %s: %s", path,
+                strerror(errno));
+  if (file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    return 0;
+  return fail(why, -EPERM,
+              "%s is not used: users other than root may write to it", path);
+}
+
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20
+#endif
+
+/* Opens a folder without taking the lock of its parent, which a process that
+ * lists the parent could hold for ever. A tmpfs keeps the entries of existing
+ * files in the cache, so a folder that is not found there does not exist. Linux
+ * before 5.12 cannot look in the cache alone. */
+static int open_folder(const char *folder) {
+  const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                               .resolve = RESOLVE_CACHED};
+  int fd = (int)syscall(SYS_openat2, AT_FDCWD, folder, &how, sizeof(how));
+  if (fd < 0 && errno == EAGAIN)
+    errno = ENOENT;
+  else if (fd < 0 && (errno == ENOSYS || errno == EINVAL))
+    fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return fd;
+}
+
+/* Checks that only root can have pinned the files in the folder. Any user can
+ * create a directory and a map, but only root can mount a bpffs that belongs to
+ * root. */
+static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
+  struct statfs kind;
+  struct stat file;
+  int fd = open_folder(folder);
+  int status = fd < 0 || fstatfs(fd, &kind) != 0 ? -errno : 0;
+  if (fd >= 0)
+    close(fd);
+  if (status != 0)
+    return fail(why, status, "no clock is pinned: %s: %s", folder,
+                strerror(-status));
+  if (kind.f_type != BPF_FS_MAGIC)
+    return fail(why, -ENOENT,
+                "no clock is pinned in %s: no bpffs is mounted there", folder);
+  return check_owner(folder, &file, why);
+}
+
+static int check_map(int map, char why[PROGRAMS_WHY_SIZE]) {
+  struct bpf_map_info info = {0};
+  union bpf_attr attr = {0};
+  attr.info.bpf_fd = (uint32_t)map;
+  attr.info.info_len = sizeof(info);
+  attr.info.info = (uintptr_t)&info;
+  int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
+  if (status < 0)
+    return fail(why, status, "cannot read the pinned map: %s",
+                strerror(-status));
+  if (info.type != BPF_MAP_TYPE_PERCPU_ARRAY || info.key_size != 4 ||
+      info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
+      strcmp(info.name, MAP_NAME) != 0)
+    return fail(why, -EINVAL,
+                "the pinned map does not belong to an idle clock");
+  return 0;
+}
+
+int programs_open(struct programs *programs, const char *folder,
+                  char why[PROGRAMS_WHY_SIZE]) {
+  char path[PATH_MAX];
+  struct stat pin;
+  programs_init(programs);
+  int status = check_folder(folder, why);
+  for (int i = HOOK_TIMER - 1; i >= HOOK_HALT && status == 0; i--) {
+    pin_path(path, folder, idle_hooks[i].tracepoint);
+    status = check_owner(path, &programs->pin, why);
+    if (status == -ENOENT)
+      status = fail(why, -ENOLINK,
+                    "the clock in %s lacks the pin %s, because it was "
+                    "pinned or unpinned only in part; run percore "
+                    "clock --pin again",
+                    folder, idle_hooks[i].tracepoint);
+  }
+  pin_path(path, folder, MAP_NAME);
+  if (status == 0)
+    status = check_owner(path, &pin, why);
+  if (status != 0)
+    return status;
+  union bpf_attr attr = {0};
+  attr.pathname = (uintptr_t)path;
+  attr.file_flags = BPF_F_RDONLY;
+  int fd = bpf_call(BPF_OBJ_GET, &attr);
+  if (fd < 0)
+    return fail(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
+                fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed" : "");
+  status = check_map(fd, why);
+  if (status != 0) {
+    close(fd);
+    return status;
+  }
+  programs->map = fd;
+  programs->value_size = clocks[CLOCK_IDLE].value_size;
+  programs->folder = folder;
+  return 0;
+}
+
+static int pin_one(int fd, const char *folder, const char *name,
+                   char why[PROGRAMS_WHY_SIZE]) {
+  char path[PATH_MAX];
+  pin_path(path, folder, name);
+  union bpf_attr attr = {0};
+  attr.pathname = (uintptr_t)path;
+  attr.bpf_fd = (uint32_t)fd;
+  int status = bpf_call(BPF_OBJ_PIN, &attr);
+  return status < 0 ? cannot("pin", path, -status, why) : 0;
+}
+
+/* Mounts a bpffs at `folder`. The directory must belong to root, because
+ * another owner could replace it. */
+static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
+  struct stat file;
+  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+    return cannot("create", folder, errno, why);
+  int status = check_owner(folder, &file, why);
+  if (status != 0)
+    return status;
+  if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+            "mode=0755") != 0)
+    return cannot("mount a bpffs on", folder, errno, why);
+  return 0;
+}
+
+/* Pins cpu_idle last, so that a clock with this pin has all its pins, even if
+ * this process is killed. Removes what a killed process has left. */
+int programs_pin(struct programs *programs, const char *folder,
+                 char why[PROGRAMS_WHY_SIZE]) {
+  struct programs other;
+  char path[PATH_MAX];
+  pin_path(path, folder, MAP_NAME);
+  int status = programs_open(&other, folder, why);
+  programs_close(&other);
+  if (status == 0)
+    return fail(why, -EEXIST,
+                "a clock is already pinned in %s; run percore clock "
+                "--unpin first",
+                folder);
+  if (status == -ENOLINK && umount2(folder, MNT_DETACH) != 0)
+    return cannot("unmount", folder, errno, why);
+  status = mount_pins(folder, why);
+  if (status != 0)
+    return status;
+  status = pin_one(programs->map, folder, MAP_NAME, why);
+  if (status == 0 && chmod(path, 0444) != 0)
+    status = cannot("change the mode of", path, errno, why);
+  for (int i = HOOKS - 1; i >= 0 && status == 0; i--)
+    if (programs->links[i] >= 0)
+      status =
+          pin_one(programs->links[i], folder, idle_hooks[i].tracepoint, why);
+  if (status != 0)
+    umount2(folder, MNT_DETACH);
+  return status;
+}
+
+/* Removes the pin for the tracepoint cpu_idle first, because readers check that
+ * pin: without it they reject the clock, so no reader trusts a clock that no
+ * longer sees interrupts. */
+int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
+  char path[PATH_MAX];
+  int status = check_folder(folder, why);
+  if (status != 0)
+    return status;
+  for (int i = 0; i < HOOKS; i++) {
+    pin_path(path, folder, idle_hooks[i].tracepoint);
+    if (unlink(path) != 0 && errno != ENOENT)
+      return cannot("remove", path, errno, why);
+  }
+  pin_path(path, folder, MAP_NAME);
+  unlink(path);
+  if (umount2(folder, MNT_DETACH) != 0)
+    return cannot("unmount", folder, errno, why);
+  return 0;
+}
+
+void programs_missing(const struct programs *programs, char *list,
+                      size_t list_size) {
+  char path[PATH_MAX];
+  for (int i = HOOK_TIMER + 1; i < HOOKS; i++) {
+    bool attached = programs->links[i] >= 0;
+    if (programs->folder != NULL) {
+      pin_path(path, programs->folder, idle_hooks[i].tracepoint);
+      attached = access(path, F_OK) == 0;
+    }
+    if (!attached)
+      interrupts_append(list, list_size, idle_hooks[i].tracepoint,
+                        strlen(idle_hooks[i].tracepoint) - strlen("_entry"));
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+/* True if the programs still run. The programs of a pinned clock run as long as
+ * its pin exists. The pin must be the same file as when the clock was opened,
+ * because another clock may have been pinned in its place. */
+static bool is_attached(const struct programs *programs) {
+  char path[PATH_MAX];
+  struct stat pin;
+  if (programs->folder == NULL)
+    return true;
+  pin_path(path, programs->folder, idle_hooks[HOOK_HALT].tracepoint);
+  return lstat(path, &pin) == 0 && pin.st_dev == programs->pin.st_dev &&
+         pin.st_ino == programs->pin.st_ino &&
+         pin.st_ctim.tv_sec == programs->pin.st_ctim.tv_sec &&
+         pin.st_ctim.tv_nsec == programs->pin.st_ctim.tv_nsec;
+}
+
+int programs_read(const struct programs *programs, void *values, int cores) {
   const int64_t impossible = INT64_MIN;
+  const size_t size = programs->value_size;
   uint32_t key = 0;
   char *last = (char *)values + (size_t)(cores - 1) * size;
   char *beyond = last + size;
+  if (!is_attached(programs))
+    return -ENOLINK;
   /* The kernel copies the values of all possible cores without reporting how
    * many it copied. An impossible value marks the end of the copied values. */
   memcpy(last, &impossible, sizeof(impossible));
@@ -100,4 +498,14 @@ int programs_read(const struct programs *programs, void *values, size_t size,
   bool all = memcmp(last, &impossible, sizeof(impossible)) != 0;
   bool more = memcmp(beyond, &impossible, sizeof(impossible)) != 0;
   return all && !more ? 0 : -EINVAL;
+}
+
+int programs_start(const struct programs *programs, int core) {
+  if (programs->start < 0)
+    return -EOPNOTSUPP;
+  union bpf_attr attr = {0};
+  attr.test.prog_fd = (uint32_t)programs->start;
+  attr.test.flags = BPF_F_TEST_RUN_ON_CPU;
+  attr.test.cpu = (uint32_t)core;
+  return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }

@@ -1,42 +1,43 @@
-/* programs: BPF programs at tracepoints, and the map in which they keep a value
- * for each core. The idle clock and the softirq clock consist of such programs
- * and their map.
+/* programs: the BPF programs of the idle clock and of the softirq clock
+ * (clocks.bpf.c), and the map in which they keep a value for each core. Loads
+ * them into the kernel, pins those of the idle clock, and reads the map. The
+ * programs are compiled when percore is built, so loading them needs only
+ * bpf(2) and no library.
  *
  * Functions return 0 or -errno. Functions with the parameter `why` write the
  * reason for a failure to it. */
 #ifndef PERCORE_CYCLES_PROGRAMS_H
 #define PERCORE_CYCLES_PROGRAMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
 
-/* The kinds of interrupts, other than those of devices, that have tracepoints
- * NAME_entry and NAME_exit. They are listed by name: a pattern would also match
- * tracepoints that run for every packet. Interrupts of devices use
- * irq_handler_entry and irq_handler_exit; on processors other than x86, all
- * interrupts use these. */
-#if defined(__x86_64__)
-#define PROGRAMS_EACH_INTERRUPT(EACH)                                          \
-  EACH(local_timer)                                                            \
-  EACH(reschedule)                                                             \
-  EACH(call_function)                                                          \
-  EACH(call_function_single)                                                   \
-  EACH(irq_work)                                                               \
-  EACH(x86_platform_ipi)                                                       \
-  EACH(spurious_apic)                                                          \
-  EACH(error_apic)                                                             \
-  EACH(thermal_apic)                                                           \
-  EACH(threshold_apic)                                                         \
-  EACH(deferred_error_apic)
-#else
-#define PROGRAMS_EACH_INTERRUPT(EACH)
-#endif
+/* The directory in which an idle clock is pinned. A separate bpffs is mounted
+ * there. Only root may write to the directories above it. */
+#define IDLE_CLOCK_PINS "/run/percore-clock"
 
 #define PROGRAMS_LINKS_MAX 32
 #define PROGRAMS_WHY_SIZE 256
 
+enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ, CLOCK_KINDS };
+
+/* Properties of the machine that must be known before an idle clock is loaded.
+ */
+struct idle_clock_traits {
+  bool state0_polls;   /* idle state 0 polls instead of halting */
+  bool timer_is_known; /* the interrupt of the timer has a tracepoint */
+};
+
 struct programs {
   int map;                       /* -1: none */
+  int start;                     /* the program on_start, or -1 */
   int links[PROGRAMS_LINKS_MAX]; /* attached tracepoints; -1: not attached */
+  size_t value_size;             /* of the map */
+  /* Directory of the pins; NULL if this process loaded the programs. */
+  const char *folder;
+  struct stat pin; /* the pin of the link to the tracepoint cpu_idle */
 };
 
 /* Initialises programs that are not loaded. Closing them is allowed. */
@@ -45,36 +46,51 @@ void programs_init(struct programs *programs);
 /* Detaches and unloads the programs, unless they are pinned. */
 void programs_close(struct programs *programs);
 
-/* Writes the message to `why`, and returns `status`. */
-int programs_fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
-                  ...) __attribute__((format(printf, 3, 4)));
-
-/* Fails with -EPERM if this process lacks a capability. The message advises
- * granting the capabilities and ends with `alternative`, such as ", or run as
- * root". */
-int programs_check_rights(const char *alternative, char why[PROGRAMS_WHY_SIZE]);
-
-/* Explains the errno with which the kernel refused to load programs (0 if it is
- * unknown), and returns it as -errno. */
-int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
-
-/* Writes that percore was built without the programs, and returns -ENOSYS. */
-int programs_not_built(char why[PROGRAMS_WHY_SIZE]);
-
-/* Sets *copy to a duplicate of `fd`, a descriptor of a skeleton, so that the
- * duplicate stays open when the skeleton is destroyed. */
-int programs_keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]);
+/* Loads and attaches the programs of a clock, which run until they are closed.
+ * Attaching interrupts every core about 150 times. `traits` is used by the idle
+ * clock only. -EPERM: this process lacks the capabilities; -ENOSYS: percore was
+ * built without the programs. */
+int programs_load(struct programs *programs, enum clock_kind kind,
+                  struct idle_clock_traits traits, char why[PROGRAMS_WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this
  * kernel has no such tracepoint. */
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
                     int program, char why[PROGRAMS_WHY_SIZE]);
 
+/* Explains the errno with which the kernel refused to load programs (0 if it is
+ * unknown), and returns it as -errno. */
+int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
+
+/* Mounts a bpffs at `folder` and pins a loaded idle clock there, so that it
+ * keeps running. Needs root. Fails with -EEXIST if a clock is already pinned
+ * there. */
+int programs_pin(struct programs *programs, const char *folder,
+                 char why[PROGRAMS_WHY_SIZE]);
+int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
+
+/* Opens a pinned idle clock for reading, after checking that only root can have
+ * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. `folder`
+ * must outlive the programs. Fails with -ENOENT if no clock is pinned there,
+ * and with -ENOLINK if a required pin is missing. */
+int programs_open(struct programs *programs, const char *folder,
+                  char why[PROGRAMS_WHY_SIZE]);
+
+/* Appends to `list`, as interrupts_append does, the names of the kinds of
+ * interrupts for which this kernel has no tracepoint. For an idle clock. */
+void programs_missing(const struct programs *programs, char *list,
+                      size_t list_size);
+
 /* Reads the map: the values of all possible cores, in ascending order. Each
- * value takes `size` bytes and begins with an int64_t that is never INT64_MIN.
- * `values` must have room for CORES_MAX + 1 values. -EINVAL: `cores` is not the
- * number of possible cores. */
-int programs_read(const struct programs *programs, void *values, size_t size,
-                  int cores);
+ * value begins with an int64_t that is never INT64_MIN. `values` must have room
+ * for CORES_MAX + 1 values. -EINVAL: `cores` is not the number of possible
+ * cores; -ENOLINK: the pinned clock no longer runs, or another clock has been
+ * pinned since. */
+int programs_read(const struct programs *programs, void *values, int cores);
+
+/* Interrupts an online core to start its word of the idle clock, because the
+ * core might not halt for a long time. Fails with -EOPNOTSUPP for a pinned
+ * clock, whose words were started before it was pinned. */
+int programs_start(const struct programs *programs, int core);
 
 #endif

@@ -21,9 +21,10 @@ struct sampler_options {
   /* intervals begin at the first sample, not at multiples of interval_ns */
   bool from_start;
   uint64_t sample_interval_ns; /* 0: LOADAVG_INTERVAL_NS / 4 */
-  /* Called by the thread with each snapshot, before it is queued. May be NULL.
+  /* Called by the thread with each snapshot, before it is queued, to set
+   * figures that only the host program knows, and to publish it. May be NULL.
    */
-  void (*publish)(void *context, const struct snapshot *snapshot,
+  void (*publish)(void *context, struct snapshot *snapshot,
                   const struct topology *topology);
   void *context;
 };

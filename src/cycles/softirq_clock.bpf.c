@@ -10,17 +10,7 @@
  * tests/unit/test_softirq_program.c compiles this file for the host and
  * interrupts it at every instruction that touches a word or the clock.
  */
-#ifdef __bpf__
-#include <linux/bpf.h>
-
-#include <bpf/bpf_helpers.h>
-#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
-#define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
-#endif
-
 #include "softirq_words.h"
-
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -104,18 +104,9 @@ static void put_softirq_vectors(struct out *out,
   }
 }
 
-/* Returns how much of a core is taken, or NAN if no worker polls on this host:
- * nothing but polls that find nothing leaves room beside a load. */
-static double taken_of(const struct out *out, const struct core_figures *core) {
-  enum { MAX_AGE_INTERVALS = 3 };
-  return region_room_taken(out->room, core->core, core->busy,
-                           out->snapshot->time_ns,
-                           MAX_AGE_INTERVALS * out->snapshot->interval_ns);
-}
-
 static void put_core_load(struct out *out, const struct core_figures *core) {
   put_gauge(out, "percent", "busy", core->busy, PERCENT);
-  put_gauge(out, "percent", "taken", taken_of(out, core), PERCENT);
+  put_gauge(out, "percent", "taken", core->taken, PERCENT);
 }
 
 static void put_core_averages(struct out *out,
@@ -226,7 +217,7 @@ static void put_room(struct out *out) {
     const struct core_figures *core = &out->snapshot->cores[i];
     if (!core->online || isnan(core->busy))
       continue;
-    double taken = taken_of(out, core);
+    double taken = core->taken;
     known++;
     full += (isnan(taken) ? core->busy : taken) >= FULL;
     if (isnan(taken))
@@ -255,9 +246,7 @@ static void put_host(struct out *out) {
     if (aggregate->cores_len == 0)
       continue;
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "cores",
-               &(struct spread_figures){aggregate->mean, aggregate->min,
-                                        aggregate->max, aggregate->stddev});
+    put_spread(out, "cores", &aggregate->busy);
   }
 
   const struct host_figures *host = &snapshot->host;
@@ -371,7 +360,6 @@ void dispatch_snapshot(struct dispatch *dispatch,
 
   struct out out = {.config = dispatch->config,
                     .snapshot = snapshot,
-                    .room = dispatch->room,
                     .list = {.time = time, .interval = dispatch->interval}};
   put_all(&out, dispatch);
 }

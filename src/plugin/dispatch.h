@@ -19,7 +19,6 @@ struct dispatch {
   bool source_seen[SOURCES]; /* sources that have measured a core since start */
   /* Wake latencies to dispatch with the next snapshot, or NULL. */
   const struct wake_figures *wake;
-  struct region_room *room; /* NULL: no worker polls on this host */
   c_complain_t backwards;
 };
 

@@ -58,18 +58,13 @@ static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
 
-/* The useful load of a core is its load without polls that found nothing. Runs
- * in the sampler's thread. */
-static void publish(void *context, const struct snapshot *snapshot,
+/* Runs in the sampler's thread. */
+static void publish(__attribute__((unused)) void *context,
+                    struct snapshot *snapshot,
                     const struct topology *topology) {
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    board_set_useful(context, core->core,
-                     region_room_taken(&plugin.room, core->core, core->busy,
-                                       snapshot->time_ns,
-                                       3 * snapshot->interval_ns));
-  }
-  board_publish(context, snapshot, topology);
+  region_room_set(&plugin.room, snapshot);
+  if (plugin.board != NULL)
+    board_publish(plugin.board, snapshot, topology);
 }
 
 /* With SysRoot, the cores may be those of another kernel. */
@@ -93,10 +88,7 @@ static int start_sampler(void) {
   options.interval_ns = interval_ns(plugin.dispatch.interval);
   options.engine.machine = plugin.machine;
   options.engine.journal = (struct journal){.write = write_journal};
-  if (plugin.board != NULL) {
-    options.publish = publish;
-    options.context = plugin.board;
-  }
+  options.publish = publish;
 
   int status = sampler_start(&plugin.sampler, &options);
   if (status != 0) {
@@ -243,8 +235,7 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
  * succeeds, and each read tries again to start what could not be started. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
-                                      .interval = plugin_get_interval(),
-                                      .room = &plugin.room};
+                                      .interval = plugin_get_interval()};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
   plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;

@@ -16,13 +16,11 @@
  * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
 
-struct region_room;
 
 /* The snapshot that is being dispatched. */
 struct out {
   const struct config *config;
   const struct snapshot *snapshot;
-  struct region_room *room; /* see dispatch.h */
   value_list_t list;
 };
 

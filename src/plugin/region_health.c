@@ -132,8 +132,8 @@ static void tell_workers(const struct region_instance *instance) {
     if (region_workers_changed(&instance->workers, changes[i].were, &cores)) {
       core_set_format(&cores, list, sizeof(list));
       tell(instance, changes[i].severity,
-           "Workers of region %s are %sstuck on cores %s.", instance->label,
-           changes[i].text, list);
+           "Workers of region %s are %sstuck on %s%s.", instance->label,
+           changes[i].text, list[0] != '\0' ? "cores " : "no core", list);
     }
 }
 

@@ -31,15 +31,17 @@ struct region_object {
                       them */
 };
 
-/* What is remembered about each row of a table if the option Top or Row is set.
- */
+/* What is remembered about each row of a table with several rows. */
 struct region_mark {
-  uint32_t incarnation; /* of the last object seen in the row; 0: none */
+  /* Of the last object seen in the row; 0: none; REGION_UNREAD: the last scan
+   * did not read the row. */
+  uint32_t incarnation;
   /* The last scan in which it was a candidate and not chosen; 0: none. */
   uint32_t candidate_in;
   /* Cell value, at the last scan, of the column that Top ranks by. */
   uint64_t weighed;
 };
+#define REGION_UNREAD UINT32_MAX
 #define REGION_UNWANTED                                                        \
   UINT32_MAX /* candidate_in: no option Row matches it                         \
               */
@@ -63,13 +65,12 @@ struct region_source {
   uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;
-  uint64_t missed; /* rows that the last complete scan did not track */
   /* The current scan. */
   bool underway, looks_names_up, skips; /* skips: see skip_light */
   struct region_tile tile;
   uint32_t next_row;
   size_t next_object, objects_len;
-  uint64_t live, left_out, missing, names_matched;
+  uint64_t live, left_out, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */
   uint64_t *present; /* [column]: up-down counters, gauges and states of objects
                         without a row, in the last scan */

@@ -36,11 +36,10 @@ struct region_room {
   double polled_empty[CORES_MAX];
 };
 
-/* Returns the load of a core without empty polls, or NAN if no worker polls on
- * this host. stamp_ns is the timestamp of the load: values of the room that are
- * more than max_age_ns apart from it are not used. Any thread may call this. */
-double region_room_taken(struct region_room *room, int core, double load,
-                         uint64_t stamp_ns, uint64_t max_age_ns);
+/* Sets `taken` of all cores: the load without empty polls, or NAN if no worker
+ * polls on this host. Empty polls that were told more than three intervals
+ * before or after the snapshot are not used. Any thread may call this. */
+void region_room_set(struct region_room *room, struct snapshot *snapshot);
 
 struct region_watch;
 
@@ -68,7 +67,7 @@ int region_workers_stuck(const struct region_workers *workers);
 
 /* Writes the cores of workers that became stuck at this reading or, if `were`
  * is set, the cores of workers that are no longer stuck. Returns false if there
- * are none. */
+ * are no such workers; those without a core are not in the set. */
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 

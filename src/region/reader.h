@@ -149,9 +149,9 @@ uint64_t region_reader_adds_refused(struct region_reader *reader,
  */
 
 struct region_slot_view {
-  enum region_state state;               /* FREE: never used; GONE: released */
-  int core;                              /* -1 if never used */
-  int32_t tid;                           /* in the producer's pid namespace */
+  enum region_state state; /* FREE: never used; GONE: released */
+  int core;                /* PERCORE_NO_CORE: of none; -1: never used */
+  int32_t tid;             /* in the producer's pid namespace */
   char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes, NUL-terminated */
   uint64_t since_boottime_ns;
   uint64_t quiescent;
@@ -171,7 +171,7 @@ void region_reader_refusals(struct region_reader *reader,
 uint32_t region_reader_slots(const struct region_reader *reader);
 
 /* True if a slot has ever been used. Sets *core to the core that the slot
- * counts for, or to -1 if the region has no such core. */
+ * counts for, to PERCORE_NO_CORE, or to -1 if the region has no such core. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,
@@ -225,9 +225,10 @@ struct region_tile {
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
   uint32_t in_use; /* number of rows in use when the tile was read */
-  /* The generation word of each row; 0 if the row has never been used, or if
-   * its cells do not belong to a single object. The totals then hold the cells
-   * as last loaded, and births and resets are meaningless. */
+  /* The generation word of each row; 0 if the row has never been used;
+   * REGION_CHANGING if its cells do not belong to a single object. The totals
+   * then hold the cells as last loaded, and births and resets are meaningless.
+   */
   uint64_t *generations;
   uint8_t *torn; /* 1: the cells may be from different moments */
   uint64_t *totals, *births, *resets;

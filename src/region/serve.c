@@ -284,7 +284,7 @@ static __attribute__((constructor)) void remember_process_cpus(void) {
  * the slot's thread is pinned, which may be another core. */
 static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
   cpu_set_t own, taken;
-  if (slot->core < CPU_SETSIZE)
+  if (slot->core >= 0 && slot->core < CPU_SETSIZE)
     CPU_CLR((size_t)slot->core, cpus);
   if (sched_getaffinity(slot->tid, sizeof(own), &own) != 0 ||
       CPU_COUNT(&own) != 1)

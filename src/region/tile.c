@@ -493,7 +493,7 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
     if (region_load(word) == generation)
       return;
   }
-  tile->generations[i] = 0;
+  tile->generations[i] = REGION_CHANGING;
 }
 
 /* Reads the rows again whose generation word has changed. If not all words are

@@ -1,7 +1,6 @@
 /* percore clock: pins the idle clock of the source "bpf", so that the clock
  * keeps running while no process uses it. */
 #include "cycles/idle_clock.h"
-#include "cycles/idle_clock_kernel.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -23,10 +22,10 @@ static const struct argument arguments[] = {
 
 /* Starts the clock of every online core. A core that halts starts its own
  * clock, but a busy core may never halt. */
-static void start_cores(const struct idle_clock_kernel *clock,
+static void start_cores(const struct programs *clock,
                         const struct core_set *online) {
   core_set_for_each(core, online) {
-    int status = idle_clock_kernel_start(clock, core);
+    int status = programs_start(clock, core);
     if (status != 0)
       say_failure(COMMAND, "core %d has no value until it halts: %s", core,
                   strerror(-status));
@@ -35,7 +34,7 @@ static void start_cores(const struct idle_clock_kernel *clock,
 
 static int load_and_pin(const struct machine *machine,
                         char why[PROGRAMS_WHY_SIZE]) {
-  struct idle_clock_kernel clock;
+  struct programs clock;
   struct core_set online;
   int status =
       machine_read_core_set(machine, "/sys/devices/system/cpu/online", &online);
@@ -44,13 +43,13 @@ static int load_and_pin(const struct machine *machine,
              strerror(-status));
     return status;
   }
-  status =
-      idle_clock_kernel_load(&clock, idle_clock_traits(machine, &online), why);
+  status = programs_load(&clock, CLOCK_IDLE,
+                         idle_clock_traits(machine, &online), why);
   if (status != 0)
     return status;
   start_cores(&clock, &online);
-  status = idle_clock_kernel_pin(&clock, IDLE_CLOCK_PINS, why);
-  idle_clock_kernel_close(&clock);
+  status = programs_pin(&clock, IDLE_CLOCK_PINS, why);
+  programs_close(&clock);
   return status;
 }
 
@@ -60,9 +59,9 @@ static int say_done(const char *text) {
 }
 
 static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
-  struct idle_clock_kernel clock;
-  int status = idle_clock_kernel_open(&clock, IDLE_CLOCK_PINS, why);
-  idle_clock_kernel_close(&clock);
+  struct programs clock;
+  int status = programs_open(&clock, IDLE_CLOCK_PINS, why);
+  programs_close(&clock);
   if (status == 0)
     return say_done("an idle clock is already pinned in " IDLE_CLOCK_PINS "\n");
   if ((status != -ENOENT && status != -ENOLINK) ||
@@ -72,7 +71,7 @@ static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
 }
 
 static int unpin(char why[PROGRAMS_WHY_SIZE]) {
-  if (idle_clock_kernel_unpin(IDLE_CLOCK_PINS, why) != 0)
+  if (programs_unpin(IDLE_CLOCK_PINS, why) != 0)
     return say_failure(COMMAND, "%s", why);
   return TOOL_OK;
 }

@@ -79,7 +79,8 @@ static void write_slots(struct region_reader *reader) {
     if (slot.state == REGION_FREE)
       continue;
     text_clean_string(name, sizeof(name), slot.name);
-    printf("# slot %" PRIu32 ": core %d, ", s, slot.core);
+    printf("# slot %" PRIu32 ": ", s);
+    printf(slot.core >= 0 ? "core %d, " : "no core, ", slot.core);
     if (slot.state == REGION_LIVE)
       printf("thread %d '%s'%s\n", slot.tid, name,
              slot.asleep_tsc != 0 ? ", asleep" : "");
@@ -203,7 +204,7 @@ static void put_slots(struct json *json, struct region_reader *reader) {
       continue;
     json_open_object(json, NULL);
     json_integer(json, "slot", s);
-    json_integer(json, "core", slot.core);
+    json_number(json, "core", slot.core >= 0 ? slot.core : NAN);
     json_bool(json, "attached", slot.state == REGION_LIVE);
     json_bool(json, "asleep", slot.asleep_tsc != 0);
     json_integer(json, "tid", slot.tid);

@@ -2,6 +2,7 @@
 #include "load.h"
 #include "arguments.h"
 #include "board/publish.h"
+#include "board/read.h"
 #include "cycles/sampler.h"
 #include "live.h"
 #include "tool.h"
@@ -164,22 +165,56 @@ static const struct live_face face = {
     .columns = load_table_columns,
 };
 
+#define BOARD_AGE_MAX_NS UINT64_C(60000000000)
+
+/* Where the figures come from that only collectd knows. */
+struct publishing {
+  struct board *board; /* NULL: not asked for */
+  struct board_reader *others;
+};
+
+/* Subtracts from each load the share of polls that found nothing, as the board
+ * tells it. */
+static void set_taken(struct board_reader *reader, struct snapshot *snapshot) {
+  struct board_core row;
+  board_reader_update(reader, monotonic_ns());
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (board_reader_core(reader, snapshot->cores[i].core, &row))
+      snapshot->cores[i].taken =
+          fmax(0, snapshot->cores[i].busy - (row.load - row.taken));
+}
+
+/* Runs in the sampler's thread. */
+static void publish(void *context, struct snapshot *snapshot,
+                    const struct topology *topology) {
+  struct publishing *publishing = context;
+  if (publishing->board != NULL)
+    board_publish(publishing->board, snapshot, topology);
+  if (publishing->board != NULL && board_is_published(publishing->board))
+    return;
+  if (publishing->others == NULL)
+    board_reader_open(&publishing->others, topology->cores_len,
+                      BOARD_AGE_MAX_NS);
+  if (publishing->others != NULL)
+    set_taken(publishing->others, snapshot);
+}
+
 static int load_run(const struct load_options *options,
                     struct machine *machine) {
   struct live *live = live_open(&face, options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   struct journal journal = live_journal(live, load_journal_level(options));
-  struct board *board =
-      options->publish ? board_open(BOARD_GROUP, &journal) : NULL;
+  struct publishing publishing = {
+      .board = options->publish ? board_open(BOARD_GROUP, &journal) : NULL};
   struct sampler_options sampler_options = {
       .engine = load_engine_options(options, machine, journal),
       .figures = load_figures,
       .interval_ns = (uint64_t)(options->interval_s * 1e9),
       .sample_interval_ns = load_sample_interval_ns(options->interval_s),
       .from_start = true,
-      .publish = board != NULL ? board_publish : NULL,
-      .context = board,
+      .publish = publish,
+      .context = &publishing,
   };
   struct sampling sampling = {0};
   int result, status = sampler_start(&sampling.sampler, &sampler_options);
@@ -190,7 +225,8 @@ static int load_run(const struct load_options *options,
   } else {
     result = live_fail(live, "cannot read loads: %s", strerror(-status));
   }
-  board_close(board);
+  board_close(publishing.board);
+  board_reader_close(publishing.others);
   live_close(live);
   return result;
 }

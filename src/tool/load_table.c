@@ -49,6 +49,7 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
 enum {
   COLUMN_CORE, /* the default order: screen.sort is 0 */
   COLUMN_LOAD,
+  COLUMN_TAKEN,
   COLUMN_ERROR,
   COLUMN_MIN,
   COLUMN_MAX,
@@ -75,6 +76,7 @@ static const struct column {
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
+    [COLUMN_TAKEN] = {"taken", 7, 8, "%.1f", 100, FIGURE(taken)},
     [COLUMN_ERROR] = {"error", 7, 3, "±%.1f", 100, 0},
     [COLUMN_MIN] = {"min", 7, 2, "%.1f", 100, FIGURE(busy_min)},
     [COLUMN_MAX] = {"max", 7, 6, "%.1f", 100, FIGURE(busy_max)},
@@ -124,11 +126,18 @@ static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-static bool has_siblings(const struct snapshot *snapshot) {
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (!isnan(snapshot->cores[i].sibling_busy))
-      return true;
-  return false;
+/* The columns of siblings and of what is taken are shown if they say something.
+ */
+static bool says_nothing(const struct snapshot *snapshot, size_t column) {
+  if (column != COLUMN_SIBLING && column != COLUMN_TAKEN)
+    return false;
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    if (column == COLUMN_SIBLING ? !isnan(core->sibling_busy)
+                                 : core->taken < core->busy)
+      return false;
+  }
+  return true;
 }
 
 /* Returns a bit mask of the columns that fit into `width` characters. 0 means
@@ -138,8 +147,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
     unsigned shown = 0;
     int used = 0;
     for (size_t i = 0; i < COLUMNS; i++) {
-      if (columns[i].interest < least ||
-          (i == COLUMN_SIBLING && !has_siblings(snapshot)))
+      if (columns[i].interest < least || says_nothing(snapshot, i))
         continue;
       shown |= 1U << i;
       used += column_width(&columns[i]);
@@ -296,7 +304,8 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  const double figures[] = {group->mean, group->min, group->max, group->stddev};
+  const struct spread_figures *busy = &group->busy;
+  const double figures[] = {busy->mean, busy->min, busy->max, busy->stddev};
   fprintf(out, "%-14.14s", group->name);
   for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
     char text[CELL_SIZE];

@@ -33,7 +33,7 @@ static const struct {
             {"1min", PERCORE_BY_AVERAGE, 60},
             {"5min", PERCORE_BY_AVERAGE, 300},
             {"15min", PERCORE_BY_AVERAGE, 900},
-            {"useful", PERCORE_BY_USEFUL, 0}};
+            {"taken", PERCORE_BY_TAKEN, 0}};
 #define WAYS (int)(sizeof(ways) / sizeof(ways[0]))
 
 static const char *way_choice(int i) { return i < WAYS ? ways[i].name : NULL; }

@@ -263,6 +263,8 @@ static void remember(struct rates *rates) {
   size_t columns = tile->columns, size = columns * sizeof(uint64_t);
   for (uint32_t i = 0; i < tile->rows; i++) {
     size_t row = tile->first_row + i;
+    if (tile->generations[i] == REGION_CHANGING)
+      continue; /* the object may still be there at the next read */
     past->incarnations[row] = region_incarnation(tile->generations[i]);
     memcpy(past->cells + row * columns, tile->totals + i * columns, size);
     for (uint32_t core = 0; tile->cores != NULL && core < tile->core_count;

@@ -4,24 +4,22 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int open_pinned(void *context, char why[PROGRAMS_WHY_SIZE]) {
+static int open_or_load(void *context, enum clock_kind kind,
+                        const struct idle_clock_traits *traits,
+                        char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
-  snprintf(why, PROGRAMS_WHY_SIZE, "no clock is pinned");
-  if (!fake->clock.pinned)
+  if (kind != CLOCK_IDLE)
+    return -ENOSYS;
+  snprintf(why, PROGRAMS_WHY_SIZE,
+           traits == NULL ? "no clock is pinned" : "it needs CAP_BPF");
+  if (traits == NULL && !fake->clock.pinned)
     return -ENOENT;
-  fake->clock.open = true;
-  return 0;
-}
-
-static int load(void *context, struct idle_clock_traits traits,
-                char why[PROGRAMS_WHY_SIZE]) {
-  struct fake_machine *fake = context;
-  (void)traits;
-  snprintf(why, PROGRAMS_WHY_SIZE, "it needs CAP_BPF");
-  if (fake->clock.load_error != 0)
+  if (traits != NULL && fake->clock.load_error != 0)
     return -fake->clock.load_error;
-  fake->clock.loads++;
   fake->clock.open = true;
+  if (traits == NULL)
+    return 0;
+  fake->clock.loads++;
   for (int i = 0; i < fake->cores_len; i++)
     fake->cores[i].clock_ran = false;
   return 0;
@@ -42,7 +40,9 @@ static int64_t word_of(const struct fake_machine *fake, int core) {
   return it->load < 1 ? halted - (int64_t)fake->monotonic_ns : halted;
 }
 
-static int read_words(void *context, void *words, int cores) {
+static int read_words(void *context, enum clock_kind kind, void *words,
+                      int cores) {
+  (void)kind;
   struct fake_machine *fake = context;
   int64_t *word = words;
   fake->clock.reads++;
@@ -66,19 +66,19 @@ static int start(void *context, int core) {
   return 0;
 }
 
-static void close_clock(void *context) {
+static void close_clock(void *context, enum clock_kind kind) {
+  (void)kind;
   struct fake_machine *fake = context;
   fake->clock.open = false;
 }
 
 void fake_machine_idle_clock(struct fake_machine *fake) {
   struct machine *machine = &fake->machine;
-  machine->idle_clock_open = open_pinned;
-  machine->idle_clock_load = load;
-  machine->idle_clock_missing = list_missing;
-  machine->idle_clock_read = read_words;
-  machine->idle_clock_start = start;
-  machine->idle_clock_close = close_clock;
+  machine->clock_open = open_or_load;
+  machine->clock_missing = list_missing;
+  machine->clock_read = read_words;
+  machine->clock_start = start;
+  machine->clock_close = close_clock;
 }
 
 void fake_machine_pin_clock(struct fake_machine *fake) {

@@ -77,7 +77,11 @@ void play_round(uint64_t after_ns) {
 }
 
 double taken_of_core(int core, double load) {
-  return region_room_taken(&room, core, load, now.stamp_ns, 0);
+  struct core_figures figures = {.core = core, .busy = load};
+  region_room_set(&room, &(struct snapshot){.time_ns = now.stamp_ns,
+                                            .cores_len = 1,
+                                            .cores = &figures});
+  return figures.taken;
 }
 
 void begin_watch(const char *lines) {

@@ -52,17 +52,15 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
   return files->read_file(files->context, path, buffer, size);
 }
 
-static int open_pinned(void *context, char why[PROGRAMS_WHY_SIZE]) {
+static int open_or_load(void *context, enum clock_kind kind,
+                        const struct idle_clock_traits *traits,
+                        char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
-  snprintf(why, PROGRAMS_WHY_SIZE, "no pin");
-  return play->open_status;
-}
-
-static int load(void *context, struct idle_clock_traits traits,
-                char why[PROGRAMS_WHY_SIZE]) {
-  struct play *play = play_of(context);
-  play->loaded_with = traits;
-  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
+  assert_int_equal(kind, CLOCK_IDLE);
+  snprintf(why, PROGRAMS_WHY_SIZE, traits == NULL ? "no pin" : "no rights");
+  if (traits == NULL)
+    return play->open_status;
+  play->loaded_with = *traits;
   return play->load_status;
 }
 
@@ -70,7 +68,9 @@ static void list_missing(void *context, char *list, size_t list_size) {
   snprintf(list, list_size, "%s", play_of(context)->missing);
 }
 
-static int read_words(void *context, void *words, int cores) {
+static int read_words(void *context, enum clock_kind kind, void *words,
+                      int cores) {
+  (void)kind;
   struct play *play = play_of(context);
   play->reads++;
   if (play->reads == play->moves_at_read)
@@ -89,7 +89,10 @@ static int start(void *context, int core) {
   return 0;
 }
 
-static void close_clock(void *context) { play_of(context)->closed = true; }
+static void close_clock(void *context, enum clock_kind kind) {
+  (void)kind;
+  play_of(context)->closed = true;
+}
 
 static int setup(void **state) {
   struct play *play = play_of(NULL);
@@ -98,12 +101,11 @@ static int setup(void **state) {
   play->machine = (struct machine){.context = play,
                                    .clock_ns = clock_ns,
                                    .read_file = read_file,
-                                   .idle_clock_open = open_pinned,
-                                   .idle_clock_load = load,
-                                   .idle_clock_missing = list_missing,
-                                   .idle_clock_read = read_words,
-                                   .idle_clock_start = start,
-                                   .idle_clock_close = close_clock};
+                                   .clock_open = open_or_load,
+                                   .clock_missing = list_missing,
+                                   .clock_read = read_words,
+                                   .clock_start = start,
+                                   .clock_close = close_clock};
   *state = play;
   return 0;
 }
@@ -522,7 +524,7 @@ static void a_pin_that_is_not_trusted_is_not_replaced(void **state) {
 
 static void a_machine_without_idle_clock_says_so(void **state) {
   struct play *play = *state;
-  play->machine.idle_clock_open = NULL;
+  play->machine.clock_open = NULL;
   assert_int_equal(open_clock(play, true), -ENOSYS);
 }
 

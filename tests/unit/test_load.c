@@ -226,15 +226,10 @@ static void options_choose_source_and_cores(void **state) {
 
 static struct percore_load *open_fake(struct fake_machine *fake,
                                       bool frequency) {
-  struct engine_options options = {.machine = &fake->machine,
-                                   .hardware = true,
-                                   .source = SOURCE_AUTO,
-                                   .frequency = frequency};
-  struct engine *engine;
+  struct percore_load_options options = {.board = "never",
+                                         .frequency = frequency};
   struct percore_load *load = NULL;
-  assert_int_equal(engine_open(&engine, &options), 0);
-  engine_prove(engine);
-  assert_int_equal(load_open(&load, engine, 0), 0);
+  assert_int_equal(load_open(&load, &fake->machine, &options), 0);
   return load;
 }
 

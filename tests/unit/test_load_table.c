@@ -22,6 +22,7 @@ static struct core_figures busy_core(int number, double load) {
                                .busy_high = load + 0.007,
                                .busy_min = load / 2,
                                .busy_max = load,
+                               .taken = NAN,
                                .sibling_busy = NAN,
                                .load_average = {load, load, load},
                                .hidden = -0.005,
@@ -38,12 +39,8 @@ static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)
     fixture->core[i] = busy_core((int)i, (double)i / 1000);
-  fixture->aggregate[0] = (struct aggregate_figures){.name = "all",
-                                                     .cores_len = (int)cores,
-                                                     .mean = 0.5,
-                                                     .min = 0.25,
-                                                     .max = 0.75,
-                                                     .stddev = 0.1};
+  fixture->aggregate[0] = (struct aggregate_figures){
+      .name = "all", .cores_len = (int)cores, .busy = {0.5, 0.25, 0.75, 0.1}};
   fixture->snapshot = (struct snapshot){
       .time_ns = UINT64_C(1795214532000000000),
       .interval_ns = UINT64_C(2000000000),
@@ -105,6 +102,24 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
            "load % of        mean    min    max stddev  cores\n"
            "all              50.0   25.0   75.0   10.0      2\n"
            "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
+  free(out);
+  free(fixture);
+}
+
+static void what_is_taken_is_shown_if_it_is_less_than_a_load(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  for (int core = 0; core < 2; core++) {
+    fixture->core[core].busy = 0.5;
+    fixture->core[core].taken = 0.5;
+  }
+  char *out = table_of(fixture, (struct screen){0});
+  assert_null(strstr(out, "taken"));
+  free(out);
+  fixture->core[1].taken = 0.2;
+  out = table_of(fixture, (struct screen){0});
+  assert_non_null(strstr(out, " core  load %  taken  error"));
+  assert_non_null(strstr(out, "    1    50.0   20.0"));
   free(out);
   free(fixture);
 }
@@ -346,6 +361,7 @@ static void colour_changes_no_character_of_any_table(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_machine_gets_one_line_per_core),
+      cmocka_unit_test(what_is_taken_is_shown_if_it_is_less_than_a_load),
       cmocka_unit_test(the_load_of_the_sibling_is_shown_if_cores_have_siblings),
       cmocka_unit_test(an_unknown_value_is_a_dash_and_an_offline_core_is_named),
       cmocka_unit_test(an_unproven_source_is_marked_and_the_mark_is_explained),

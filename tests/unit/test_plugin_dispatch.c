@@ -39,6 +39,7 @@ static void fill_core(struct core_figures *core, int number) {
       .load_average = {0.1, 0.2, 0.3, 0.4, 0.5},
       .hidden = 0.125,
       .unaccounted = -0.0625,
+      .taken = NAN,
       .steal = 0.01,
       .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
@@ -61,8 +62,8 @@ static void fill_core(struct core_figures *core, int number) {
 
 static void fill_aggregate(struct aggregate_figures *aggregate,
                            const char *name) {
-  *aggregate = (struct aggregate_figures){
-      .cores_len = 1, .mean = 0.5, .min = 0.25, .max = 0.75, .stddev = 0.125};
+  *aggregate = (struct aggregate_figures){.cores_len = 1,
+                                          .busy = {0.5, 0.25, 0.75, 0.125}};
   for (int i = 0; i < TIMES; i++)
     aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
@@ -190,26 +191,28 @@ static void by_default_each_core_has_busy_busy_max_and_load(void **state) {
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
+static struct region_room room;
+
 static void dispatch_loads(const double *loads, size_t len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(len, n);
   for (size_t i = 0; i < len; i++)
     snapshot->cores[i].busy = loads[i];
+  region_room_set(&room, snapshot);
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
 }
 
 static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
   (void)state;
+  room.stamp_ns = 0;
   dispatch_loads((double[]){0.89, 0.9, 1, NAN}, 4, 0);
   assert_value("percore_host-all/gauge-cores_without_room", 2);
 }
 
 static void empty_polls_leave_room_and_other_work_does_not(void **state) {
   (void)state;
-  static struct region_room room = {.stamp_ns = START, .end = 2};
-  room.polled_empty[0] = 0.7;
-  room.polled_empty[1] = 0.05;
-  dispatch.room = &room;
+  room = (struct region_room){
+      .stamp_ns = START, .end = 2, .polled_empty = {0.7, 0.05}};
   dispatch_loads((double[]){1, 1, 0.92, 0.3}, 4, 0);
   assert_value("percore-0/percent-busy", 100);
   assert_value("percore-0/percent-taken", 30);
@@ -224,9 +227,7 @@ static void empty_polls_leave_room_and_other_work_does_not(void **state) {
 
 static void old_empty_polls_leave_no_room(void **state) {
   (void)state;
-  static struct region_room room = {.stamp_ns = START, .end = 1};
-  room.polled_empty[0] = 1;
-  dispatch.room = &room;
+  room = (struct region_room){.stamp_ns = START, .end = 1, .polled_empty = {1}};
   dispatch_loads((double[]){1}, 1, 3);
   assert_value("percore-0/percent-taken", 0);
   fake_reset();
@@ -560,7 +561,7 @@ static void unknown_figures_are_not_dispatched(void **state) {
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
   snapshot->aggregates[1].cores_len = 0;
-  snapshot->aggregates[2].mean = NAN;
+  snapshot->aggregates[2].busy.mean = NAN;
   snapshot->self.lateness_s = NAN;
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);

@@ -757,6 +757,54 @@ a_call_that_fails_once_loses_no_count_of_a_single_row(void **state) {
   assert_true(n > 20);
 }
 
+/* ---------------------------------------------------------------------------
+ * Births
+ */
+
+static void rows_that_were_never_used_delay_no_birth(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  assert_int_equal(percore_row_add_at(region, 0, 5, "five", 0), 0);
+  begin_long_after("");
+  count(region, "new", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "new", 10);
+}
+
+/* Lets a round find row 0 between two objects. */
+static void play_round_while_row_0_changes(struct percore_region *region) {
+  const struct region_table *table = &region->tables[1];
+  uint64_t *generation = region_generation(region, table, 0),
+           kept = *generation;
+  *generation = region_changed(kept, REGION_CHANGING);
+  play_round(SECOND);
+  *generation = kept;
+}
+
+static void check_births_after_a_change(const char *lines) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "zero", 1);
+  count(region, "one", 1);
+  begin_long_after(lines);
+  count(region, "one", 1);
+  play_round_while_row_0_changes(region);
+  count(region, "one", 1);
+  count(region, "new", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "one", 2);
+  assert_count(SUM, "all", "new", 10);
+}
+
+static void a_row_that_changes_delays_no_birth_of_another(void **state) {
+  (void)state;
+  check_births_after_a_change("");
+}
+
+static void under_row_a_row_that_changes_delays_no_birth(void **state) {
+  (void)state;
+  check_births_after_a_change(REGION(TABLE("Row \"/./\"\n")));
+}
+
 /* Creates two instances, of which `east` has more rows than there is room for,
  * and `west` has one row. Plays the first round. */
 static void begin_without_room(struct percore_region **east,
@@ -1365,8 +1413,36 @@ static void refused_rows_and_slots_are_reported(void **state) {
   play_round(SECOND);
   assert_int_equal(own("row_adds_refused"), 2);
   assert_int_equal(own("attaches_refused"), 1);
+  assert_non_null(fake_logged(
+      LOG_WARNING,
+      "region unit: 1 attach calls failed, so the counts of these threads are "
+      "lost: set extra_slots to at least "));
   for (int i = 0; i < 3; i++)
     assert_int_equal(percore_detach(region, slots[i]), 0);
+}
+
+static void
+the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, few_tables, 1);
+  percore_slot_t slot;
+  uint32_t row;
+  name_rows(region, 3);
+  assert_int_equal(percore_attach(region, "epo\nll", 0, &slot), 0);
+  begin_watch("");
+  assert_int_equal(percore_row_remove(region, 0, row_of(region, 0, "f0"), 0),
+                   0);
+  for (int round = 0; round < 3; round++) {
+    assert_int_equal(percore_row_add(region, 0, "new", &row), -1);
+    assert_int_equal(errno, EAGAIN);
+    play_round(SECOND);
+  }
+  assert_non_null(fake_logged(LOG_WARNING,
+                              "region unit: 1 rows were not added, because "
+                              "thread "));
+  assert_non_null(fake_logged(LOG_WARNING, "'epo_ll' has not called"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  percore_detach(region, slot);
 }
 
 static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
@@ -1428,6 +1504,9 @@ int main(void) {
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(the_single_rows_of_all_instances_are_counted),
       TEST(a_call_that_fails_once_loses_no_count_of_a_single_row),
+      TEST(rows_that_were_never_used_delay_no_birth),
+      TEST(a_row_that_changes_delays_no_birth_of_another),
+      TEST(under_row_a_row_that_changes_delays_no_birth),
       TEST(instances_share_a_row_even_if_there_is_no_room),
       TEST(an_instance_takes_over_a_row_even_if_there_is_no_room),
       TEST(rows_that_were_left_out_begin_when_there_is_room),
@@ -1459,6 +1538,7 @@ int main(void) {
       TEST(an_impossible_clock_rate_makes_no_count_wrap),
       TEST(matching_names_counts_towards_the_size_of_a_piece),
       TEST(refused_rows_and_slots_are_reported),
+      TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once),
       TEST(torn_rows_and_counters_that_decrease_are_reported),
   };
   return cmocka_run_group_tests_name("plugin_region_rows", tests,

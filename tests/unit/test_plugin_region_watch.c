@@ -547,6 +547,30 @@ a_useful_load_is_at_most_100_and_the_reason_is_logged_once(void **state) {
   percore_detach(region, forged);
 }
 
+static void
+a_worker_without_a_core_has_no_useful_load_and_can_be_stuck(void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t pinned, pool;
+  assert_int_equal(percore_attach(region, "pinned", 1, &pinned), 0);
+  assert_int_equal(percore_attach(region, "pool", PERCORE_NO_CORE, &pool), 0);
+  start_watch("");
+  for (int round = 0; round < 4; round++) {
+    poll_share(pinned, 250);
+    if (round < 2)
+      poll_share(pool, 900);
+    add(region, "a", PERCORE_NO_CORE, PACKETS, 7);
+    play_round(SECOND);
+  }
+  assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_count(HOST "port_packets", "all", "a", 28);
+  assert_int_equal(snapshot->workers_stuck, 1);
+  assert_int_equal(told("unit are stuck on no core"), 1);
+  percore_detach(region, pinned);
+  percore_detach(region, pool);
+}
+
 static void cores_that_are_not_measured_have_no_useful_load(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
@@ -875,6 +899,7 @@ int main(void) {
       TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares),
       TEST(the_room_learns_how_long_workers_polled_and_found_nothing),
       TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once),
+      TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck),
       TEST(cores_that_are_not_measured_have_no_useful_load),
       TEST(the_memory_of_every_region_that_is_read_is_counted),
       TEST(a_producer_that_does_not_answer_for_a_second_is_silent),

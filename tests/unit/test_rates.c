@@ -1,6 +1,7 @@
 #include "region_unit.h"
 #include "unit.h"
 
+#include "region/writer.h"
 #include "tool/rates.h"
 
 #include <errno.h>
@@ -152,6 +153,23 @@ static void a_reused_row_does_not_inherit_earlier_counts(void **state) {
   assert_near(find("new")->cores[fixture.rates.columns_len], 0, 1e-9);
 }
 
+static void a_row_that_changes_at_a_read_keeps_its_past(void **state) {
+  (void)state;
+  const struct region_table *table = &fixture.region->tables[PORT + 1];
+  uint32_t row = add_port("eth0");
+  uint64_t *generation = region_generation(fixture.region, table, row);
+  uint64_t kept = *generation;
+  count(row, 1000000);
+  open_rates((struct rates_options){0});
+  look(1);
+  *generation = region_changed(kept, REGION_CHANGING);
+  look(1);
+  *generation = kept;
+  count(row, 5);
+  look(1);
+  assert_near(value("eth0", "packets"), 5, 1e-9);
+}
+
 static void each_core_has_its_own_rates(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
@@ -284,6 +302,7 @@ int main(void) {
       TEST(a_reset_never_enters_a_rate),
       TEST(a_row_added_between_two_reads_counts_from_its_own_start),
       TEST(a_reused_row_does_not_inherit_earlier_counts),
+      TEST(a_row_that_changes_at_a_read_keeps_its_past),
       TEST(each_core_has_its_own_rates),
       TEST(the_rows_with_the_most_are_kept_in_that_order),
       TEST(rows_can_keep_the_order_of_the_producer),

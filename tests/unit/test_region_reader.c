@@ -82,7 +82,7 @@ static void cells_of_a_row_that_is_changing_are_in_its_tile(void **state) {
       region_tile_init(&tile, reader, FLOW + 1, 1, REGION_WANT_BIRTHS), errno);
   region_tile_read(reader, &tile, row);
   assert_int_equal(tile.rows, 1);
-  assert_int_equal(tile.generations[0], 0);
+  assert_int_equal(tile.generations[0], REGION_CHANGING);
   assert_int_equal(tile.totals[PACKETS], 9);
   region_tile_free(&tile);
   region_reader_close(reader);
