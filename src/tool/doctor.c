@@ -370,7 +370,7 @@ static void check_machine(struct doctor *doctor, const struct engine *engine) {
   doctor_say(doctor, MACHINE, "TSC", VERDICT_OK, NULL, "%s, clocksource %s",
              topology->tsc_steady
                  ? "steady"
-                 : "not steady: counters are divided by time-enabled",
+                 : "not steady: counters need BaseFrequency",
              line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
