@@ -51,9 +51,8 @@ void doctor_say(struct doctor *doctor, const char *group, const char *name,
     json_close_object(doctor->json);
     return;
   }
-  if (!doctor->first_only &&
-      (doctor->last_group == NULL || strcmp(doctor->last_group, group) != 0))
-    fprintf(doctor->out, "\n%s\n", group);
+  if (doctor->last_group == NULL || strcmp(doctor->last_group, group) != 0)
+    fprintf(doctor->out, "%s%s\n", doctor->first_only ? "" : "\n", group);
   doctor->last_group = group;
   fputs("  ", doctor->out);
   paint_pad(doctor->out, doctor->colour, paints[verdict], names[verdict], -7);

@@ -399,7 +399,7 @@ static void check_stopped(struct doctor *doctor) {
   }
   snprintf(advice, sizeof(advice),
            config->unread[0] != '\0'
-               ? "apt-get install collectd-core, or write %s"
+               ? "apt-get install collectd, or write %s"
                : "'collectd -T -C %s' shows what collectd refuses; then: "
                  "systemctl start collectd",
            config->path);

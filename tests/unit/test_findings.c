@@ -273,7 +273,7 @@ static void everything_missing_is_reported_with_advice(void **state) {
           assert_string_not_equal(found[i].advice, "");
     }
   assert_false(doctor_has_source(&place.doctor));
-  assert_advice("running", "apt-get install collectd-core");
+  assert_advice("running", "apt-get install collectd,");
   assert_verdict("directory", "missing");
   assert_advice("directory", "install -d -m 3770 -g percore");
   assert_advice("group", "groupadd");
