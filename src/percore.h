@@ -506,8 +506,9 @@ void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
 
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
- * reader has no region, forks a process that receives the region; that process
- * has ended when this returns 0 or 1. Returns 1 if the producer has changed
+ * reader has no region, starts a process with clone(2) that receives the region;
+ * no fork handler runs, and that process has ended when this returns 0 or 1.
+ * Returns 1 if the producer has changed
  * since the last call, 0 if it is the same, or -1 with errno;
  * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region

@@ -112,7 +112,8 @@ struct core {
   /* True if the core polls in the idle loop, which the columns count as idle,
    * or if that is not known yet. polled_ns belongs to `row`. */
   bool polls;
-  uint64_t polled_ns, judged_polled_ns;
+  uint64_t polled_ns;
+  uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
@@ -126,9 +127,9 @@ struct core {
   /* How far the core's own clocks advanced in the last window, as a share of
    * CLOCK_MONOTONIC. Columns that miss work advance less. */
   double progress_share;
-  double tsc_per_ns; /* in the last window that was judged */
+  double tsc_per_ns;        /* in the last window that was judged */
   double window_tsc_per_ns; /* in the last window; 0: none */
-  int low_windows;   /* consecutive windows that contradict the source */
+  int low_windows;          /* consecutive windows that contradict the source */
 };
 
 /* Switches the core to the best available source among the sources in the

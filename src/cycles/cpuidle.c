@@ -61,11 +61,18 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
 
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
                         int core) {
-  struct cpuidle_state state;
-  if (!read_state(&state, machine, core, 0) || !state.poll)
+  char path[PATH_SIZE], name[8];
+  uint64_t time_us;
+  if (machine->read_file(machine->context, state_path(path, core, 0, "name"),
+                         name, sizeof(name)) <= 0 ||
+      strcmp(name, "POLL\n") != 0)
     return -ENOENT;
-  *polled_ns = state.time_ns;
-  return 0;
+  int status =
+      machine_read_u64(machine, state_path(path, core, 0, "time"), &time_us);
+  return status == 0 &&
+                 __builtin_mul_overflow(time_us, UINT64_C(1000), polled_ns)
+             ? -ERANGE
+             : status;
 }
 
 bool cpuidle_never_halts(const struct machine *machine) {

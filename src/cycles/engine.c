@@ -55,6 +55,7 @@ static bool add_core(struct engine *engine, int number) {
                             .total_end_kind = SOURCE_NONE,
                             .progress_share = 1,
                             .polls = true,
+                            .judged_polled_ns = UINT64_MAX,
                             .source_index = -1,
                             .announced = -1};
   engine->cores_len++;

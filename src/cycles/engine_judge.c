@@ -130,24 +130,23 @@ static void judge_source(struct engine *engine, struct core *core) {
 /* Finds out whether a core polls in the idle loop, so that samples need not
  * read that time on a core that does not. A core that polls is not halted, so
  * the time is load, whatever the source. Returns the share of time in which the
- * core polled. */
+ * core polled, if its source is idle. */
 static double watch_polling(struct engine *engine, struct core *core) {
   uint64_t polled_ns, before_ns = core->judged_polled_ns;
+  bool is_idle = core->source == SOURCE_IDLE;
   double wall_ns = core->total.stat_wall - core->judged.stat_wall;
-  if (engine->never_halts && core->source == SOURCE_IDLE)
+  if (engine->never_halts && is_idle)
     return share(core->judged.stat_idle, core->total.stat_idle, wall_ns);
-  if (core->source != SOURCE_IDLE ||
-      cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
-          0)
+  if (cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
+      0)
     return 0;
-  core->judged_polled_ns = polled_ns;
-  double polled = before_ns > 0 && polled_ns > before_ns && wall_ns > 0
-                      ? (double)(polled_ns - before_ns) / wall_ns
-                      : 0;
+  bool grew = before_ns != UINT64_MAX && polled_ns > before_ns && wall_ns > 0;
+  double polled = grew ? (double)(polled_ns - before_ns) / wall_ns : 0;
   if (!core->polls)
     core->polled_ns = polled_ns;
-  core->polls = polled >= POLLED_MIN || before_ns == 0;
-  return polled;
+  core->polls = polled >= POLLED_MIN || before_ns == UINT64_MAX;
+  core->judged_polled_ns = polled_ns;
+  return is_idle ? polled : 0;
 }
 
 static void say_polling(struct engine *engine, int core, double share) {

@@ -246,9 +246,7 @@ static void put_host(struct out *out) {
     if (aggregate->cores_len == 0)
       continue;
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "cores",
-               &(struct spread_figures){aggregate->mean, aggregate->min,
-                                        aggregate->max, aggregate->stddev});
+    put_spread(out, "cores", &aggregate->busy);
   }
 
   const struct host_figures *host = &snapshot->host;

@@ -7,11 +7,9 @@
 
 #include <pwd.h>
 
-#define MAX_REGION_SIZE_DEFAULT (UINT64_C(4) << 30)
-
 static const struct region_config defaults = {
     .report_host = true,
-    .max_region_size = MAX_REGION_SIZE_DEFAULT,
+    .max_region_size = REGION_MAX_SIZE_DEFAULT,
 };
 
 static char *copy_of(const char *text) {

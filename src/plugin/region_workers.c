@@ -152,10 +152,10 @@ void region_useful_put(const struct region_useful *useful,
     if (aggregate->cores_len == 0)
       continue;
     region_put_begin(watch, &list, "percore_host", aggregate->name);
-    put_percent(&list, "cores_useful_mean", aggregate->mean);
-    put_percent(&list, "cores_useful_min", aggregate->min);
-    put_percent(&list, "cores_useful_max", aggregate->max);
-    put_percent(&list, "cores_useful_stddev", aggregate->stddev);
+    put_percent(&list, "cores_useful_mean", aggregate->busy.mean);
+    put_percent(&list, "cores_useful_min", aggregate->busy.min);
+    put_percent(&list, "cores_useful_max", aggregate->busy.max);
+    put_percent(&list, "cores_useful_stddev", aggregate->busy.stddev);
   }
   free(loads.aggregates);
   free(loads.cores);

@@ -82,8 +82,8 @@ int region_connection_open(struct region_connection *connection,
     return -1;
   connection->socket =
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool connected = connection->socket >= 0 &&
-                   connect_to(connection->socket, file) == 0;
+  bool connected =
+      connection->socket >= 0 && connect_to(connection->socket, file) == 0;
   region_close_fd(&file);
   if (connected) {
     learn_peer(connection);

@@ -12,8 +12,6 @@
 #include "receive.h"
 #include "view.h"
 
-#define DEFAULT_MAX_SIZE (4ull << 30)
-
 static struct region_reader *allocate(void) {
   struct region_reader *reader = calloc(1, sizeof(*reader));
   if (reader == NULL)
@@ -25,7 +23,8 @@ static struct region_reader *allocate(void) {
 }
 
 void region_reader_limit(struct region_reader *reader, uint64_t max_size) {
-  reader->options.max_region_size = max_size != 0 ? max_size : DEFAULT_MAX_SIZE;
+  reader->options.max_region_size =
+      max_size != 0 ? max_size : REGION_MAX_SIZE_DEFAULT;
 }
 
 int region_reader_open(struct region_reader **opened, const char *name,

@@ -35,13 +35,11 @@ bool region_receive_is_held_up(pid_t *child) {
   return *child != 0;
 }
 
-/* Closes all descriptors but two, because a process that can never exit must
- * not keep a port, pipe, lock or connection of this process open. */
-static void keep_only(int one, int two) {
+void region_keep_only(int one, int two) {
   int low = one < two ? one : two, high = one < two ? two : one;
 #ifdef SYS_close_range
   if ((low == 0 || syscall(SYS_close_range, 0u, (unsigned)low - 1, 0u) == 0) &&
-      (high == low + 1 || syscall(SYS_close_range, (unsigned)low + 1,
+      (high <= low + 1 || syscall(SYS_close_range, (unsigned)low + 1,
                                   (unsigned)high - 1, 0u) == 0) &&
       syscall(SYS_close_range, (unsigned)high + 1, ~0u, 0u) == 0)
     return;
@@ -98,7 +96,7 @@ run(void *argument) {
   struct region_message hello;
   struct region_passed passed;
   limit(receive);
-  keep_only(receive->producer, receive->back);
+  region_keep_only(receive->producer, receive->back);
   if (chdir("/") != 0) /* its working directory could prevent an unmount */
     _exit(1);
   if (!receive->asks)

@@ -15,6 +15,10 @@
 
 #include "connection.h"
 
+/* Closes all descriptors but two, because a process that can never exit must
+ * not keep a port, pipe, lock or connection of its parent open. */
+void region_keep_only(int one, int two);
+
 /* True if a child is still held up. Until it has ended, none is started for the
  * same reader. *child is its pid; 0: none. */
 bool region_receive_is_held_up(pid_t *child);

@@ -71,7 +71,10 @@ int region_tile_reuse(struct region_tile *tile,
   tile->capacity = capacity;
   tile->columns = record->columns;
   tile->core_count = directory->header.core_count;
-  return make_arrays(tile) ? 0 : region_failed(ENOMEM);
+  if (make_arrays(tile))
+    return 0;
+  *tile = (struct region_tile){0};
+  return region_failed(ENOMEM);
 }
 
 int region_tile_init(struct region_tile *tile,

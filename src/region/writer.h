@@ -59,7 +59,7 @@ struct percore_region {
   uint64_t size;
   uint64_t page_size;
   int memfd;
-  int shared; /* the same memory, read-only: for readers */
+  int shared;   /* the same memory, read-only: for readers */
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
   bool numbers_cores; /* the application numbers the cores */
@@ -295,6 +295,9 @@ void region_forget_slot(void);
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
+
+/* status.c: says so if readers refuse the region because of its size. */
+void region_say_large(const struct percore_region *region, const char *name);
 
 /* status.c: remembers and says why a region is not served yet. */
 void region_say_unserved(struct percore_region *region, const char *name,

@@ -45,10 +45,10 @@ static void put_aggregate(struct json *json,
   json_text(json, "name", aggregate->name);
   json_integer(json, "cores", aggregate->cores_len);
   json_integer(json, "cores_without_value", aggregate->cores_without_value);
-  json_number(json, "mean", aggregate->mean);
-  json_number(json, "min", aggregate->min);
-  json_number(json, "max", aggregate->max);
-  json_number(json, "stddev", aggregate->stddev);
+  json_number(json, "mean", aggregate->busy.mean);
+  json_number(json, "min", aggregate->busy.min);
+  json_number(json, "max", aggregate->busy.max);
+  json_number(json, "stddev", aggregate->busy.stddev);
   json_close_object(json);
 }
 

@@ -387,6 +387,26 @@ static void time_in_which_the_idle_loop_polls_is_load(void **state) {
   play_end(&play);
 }
 
+/* The judgement reads two files every 4.6 s. */
+static void
+samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
+  (void)state;
+  for (int counter = 0; counter < 2; counter++) {
+    struct play play;
+    if (counter)
+      play_start_mperf(&play, 1, 0.5);
+    else
+      play_start(&play, 1);
+    play.fake->cpuidle_states = 3;
+    play_open(&play);
+    play_seconds(&play, 20);
+    int reads = play.fake->cpuidle_reads;
+    play_seconds(&play, 100);
+    assert_in_range(play.fake->cpuidle_reads - reads, 40, 44);
+    play_end(&play);
+  }
+}
+
 static void with_idle_poll_a_core_is_never_idle(void **state) {
   (void)state;
   static const char *const lines[] = {"quiet idle=poll\n", "nohlt",
@@ -677,6 +697,7 @@ int main(void) {
       cmocka_unit_test(
           lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
       cmocka_unit_test(time_in_which_the_idle_loop_polls_is_load),
+      cmocka_unit_test(samples_do_not_read_how_long_a_core_polls_that_does_not),
       cmocka_unit_test(with_idle_poll_a_core_is_never_idle),
       cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
       cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
