@@ -46,8 +46,8 @@ static void write_head(FILE *out, const struct wake_run *run) {
               wake_drop_help(i));
   if (minority > 0)
     fprintf(out,
-            "dropped %zu: interrupts were on in an idle state that mostly has "
-            "them off, or the reverse\n",
+            "dropped %zu: interrupts were on in an idle state that mostly "
+            "has them off,\n  or the reverse\n",
             minority);
   if (status->overrun > 0)
     fprintf(out, "lost %llu: events came faster than they could be read\n",
@@ -57,7 +57,7 @@ static void write_head(FILE *out, const struct wake_run *run) {
             (unsigned long long)status->idles, (long long)status->usage,
             agrees(status)
                 ? ""
-                : ": events were missed, so the figures are unreliable");
+                : ",\n  so events were missed, and the figures are unreliable");
   else
     fputs(status->is_offline
               ? "unchecked: the core went offline; measure it again\n"

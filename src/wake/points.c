@@ -8,8 +8,8 @@
 static const struct {
   const char *name, *help;
 } reasons[WAKE_DROPS] = {
-    [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired; "
-                                "measure a quieter core"},
+    [WAKE_DROP_BUSY] = {"busy",
+                        "the core was not idle; measure a quieter core"},
     [WAKE_DROP_OTHER] = {"other",
                          "an earlier interrupt or timer had woken the core"},
     [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},

@@ -89,8 +89,8 @@ double wake_point_us(const struct wake_point *point, enum wake_metric metric);
 
 /* Returns the name of a reason, such as "busy". */
 const char *wake_drop_name(int reason);
-/* Returns an explanation of a reason, such as "the core was not idle when the
- * timer expired; ...". */
+/* Returns an explanation of a reason, such as "the core was not idle; ...".
+ */
 const char *wake_drop_help(int reason);
 
 void wake_points_free(struct wake_points *points);

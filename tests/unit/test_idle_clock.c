@@ -18,8 +18,9 @@ struct play {
   int64_t words[8];
   int words_len;
   int64_t read_takes_ns;
-  /* Each read takes read_takes_ns after slow_reads_after reads have been made,
-   * and takes no time again after fast_reads_after reads. */
+  /* The first slow_reads_after reads take no time, and neither do the reads
+   * after the first fast_reads_after; the reads between them take
+   * read_takes_ns. */
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
   int moves_at_read; /* the word of core 0 grows by 1 s before this read */

@@ -727,8 +727,7 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
-  /* The header claims that rows are in use whose memory has never been written.
-   */
+  /* The header claims more rows in use than were ever written. */
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,

@@ -76,11 +76,45 @@ statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
   wake_points_free(&points);
 }
 
+static size_t widest_line(const char *text) {
+  size_t widest = 0;
+  for (const char *end; *text != '\0'; text = end + (*end != '\0')) {
+    end = text + strcspn(text, "\n");
+    if ((size_t)(end - text) > widest)
+      widest = (size_t)(end - text);
+  }
+  return widest;
+}
+
+static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
+  (void)state;
+  struct wake_points points = {.states = {"C1"}, .states_len = 1};
+  struct wake_run run = {.points = &points,
+                         .method = "bpf-timer",
+                         .core = 1000,
+                         .seconds = 86400,
+                         .status = {.armed = 43200000,
+                                    .overrun = 1234567,
+                                    .idles = 12345678,
+                                    .usage = 23456789}};
+  for (int reason = 0; reason < WAKE_DROPS; reason++)
+    run.status.drops[reason] = 1234567;
+  for (int i = 0; i < 3; i++)
+    add(&points, 0, true);
+  add(&points, 0, false);
+  char *text = text_of(&run);
+  assert_int_equal(count(text, "dropped "), WAKE_DROPS + 1);
+  assert_in_range(widest_line(text), 1, 80);
+  free(text);
+  wake_points_free(&points);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_core_that_went_offline_is_said_to_be_offline),
       cmocka_unit_test(
           statistics_and_a_histogram_are_of_all_states_and_of_each),
+      cmocka_unit_test(the_lines_of_a_long_measurement_fit_80_columns),
   };
   return cmocka_run_group_tests_name("wake_text", tests, NULL, NULL);
 }
