@@ -357,7 +357,7 @@ def test_hostile_names():
         with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
                   encoding="ascii"):
             pass
-        for command in (["dump", "hostile"], ["regions"],
+        for command in (["dump", "hostile"], ["regions"], ["check", "hostile"],
                         ["top", "hostile", "-n", "1", "-i", "0.1"]):
             text = place.succeed(*command)
             check(not has_control_bytes(text), repr(text))
