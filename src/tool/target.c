@@ -104,12 +104,12 @@ const char *target_advice(int error) {
     const char *advice;
   } known[] = {
       {EACCES, "run as root or as a member of the socket's group (percore)"},
-      {ECONNREFUSED, "its producer has ended without removing the socket; "
-                     "start it again"},
+      {ECONNREFUSED, "its producer has ended without removing the socket: "
+                     "start the producer again, or remove the socket"},
       {ETIMEDOUT,
        "its producer listens but does not answer: it is stopped, or it "
        "does not call percore_serve"},
-      {ECONNRESET, "its producer has ended; start it again"},
+      {ECONNRESET, "its producer has ended: start it again"},
       {EAGAIN,
        "too many readers wait for its producer: it is stopped, or it does "
        "not call percore_serve"},
