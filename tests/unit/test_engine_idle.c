@@ -310,7 +310,8 @@ renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
   }
   assert_null(engine_procstat(play.engine));
-  assert_int_equal(fake_journal_count(&play.journal, "0-1", "0-3", NULL), 1);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "0-1", "0-3", "withheld", NULL), 1);
 
   core_set_clear(&play.fake->stat_hidden);
   play_seconds(&play, 2);
@@ -561,8 +562,10 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
     assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
   assert_nan(play_load(&play, 0));
   assert_false(engine_has_source(play.engine));
-  assert_int_equal(
-      fake_journal_count(&play.journal, "/proc/stat cannot be used", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal,
+                                      "/proc/stat cannot be used", "withheld",
+                                      NULL),
+                   1);
   assert_int_equal(
       fake_journal_count(&play.journal, "no source of loads: idle:", NULL), 1);
   fake_machine_remove(play.fake, "/proc/stat");
