@@ -63,6 +63,18 @@ int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
              : status;
 }
 
+int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
+                         int core) {
+  uint64_t of_state;
+  int state = 0;
+  *entries = 0;
+  for (; state < CPUIDLE_STATES_MAX &&
+         machine_read_u64(machine, &of_state, STATE "usage", core, state) == 0;
+       state++)
+    *entries += of_state;
+  return state > 0 ? 0 : -ENOENT;
+}
+
 bool cpuidle_never_halts(const struct machine *machine) {
   char line[4096] = "", *rest = line;
   machine_read(machine, line, sizeof(line), "/proc/cmdline");
