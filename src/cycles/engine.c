@@ -107,8 +107,8 @@ static int find_hotplug(struct engine *engine, bool must_look) {
     core_set_fill(&changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
-  bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
-                                     &online) == 0 &&
+  bool known = machine_read_core_set(machine, &online,
+                                     "/sys/devices/system/cpu/online") == 0 &&
                core_set_next(&online, -1) >= 0;
   if (known && core_set_equal(&online, &engine->topology.online) &&
       core_set_next(&changed, -1) < 0)
@@ -291,7 +291,6 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   find_isolated(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
-  engine_measure_tsc(engine);
   btf_find(options->machine, kernel_members, engine->kernel_has,
            KERNEL_MEMBERS);
   status = apply_online(engine, &none);

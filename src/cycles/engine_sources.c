@@ -131,7 +131,7 @@ static void read_clock(struct engine *engine, struct source *source) {
   source->available = false;
   snprintf(source->reason, sizeof(source->reason), "%s%s",
            status == -ENOLINK ? "the idle clock no longer runs: its pins were "
-                                "removed, or it missed halts"
+                                "removed"
                               : "cannot read the idle clock: ",
            status == -ENOLINK ? "" : strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,

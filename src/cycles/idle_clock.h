@@ -38,7 +38,7 @@ bool idle_clock_is_pinned(const struct idle_clock *clock);
 /* Reads the words of all cores. Returns 0, -EAGAIN if every read took more
  * than KERNEL_CLOCK_BRACKET_MAX_NS, or another -errno, after which the clock
  * can only be closed. -ENOLINK: the clock no longer runs, because its pins were
- * removed, or because a core halted or woke while its word did not change. */
+ * removed. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Returns the last reading of one core. If the clock has not yet run on the

@@ -11,26 +11,6 @@ static const char *next_line(const char *text) {
   return end != NULL && end[1] != '\0' ? end + 1 : NULL;
 }
 
-/* Parses the lines of /proc/softirqs, such as " NET_RX: 1204 889233". */
-bool interrupts_add_softirqs(const char *text, int column, uint64_t *count) {
-  bool found = false;
-  *count = 0;
-  while ((text = next_line(text)) != NULL) {
-    const char *p = text + strcspn(text, ":\n");
-    uint64_t number = 0;
-    int columns = 0;
-    if (*p++ != ':')
-      continue;
-    while (columns <= column && number_next(&p, &number))
-      columns++;
-    if (columns <= column)
-      return false;
-    *count += number;
-    found = true;
-  }
-  return found;
-}
-
 static bool has_occurred(const char *counts) {
   uint64_t number;
   while (number_next(&counts, &number))

@@ -41,7 +41,6 @@ struct source {
   bool doubt_reported;
   bool yields_to_guests; /* unavailable while this host runs guests */
   bool yielded;
-  bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
   /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[SOURCE_PMU_MAX];
   uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
@@ -75,14 +74,6 @@ void sources_find_cores(struct source sources[], int len,
  * guests can keep guests from starting. */
 void sources_yield_to_guests(struct source sources[], int len,
                              const struct machine *machine);
-
-/* Measures the rate of msr/tsc for the sources that still need the rate, on
- * the first core where the measurement succeeds. The measurement takes 20 ms,
- * and is skipped if no source needs the rate. Returns 0 or -errno. On
- * failure, the sources that need the rate remain unavailable. */
-int sources_measure_tsc(struct source sources[], int len,
-                        const struct machine *machine,
-                        const struct topology *topology);
 
 /* Returns what is wrong with the source, or "". */
 static inline const char *source_why(const struct source *source) {

@@ -114,7 +114,7 @@ static void on_a_host_with_guests_ref_cycles_must_be_named(void **state) {
       {"/sys/module/kvm_intel/refcnt", "0\n", true},
       {"/sys/module/kvm_intel/refcnt", "7\n", false},
       {"/sys/module/kvm_amd/refcnt", "1\n", false},
-      {"/sys/module/kvm_amd/parameters/npt", "1\n",
+      {"/sys/module/kvm_amd/parameters/nested", "1\n",
        false}, /* KVM is built in */
   };
   for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
@@ -447,24 +447,6 @@ static void cores_that_an_option_names_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void no_counter_is_calibrated_on_an_isolated_core(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
-  fake_machine_file(
-      play.fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
-  core_set_add(&play.options.also_isolated, 0);
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, 1)->core =
-      1;
-  play_open(&play);
-  play_seconds(&play, 2);
-  for (size_t i = 0; i < play.fake->descriptors_len; i++)
-    assert_int_equal(fake_machine_descriptor_core(play.fake, i), 1);
-  play_end(&play);
-}
-
 static void
 a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
   (void)state;
@@ -514,7 +496,6 @@ int main(void) {
       cmocka_unit_test(
           a_core_isolated_later_is_left_undisturbed_within_a_minute),
       cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
-      cmocka_unit_test(no_counter_is_calibrated_on_an_isolated_core),
       cmocka_unit_test(
           a_counter_for_isolated_cores_is_proposed_once_with_its_cost),
   };

@@ -106,83 +106,8 @@ a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
   play_end(&play);
 }
 
-/* ---------------------------------------------------------------------------
- * A TSC that cannot be measured
- */
-
-/* Sets up a machine without a steady TSC. The engine divides its counters by
- * time-enabled multiplied by the TSC frequency that it measured. */
-static void start_unsteady(struct play *play) {
-  play_start_mperf(play, 2, 0.5);
-  fake_machine_file(
-      play->fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
-  play->fake->perf_read_ns = FAKE_MS; /* the TSC advances between two reads */
-}
-
-static void
-the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it(void **state) {
-  (void)state;
-  struct play play;
-  start_unsteady(&play);
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, -1)->core =
-      1;
-  play_open(&play);
-  play_seconds(&play, 2);
-  for (int core = 0; core < 2; core++) {
-    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
-    assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
-  }
-  play_end(&play);
-}
-
-static void
-a_source_is_used_once_the_rate_of_its_tsc_is_measured(void **state) {
-  (void)state;
-  static const int errors[] = {ENODEV, EACCES, EMFILE};
-  for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-    struct play play;
-    start_unsteady(&play);
-    play.options.cancel = &cancelled;
-    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, errors[i]);
-    play_open(&play);
-    engine_prove(play.engine);
-    play_seconds(&play, 5);
-    assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-    assert_non_null(
-        strstr(engine_source_reason(play.engine, SOURCE_MPERF), "msr/tsc"));
-    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, 0);
-    play_seconds(&play, 70);
-    assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-    assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-    assert_string_equal(engine_source_reason(play.engine, SOURCE_MPERF), "");
-    play_end(&play);
-  }
-}
-
 static void guests(struct play *play, const char *count) {
   fake_machine_file(play->fake, "/sys/module/kvm_amd/refcnt", count);
-}
-
-static void
-a_source_whose_tsc_is_measured_late_still_yields_to_guests(void **state) {
-  (void)state;
-  struct play play;
-  start_unsteady(&play);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
-  fake_machine_remove(play.fake, DEVICES "msr/events/mperf");
-  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
-  guests(&play, "1\n");
-  fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, ENODEV);
-  play_open(&play);
-  fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, 0);
-  play_seconds(&play, 70);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  guests(&play, "0\n");
-  play_seconds(&play, 6);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -411,11 +336,6 @@ int main(void) {
       cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
       cmocka_unit_test(
           a_core_that_comes_back_online_counts_instructions_at_once),
-      cmocka_unit_test(
-          the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it),
-      cmocka_unit_test(a_source_is_used_once_the_rate_of_its_tsc_is_measured),
-      cmocka_unit_test(
-          a_source_whose_tsc_is_measured_late_still_yields_to_guests),
       cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
       cmocka_unit_test(mperf_refuted_on_one_kind_of_core_is_used_on_the_other),
       cmocka_unit_test(an_event_is_used_only_on_the_cores_of_its_pmu),
