@@ -272,7 +272,6 @@ make_planned(const char *name, struct region_plan *plan,
       region->was_unserved = region_server_error(region) != 0;
       if (region->was_unserved)
         region_say_unserved(region, name, options);
-      region_say_large(region, name);
       return region;
     }
     unlink_region(region);

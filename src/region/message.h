@@ -26,18 +26,6 @@ ssize_t region_packet_receive(int socket, void *bytes, size_t size,
 bool region_packet_send(int socket, const void *bytes, size_t size,
                         const int *fds, int count);
 
-/* Receives a message without blocking. Returns 0, or -1 with errno: EAGAIN,
- * ECONNRESET, or EPROTO (not a message). The caller owns the passed descriptors
- * in every case. */
-int region_message_receive(int socket, struct region_message *message,
-                           struct region_passed *passed);
-
-/* Like region_message_receive, but waits for a message until region_now_ms()
- * reaches the given time. Tries at least once. */
-int region_message_await(int socket, int64_t until_ms,
-                         struct region_message *message,
-                         struct region_passed *passed);
-
 int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 
 /* Fills in the constant members and sends the message without blocking. Returns
@@ -45,12 +33,11 @@ int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count);
 
-/* Takes descriptor `number` out of the set and returns it, or -1 if the set
- * does not contain it. */
-int region_passed_take(struct region_passed *passed, int number);
-
-/* Closes the remaining descriptors. Keeps errno. */
-void region_passed_close(struct region_passed *passed);
+/* Sends a question and waits at most wait_ms milliseconds for its answer, which
+ * is the message with the same request. Discards descriptors. Returns 0, or -1
+ * with the errno of the answer, ETIMEDOUT, or another errno. */
+int region_message_ask(int socket, struct region_message *question,
+                       int wait_ms);
 
 /* Closes a descriptor unless it is -1, and makes it -1. Keeps errno. */
 static inline void region_close_fd(int *fd) {

@@ -44,10 +44,6 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-void percore_reader_limit(struct percore_reader *reader, uint64_t max_size) {
-  region_reader_limit(reader->reader, max_size);
-}
-
 /* Refreshes a region of this process without its socket, because the calling
  * thread may be the thread that serves the socket. */
 static enum region_event refresh(struct percore_reader *reader) {

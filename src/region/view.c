@@ -118,9 +118,13 @@ static bool take(struct region_view *view, size_t bytes,
                  struct region_fault *fault) {
   if (view->allowance == NULL)
     return true;
-  if (!region_allowance_take(view->allowance, bytes))
-    return region_exceeds(fault, EDQUOT, "reading it takes", bytes,
-                          region_allowance_left(view->allowance));
+  if (!region_allowance_take(view->allowance, bytes)) {
+    region_fails(fault, EDQUOT, "");
+    snprintf(fault->text, sizeof(fault->text),
+             "reading it takes %zu bytes, and at most %zu are allowed", bytes,
+             region_allowance_left(view->allowance));
+    return false;
+  }
   view->bytes += bytes;
   return true;
 }
@@ -197,10 +201,7 @@ static bool may_ask(int memfd) {
   return true;
 }
 
-static bool open_view(struct region_view *view, uint64_t max_size,
-                      struct region_fault *fault) {
-  if (view->size > max_size)
-    return region_exceeds(fault, EFBIG, "it has", view->size, max_size);
+static bool open_view(struct region_view *view, struct region_fault *fault) {
   void *map = region_memory_map(view->memfd, view->size, PROT_READ);
   if (map == NULL)
     return region_fails(fault, errno, "its memory cannot be mapped");
@@ -209,7 +210,7 @@ static bool open_view(struct region_view *view, uint64_t max_size,
 }
 
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
-                     uint64_t max_size, struct region_allowance *allowance,
+                     struct region_allowance *allowance,
                      struct region_fault *fault) {
   *view = (struct region_view){.memfd = memfd,
                                .size = size,
@@ -217,7 +218,7 @@ int region_view_open(struct region_view *view, int memfd, uint64_t size,
                                    (unsigned long)sysconf(_SC_PAGESIZE)),
                                .may_ask = may_ask(memfd),
                                .allowance = allowance};
-  if (open_view(view, max_size, fault))
+  if (open_view(view, fault))
     return 0;
   region_view_close(view);
   return -1;

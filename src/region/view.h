@@ -38,9 +38,9 @@ struct region_view {
 
 /* Maps a region and parses its directory. Takes over the descriptor in every
  * case. Returns 0, or -1 and sets *fault as region_directory_parse does, or to
- * EFBIG (larger than max_size) or EDQUOT (the allowance is exhausted). */
+ * EDQUOT (the allowance is exhausted). */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
-                     uint64_t max_size, struct region_allowance *allowance,
+                     struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
