@@ -14,16 +14,6 @@
 
 #include "connection.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
-/* With these seals, no process can truncate the memory, punch holes in it, or
- * write to it through a descriptor while it is mapped here. */
-enum {
-  SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
-};
-
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
       .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
@@ -39,14 +29,9 @@ void region_connection_close(struct region_connection *connection) {
 /* The pid may have been reused by another process, but then this connection has
  * also ended, and callers check for that. */
 static void learn_peer(struct region_connection *connection) {
-  struct ucred peer = {.uid = (uid_t)-1};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
-      0)
-    return;
+  struct ucred peer = region_peer(connection->socket);
   connection->uid = peer.uid;
   connection->pid = peer.pid;
-  region_close_fd(&connection->pidfd);
   if (peer.pid > 0)
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
@@ -119,7 +104,7 @@ bool region_connection_lost_process(
 
 bool region_is_sealed(int fd, struct region_fault *fault) {
   int seals = fcntl(fd, F_GET_SEALS);
-  return (seals >= 0 && (seals & SEALS) == SEALS) ||
+  return (seals >= 0 && (seals & REGION_SEALS) == REGION_SEALS) ||
          region_breaks(fault, REGION_RULE_SEALS,
                        "its memory is not a sealed memfd");
 }

@@ -7,8 +7,20 @@
 #include "layout.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* With these seals, no process can truncate a region's memory, punch holes in
+ * it, or write to it except through the mapping of its producer. */
+enum {
+  REGION_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
+};
 
 enum { REGION_MAX_PASSED = 253 }; /* SCM_MAX_FD, the maximum per message */
 
@@ -38,6 +50,15 @@ bool region_message_send(int socket, struct region_message *message,
  * with the errno of the answer, ETIMEDOUT, or another errno. */
 int region_message_ask(int socket, struct region_message *question,
                        int wait_ms);
+
+/* Returns the process at the other end of a connection; its user is -1 if it is
+ * unknown. */
+static inline struct ucred region_peer(int socket) {
+  struct ucred peer = {.uid = (uid_t)-1};
+  socklen_t size = sizeof(peer);
+  (void)getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer;
+}
 
 /* Closes a descriptor unless it is -1, and makes it -1. Keeps errno. */
 static inline void region_close_fd(int *fd) {

@@ -120,22 +120,18 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Opens the region that was received, and closes the previous region, which is
- * gone. First returns the bytes of the previous region to the allowance,
- * because the allowance may not suffice for both. */
+/* Closes the previous region, which is gone, and opens the region that was
+ * received. */
 static enum region_event take_region(struct region_reader *reader) {
-  struct region_view view;
-  size_t held = region_view_lend(&reader->view);
-  if (!open_received(reader, &view)) {
-    region_view_take_back(&reader->view, held);
+  struct region_view *view = &reader->view;
+  region_view_close(view);
+  if (!open_received(reader, view)) {
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
   }
   take_connection(reader);
-  region_view_close(&reader->view);
-  reader->view = view;
   if (reader->options.keep_from_children)
-    (void)madvise((void *)(uintptr_t)view.map, view.size, MADV_DONTFORK);
+    (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTFORK);
   reader->producer++;
   return REGION_CAME;
 }

@@ -630,7 +630,7 @@ a_producer_that_does_not_answer_for_a_second_is_silent(void **state) {
   assert_int_equal(snapshot->regions, 1);
 }
 
-/* A huge region takes 64 KiB for each GiB. */
+/* A huge region takes 32 KiB for each GiB. */
 static void
 a_region_that_is_too_large_for_max_memory_is_refused_once(void **s) {
   static const struct percore_field field = {.name = "rx"};
@@ -638,7 +638,7 @@ a_region_that_is_too_large_for_max_memory_is_refused_once(void **s) {
                                       .storage = PERCORE_OWNED,
                                       .fields = &field,
                                       .field_count = 1,
-                                      .max_rows = 1u << 30};
+                                      .max_rows = 1u << 31};
   (void)s;
   create(0, NULL, &table, 1);
   host_memory_max = 1 << 20;
