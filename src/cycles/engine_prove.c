@@ -74,6 +74,7 @@ void engine_set_proof(struct engine *engine, struct source *source,
   if (proof != PROOF_PROVEN)
     return;
   source->condemned_core = -1;
+  source->reason[0] = '\0';
   for (size_t i = 0; i < engine->cores_len; i++)
     engine->cores[i].condemned &= ~bit;
 }

@@ -84,7 +84,7 @@ void softirq_clock_close(struct softirq_clock *clock) {
  * middle of a softirq. */
 static bool preempts_softirqs(const struct machine *machine) {
   uint64_t realtime;
-  return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
+  return machine_read_u64(machine, &realtime, "/sys/kernel/realtime") == 0 &&
          realtime != 0;
 }
 

@@ -109,7 +109,7 @@ def test_regions():
         for name in states:
             check(name == "alive" or found[name]["why"], str(found[name]))
         check("percore_serve" in found["silent@1"]["why"], str(found))
-        check("start it again" in found["killed"]["why"], str(found))
+        check("start the producer again" in found["killed"]["why"], str(found))
         table = place.succeed("regions").splitlines()
         check(len(table) == 1 + len(found), str(table))
         alive.process.send_signal(signal.SIGSTOP)
