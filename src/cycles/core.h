@@ -23,7 +23,7 @@ struct engine;
  * nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104 days)
  * exactly, and longer times to a relative error of 1e-16. */
 struct core_totals {
-  uint64_t epoch;
+  uint64_t epoch;     /* from 1 on */
   double wall;        /* time covered by `unhalted` */
   double unhalted;    /* measured by the core's source */
   double stolen;      /* upper bound of stolen time within `unhalted` */

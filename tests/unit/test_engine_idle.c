@@ -1,6 +1,7 @@
 /* Tests the source "idle": wall time minus the idle columns. */
 #include "unit.h"
 
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <errno.h>
@@ -309,14 +310,14 @@ renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
     assert_nan(play_load(&play, core));
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
   }
-  assert_null(engine_procstat(play.engine));
+  assert_false(play.engine->stat_valid);
   assert_int_equal(
       fake_journal_count(&play.journal, "0-1", "0-3", "withheld", NULL), 1);
 
   core_set_clear(&play.fake->stat_hidden);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 3), 0, PLAY_SECOND_ERROR);
-  assert_non_null(engine_procstat(play.engine));
+  assert_true(play.engine->stat_valid);
   play_end(&play);
 }
 
@@ -349,7 +350,7 @@ lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   play_open(&play);
   play_seconds(&play, 10);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
-  assert_null(engine_procstat(play.engine));
+  assert_false(play.engine->stat_valid);
   assert_int_equal(fake_journal_count(&play.journal, "LXCFS", "withheld", NULL),
                    1);
   assert_non_null(
@@ -533,7 +534,7 @@ static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.6, 1e-6);
-  assert_null(engine_procstat(play.engine));
+  assert_false(play.engine->stat_valid);
   play_end(&play);
 }
 
