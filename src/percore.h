@@ -493,16 +493,13 @@ enum percore_reader_state {
 };
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
+ * A region of any size is read: it takes address space, not memory.
  * A region of this process is found by name and instance, whatever its runtime
  * directory, and is read without its socket: no call waits, and no thread has
  * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
  * *reader is then NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
-
-/* Refuses regions of more than max_size bytes; 0: of more than 4 GiB, the
- * default. A region takes address space, not memory. */
-void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
 
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
@@ -512,8 +509,7 @@ void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
  * since the last call, 0 if it is the same, or -1 with errno;
  * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7)
- *   EFBIG    the region is larger than percore_reader_limit allows */
+ *   EPROTO   the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state

@@ -1,7 +1,6 @@
 #include "idle_clock.h"
 
 #include "cpuidle.h"
-#include "interrupts.h"
 #include "kernel_clock.h"
 
 #include <errno.h>
@@ -9,13 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNSEEN_SIZE 256
-
 struct idle_clock {
   struct kernel_clock kernel;
   bool pinned;
   int64_t words[CORES_MAX + 1]; /* one per possible core, in ascending order */
-  char unseen[UNSEEN_SIZE];
   int64_t halted_ns[CORES_MAX]; /* at the last reading of each core */
 };
 
@@ -59,16 +55,6 @@ struct idle_clock_traits idle_clock_traits(const struct machine *machine,
                                     .timer_is_known = timer_is_known(machine)};
 }
 
-static void find_unseen(struct idle_clock *clock) {
-  const struct machine *machine = clock->kernel.machine;
-  char *text = NULL;
-  size_t size = 0;
-  machine->clock_missing(machine->context, clock->unseen, UNSEEN_SIZE);
-  if (machine_read_long(machine, "/proc/interrupts", &text, &size) >= 0)
-    interrupts_without_tracepoint(text, clock->unseen, UNSEEN_SIZE);
-  free(text);
-}
-
 static int open_or_load(struct idle_clock *clock, bool load,
                         char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
@@ -99,7 +85,6 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     free(clock);
     return status;
   }
-  find_unseen(clock);
   *result = clock;
   return 0;
 }
@@ -114,10 +99,6 @@ void idle_clock_close(struct idle_clock *clock) {
 
 bool idle_clock_is_pinned(const struct idle_clock *clock) {
   return clock->pinned;
-}
-
-const char *idle_clock_unseen(const struct idle_clock *clock) {
-  return clock->unseen;
 }
 
 /* ---------------------------------------------------------------------------

@@ -48,11 +48,6 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* Returns the names of interrupts that the clock does not see, because they
- * have no tracepoint: those that this kernel may have, and those that have
- * occurred. The names are separated by blanks; "" if none are known. */
-const char *idle_clock_unseen(const struct idle_clock *clock);
-
 /* Returns the properties of the machine that must be known before a clock is
  * loaded. The idle driver of the first core in `cores` that has an idle driver
  * shows whether idle state 0 polls. */

@@ -271,11 +271,6 @@ static void linux_clock_close(void *context, enum clock_kind kind) {
   programs_close(&self->clocks[kind]);
 }
 
-static void linux_clock_missing(void *context, char *list, size_t list_size) {
-  const struct linux_machine *self = context;
-  programs_missing(&self->clocks[CLOCK_IDLE], list, list_size);
-}
-
 static int linux_clock_start(void *context, int core) {
   const struct linux_machine *self = context;
   return programs_start(&self->clocks[CLOCK_IDLE], core);
@@ -321,7 +316,6 @@ struct machine *machine_linux(const char *sysroot) {
       .clock_open = linux_clock_open,
       .clock_read = linux_clock_read,
       .clock_close = linux_clock_close,
-      .clock_missing = linux_clock_missing,
       .clock_start = linux_clock_start,
   };
   return &self->machine;

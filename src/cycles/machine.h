@@ -69,7 +69,6 @@ struct machine {
   int (*clock_read)(void *context, enum clock_kind kind, void *words,
                     int cores);
   void (*clock_close)(void *context, enum clock_kind kind);
-  void (*clock_missing)(void *context, char *list, size_t list_size);
   int (*clock_start)(void *context, int core);
 };
 

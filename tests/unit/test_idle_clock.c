@@ -23,12 +23,10 @@ struct play {
    * read_takes_ns. */
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
-  int moves_at_read; /* the word of core 0 grows by 1 s before this read */
   int open_status, load_status;
   int started; /* number of the core that was started; -1: none */
   struct idle_clock_traits loaded_with;
   bool closed;
-  const char *missing;
 };
 
 static struct play *play_of(void *context) {
@@ -37,8 +35,7 @@ static struct play *play_of(void *context) {
     play = (struct play){.words_len = 4,
                          .now_ns = 1000 * SECOND,
                          .open_status = -ENOENT,
-                         .started = -1,
-                         .missing = ""};
+                         .started = -1};
   return &play;
 }
 
@@ -65,17 +62,11 @@ static int open_or_load(void *context, enum clock_kind kind,
   return play->load_status;
 }
 
-static void list_missing(void *context, char *list, size_t list_size) {
-  snprintf(list, list_size, "%s", play_of(context)->missing);
-}
-
 static int read_words(void *context, enum clock_kind kind, void *words,
                       int cores) {
   (void)kind;
   struct play *play = play_of(context);
   play->reads++;
-  if (play->reads == play->moves_at_read)
-    play->words[0] += SECOND;
   bool slow = play->reads > play->slow_reads_after &&
               play->reads <= play->fast_reads_after;
   play->now_ns += slow ? play->read_takes_ns : 1000;
@@ -103,7 +94,6 @@ static int setup(void **state) {
                                    .clock_ns = clock_ns,
                                    .read_file = read_file,
                                    .clock_open = open_or_load,
-                                   .clock_missing = list_missing,
                                    .clock_read = read_words,
                                    .clock_start = start,
                                    .clock_close = close_clock};
@@ -298,30 +288,6 @@ static void add_idle_driver(struct play *play, int core, const char *state0) {
 }
 
 static void
-interrupts_that_end_no_halt_are_listed_once_they_occur(void **state) {
-  struct play *play = *state;
-  static const struct {
-    const char *interrupts, *missing, *unseen;
-  } cases[] = {
-      {"  CPU0 CPU1\n 24: 1 0 IO-APIC\nLOC: 9 9 Local timer interrupts\n", "",
-       ""},
-      {"  CPU0 CPU1\nNMI: 0 0 Non-maskable\nHYP: 0 3 Hypervisor callback\n", "",
-       "HYP"},
-      {"  CPU0\nHYP: 1 Hypervisor callback\nHVS: 1 stimer0\n", "thermal_apic",
-       "thermal_apic HYP HVS"},
-      {"", "thermal_apic", "thermal_apic"},
-  };
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    fake_machine_file(play->fake, "/proc/interrupts", cases[i].interrupts);
-    play->missing = cases[i].missing;
-    open_clock(play, true);
-    assert_string_equal(idle_clock_unseen(play->clock), cases[i].unseen);
-    idle_clock_close(play->clock);
-    play->clock = NULL;
-  }
-}
-
-static void
 only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers(void **state) {
   struct play *play = *state;
   static const struct {
@@ -401,7 +367,6 @@ int main(void) {
       TEST(a_core_that_is_not_possible_has_no_value),
       TEST(words_are_those_of_possible_cores_only),
       TEST(another_number_of_words_than_cores_ends_the_clock),
-      TEST(interrupts_that_end_no_halt_are_listed_once_they_occur),
       TEST(only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers),
       TEST(the_pinned_clock_is_taken_before_one_is_loaded),
       TEST(without_a_pin_nothing_is_loaded_unless_asked),
