@@ -24,6 +24,7 @@
 /* FUSE_SUPER_MAGIC of linux/magic.h, absent from older headers. */
 #define FUSE_MAGIC 0x65735546
 #define STAT "/proc/stat"
+#define READ_MAX ((size_t)64 << 10)
 
 struct linux_machine {
   struct machine machine;
@@ -49,9 +50,12 @@ static int under_sysroot(const struct linux_machine *self, const char *path,
   return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
+/* Reads in parts, because sysfs gives a page at a time, and valgrind examines
+ * the whole room that a read offers. */
 static ssize_t read_all(int fd, char *buffer, size_t size) {
   for (size_t length = 0; length < size;) {
-    ssize_t got = read(fd, buffer + length, size - length);
+    size_t room = size - length < READ_MAX ? size - length : READ_MAX;
+    ssize_t got = read(fd, buffer + length, room);
     if (got > 0)
       length += (size_t)got;
     if (got == 0) {
