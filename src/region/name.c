@@ -24,7 +24,7 @@
 #include "message.h"
 #include "name.h"
 
-enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 16, TRIES = 16 };
+enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
 
 /* True if this file is still at the path. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
