@@ -448,11 +448,16 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
  * reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
+/* For percore_attach: threads that are not pinned, such as those of a pool.
+ * Their counts are in the sums over all cores, and in those of no core. */
+#define PERCORE_NO_CORE (-2)
+
 /* Gives the calling thread a slot that counts for a core: the core's own slot
  * if it is free or its owner has ended, otherwise an extra slot. core -1 means
  * the core on which the thread is running. With DPDK pass -1, because
  * rte_lcore_to_cpu_id returns the number of a core within its socket, not that
- * of a logical CPU. A thread whose affinity excludes the core gets an extra
+ * of a logical CPU. PERCORE_NO_CORE gives an extra slot that counts for no
+ * core. A thread whose affinity excludes the core gets an extra
  * slot if one is free, and a line on stderr reports this. Tools show the name,
  * cut to 39 bytes; name may be NULL. *slot is always usable, but only by this
  * thread. The core of a slot never changes: after moving to another core,
@@ -488,6 +493,7 @@ enum percore_reader_state {
 };
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
+ * A region of any size is read: it takes address space, not memory.
  * A region of this process is found by name and instance, whatever its runtime
  * directory, and is read without its socket: no call waits, and no thread has
  * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
@@ -495,19 +501,15 @@ enum percore_reader_state {
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
-/* Refuses regions of more than max_size bytes; 0: of more than 4 GiB, the
- * default. A region takes address space, not memory. */
-void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
-
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
- * reader has no region, forks a process that receives the region; that process
- * has ended when this returns 0 or 1. Returns 1 if the producer has changed
+ * reader has no region, starts a process with clone(2) that receives the region;
+ * no fork handler runs, and that process has ended when this returns 0 or 1.
+ * Returns 1 if the producer has changed
  * since the last call, 0 if it is the same, or -1 with errno;
  * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7)
- *   EFBIG    the region is larger than percore_reader_limit allows */
+ *   EPROTO   the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
@@ -566,8 +568,8 @@ double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
                                uint32_t field, const uint64_t *values,
                                double q);
 
-/* Return the number of slots, and the core that a slot counts for (-1 if the
- * slot has never been used). */
+/* Return the number of slots, and the core that a slot counts for:
+ * PERCORE_NO_CORE, or -1 if the slot has never been used. */
 uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 

@@ -104,6 +104,14 @@ class InfluxDB:
         alias = ' '.join(cls.WORDS[word] for word in words) or series.legend
         return {'query': text, 'rawQuery': True, 'resultFormat': 'time_series', 'alias': alias}
 
+    @classmethod
+    def marks(cls, series):
+        """Returns a query for the times at which a counter has increased."""
+        changes = (f'SELECT non_negative_difference("value") AS "changes" FROM '
+                   f'"{series.plugin}_{series.value}" WHERE {" AND ".join(cls._where(series))}')
+        return {'query': f'SELECT "changes" FROM ({changes}) WHERE "changes" > 0',
+                'queryType': 'tags'}
+
 
 # -- Graphite -----------------------------------------------------------------
 
@@ -189,6 +197,12 @@ class Graphite:
     @classmethod
     def target(cls, series, panel, fleet):
         return {'target': cls.expression(series, words_of(series, panel))}
+
+    @classmethod
+    def marks(cls, series, prefix='$prefix.$host'):
+        """Returns a query for the times at which a counter, of which write_graphite
+        stores the rate, has increased: Grafana marks no point that is 0."""
+        return {'target': f"alias({cls.path(series, prefix)}, '{series.legend}')"}
 
 
 # -- Prometheus ---------------------------------------------------------------
@@ -276,3 +290,9 @@ class Prometheus:
         legend = ' '.join(names.get(word) or '{{%s}}' % labels[word] for word in words)
         return {'expr': text, 'legendFormat': legend or series.legend, 'range': True,
                 'format': 'time_series'}
+
+    @classmethod
+    def marks(cls, series):
+        """Returns a query for the times at which a counter has increased. In two
+        minutes there are two values if the interval is at most a minute."""
+        return {'expr': f'increase({cls._selector(series, False)}[2m]) > 0'}

@@ -91,6 +91,8 @@ CSTATES = ('cstate_*', 'idle_poll')
 SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_bpf', 'cores_idle')
 EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
           'rows_left_out')
+# Marked on the dashboard of a host, because a load may change with its source.
+SOURCE_CHANGES = Series('self', 'derive', 'source_changes', legend='change of source')
 REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_back')
 
 
@@ -308,7 +310,7 @@ HOST_ROWS = [
               [own(SOURCES, legend='type_instance')], (8, 7),
               'Sources differ where a core polls in the idle loop, is stolen by a hypervisor or '
               'handles many softirqs; a step in a load at a change of source is due to that. '
-              'collectd\'s log has both loads of each change.', 'short', from_zero=True),
+              'A vertical line in each graph marks a change; collectd\'s log has both loads.', 'short', from_zero=True),
         Panel('timeseries', 'Events',
               [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
               'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '

@@ -2,14 +2,14 @@
  * and falls, bursts that overflow queues, damaged packets, and tunnels that
  * come and go. For a simpler example, read pthread.c first.
  *
- *   cc -D_GNU_SOURCE gateway.c $(pkg-config --cflags --libs percore) -pthread -lm
+ *   cc -D_GNU_SOURCE gateway.c $(pkg-config --cflags --libs percore) -lm
  *   ./a.out [--nap] CORE ...    one worker per core
  *
  * Every millisecond, a worker polls its queues until they are empty, and then
  * sleeps. It is busy for at most half of each millisecond. With --nap, a worker
- * polls every four milliseconds, sleeps instead of working, and reports this
- * sleep as busy time. The cores then need not exist, so one small machine can
- * simulate a large host.
+ * polls every four milliseconds, sleeps instead of working and of polling, and
+ * reports this time as busy and as empty polls. The cores then need not exist,
+ * so one small machine can simulate a large host.
  *
  * The program ends on SIGINT or SIGTERM, and after DURATION seconds if this
  * environment variable is set. */
@@ -207,15 +207,28 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   return n;
 }
 
-/* Reports a nap as work. In rounds of more than 100 us, percore does not count
- * time off the CPU as busy, so this divides the nap into rounds of about 50 us.
- */
-static void end_naps(struct worker *worker, int64_t began_ns,
-                     uint64_t began_tsc) {
+/* Reports a nap as work or, if `n` is 0, as polls that found nothing. In rounds
+ * of more than 100 us, percore does not count time off the CPU, so this divides
+ * the nap into rounds of about 50 us. */
+static void end_nap(struct worker *worker, int64_t began_ns, uint64_t began_tsc,
+                    uint64_t n) {
   uint64_t rounds = (uint64_t)(now_ns() - began_ns) / 50000;
   uint64_t ticks = percore_tsc() - began_tsc;
   for (uint64_t i = 1; i < rounds; i++)
-    percore_poll_at(worker->slot, began_tsc + ticks * i / rounds, 1);
+    percore_poll_at(worker->slot, began_tsc + ticks * i / rounds, n);
+}
+
+/* Waits for the next time to poll. */
+static void rest(struct worker *worker, int64_t until_ns) {
+  int64_t began_ns = now_ns();
+  uint64_t began_tsc = percore_tsc();
+  if (mode == &spinning)
+    percore_sleep(worker->slot);
+  sleep_until(until_ns);
+  if (mode == &spinning)
+    percore_wake(worker->slot);
+  else
+    end_nap(worker, began_ns, began_tsc, 0);
 }
 
 static void *work(void *argument) {
@@ -247,12 +260,10 @@ static void *work(void *argument) {
       uint64_t began_tsc = percore_tsc();
       n = handle(worker, 0, rate) + handle(worker, 1, rate);
       if (mode == &napping && n > 0)
-        end_naps(worker, began_ns, began_tsc);
+        end_nap(worker, began_ns, began_tsc, 1);
       percore_poll(worker->slot, n);
     }
-    percore_sleep(worker->slot);
-    sleep_until(polled + mode->period_ns);
-    percore_wake(worker->slot);
+    rest(worker, polled + mode->period_ns);
   }
   percore_detach(region, worker->slot);
   return NULL;

@@ -39,18 +39,13 @@ static int spread(struct spread_figures *figures,
 void aggregate_cores(struct aggregate_figures *aggregate,
                      const struct snapshot *snapshot,
                      const struct core_set *set) {
-  struct spread_figures busy;
   int online = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++)
     online +=
         snapshot->cores[i].online && core_set_has(set, snapshot->cores[i].core);
-  aggregate->cores_len =
-      spread(&busy, snapshot, set, offsetof(struct core_figures, busy));
+  aggregate->cores_len = spread(&aggregate->busy, snapshot, set,
+                                offsetof(struct core_figures, busy));
   aggregate->cores_without_value = online - aggregate->cores_len;
-  aggregate->mean = busy.mean;
-  aggregate->min = busy.min;
-  aggregate->max = busy.max;
-  aggregate->stddev = busy.stddev;
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,
            offsetof(struct core_figures, time) + (size_t)i * sizeof(double));

@@ -6,8 +6,8 @@
 #include "figures.h"
 
 /* Computes the statistics of the online cores in `set` that are in the
- * snapshot. Leaves aggregate->name unchanged. mean, min, max and stddev are NAN
- * if the load is unknown on all of these cores. */
+ * snapshot. Leaves aggregate->name unchanged. Its figures are NAN if the load
+ * is unknown on all of these cores. */
 void aggregate_cores(struct aggregate_figures *aggregate,
                      const struct snapshot *snapshot,
                      const struct core_set *set);

@@ -65,7 +65,8 @@ struct core_sample {
   uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
-  double polled_ns; /* the part of the idle columns in which the core polled */
+  double polled_ns;  /* the part of the idle columns in which the core polled */
+  double interrupts; /* of all cores; the core halted at most as often */
   bool filled; /* growth.wall comes from the idle columns instead of the source
                 */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
@@ -112,7 +113,11 @@ struct core {
   /* True if the core polls in the idle loop, which the columns count as idle,
    * or if that is not known yet. polled_ns belongs to `row`. */
   bool polls;
-  uint64_t polled_ns, judged_polled_ns;
+  uint64_t polled_ns;
+  int64_t interrupts; /* of all cores, at `row` */
+  /* How often the core had entered an idle state at halts_ns (0: unknown). */
+  uint64_t halts, halts_ns;
+  uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
   int refusals;                     /* consecutive impossible windows */
@@ -126,9 +131,9 @@ struct core {
   /* How far the core's own clocks advanced in the last window, as a share of
    * CLOCK_MONOTONIC. Columns that miss work advance less. */
   double progress_share;
-  double tsc_per_ns; /* in the last window that was judged */
+  double tsc_per_ns;        /* in the last window that was judged */
   double window_tsc_per_ns; /* in the last window; 0: none */
-  int low_windows;   /* consecutive windows that contradict the source */
+  int low_windows;          /* consecutive windows that contradict the source */
 };
 
 /* Switches the core to the best available source among the sources in the
@@ -157,6 +162,10 @@ void core_commit(struct engine *engine, struct core *core);
  * also covers its time. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
+
+/* Returns an upper bound of how often the core halted in the window of its
+ * sample. */
+double core_halts(const struct engine *engine, struct core *core);
 
 /* Makes the next window of /proc/stat begin at the next reading. */
 void core_forget_columns(struct core *core);

@@ -133,10 +133,6 @@ bool engine_has_source(const struct engine *engine);
 const char *engine_source_reason(const struct engine *engine,
                                  enum source_kind kind);
 
-/* Returns the result of idle_clock_unseen for the open idle clock, for percore
- * doctor; "" if no clock is open. */
-const char *engine_clock_unseen(const struct engine *engine);
-
 /* Returns the load, 0 to 1, over the window between two totals of one core; NAN
  * if the totals belong to different epochs or no time lies between them. A load
  * that rounding puts outside this range is clamped. */

@@ -11,23 +11,6 @@
  * change larger than this means that this machine was migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* If the rate of the TSC could not be measured, the next attempt follows after
- * this delay, which doubles with each failure up to the maximum. */
-#define TSC_RETRY_FIRST_NS NS_PER_S
-#define TSC_RETRY_MAX_NS (60 * NS_PER_S)
-
-/* ---------------------------------------------------------------------------
- * The TSC
- */
-
-void engine_measure_tsc(struct engine *engine) {
-  if (engine->time_ns >= engine->tsc_backoff.until_ns &&
-      sources_measure_tsc(engine->sources, engine->sources_len,
-                          engine->options.machine, &engine->topology) != 0)
-    backoff_extend(&engine->tsc_backoff, engine->time_ns, TSC_RETRY_FIRST_NS,
-                   TSC_RETRY_MAX_NS);
-}
-
 /* A core that polls for less than this share is treated as one that does not.
  */
 #define POLLED_MIN 0.001
@@ -86,13 +69,13 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
 static void doubt(struct engine *engine, const struct core *core,
                   struct source *source, double hardware, double kernel) {
   snprintf(
-      source->trouble, sizeof(source->trouble),
+      source->reason, sizeof(source->reason),
       "it read %.1f %% on core %d while the kernel measured at least "
       "%.1f %%; this hypervisor reports no stolen time, so either may be right",
       100 * hardware, core->number, 100 * kernel);
   if (!source->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
-               source_name(source->kind), source->trouble);
+               source_name(source->kind), source->reason);
   source->doubt_reported = true;
 }
 
@@ -130,24 +113,23 @@ static void judge_source(struct engine *engine, struct core *core) {
 /* Finds out whether a core polls in the idle loop, so that samples need not
  * read that time on a core that does not. A core that polls is not halted, so
  * the time is load, whatever the source. Returns the share of time in which the
- * core polled. */
+ * core polled, if its source is idle. */
 static double watch_polling(struct engine *engine, struct core *core) {
   uint64_t polled_ns, before_ns = core->judged_polled_ns;
+  bool is_idle = core->source == SOURCE_IDLE;
   double wall_ns = core->total.stat_wall - core->judged.stat_wall;
-  if (engine->never_halts && core->source == SOURCE_IDLE)
+  if (engine->never_halts && is_idle)
     return share(core->judged.stat_idle, core->total.stat_idle, wall_ns);
-  if (core->source != SOURCE_IDLE ||
-      cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
-          0)
+  if (cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
+      0)
     return 0;
-  core->judged_polled_ns = polled_ns;
-  double polled = before_ns > 0 && polled_ns > before_ns && wall_ns > 0
-                      ? (double)(polled_ns - before_ns) / wall_ns
-                      : 0;
+  bool grew = before_ns != UINT64_MAX && polled_ns > before_ns && wall_ns > 0;
+  double polled = grew ? (double)(polled_ns - before_ns) / wall_ns : 0;
   if (!core->polls)
     core->polled_ns = polled_ns;
-  core->polls = polled >= POLLED_MIN || before_ns == 0;
-  return polled;
+  core->polls = polled >= POLLED_MIN || before_ns == UINT64_MAX;
+  core->judged_polled_ns = polled_ns;
+  return is_idle ? polled : 0;
 }
 
 static void say_polling(struct engine *engine, int core, double share) {
@@ -175,9 +157,6 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  sources_yield_to_guests(engine->sources, engine->sources_len,
-                          engine->options.machine);
-  engine_measure_tsc(engine);
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);

@@ -74,6 +74,7 @@ void engine_set_proof(struct engine *engine, struct source *source,
   if (proof != PROOF_PROVEN)
     return;
   source->condemned_core = -1;
+  source->reason[0] = '\0';
   for (size_t i = 0; i < engine->cores_len; i++)
     engine->cores[i].condemned &= ~bit;
 }
@@ -112,43 +113,37 @@ static void set_next_try(const struct engine *engine, struct source *source) {
 
 /* Opens the counter and starts the probe. On failure returns false with the
  * reason in why[]. */
-static bool start_probe(struct engine *engine, struct proof_run *run, char *why,
-                        size_t why_size) {
+static bool start_probe(struct engine *engine, struct proof_run *run,
+                        char why[PROOF_WHY_MAX]) {
   struct source *source = run->proven;
   const struct machine *machine = engine->options.machine;
-  int core = proof_core(engine, source);
-  bool idle = source->kind == SOURCE_IDLE;
-  int status = 0;
-  if (!engine->options.hardware) {
-    snprintf(why, why_size,
-             "SysRoot may belong to another kernel; set HostPerf true if it "
-             "belongs to this one");
+  int core = proof_core(engine, source), status = 0;
+  struct perf_group *group = source->kind == SOURCE_IDLE ? NULL : &run->group;
+  if (!engine->options.hardware || core < 0) {
+    snprintf(why, PROOF_WHY_MAX, "%s",
+             engine->options.hardware
+                 ? "this process is not allowed to run on any core on which "
+                   "the source could be proven"
+                 : "SysRoot may belong to another kernel; set HostPerf true if "
+                   "it belongs to this one");
     return false;
   }
-  if (core < 0) {
-    snprintf(
-        why, why_size,
-        "this process is not allowed to run on any core on which the source "
-        "could be proven");
-    return false;
-  }
-  if (!idle)
-    status = source_open(source, &run->group, machine, core, false);
+  if (group != NULL)
+    status = source_open(source, group, machine, core, false);
   if (status != 0) {
-    perf_explain(why, why_size, status);
+    perf_explain(why, PROOF_WHY_MAX, status);
     /* An event that does not exist will not appear later. Other errors may
      * pass: rights can be granted, cores can come online, and guests can
      * end. */
     source->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
-  status = probe_start(&run->probe, machine, core, &run->copy,
-                       idle ? NULL : &run->group,
+  status = probe_start(&run->probe, machine, core, &run->copy, group,
                        engine->options.cancel != NULL ? engine->options.cancel
                                                       : &engine->closing);
   if (status == 0)
     return true;
-  snprintf(why, why_size, "cannot start the thread that proves it: %s",
+  snprintf(why, PROOF_WHY_MAX, "cannot start the thread that proves it: %s",
            strerror(-status));
   perf_group_close(&run->group);
   return false;
@@ -161,7 +156,7 @@ static void begin(struct engine *engine, struct source *source) {
   if (run != NULL) {
     run->proven = source;
     run->copy = *source;
-    if (start_probe(engine, run, why, sizeof(why))) {
+    if (start_probe(engine, run, why)) {
       engine->proof_run = run;
       return;
     }

@@ -20,8 +20,7 @@ static void start_run_queue(struct figures *figures) {
   const struct machine *machine = engine_machine(figures->engine);
   char text[128];
   double kernel[3];
-  if (machine->read_file(machine->context, "/proc/loadavg", text,
-                         sizeof(text)) <= 0 ||
+  if (machine_read(machine, text, sizeof(text), "/proc/loadavg") <= 0 ||
       sscanf(text, "%lf %lf %lf", &kernel[0], &kernel[1], &kernel[2]) != 3)
     return;
   for (int i = 0; i < 3; i++)

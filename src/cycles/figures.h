@@ -101,7 +101,7 @@ struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* online cores whose load is known */
   int cores_without_value;
-  double mean, min, max, stddev; /* of the loads; see spread_figures */
+  struct spread_figures busy;
   /* Statistics of each member of core_figures.time. */
   struct spread_figures time[TIMES];
 };

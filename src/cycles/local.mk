@@ -21,7 +21,6 @@ libcycles_la_SOURCES = \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
-	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \

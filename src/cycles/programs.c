@@ -1,7 +1,6 @@
 #include "programs.h"
 
 #include "base/bpf.h"
-#include "interrupts.h"
 #include "softirq_words.h"
 
 #include <errno.h>
@@ -440,21 +439,6 @@ int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   if (umount2(folder, MNT_DETACH) != 0)
     return cannot("unmount", folder, errno, why);
   return 0;
-}
-
-void programs_missing(const struct programs *programs, char *list,
-                      size_t list_size) {
-  char path[PATH_MAX];
-  for (int i = HOOK_TIMER + 1; i < HOOKS; i++) {
-    bool attached = programs->links[i] >= 0;
-    if (programs->folder != NULL) {
-      pin_path(path, programs->folder, idle_hooks[i].tracepoint);
-      attached = access(path, F_OK) == 0;
-    }
-    if (!attached)
-      interrupts_append(list, list_size, idle_hooks[i].tracepoint,
-                        strlen(idle_hooks[i].tracepoint) - strlen("_entry"));
-  }
 }
 
 /* ---------------------------------------------------------------------------

@@ -76,11 +76,6 @@ int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
 int programs_open(struct programs *programs, const char *folder,
                   char why[PROGRAMS_WHY_SIZE]);
 
-/* Appends to `list`, as interrupts_append does, the names of the kinds of
- * interrupts for which this kernel has no tracepoint. For an idle clock. */
-void programs_missing(const struct programs *programs, char *list,
-                      size_t list_size);
-
 /* Reads the map: the values of all possible cores, in ascending order. Each
  * value begins with an int64_t that is never INT64_MIN. `values` must have room
  * for CORES_MAX + 1 values. -EINVAL: `cores` is not the number of possible

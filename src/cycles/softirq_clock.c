@@ -26,8 +26,7 @@ struct softirq_clock {
   const struct engine *engine;
   struct kernel_clock kernel;
   bool loaded;
-  /* Why the clock is not loaded; "" if it is, or before the first try. */
-  char trouble[PROGRAMS_WHY_SIZE];
+  bool said; /* that it cannot be used */
   struct backoff backoff;
   struct softirq_words *words;  /* one per possible core, in ascending order */
   struct sums *sums;            /* in the order of `words` */
@@ -85,7 +84,7 @@ void softirq_clock_close(struct softirq_clock *clock) {
  * middle of a softirq. */
 static bool preempts_softirqs(const struct machine *machine) {
   uint64_t realtime;
-  return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
+  return machine_read_u64(machine, &realtime, "/sys/kernel/realtime") == 0 &&
          realtime != 0;
 }
 
@@ -113,10 +112,10 @@ static void put_off(struct softirq_clock *clock, const char *why) {
   const struct engine_options *options = engine_options(clock->engine);
   backoff_extend(&clock->backoff, engine_time_ns(clock->engine), RETRY_FIRST_NS,
                  RETRY_MAX_NS);
-  if (clock->trouble[0] == '\0')
+  if (!clock->said)
     journal_say(&options->journal, JOURNAL_WARNING,
                 "time in softirqs is not known: %s", why);
-  snprintf(clock->trouble, PROGRAMS_WHY_SIZE, "%s", why);
+  clock->said = true;
 }
 
 static void try_to_load(struct softirq_clock *clock) {
@@ -126,10 +125,6 @@ static void try_to_load(struct softirq_clock *clock) {
   clock->loaded = load(clock, why) == 0;
   if (!clock->loaded)
     put_off(clock, why);
-}
-
-const char *softirq_clock_trouble(const struct softirq_clock *clock) {
-  return clock->trouble;
 }
 
 /* ---------------------------------------------------------------------------
@@ -160,7 +155,7 @@ void softirq_clock_read(struct softirq_clock *clock) {
   }
   if (kernel->last_bracket_ns > KERNEL_CLOCK_BRACKET_NS)
     kernel->time_ns = 0; /* these figures have no bounds */
-  clock->trouble[0] = '\0';
+  clock->said = false;
   clock->backoff.wait_ns = 0;
   note_vectors(clock);
 }
@@ -218,12 +213,13 @@ static bool to_shares(const struct kernel_clock *kernel,
 }
 
 static struct softirq_figures unknown(void) {
-  struct softirq_figures figures = {.hard = NAN, .softirq = NAN};
-  for (int i = 0; i < SOFTIRQ_CONTEXTS; i++)
-    figures.context[i] = NAN;
-  for (int i = 0; i < SOFTIRQ_VECTORS; i++)
-    figures.vector[i] = NAN;
-  return figures;
+  union { /* all members are double */
+    struct softirq_figures figures;
+    double each[sizeof(struct softirq_figures) / sizeof(double)];
+  } all;
+  for (size_t i = 0; i < sizeof(all.each) / sizeof(all.each[0]); i++)
+    all.each[i] = NAN;
+  return all.figures;
 }
 
 struct softirq_figures softirq_clock_core(struct softirq_clock *clock,

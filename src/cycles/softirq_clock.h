@@ -33,9 +33,6 @@ void softirq_clock_close(struct softirq_clock *clock);
  * message until it can be used again. */
 void softirq_clock_read(struct softirq_clock *clock);
 
-/* Returns why the clock is not loaded; "" if it is loaded. */
-const char *softirq_clock_trouble(const struct softirq_clock *clock);
-
 /* Returns the figures of one core for its window, which begins at the previous
  * call for the core and ends at the last read. All are NAN if they are unknown
  * or if the clock is NULL. */

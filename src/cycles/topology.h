@@ -5,8 +5,6 @@
 #include "core_set.h"
 #include "machine.h"
 
-#define TOPOLOGY_NODES_MAX 1024
-
 struct topology {
   struct core_set possible;
   struct core_set online;
@@ -14,7 +12,7 @@ struct topology {
    * isolated partitions of cgroup v2. */
   struct core_set isolated;
   bool hypervisor; /* the CPU reports that it is virtual */
-  bool tsc_steady; /* clocksource is tsc, with constant_tsc and nonstop_tsc */
+  bool tsc_steady; /* constant_tsc and nonstop_tsc: it never changes its rate */
   int cores_len;   /* the highest possible core number + 1 */
   /* Indexed by core number; -1 where unknown. */
   int *node;

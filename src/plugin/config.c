@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "wake/burst.h"
+#include "wake/survey.h"
 
 #include "utils/common/common.h"
 
@@ -303,7 +303,7 @@ static const struct config_option wake_latency_options[] = {
      .allowed = "a whole number from 10 to 1000, without quotes",
      .offset = AT(wake_latency.probes),
      .min = 10,
-     .max = WAKE_BURST_PROBES_MAX},
+     .max = WAKE_SURVEY_PROBES_MAX},
     {.key = "MaxLoad",
      .read = config_number,
      .allowed = "a percentage from 1 to 100, without quotes",

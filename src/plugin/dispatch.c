@@ -166,14 +166,15 @@ static bool is_online(const struct snapshot *snapshot, int core) {
 
 static void put_wake(struct out *out, const struct wake_figures *wake) {
   for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
-    const struct wake_core_figures *core = &wake->cores[i];
+    const struct wake_survey_core *core = &wake->cores[i];
     if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
     put_gauge(out, "gauge", "timer_datapoints", (double)core->datapoints,
               PLAIN);
-    for (int v = 0; v < WAKE_VALUES; v++)
-      put_gauge(out, "latency", wake_value_name(v), core->value_s[v], PLAIN);
+    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
+      put_gauge(out, "latency", wake_survey_value_name(v), core->value_s[v],
+                PLAIN);
   }
 }
 
@@ -246,9 +247,7 @@ static void put_host(struct out *out) {
     if (aggregate->cores_len == 0)
       continue;
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    put_spread(out, "cores",
-               &(struct spread_figures){aggregate->mean, aggregate->min,
-                                        aggregate->max, aggregate->stddev});
+    put_spread(out, "cores", &aggregate->busy);
   }
 
   const struct host_figures *host = &snapshot->host;

@@ -37,9 +37,7 @@ static const char *remedy_of(const struct region_instance *instance,
   if (fault->error == EACCES && fault->text[0] == '\0') /* connect(2) failed */
     return region_health_group_remedy(region_reader_path(instance->reader),
                                       text);
-  return fault->error == EDQUOT  ? "; raise MaxMemory"
-         : fault->error == EFBIG ? "; raise MaxRegionSize"
-                                 : "";
+  return fault->error == EDQUOT ? "; raise MaxMemory" : "";
 }
 
 /* Logs once why the instance is not read. If the reason then becomes EBUSY,
@@ -132,8 +130,8 @@ static void tell_workers(const struct region_instance *instance) {
     if (region_workers_changed(&instance->workers, changes[i].were, &cores)) {
       core_set_format(&cores, list, sizeof(list));
       tell(instance, changes[i].severity,
-           "Workers of region %s are %sstuck on cores %s.", instance->label,
-           changes[i].text, list);
+           "Workers of region %s are %sstuck on %s%s.", instance->label,
+           changes[i].text, list[0] != '\0' ? "cores " : "no core", list);
     }
 }
 

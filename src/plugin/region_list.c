@@ -21,7 +21,7 @@
 /* A round's part of a pass through the runtime directory. */
 struct look {
   struct region_watch *watch;
-  long descriptors; /* how many may still be opened; -1: not counted yet */
+  long places; /* how many instances may be added; -1: not counted yet */
   size_t files;
   uint64_t end_ns;
 };
@@ -74,90 +74,71 @@ static void remove_instance(struct region_watch *watch,
  * New instances
  */
 
-/* True if the new instance's user may have another region: the number of free
- * places must exceed the number of the user's regions. Root, collectd's own
- * user and users named by AllowUser are not limited. */
-static bool may_have_place(const struct region_watch *watch,
-                           const struct region_instance *new) {
-  size_t used = 0, of_user = 0;
+/* Returns how many instances may be added: not more than INSTANCES_MAX are
+ * read, and each has descriptors, of which known instances need some once they
+ * are connected. */
+static long count_places(const struct region_watch *watch) {
+  long places = INSTANCES_MAX, of_files = descriptors_available();
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next) {
-    used += instance->health != REGION_DEAD;
-    of_user += instance->health != REGION_DEAD && instance->uid == new->uid;
+    places -= instance->health != REGION_DEAD;
+    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
+      of_files -= INSTANCE_DESCRIPTORS;
   }
-  return new->uid == 0 || new->uid == geteuid() ||
-         (new->config->users_given &&region_config_may_read(
-             new->uid, (void *)new->config)) ||
-         of_user < INSTANCES_MAX - used;
+  return MAX(0, MIN(places, of_files / INSTANCE_DESCRIPTORS));
 }
 
-/* If all places are taken, removes the ended instance that was served least
- * recently. Returns false if no place can be freed. */
-static bool make_place(struct region_watch *watch) {
+/* Returns how many regions of the new instance's user count against it: the
+ * number of free places must exceed them. Root, collectd's own user and users
+ * named by AllowUser are not limited. */
+static long count_of_user(const struct region_watch *watch,
+                          const struct region_instance *new) {
+  long of_user = 0;
+  if (new->uid == 0 || new->uid == geteuid() ||
+      (new->config->users_given &&region_config_may_read(new->uid,
+                                                         (void *)new->config)))
+    return 0;
+  for (const struct region_instance *instance = watch->instances;
+       instance != NULL; instance = instance->next)
+    of_user += instance->health != REGION_DEAD && instance->uid == new->uid;
+  return of_user;
+}
+
+/* If the list is full, removes the ended instance that was served least
+ * recently. */
+static void make_place(struct region_watch *watch) {
   struct region_instance **gone = NULL;
-  if (watch->instances_len < INSTANCES_MAX)
-    return true;
   for (struct region_instance **link = &watch->instances; *link != NULL;
        link = &(*link)->next)
     if ((*link)->health == REGION_DEAD &&
         (gone == NULL || (*link)->served_ns < (*gone)->served_ns))
       gone = link;
-  if (gone == NULL)
-    return false;
-  remove_instance(watch, gone);
-  return true;
-}
-
-static void tell_limit(struct region_watch *watch,
-                       const struct region_instance *new) {
-  struct rlimit limit = {0};
-  unsigned long more =
-      DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
-  (void)getrlimit(RLIMIT_NOFILE, &limit);
-  region_warn(region_about_host(watch),
-              "region %s and further regions are not read: the limit of "
-              "%lu open files would leave too few for other plugins. Raise "
-              "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
-              "enough for %d regions.",
-              new->label, (unsigned long)limit.rlim_cur,
-              (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
-}
-
-/* Returns how many descriptors new instances may open: those available to
- * regions, minus those that known instances need once they are connected. */
-static long count_descriptors(const struct region_watch *watch) {
-  long available = descriptors_available();
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
-      available -= INSTANCE_DESCRIPTORS;
-  return available > 0 ? available : 0;
+  if (watch->instances_len >= INSTANCES_MAX && gone != NULL)
+    remove_instance(watch, gone);
 }
 
 /* Returns true if there is room to read the new instance. Otherwise, logs the
  * reason once. */
 static bool has_place(struct look *look, const struct region_instance *new) {
   struct region_watch *watch = look->watch;
-  if (look->descriptors < 0)
-    look->descriptors = count_descriptors(watch);
-  if (look->descriptors < INSTANCE_DESCRIPTORS)
-    tell_limit(watch, new);
-  else if (!may_have_place(watch, new))
-    region_warn(
-        region_about_host(watch),
-        "region %s and further regions of user %u are not read: "
-        "the user already has its share of the %d regions that are read; "
-        "add the user to AllowUser.",
-        new->label, (unsigned)new->uid, INSTANCES_MAX);
-  else if (!make_place(watch))
-    region_warn(
-        region_about_host(watch),
-        "region %s and further regions are not read: at "
-        "most %d regions are read at a time; end producers that are not "
-        "needed.",
-        new->label, INSTANCES_MAX);
-  else
+  struct rlimit limit = {0};
+  if (look->places < 0)
+    look->places = count_places(watch);
+  if (look->places > count_of_user(watch, new)) {
+    make_place(watch);
     return true;
+  }
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  region_warn(
+      region_about_host(watch),
+      "region %s and further regions of user %u are not read: %ld more "
+      "can be read, and a user gets at most half; at most %d regions are "
+      "read: "
+      "end producers, add the user to AllowUser, or raise "
+      "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu.",
+      new->label, (unsigned)new->uid, look->places, INSTANCES_MAX,
+      (unsigned long)limit.rlim_cur + DESCRIPTORS_RESERVE +
+          INSTANCE_DESCRIPTORS * INSTANCES_MAX);
   return false;
 }
 
@@ -167,7 +148,6 @@ static bool has_place(struct look *look, const struct region_instance *new) {
 static struct region_reader *find_producer(const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
-      .max_region_size = config->max_region_size,
       .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
@@ -237,7 +217,7 @@ static struct region_instance *make_instance(struct look *look,
   }
   region_reader_use_allowance(reader, &budget->memory);
   insert(watch, instance);
-  look->descriptors -= INSTANCE_DESCRIPTORS;
+  look->places--;
   watch->any_met = true;
   return instance;
 }
@@ -347,7 +327,7 @@ static void end_pass(struct region_watch *watch) {
 
 /* Goes on with a pass, or begins one. */
 static void meet_all(struct region_watch *watch) {
-  struct look look = {.watch = watch, .descriptors = -1};
+  struct look look = {.watch = watch, .places = -1};
   struct dirent *file = NULL;
   if (watch->directory == NULL && may_have_changed(watch))
     begin_pass(watch);

@@ -258,6 +258,7 @@ static void inherit_row(const struct region_sum *sum,
                         const struct region_sum *from,
                         const struct region_sum_row *old) {
   row->put = old->put;
+  row->since_ns = old->since_ns;
   for (uint32_t f = 0; f < sum->shape.field_count; f++) {
     const struct region_sum_field *field = &sum->shape.fields[f];
     const struct region_sum_field *same = same_field(from, field);

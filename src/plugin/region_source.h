@@ -65,13 +65,12 @@ struct region_source {
   uint64_t puts_seen;  /* puts of the sum + 1, when the last scan began */
   uint64_t names_seen; /* the sum's names_shown, when the last scan began */
   uint32_t scans;
-  uint64_t missed; /* rows that the last complete scan did not track */
   /* The current scan. */
   bool underway, looks_names_up, skips; /* skips: see skip_light */
   struct region_tile tile;
   uint32_t next_row;
   size_t next_object, objects_len;
-  uint64_t live, left_out, missing, names_matched;
+  uint64_t live, left_out, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */
   uint64_t *present; /* [column]: up-down counters, gauges and states of objects
                         without a row, in the last scan */

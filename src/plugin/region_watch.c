@@ -85,25 +85,20 @@ static bool is_reported(const struct region_sum *sum) {
          (sum->region_config->report_host || sum->copies > 1);
 }
 
-static struct region_sum **find_in(struct region_budget *budget,
-                                   const char *name, const char *table) {
-  struct region_sum **link = &budget->sums;
-  while (*link != NULL && (strcmp((*link)->instance, name) != 0 ||
-                           strcmp((*link)->table, table) != 0))
-    link = &(*link)->next;
-  return *link != NULL ? link : NULL;
-}
-
 /* Returns the list element that points to the sum, or NULL. The sum may be that
  * of another user's region of the same name. */
 static struct region_sum **find_sum(const struct region_instance *instance,
                                     const char *name, const char *table) {
-  struct region_sum **found = find_in(instance->budget, name, table);
-  for (struct region_budget *budget = instance->watch->budgets;
-       budget != NULL && found == NULL; budget = budget->next)
-    if (budget != instance->budget &&
-        strcmp(budget->name, instance->region) == 0)
-      found = find_in(budget, name, table);
+  struct region_sum **found = NULL;
+  for (struct region_budget *budget = instance->watch->budgets; budget != NULL;
+       budget = budget->next)
+    for (struct region_sum **link = &budget->sums;
+         strcmp(budget->name, instance->region) == 0 && *link != NULL;
+         link = &(*link)->next)
+      if (strcmp((*link)->instance, name) == 0 &&
+          strcmp((*link)->table, table) == 0 &&
+          (found == NULL || budget == instance->budget))
+        found = link;
   return found;
 }
 
@@ -335,13 +330,17 @@ static void came(struct region_instance *instance) {
   begin_turn(instance);
 }
 
-static void went(struct region_instance *instance) {
-  instance->ending_since_ns = instance->watch->now.monotonic_ns;
+static void stop_sources(struct region_instance *instance, bool ending) {
   for (uint32_t t = 0; t < instance->source_count; t++) {
-    instance->sources[t].ending = true;
+    instance->sources[t].ending = ending;
     region_source_stop(&instance->sources[t]);
   }
   instance->begun = instance->source_count;
+}
+
+static void went(struct region_instance *instance) {
+  instance->ending_since_ns = instance->watch->now.monotonic_ns;
+  stop_sources(instance, true);
   begin_turn(instance);
 }
 
@@ -399,11 +398,7 @@ static void end_producer(struct region_instance *instance) {
                 instance->label, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   instance->looked_in = 0; /* a successor may be waiting */
-  for (uint32_t t = 0; t < instance->source_count; t++) {
-    instance->sources[t].ending = false;
-    region_source_stop(&instance->sources[t]);
-  }
-  instance->begun = instance->source_count;
+  stop_sources(instance, false);
 }
 
 static void look_after(struct region_instance *instance) {
@@ -458,8 +453,7 @@ static bool read_piece(struct region_instance *instance) {
 static void read_all(struct region_watch *watch, uint64_t end_ns) {
   bool any = true;
   while (any && region_watch_is_wanted(watch)) {
-    bool has_time = watch->options.now_ns == NULL ||
-                    watch->options.now_ns(watch->options.argument) < end_ns;
+    bool has_time = region_watch_now_ns(watch) <= end_ns;
     any = false;
     for (struct region_instance *instance = watch->instances; instance != NULL;
          instance = instance->next)

@@ -35,14 +35,17 @@ int region_workers_stuck(const struct region_workers *workers) {
 
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores) {
+  bool changed = false;
   core_set_clear(cores);
   for (uint32_t s = 0; s < workers->len; s++) {
     const struct region_worker *worker = &workers->list[s];
     bool was_stuck = worker->was_still_ns >= REGION_STUCK_NS;
-    if (is_stuck(worker) != was_stuck && was_stuck == were)
-      core_set_add(cores, worker->slot.core);
+    if (is_stuck(worker) == was_stuck || was_stuck != were)
+      continue;
+    changed = true;
+    core_set_add(cores, worker->slot.core); /* unless it counts for no core */
   }
-  return core_set_next(cores, -1) >= 0;
+  return changed;
 }
 
 /* ---------------------------------------------------------------------------
@@ -65,7 +68,7 @@ void region_useful_add(struct region_useful *useful,
     const struct region_worker *worker = &workers->list[s];
     int core = worker->slot.core;
     if (worker->slot.state == REGION_FREE || isnan(worker->useful) ||
-        core >= CORES_MAX ||
+        core < 0 || core >= CORES_MAX ||
         (useful->cores != NULL && !core_set_has(useful->cores, core)))
       continue;
     useful->core[core].load += worker->useful;
@@ -149,10 +152,10 @@ void region_useful_put(const struct region_useful *useful,
     if (aggregate->cores_len == 0)
       continue;
     region_put_begin(watch, &list, "percore_host", aggregate->name);
-    put_percent(&list, "cores_useful_mean", aggregate->mean);
-    put_percent(&list, "cores_useful_min", aggregate->min);
-    put_percent(&list, "cores_useful_max", aggregate->max);
-    put_percent(&list, "cores_useful_stddev", aggregate->stddev);
+    put_percent(&list, "cores_useful_mean", aggregate->busy.mean);
+    put_percent(&list, "cores_useful_min", aggregate->busy.min);
+    put_percent(&list, "cores_useful_max", aggregate->busy.max);
+    put_percent(&list, "cores_useful_stddev", aggregate->busy.stddev);
   }
   free(loads.aggregates);
   free(loads.cores);

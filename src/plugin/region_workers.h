@@ -67,7 +67,7 @@ int region_workers_stuck(const struct region_workers *workers);
 
 /* Writes the cores of workers that became stuck at this reading or, if `were`
  * is set, the cores of workers that are no longer stuck. Returns false if there
- * are none. */
+ * are no such workers; those without a core are not in the set. */
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 

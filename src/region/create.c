@@ -20,10 +20,6 @@
 
 #include "base/clock.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
 static pthread_mutex_t regions_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct percore_region *regions;
 
@@ -108,8 +104,7 @@ static int make_memory(struct percore_region *region, const char *name,
   /* This mapping stays writable, but no process can create another writable
    * mapping.
    */
-  return fcntl(region->memfd, F_ADD_SEALS,
-               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+  return fcntl(region->memfd, F_ADD_SEALS, REGION_SEALS);
 }
 
 static int provide_directory(struct percore_region *region,

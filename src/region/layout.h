@@ -219,7 +219,8 @@ struct region_slot {
   uint64_t generation;
   /* Tid of the owner in the producer's pid namespace; 0: no owner. */
   int32_t tid;
-  int32_t core; /* the core that the slot counts for; -1 if never used */
+  /* The core that the slot counts for, or PERCORE_NO_CORE; -1 if never used. */
+  int32_t core;
   uint64_t since_boottime_ns;
   uint64_t name[REGION_SLOT_NAME_WORDS];
 };

@@ -14,17 +14,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "layout.h"
 #include "message.h"
 #include "name.h"
+#include "receive.h"
 
 enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
+
+/* How long to wait for the removal of the files. */
+enum { REMOVE_MS = 200 };
 
 /* True if this file is still at the path. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
@@ -134,11 +141,34 @@ int region_name_restore(struct region_name *name) {
   return make_listener(name);
 }
 
+static void remove_files(const struct region_name *name) {
+  if (name->listener >= 0 && region_name_is_found(name))
+    unlink(name->socket_path);
+  unlink(name->lock_path);
+}
+
+/* Whoever lists the directory can hold its lock for ever, and a process that
+ * waits for it in unlink(2) can be ended by no signal. So another process
+ * removes the files. It keeps the lock file open, so that nobody has the name
+ * before they are gone. */
 void region_name_release(struct region_name *name) {
+  struct timespec pause = {.tv_nsec = 1000000};
+  sigset_t all, before;
   if (is_ours(name)) {
-    if (name->listener >= 0 && region_name_is_found(name))
-      unlink(name->socket_path);
-    unlink(name->lock_path);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t child = (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+    if (child == 0) {
+      region_keep_only(name->lock, name->lock);
+      remove_files(name);
+      _exit(0);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (child < 0)
+      remove_files(name);
+    for (int i = 0;
+         child > 0 && i < REMOVE_MS && region_receive_is_held_up(&child); i++)
+      nanosleep(&pause, NULL);
   }
   region_name_close(name);
 }

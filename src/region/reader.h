@@ -26,8 +26,7 @@
 struct region_reader;
 
 struct region_reader_options {
-  const char *runtime_dir;  /* NULL: use region_runtime_dir() */
-  uint64_t max_region_size; /* 0: 4 GiB */
+  const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* How long region_reader_refresh may wait for a new producer's HELLO. */
   int hello_wait_ms;
   /* True: forked children do not inherit the mapping. */
@@ -62,9 +61,6 @@ void region_reader_close(struct region_reader *reader);
  * allowance has left. The allowance must outlive the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
-
-/* Changes the option max_region_size; 0: 4 GiB. */
-void region_reader_limit(struct region_reader *reader, uint64_t max_size);
 
 /* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
@@ -149,9 +145,9 @@ uint64_t region_reader_adds_refused(struct region_reader *reader,
  */
 
 struct region_slot_view {
-  enum region_state state;               /* FREE: never used; GONE: released */
-  int core;                              /* -1 if never used */
-  int32_t tid;                           /* in the producer's pid namespace */
+  enum region_state state; /* FREE: never used; GONE: released */
+  int core;                /* PERCORE_NO_CORE: of none; -1: never used */
+  int32_t tid;             /* in the producer's pid namespace */
   char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes, NUL-terminated */
   uint64_t since_boottime_ns;
   uint64_t quiescent;
@@ -171,7 +167,7 @@ void region_reader_refusals(struct region_reader *reader,
 uint32_t region_reader_slots(const struct region_reader *reader);
 
 /* True if a slot has ever been used. Sets *core to the core that the slot
- * counts for, or to -1 if the region has no such core. */
+ * counts for, to PERCORE_NO_CORE, or to -1 if the region has no such core. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
 /* Describes a slot. The state is REGION_FREE if the slot has never been used,

@@ -18,12 +18,15 @@ uint32_t region_reader_slots(const struct region_reader *reader) {
 
 /* Returns the core that a slot counts for. Each of the first slots belongs to
  * the core with the same number. For other slots, `label` is the core from the
- * slot's record, which is untrusted data: returns -1 if the region has no such
- * core. */
+ * slot's record, which is untrusted data: returns PERCORE_NO_CORE, or -1 if the
+ * region has no such core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;
-  return label >= 0 && (uint32_t)label < header->core_count ? label : -1;
+  return label == PERCORE_NO_CORE ||
+                 (label >= 0 && (uint32_t)label < header->core_count)
+             ? label
+             : -1;
 }
 
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t s,
@@ -49,7 +52,7 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
   if (s < region_reader_slots(reader))
     region_view_slot(view, s, &record);
   int core = core_of(&view->directory.header, s, record.core);
-  if (region_state(record.generation) == REGION_FREE || core < 0)
+  if (region_state(record.generation) == REGION_FREE || core == -1)
     return;
   *slot =
       (struct region_slot_view){.state = region_state(record.generation),

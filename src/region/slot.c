@@ -56,6 +56,8 @@ static bool find_other_core(const struct percore_region *region,
  * another thread. */
 static bool find_slot(const struct percore_region *region, int core,
                       bool may_run, uint32_t *found) {
+  if (core == PERCORE_NO_CORE)
+    return find_extra_slot(region, core, found);
   if (!may_run && find_extra_slot(region, core, found))
     return true;
   *found = (uint32_t)core;
@@ -65,7 +67,7 @@ static bool find_slot(const struct percore_region *region, int core,
 
 static bool may_run_on(const struct percore_region *region, int core) {
   cpu_set_t cpus;
-  if (region->numbers_cores || core >= CPU_SETSIZE ||
+  if (core < 0 || region->numbers_cores || core >= CPU_SETSIZE ||
       sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
     return true;
   return CPU_ISSET((size_t)core, &cpus);
@@ -122,7 +124,8 @@ static void take_slot(struct percore_region *region, uint32_t s, int core,
 
 static int attach(struct percore_region *region, const char *name, int core,
                   uint32_t *found) {
-  if (core < 0 || (uint32_t)core >= region->header->core_count)
+  if (core != PERCORE_NO_CORE &&
+      (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
   bool may_run = may_run_on(region, core);
   if (!may_run)

@@ -142,8 +142,9 @@ static void say_refusals(const struct percore_region *region, char *text,
     refusals.tid = slot->tid;
     memcpy(refusals.name, slot->name, sizeof(refusals.name));
   }
-  if (!region_slots_refused(text, size, &refusals))
-    (void)region_rows_refused(text, size, &refusals);
+  if (!region_slots_refused(text, size, &refusals) &&
+      !region_rows_refused(text, size, &refusals))
+    text[0] = '\0';
 }
 
 static struct percore_region_status status_of(struct percore_region *region) {

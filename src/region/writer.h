@@ -59,7 +59,7 @@ struct percore_region {
   uint64_t size;
   uint64_t page_size;
   int memfd;
-  int shared; /* the same memory, read-only: for readers */
+  int shared;   /* the same memory, read-only: for readers */
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
   bool numbers_cores; /* the application numbers the cores */

@@ -37,7 +37,7 @@ static int load_and_pin(const struct machine *machine,
   struct programs clock;
   struct core_set online;
   int status =
-      machine_read_core_set(machine, "/sys/devices/system/cpu/online", &online);
+      machine_read_core_set(machine, &online, "/sys/devices/system/cpu/online");
   if (status != 0) {
     snprintf(why, PROGRAMS_WHY_SIZE, "/sys/devices/system/cpu/online: %s",
              strerror(-status));

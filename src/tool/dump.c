@@ -71,23 +71,6 @@ static bool shows_cores(const struct dump *dump, const struct region_tile *tile,
  * Text
  */
 
-static void write_slots(struct region_reader *reader) {
-  char name[TEXT_GROWTH * sizeof(((struct region_slot_view *)0)->name)];
-  for (uint32_t s = 0; s < region_reader_slots(reader); s++) {
-    struct region_slot_view slot;
-    region_reader_slot(reader, s, &slot);
-    if (slot.state == REGION_FREE)
-      continue;
-    text_clean_string(name, sizeof(name), slot.name);
-    printf("# slot %" PRIu32 ": core %d, ", s, slot.core);
-    if (slot.state == REGION_LIVE)
-      printf("thread %d '%s'%s\n", slot.tid, name,
-             slot.asleep_tsc != 0 ? ", asleep" : "");
-    else
-      printf("detached by '%s'\n", name);
-  }
-}
-
 static void write_region(struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
@@ -99,7 +82,6 @@ static void write_region(struct region_reader *reader) {
   pid_text(pid, region_reader_pid(reader));
   printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
          size);
-  write_slots(reader);
 }
 
 static void write_table_about(const struct dump *dump, uint32_t t) {
@@ -203,7 +185,7 @@ static void put_slots(struct json *json, struct region_reader *reader) {
       continue;
     json_open_object(json, NULL);
     json_integer(json, "slot", s);
-    json_integer(json, "core", slot.core);
+    json_number(json, "core", slot.core >= 0 ? slot.core : NAN);
     json_bool(json, "attached", slot.state == REGION_LIVE);
     json_bool(json, "asleep", slot.asleep_tsc != 0);
     json_integer(json, "tid", slot.tid);

@@ -79,8 +79,8 @@ static int check_cores(const struct load_options *options,
                        const struct machine *machine) {
   struct core_set possible, wanted = options->cores;
   char list[256];
-  if (machine_read_core_set(machine, "/sys/devices/system/cpu/possible",
-                            &possible) != 0 ||
+  if (machine_read_core_set(machine, &possible,
+                            "/sys/devices/system/cpu/possible") != 0 ||
       core_set_count(&wanted) == 0)
     return TOOL_OK;
   core_set_intersect(&wanted, &possible);

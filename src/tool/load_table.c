@@ -304,7 +304,8 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  const double figures[] = {group->mean, group->min, group->max, group->stddev};
+  const struct spread_figures *busy = &group->busy;
+  const double figures[] = {busy->mean, busy->min, busy->max, busy->stddev};
   fprintf(out, "%-14.14s", group->name);
   for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
     char text[CELL_SIZE];

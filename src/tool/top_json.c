@@ -8,7 +8,7 @@ static void put_worker(struct json *json, const struct region_workers *workers,
                        uint32_t slot) {
   const struct region_worker *worker = &workers->list[slot];
   json_open_object(json, NULL);
-  json_integer(json, "core", worker->slot.core);
+  json_number(json, "core", worker->slot.core >= 0 ? worker->slot.core : NAN);
   json_integer(json, "slot", slot);
   json_integer(json, "tid", worker->slot.tid);
   json_text(json, "name", worker->slot.name);

@@ -54,14 +54,17 @@ static void write_worker(FILE *out, bool colour,
   char name[sizeof(worker->slot.name) * TEXT_GROWTH];
   char useful[SHORT_TEXT_SIZE], slept[SHORT_TEXT_SIZE], empty[SHORT_TEXT_SIZE];
   char polls[SHORT_TEXT_SIZE], items[SHORT_TEXT_SIZE];
+  char core[SHORT_TEXT_SIZE];
+  number_text(core, sizeof(core), "%.0f",
+              worker->slot.core >= 0 ? worker->slot.core : NAN);
   text_clean_string(name, sizeof(name), worker->slot.name);
   put_percent(useful, worker->useful);
   put_percent(slept, worker->slept);
   put_percent(empty, top_empty(worker));
   short_text(polls, top_per_second(workers, worker, REGION_CORE_POLLS));
   short_text(items, top_per_second(workers, worker, REGION_CORE_ITEMS));
-  fprintf(out, "%5d  %8s %8s %9s %8s %9s  %s", worker->slot.core, useful, slept,
-          polls, empty, items, name);
+  fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s", core, useful, slept, polls,
+          empty, items, name);
   if (!worker->polls)
     fputs("  (does not call percore_poll)", out);
   else if (worker->still_ns >= TOP_STUCK_NS) {

@@ -9,7 +9,7 @@
 
 /* The datapoints of a measurement. */
 struct wake_run {
-  const struct wake_points *points;
+  struct wake_points points;
   int core;
   const char *method;
   double seconds;

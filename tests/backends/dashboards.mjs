@@ -177,6 +177,13 @@ async function faultsOfQueries(dashboard) {
     }
     faults.push(...faultsOfNames(panel, names));
   }
+  for (const annotation of dashboard.annotations.list)
+    try {
+      if (annotation.datasource?.type !== type) faults.push(`${annotation.name} queries ${annotation.datasource?.type}`);
+      if (await source.marks(annotation.target, substitute) === 0) faults.push(`${annotation.name} marks nothing`);
+    } catch (error) {
+      faults.push(`${annotation.name}: ${error.message}`);
+    }
   return faults;
 }
 
@@ -198,7 +205,10 @@ for (const file of config.files) {
   const queries = allPanels(dashboard).flatMap((p) => p.targets ?? []).length;
   say(`all ${queries} queries and all variables of ${name} return data of ${config.host}`,
     await faultsOfQueries(dashboard));
+  // The dashboard of a single host is the one that is mutated.
   if (!config.mutate) continue;
+  const marked = JSON.stringify(dashboard.annotations.list).includes('source_changes');
+  say(`${name} marks changes of the source of a load`, marked ? [] : ['there is no such annotation']);
   const before = new Set(await faultsOf(dashboard));
   const missed = [];
   for (const [what, mutate] of Object.entries(mutations)) {

@@ -58,6 +58,8 @@ export const mutations = {
     else if (heatmap.legendFormat) heatmap.legendFormat = 'core';
     else heatmap.target = heatmap.target.replace(/aliasByNode\((.*), -\d+\)/, "alias($1, 'core')");
   },
+  'a mark for a counter that does not exist': (d) => {
+    d.annotations = JSON.parse(JSON.stringify(d.annotations).replace('source_changes', 'source_change')); },
   'a link to nowhere': (d) => { d.links[0].url = d.links[0].url.replace('percore', 'precore'); },
   'a panel without a description': (d, panels) => { delete first(panels, 'stat').description; },
 };

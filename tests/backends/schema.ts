@@ -20,6 +20,11 @@ type AnyPanel =
   | PanelOf<'table', Table, never>
   | PanelOf<'heatmap', Partial<Heatmap>, HeatmapField>
   | PanelOf<'timeseries', TimeSeries, TimeSeriesField>;
-export type PercoreDashboard = Omit<Dashboard, 'panels'> & {
+/* Grafana's type of an annotation has only the target of Grafana's own data source. */
+type Annotation = Omit<NonNullable<NonNullable<Dashboard['annotations']>['list']>[number], 'target'> & {
+  target: { refId: string; fromAnnotations: boolean } & ({ expr: string } | { target: string } | { query: string; queryType: 'tags' });
+};
+export type PercoreDashboard = Omit<Dashboard, 'panels' | 'annotations'> & {
+  annotations: { list: Annotation[] };
   panels: Array<AnyPanel | (Omit<RowPanel, 'panels'> & { panels: AnyPanel[] })>;
 };

@@ -35,6 +35,11 @@ export function sourcesOf(config, panel = {}) {
       }));
     },
     text: (target) => target.query,
+    /* Returns the number of marks that an annotation draws. */
+    async marks(target, substitute) {
+      const found = await this.query(substitute(target.query));
+      return found.reduce((n, s) => n + s.values.length, 0);
+    },
   };
 
   const graphite = {
@@ -58,6 +63,12 @@ export function sourcesOf(config, panel = {}) {
       return found.map((s) => ({ name: s.target, points: s.datapoints.filter((p) => p[0] !== null).length }));
     },
     text: (target) => target.target,
+    /* Grafana draws no mark for a point that is null or 0. */
+    async marks(target, substitute) {
+      const found = await this.get('/render', {
+        target: substitute(target.target), from: since, until, format: 'json', maxDataPoints: 1000 });
+      return found.reduce((n, s) => n + s.datapoints.filter((p) => p[0]).length, 0);
+    },
   };
 
   const prometheus = {
@@ -85,6 +96,11 @@ export function sourcesOf(config, panel = {}) {
       }));
     },
     text: (target) => target.expr,
+    async marks(target, substitute) {
+      const { result } = await this.get('query_range', {
+        query: substitute(target.expr), start: since, end: until, step });
+      return result.reduce((n, s) => n + s.values.length, 0);
+    },
   };
   for (const source of [influx, graphite, prometheus]) source.builtIn = builtIn;
   return { influxdb: influx, graphite, prometheus };

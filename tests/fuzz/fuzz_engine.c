@@ -51,7 +51,7 @@ static void check_figures(struct figures *figures) {
   }
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    if (!in_range(aggregate->mean) || !in_range(aggregate->stddev))
+    if (!in_range(aggregate->busy.mean) || !in_range(aggregate->busy.stddev))
       abort();
   }
   snapshot_free(snapshot);

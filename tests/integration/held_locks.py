@@ -3,7 +3,13 @@ to a page whose fault is never answered, because the page belongs to a file syst
 this process serves. Needs root, because it mounts the file system in a new mount
 namespace.
 
-    held_locks.py DIRECTORY directory PATH     the lock of a directory, by listing it
+    held_locks.py DIRECTORY directory PATH     the lock of a directory, by listing it;
+                                               a second process waits for it, to create
+                                               a file, so that nobody else gets it
+    held_locks.py DIRECTORY changed PATH       the same, just after the directory changed
+    held_locks.py DIRECTORY write PATH         none: it writes from the page to the memory
+                                               that the producer at PATH hands over, and
+                                               prints what the kernel answers
     held_locks.py DIRECTORY position PATH      of the position of a producer's memory; the
                                                producer serves the file PATH.region at PATH
 
@@ -11,13 +17,14 @@ DIRECTORY is where the file system is mounted. Prints "ok" when the lock is held
 reason why it cannot be. The lock is held until this process is killed."""
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
 import signal
+import socket
 import sys
 import threading
-import time
 
 from dead_files import LIBC, PR_SET_PDEATHSIG, mount, serve_files
 from producers import SEALS, Impostor, hello
@@ -38,15 +45,36 @@ def stuck_page(directory):
     return page
 
 
-def copy_into(page, call, fd):
-    """Makes a system call that copies from fd to the page, in a thread of its own. Prints
-    "ok" if the call does not return."""
-    thread = threading.Thread(target=LIBC.syscall, daemon=True, args=(
-        ctypes.c_long(call), ctypes.c_long(fd), ctypes.c_void_p(page),
-        ctypes.c_long(mmap.PAGESIZE)))
+def copy(page, call, fd):
+    """Makes a system call that copies between fd and the page, in a thread of its own.
+    Returns None if the call does not return, or else its error."""
+    said = []
+
+    def run():
+        LIBC.syscall(ctypes.c_long(call), ctypes.c_long(fd), ctypes.c_void_p(page),
+                     ctypes.c_long(mmap.PAGESIZE))
+        said.append(errno.errorcode.get(ctypes.get_errno(), "success"))
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    time.sleep(0.5)
-    print("ok" if thread.is_alive() else "the call has returned", flush=True)
+    thread.join(0.5)
+    return said[0] if said else None
+
+
+def hold_directory(page, path):
+    """Holds the lock of a directory, and lets a child process wait for it."""
+    said = copy(page, GETDENTS64, os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+    if said is None and os.fork() == 0:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.close(os.open(f"{path}/late-{os.getpid()}", os.O_CREAT | os.O_WRONLY))
+        signal.pause()
+    return said
+
+
+def received_from(path):
+    """Returns the memory that a producer hands over."""
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer.connect(path)
+    return socket.recv_fds(peer, 64, 1)[1][0]
 
 
 def serve_reopened(path):
@@ -64,11 +92,16 @@ def serve_reopened(path):
 
 def hold(directory, what, path):
     page = stuck_page(directory)
-    read = {"x86_64": 0, "aarch64": 63}[os.uname().machine]
-    if what == "directory":
-        copy_into(page, GETDENTS64, os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+    read, write = {"x86_64": (0, 1), "aarch64": (63, 64)}[os.uname().machine]
+    if what == "changed":
+        os.close(os.open(f"{path}/change-{os.getpid()}", os.O_CREAT | os.O_WRONLY))
+    if what in ("directory", "changed"):
+        said = hold_directory(page, path)
+    elif what == "write":
+        said = copy(page, write, received_from(path))
     else:
-        copy_into(page, read, serve_reopened(path))
+        said = copy(page, read, serve_reopened(path))
+    print(said or "ok", flush=True)
     signal.pause()
 
 

@@ -26,6 +26,7 @@
  */
 #include "percore_config.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -296,7 +297,8 @@ static void make_region(void) {
   if (options.hostile)
     worker_fields[LINK].states = hostile_links;
   tables[SESSION].max_rows = options.rows > 0 ? options.rows : 1;
-  if (percore_create(&region, name, tables, 4, &options.region) != 0)
+  if (percore_create(&region, name, tables, 4, &options.region) != 0 &&
+      errno != EADDRINUSE)
     fail("percore_create");
   percore_core_table(region, PORT, &port_table);
   percore_core_table(region, WORKER, &worker_table);

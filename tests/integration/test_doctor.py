@@ -137,6 +137,19 @@ def test_not_running():
     missing("check", "running", "collectd -T -C /etc/collectd/collectd.conf")
 
 
+def test_no_configuration():
+    """if collectd has no configuration, as after the installation of collectd-core
+    alone, the package that contains one is named"""
+    missing("rm /etc/collectd/collectd.conf; check", "running",
+            "apt-get install collectd,", "write /etc/collectd/collectd.conf")
+
+
+def test_first_thing_says_where():
+    """the first thing to do is below the name of its group"""
+    said, _ = verdict("check")
+    check(said.startswith("collectd missing running "), said)
+
+
 def test_without_capabilities():
     """a collectd without CAP_PERFMON fails only if the machine has counters"""
     said, status = verdict("run setpriv --bounding-set=-perfmon,-sys_admin "

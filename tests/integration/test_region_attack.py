@@ -126,6 +126,68 @@ def a_held_file_position():
             holder.kill()
 
 
+LOAD = "percore_host-self/duration-lateness"  # comes with the loads, also unproven ones
+
+
+def a_held_directory():
+    """A member who holds the lock of the runtime directory for ever, while others wait for
+    it, delays no region that is known: collectd lists the directory only after a change"""
+    need_fuse()
+    with RuntimeDir() as runtime, Honest() as honest, \
+            tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        time.sleep(1.5)  # a change of the last second may be followed by another
+        with hold("directory", runtime.path, directory) as holder:
+            honest.check_exact(collectd)
+            check_stops(collectd)
+            holder.kill()
+
+
+def a_listing_that_hangs():
+    """If the lock is held just after a change, regions are not read until it is free, which
+    collectd says after 10 s. Loads come in every interval, collectd stops in time, and
+    after the lock is free, no count is missing"""
+    need_fuse()
+    with RuntimeDir() as runtime, Honest() as honest, \
+            tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        collectd.wait_for_value(LOAD)
+        for stops in (False, True):
+            seen = len(collectd.of(LOAD))
+            said = collectd.log().count("regions are not read: their thread")
+            with hold("changed", runtime.path, directory) as holder:
+                collectd.wait_for(lambda: collectd.log().count(
+                    "regions are not read: their thread") > said, 15, "a message")
+                collectd.check_gaps(collectd.of(LOAD)[seen:], 3 * INTERVAL)
+                if stops:
+                    check_stops(collectd)
+                holder.kill()
+            if not stops:
+                free = time.time()
+                collectd.wait_for(lambda: collectd.of(GOOD)[-1].time > free, 5,
+                                  "the next round")
+                honest.check_exact(collectd)
+
+
+def a_reader_that_writes():
+    """A reader that writes from a page that never comes to the memory that it was handed
+    takes no lock of the memory: the descriptor is read-only, and the kernel says EBADF"""
+    need_fuse()
+    with RuntimeDir() as runtime, Honest() as honest, \
+            tempfile.TemporaryDirectory() as directory:
+        with Child([sys.executable, f"{os.path.dirname(__file__)}/held_locks.py",
+                    directory, "write", runtime.socket("good")],
+                   stdout=subprocess.PIPE, text=True) as writer:
+            said = writer.stdout.readline().strip()
+            check(said == "EBADF", f"the kernel says {said}")
+            honest.add_row(PORT, "eth1")
+            writer.kill()
+
+
 # ---------------------------------------------------------------------------
 # Time and memory
 
@@ -252,6 +314,9 @@ if __name__ == "__main__":
     run_all([
         a_user_outside_the_group,
         a_held_file_position,
+        a_held_directory,
+        a_listing_that_hangs,
+        a_reader_that_writes,
         many_holes,
         a_fat_region,
         a_flood_of_resets,

@@ -109,7 +109,7 @@ def test_regions():
         for name in states:
             check(name == "alive" or found[name]["why"], str(found[name]))
         check("percore_serve" in found["silent@1"]["why"], str(found))
-        check("start it again" in found["killed"]["why"], str(found))
+        check("start the producer again" in found["killed"]["why"], str(found))
         table = place.succeed("regions").splitlines()
         check(len(table) == 1 + len(found), str(table))
         alive.process.send_signal(signal.SIGSTOP)
@@ -173,6 +173,32 @@ def test_polled_producer():
 
 # ---------------------------------------------------------------------------
 # dump
+
+
+def test_hot_reload():
+    """a process that starts while another serves its name serves it within seconds
+    after the other has ended or was killed, with its counts from its beginning"""
+    with RuntimeDir() as place:
+        serving = place.produce("demo")
+        for end in ("end", "kill"):
+            waiting = place.produce("demo", stderr=subprocess.PIPE)
+            check("another process serves this name" in
+                  waiting.process.stderr.readline(), "the reason is not on stderr")
+            waiting.wait_until_counted(1000)
+            waiting.ask("stop")
+            packets = int(waiting.ask("port").split()[0])
+            check(place.regions()["demo"]["pid"] == serving.process.pid,
+                  "the first process no longer serves")
+            getattr(serving, end)()
+            deadline = time.monotonic() + 5
+            while place.regions().get("demo", {}).get("pid") != waiting.process.pid:
+                check(time.monotonic() < deadline,
+                      "the second process does not serve after 5 s")
+                time.sleep(0.05)
+            values = row_of(place.dump("demo")["port"], "eth0")["values"]
+            check(values["rx_packets"] == packets,
+                  f"{values}, not {packets} packets")
+            serving = waiting
 
 
 def test_dump_columns():
@@ -331,7 +357,7 @@ def test_hostile_names():
         with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
                   encoding="ascii"):
             pass
-        for command in (["dump", "hostile"], ["regions"],
+        for command in (["dump", "hostile"], ["regions"], ["check", "hostile"],
                         ["top", "hostile", "-n", "1", "-i", "0.1"]):
             text = place.succeed(*command)
             check(not has_control_bytes(text), repr(text))

@@ -25,11 +25,6 @@ static int open_or_load(void *context, enum clock_kind kind,
   return 0;
 }
 
-static void list_missing(void *context, char *list, size_t list_size) {
-  (void)context;
-  snprintf(list, list_size, "thermal_apic");
-}
-
 /* Returns the word that the idle clock stores for a core. A core whose load is
  * less than 1 is treated as halted at the moment. */
 static int64_t word_of(const struct fake_machine *fake, int core) {
@@ -75,7 +70,6 @@ static void close_clock(void *context, enum clock_kind kind) {
 void fake_machine_idle_clock(struct fake_machine *fake) {
   struct machine *machine = &fake->machine;
   machine->clock_open = open_or_load;
-  machine->clock_missing = list_missing;
   machine->clock_read = read_words;
   machine->clock_start = start;
   machine->clock_close = close_clock;

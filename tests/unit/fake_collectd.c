@@ -6,31 +6,29 @@
 #include "utils/common/common.h"
 #include "utils_complain.h"
 
-struct fake_collectd fake;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char fake_hostname[] = "host";
 char *hostname_g = fake_hostname;
 
+/* Threads of the plugin add entries while tests look at those before: they
+ * never move. */
+#define VALUES_MAX ((size_t)1 << 18)
+#define LINES_MAX ((size_t)1 << 16)
+static struct fake_value values[VALUES_MAX];
+static struct fake_line lines[LINES_MAX];
+static notification_t notifications[LINES_MAX];
+struct fake_collectd fake = {
+    .values = values, .lines = lines, .notifications = notifications};
+
 void fake_reset(void) {
-  free(fake.values);
-  free(fake.lines);
-  free(fake.notifications);
-  fake.values = NULL;
-  fake.lines = NULL;
-  fake.notifications = NULL;
   fake.values_len = fake.lines_len = fake.notifications_len = 0;
 }
 
-/* Returns the array with room for one more entry. Tries again once, because a
- * test may let one call fail (faults.h). */
-static void *grow(void *array, size_t len, size_t size) {
-  if (len != 0 && (len & (len - 1)) != 0)
-    return array;
-  size_t bytes = (len == 0 ? 1 : 2 * len) * size;
-  void *larger = realloc(array, bytes);
-  if (larger == NULL && (larger = realloc(array, bytes)) == NULL)
+/* Returns the number of the next entry. */
+static size_t add(size_t *len, size_t max) {
+  if (*len == max)
     abort();
-  return larger;
+  return (*len)++;
 }
 
 /* ---------------------------------------------------------------------------
@@ -39,8 +37,7 @@ static void *grow(void *array, size_t len, size_t size) {
 
 int plugin_dispatch_values(value_list_t const *list) {
   pthread_mutex_lock(&mutex);
-  fake.values = grow(fake.values, fake.values_len, sizeof(*fake.values));
-  struct fake_value *value = &fake.values[fake.values_len++];
+  struct fake_value *value = &values[add(&fake.values_len, VALUES_MAX)];
   if (list->values_len > STATIC_ARRAY_SIZE(value->values))
     abort();
   value->list = *list;
@@ -51,9 +48,9 @@ int plugin_dispatch_values(value_list_t const *list) {
 }
 
 int plugin_dispatch_notification(const notification_t *notification) {
-  fake.notifications = grow(fake.notifications, fake.notifications_len,
-                            sizeof(*fake.notifications));
-  fake.notifications[fake.notifications_len++] = *notification;
+  pthread_mutex_lock(&mutex);
+  notifications[add(&fake.notifications_len, LINES_MAX)] = *notification;
+  pthread_mutex_unlock(&mutex);
   if (fake.notified != NULL)
     fake.notified(notification);
   return 0;
@@ -61,8 +58,7 @@ int plugin_dispatch_notification(const notification_t *notification) {
 
 static void keep_line(int level, const char *format, va_list arguments) {
   pthread_mutex_lock(&mutex);
-  fake.lines = grow(fake.lines, fake.lines_len, sizeof(*fake.lines));
-  struct fake_line *line = &fake.lines[fake.lines_len++];
+  struct fake_line *line = &lines[add(&fake.lines_len, LINES_MAX)];
   line->level = level;
   vsnprintf(line->text, sizeof(line->text), format, arguments);
   pthread_mutex_unlock(&mutex);
@@ -153,27 +149,34 @@ void fake_identifier(const struct fake_value *value, char *text, size_t size) {
 }
 
 const struct fake_value *fake_find(const char *identifier) {
-  for (size_t i = fake.values_len; i-- > 0;) {
+  const struct fake_value *found = NULL;
+  pthread_mutex_lock(&mutex);
+  for (size_t i = fake.values_len; i-- > 0 && found == NULL;) {
     char text[6 * DATA_MAX_NAME_LEN];
-    fake_identifier(&fake.values[i], text, sizeof(text));
+    fake_identifier(&values[i], text, sizeof(text));
     if (strcmp(text, identifier) == 0)
-      return &fake.values[i];
+      found = &values[i];
   }
-  return NULL;
+  pthread_mutex_unlock(&mutex);
+  return found;
 }
 
 const char *fake_logged(int level, const char *text) {
-  for (size_t i = 0; i < fake.lines_len; i++)
-    if (fake.lines[i].level == level &&
-        strstr(fake.lines[i].text, text) != NULL)
-      return fake.lines[i].text;
-  return NULL;
+  const char *found = NULL;
+  pthread_mutex_lock(&mutex);
+  for (size_t i = 0; i < fake.lines_len && found == NULL; i++)
+    if (lines[i].level == level && strstr(lines[i].text, text) != NULL)
+      found = lines[i].text;
+  pthread_mutex_unlock(&mutex);
+  return found;
 }
 
 size_t fake_count_logged(int level) {
   size_t count = 0;
+  pthread_mutex_lock(&mutex);
   for (size_t i = 0; i < fake.lines_len; i++)
-    count += fake.lines[i].level == level;
+    count += lines[i].level == level;
+  pthread_mutex_unlock(&mutex);
   return count;
 }
 

@@ -239,9 +239,9 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
     stat_row(out, name, fake->cores[i].column_ns);
   }
   fprintf(out,
-          "intr 1 2 3\nctxt 4\nbtime 5\nprocesses 6\n"
+          "intr %.0f 2 3\nctxt 4\nbtime 5\nprocesses 6\n"
           "procs_running %d\nprocs_blocked %d\n",
-          fake->procs_running, fake->procs_blocked);
+          fake->interrupts, fake->procs_running, fake->procs_blocked);
   fclose(out);
 
   if (slow)
@@ -255,7 +255,7 @@ static const char *const cstate_name[] = {"POLL", "C1", "C6"};
 
 /* Reads the file cpuN/cpuidle/stateM/{name,usage,time}. Reports all halted time
  * in the last state. */
-static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
+static ssize_t read_cpuidle(struct fake_machine *fake, const char *path,
                             char *buffer, size_t size) {
   int core, state;
   char what[16], text[64];
@@ -265,6 +265,7 @@ static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
   if (core < 0 || core >= fake->cores_len || state < 0 ||
       state >= fake->cpuidle_states)
     return -ENOENT;
+  fake->cpuidle_reads++;
   bool used = state == fake->cpuidle_states - 1;
   const struct fake_core *it = &fake->cores[core];
   if (strcmp(what, "name") == 0)

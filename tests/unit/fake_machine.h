@@ -105,7 +105,9 @@ struct fake_machine {
   bool steal_apart;
   struct core_set stat_hidden; /* cores without a row in /proc/stat */
   int procs_running, procs_blocked;
+  double interrupts;  /* of all cores, in /proc/stat */
   int cpuidle_states; /* 0: no cpuidle folder; otherwise state 0 is POLL */
+  int cpuidle_reads;  /* how often a file of cpuidle was read */
 
   /* If true, changed_cores() reports calls of fake_machine_online. */
   bool hotplug_events;

@@ -12,6 +12,7 @@ REGION_TESTS = \
 	tests/unit/test_region_name \
 	tests/unit/test_region_poll \
 	tests/unit/test_region_author \
+	tests/unit/test_region_faults \
 	tests/unit/test_row_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
@@ -28,6 +29,14 @@ tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_faults_SOURCES = \
+	tests/unit/test_region_faults.c tests/unit/faults.h
+tests_unit_test_region_faults_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_faults_LDFLAGS = $(fault_ldflags) \
+	-Wl,--wrap=accept4,--wrap=epoll_wait,--wrap=getrandom,--wrap=getsockopt \
+	-Wl,--wrap=lstat,--wrap=munlock,--wrap=poll,--wrap=pread,--wrap=recvmsg \
+	-Wl,--wrap=sched_getaffinity,--wrap=sendmsg,--wrap=setsockopt \
+	-Wl,--wrap=socketpair,--wrap=unlink
 tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_row_index_LDADD = $(REGION_TEST_LDADD)
 endif

@@ -37,11 +37,11 @@ static void mean_min_max_and_stddev_are_those_of_the_loads(void **state) {
   core_set_parse(&set, "0-7");
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 8);
-  assert_near(all.mean, 0.5, 1e-12);
-  assert_near(all.min, 0.2, 0);
-  assert_near(all.max, 0.9, 0);
+  assert_near(all.busy.mean, 0.5, 1e-12);
+  assert_near(all.busy.min, 0.2, 0);
+  assert_near(all.busy.max, 0.9, 0);
   /* The standard deviation of a population divides by n, not by n - 1. */
-  assert_near(all.stddev, 0.2, 1e-12);
+  assert_near(all.busy.stddev, 0.2, 1e-12);
   snapshot_free(snapshot);
 }
 
@@ -53,8 +53,8 @@ static void the_stddev_of_one_core_is_0(void **state) {
   struct core_set set;
   core_set_parse(&set, "0");
   aggregate_cores(&all, snapshot, &set);
-  assert_near(all.mean, 0.3, 0);
-  assert_near(all.stddev, 0, 0);
+  assert_near(all.busy.mean, 0.3, 0);
+  assert_near(all.busy.stddev, 0, 0);
   snapshot_free(snapshot);
 }
 
@@ -69,8 +69,8 @@ static void cores_without_value_are_counted_and_left_out(void **state) {
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 2);
   assert_int_equal(all.cores_without_value, 1);
-  assert_near(all.mean, 0.4, 1e-12);
-  assert_near(all.max, 0.6, 0);
+  assert_near(all.busy.mean, 0.4, 1e-12);
+  assert_near(all.busy.max, 0.6, 0);
   snapshot_free(snapshot);
 }
 
@@ -84,10 +84,10 @@ static void without_any_value_the_aggregate_is_unknown(void **state) {
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 0);
   assert_int_equal(all.cores_without_value, 2);
-  assert_nan(all.mean);
-  assert_nan(all.min);
-  assert_nan(all.max);
-  assert_nan(all.stddev);
+  assert_nan(all.busy.mean);
+  assert_nan(all.busy.min);
+  assert_nan(all.busy.max);
+  assert_nan(all.busy.stddev);
   snapshot_free(snapshot);
 }
 
@@ -111,8 +111,8 @@ static void a_plain_machine_has_all_and_its_node(void **state) {
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 2);
-  assert_near(find(snapshot, "all")->mean, 0.4375, 1e-12);
-  assert_near(find(snapshot, "node0")->mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "all")->busy.mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "node0")->busy.mean, 0.4375, 1e-12);
   snapshot_free(snapshot);
   topology_free(&topology);
   fake_machine_free(fake);
@@ -125,9 +125,9 @@ static void isolated_and_housekeeping_cores_have_aggregates(void **state) {
   struct topology topology = read_topology(fake);
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
-  assert_near(find(snapshot, "isolated")->min, 0.75, 1e-12);
+  assert_near(find(snapshot, "isolated")->busy.min, 0.75, 1e-12);
   assert_int_equal(find(snapshot, "isolated")->cores_len, 2);
-  assert_near(find(snapshot, "housekeeping")->max, 0.625, 1e-12);
+  assert_near(find(snapshot, "housekeeping")->busy.max, 0.625, 1e-12);
   assert_int_equal(find(snapshot, "housekeeping")->cores_len, 6);
   snapshot_free(snapshot);
   topology_free(&topology);
@@ -146,14 +146,15 @@ static void set_packages(struct fake_machine *fake, int cores_each) {
 static void each_of_two_nodes_has_an_aggregate(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_file(fake, NODE "/online", "0-1\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
   set_packages(fake, 4);
   struct topology topology = read_topology(fake);
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
-  assert_near(find(snapshot, "node0")->mean, 0.1875, 1e-12);
-  assert_near(find(snapshot, "node1")->mean, 0.6875, 1e-12);
+  assert_near(find(snapshot, "node0")->busy.mean, 0.1875, 1e-12);
+  assert_near(find(snapshot, "node1")->busy.mean, 0.6875, 1e-12);
   assert_null(find(snapshot, "package0")); /* it equals node0 */
   assert_null(find(snapshot, "package1"));
   snapshot_free(snapshot);
@@ -164,6 +165,7 @@ static void each_of_two_nodes_has_an_aggregate(void **state) {
 static void a_package_of_several_nodes_has_an_aggregate(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_file(fake, NODE "/online", "0-3\n");
   for (int node = 0; node < 4; node++) {
     char list[16];
     snprintf(list, sizeof list, "%d-%d\n", 2 * node, 2 * node + 1);
@@ -174,8 +176,8 @@ static void a_package_of_several_nodes_has_an_aggregate(void **state) {
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 7);
-  assert_near(find(snapshot, "package1")->mean, 0.6875, 1e-12);
-  assert_near(find(snapshot, "node3")->mean, 0.8125, 1e-12);
+  assert_near(find(snapshot, "package1")->busy.mean, 0.6875, 1e-12);
+  assert_near(find(snapshot, "node3")->busy.mean, 0.8125, 1e-12);
   snapshot_free(snapshot);
   topology_free(&topology);
   fake_machine_free(fake);
@@ -190,7 +192,7 @@ static void without_nodes_packages_have_aggregates(void **state) {
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 3);
-  assert_near(find(snapshot, "package0")->mean, 0.1875, 1e-12);
+  assert_near(find(snapshot, "package0")->busy.mean, 0.1875, 1e-12);
   snapshot_free(snapshot);
   topology_free(&topology);
   fake_machine_free(fake);
@@ -208,8 +210,8 @@ static void groups_have_aggregates_under_their_names(void **state) {
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, groups, 3), 0);
   assert_int_equal(find(snapshot, "dataplane")->cores_len, 4);
-  assert_near(find(snapshot, "dataplane")->mean, 0.4375, 1e-12);
-  assert_near(find(snapshot, "control")->mean, 0, 0);
+  assert_near(find(snapshot, "dataplane")->busy.mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "control")->busy.mean, 0, 0);
   assert_null(find(snapshot, "nowhere"));
   snapshot_free(snapshot);
   topology_free(&topology);
@@ -226,7 +228,7 @@ a_set_whose_cores_have_no_value_still_has_an_aggregate(void **state) {
   struct snapshot *snapshot = make(busy, 2);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(find(snapshot, "isolated")->cores_without_value, 1);
-  assert_nan(find(snapshot, "isolated")->mean);
+  assert_nan(find(snapshot, "isolated")->busy.mean);
   snapshot_free(snapshot);
   topology_free(&topology);
   fake_machine_free(fake);

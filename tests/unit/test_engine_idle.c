@@ -310,7 +310,8 @@ renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
   }
   assert_null(engine_procstat(play.engine));
-  assert_int_equal(fake_journal_count(&play.journal, "0-1", "0-3", NULL), 1);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "0-1", "0-3", "withheld", NULL), 1);
 
   core_set_clear(&play.fake->stat_hidden);
   play_seconds(&play, 2);
@@ -387,6 +388,26 @@ static void time_in_which_the_idle_loop_polls_is_load(void **state) {
   play_end(&play);
 }
 
+/* The judgement reads two files every 4.6 s. */
+static void
+samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
+  (void)state;
+  for (int counter = 0; counter < 2; counter++) {
+    struct play play;
+    if (counter)
+      play_start_mperf(&play, 1, 0.5);
+    else
+      play_start(&play, 1);
+    play.fake->cpuidle_states = 3;
+    play_open(&play);
+    play_seconds(&play, 20);
+    int reads = play.fake->cpuidle_reads;
+    play_seconds(&play, 100);
+    assert_in_range(play.fake->cpuidle_reads - reads, 40, 44);
+    play_end(&play);
+  }
+}
+
 static void with_idle_poll_a_core_is_never_idle(void **state) {
   (void)state;
   static const char *const lines[] = {"quiet idle=poll\n", "nohlt",
@@ -434,6 +455,56 @@ static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
   qsort(widths, 1000, sizeof widths[0], compare);
   assert_true(widths[500] <= 0.01 + PLAY_EXACT);
   assert_true(widths[999] <= 0.02 + PLAY_EXACT);
+  play_end(&play);
+}
+
+/* Of 50 000 halts a second, the idle loop takes 1 us each, which the columns
+ * count as idle. All other interrupts are on core 1. */
+static void
+in_a_flood_of_interrupts_the_truth_is_within_the_bounds(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    bool has_driver = i % 2 == 0;
+    double load = i < 2 ? 0.6 : 0.95, others = 100e3;
+    struct play play;
+    play_start(&play, 2);
+    play.fake->cpuidle_states = has_driver ? 2 : 0;
+    fake_machine_load(play.fake, load);
+    for (int core = 0; core < 2; core++)
+      play.fake->cores[core].idle = 1 - load + 0.05;
+    play_open(&play);
+    for (int second = 0; second < 20; second++) {
+      for (int core = 0; core < 2; core++)
+        play.fake->cores[core].halts += 49000;
+      play.fake->interrupts += 50e3 + others;
+      play_seconds(&play, 1);
+      struct bounds bounds = play_bounds(&play, 0);
+      assert_true(bounds.low <= load && load <= bounds.high);
+      assert_true(play_load(&play, 0) < load);
+      if (has_driver && second > 0)
+        assert_true(bounds.high <= load - 0.05 + 0.1 + PLAY_SECOND_ERROR);
+    }
+    play_end(&play);
+  }
+}
+
+/* Reading them takes more time than /proc/stat. */
+static void idle_drivers_are_read_only_in_a_flood(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play.fake->cpuidle_states = 3;
+  play_open(&play);
+  play_seconds(&play, 20);
+  for (int flood = 0; flood < 2; flood++) {
+    int reads = play.fake->cpuidle_reads;
+    for (int second = 0; second < 10; second++) {
+      play.fake->interrupts += flood ? 5100 : 4900;
+      play_seconds(&play, 1);
+    }
+    assert_in_range(play.fake->cpuidle_reads - reads, flood ? 33 : 2,
+                    flood ? 36 : 6);
+  }
   play_end(&play);
 }
 
@@ -491,8 +562,10 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
     assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
   assert_nan(play_load(&play, 0));
   assert_false(engine_has_source(play.engine));
-  assert_int_equal(
-      fake_journal_count(&play.journal, "/proc/stat cannot be used", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal,
+                                      "/proc/stat cannot be used", "withheld",
+                                      NULL),
+                   1);
   assert_int_equal(
       fake_journal_count(&play.journal, "no source of loads: idle:", NULL), 1);
   fake_machine_remove(play.fake, "/proc/stat");
@@ -677,8 +750,11 @@ int main(void) {
       cmocka_unit_test(
           lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
       cmocka_unit_test(time_in_which_the_idle_loop_polls_is_load),
+      cmocka_unit_test(samples_do_not_read_how_long_a_core_polls_that_does_not),
       cmocka_unit_test(with_idle_poll_a_core_is_never_idle),
       cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
+      cmocka_unit_test(in_a_flood_of_interrupts_the_truth_is_within_the_bounds),
+      cmocka_unit_test(idle_drivers_are_read_only_in_a_flood),
       cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
       cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),

@@ -52,7 +52,7 @@ static void the_load_of_the_first_interval_is_unknown(void **state) {
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].load_average[0]);
   assert_nan(snapshot->host.load_average[0]);
-  assert_nan(snapshot->aggregates[0].mean);
+  assert_nan(snapshot->aggregates[0].busy.mean);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }

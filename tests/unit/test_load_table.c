@@ -39,12 +39,8 @@ static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)
     fixture->core[i] = busy_core((int)i, (double)i / 1000);
-  fixture->aggregate[0] = (struct aggregate_figures){.name = "all",
-                                                     .cores_len = (int)cores,
-                                                     .mean = 0.5,
-                                                     .min = 0.25,
-                                                     .max = 0.75,
-                                                     .stddev = 0.1};
+  fixture->aggregate[0] = (struct aggregate_figures){
+      .name = "all", .cores_len = (int)cores, .busy = {0.5, 0.25, 0.75, 0.1}};
   fixture->snapshot = (struct snapshot){
       .time_ns = UINT64_C(1795214532000000000),
       .interval_ns = UINT64_C(2000000000),

@@ -62,8 +62,8 @@ static void fill_core(struct core_figures *core, int number) {
 
 static void fill_aggregate(struct aggregate_figures *aggregate,
                            const char *name) {
-  *aggregate = (struct aggregate_figures){
-      .cores_len = 1, .mean = 0.5, .min = 0.25, .max = 0.75, .stddev = 0.125};
+  *aggregate = (struct aggregate_figures){.cores_len = 1,
+                                          .busy = {0.5, 0.25, 0.75, 0.125}};
   for (int i = 0; i < TIMES; i++)
     aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
@@ -120,7 +120,7 @@ static struct wake_figures *make_wake(size_t cores_len) {
   for (size_t i = 0; i < cores_len; i++) {
     wake->cores[i].core = (int)i;
     wake->cores[i].datapoints = 100 * i;
-    for (int v = 0; v < WAKE_VALUES; v++)
+    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
       wake->cores[i].value_s[v] = 1e-6 * (v + 1);
   }
   return wake;
@@ -561,7 +561,7 @@ static void unknown_figures_are_not_dispatched(void **state) {
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
   snapshot->aggregates[1].cores_len = 0;
-  snapshot->aggregates[2].mean = NAN;
+  snapshot->aggregates[2].busy.mean = NAN;
   snapshot->self.lateness_s = NAN;
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);

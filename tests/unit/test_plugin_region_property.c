@@ -488,6 +488,7 @@ static void the_stores_have_exactly_the_true_counts(void **state) {
   (void)state;
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
+  play_seed(1791); /* a core gets room after the schema has changed */
   for (unsigned seed = first; seed < first + seeds; seed++)
     play_seed(seed);
 }

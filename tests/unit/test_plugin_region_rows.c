@@ -1413,8 +1413,36 @@ static void refused_rows_and_slots_are_reported(void **state) {
   play_round(SECOND);
   assert_int_equal(own("row_adds_refused"), 2);
   assert_int_equal(own("attaches_refused"), 1);
+  assert_non_null(fake_logged(
+      LOG_WARNING,
+      "region unit: 1 attach calls failed, so the counts of these threads are "
+      "lost: set extra_slots to at least "));
   for (int i = 0; i < 3; i++)
     assert_int_equal(percore_detach(region, slots[i]), 0);
+}
+
+static void
+the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, few_tables, 1);
+  percore_slot_t slot;
+  uint32_t row;
+  name_rows(region, 3);
+  assert_int_equal(percore_attach(region, "epo\nll", 0, &slot), 0);
+  begin_watch("");
+  assert_int_equal(percore_row_remove(region, 0, row_of(region, 0, "f0"), 0),
+                   0);
+  for (int round = 0; round < 3; round++) {
+    assert_int_equal(percore_row_add(region, 0, "new", &row), -1);
+    assert_int_equal(errno, EAGAIN);
+    play_round(SECOND);
+  }
+  assert_non_null(fake_logged(LOG_WARNING,
+                              "region unit: 1 rows were not added, because "
+                              "thread "));
+  assert_non_null(fake_logged(LOG_WARNING, "'epo_ll' has not called"));
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  percore_detach(region, slot);
 }
 
 static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
@@ -1510,6 +1538,7 @@ int main(void) {
       TEST(an_impossible_clock_rate_makes_no_count_wrap),
       TEST(matching_names_counts_towards_the_size_of_a_piece),
       TEST(refused_rows_and_slots_are_reported),
+      TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once),
       TEST(torn_rows_and_counters_that_decrease_are_reported),
   };
   return cmocka_run_group_tests_name("plugin_region_rows", tests,

@@ -547,6 +547,30 @@ a_useful_load_is_at_most_100_and_the_reason_is_logged_once(void **state) {
   percore_detach(region, forged);
 }
 
+static void
+a_worker_without_a_core_has_no_useful_load_and_can_be_stuck(void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t pinned, pool;
+  assert_int_equal(percore_attach(region, "pinned", 1, &pinned), 0);
+  assert_int_equal(percore_attach(region, "pool", PERCORE_NO_CORE, &pool), 0);
+  start_watch("");
+  for (int round = 0; round < 4; round++) {
+    poll_share(pinned, 250);
+    if (round < 2)
+      poll_share(pool, 900);
+    add(region, "a", PERCORE_NO_CORE, PACKETS, 7);
+    play_round(SECOND);
+  }
+  assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
+  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_count(HOST "port_packets", "all", "a", 28);
+  assert_int_equal(snapshot->workers_stuck, 1);
+  assert_int_equal(told("unit are stuck on no core"), 1);
+  percore_detach(region, pinned);
+  percore_detach(region, pool);
+}
+
 static void cores_that_are_not_measured_have_no_useful_load(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
@@ -606,27 +630,25 @@ a_producer_that_does_not_answer_for_a_second_is_silent(void **state) {
   assert_int_equal(snapshot->regions, 1);
 }
 
-static void a_region_that_is_too_large_is_refused_once(void **state) {
-  (void)state;
-  create_usual(0, NULL);
-  start_watch("<Region \"*\">\nMaxRegionSize 8192\n</Region>\n");
+/* A huge region takes 32 KiB for each GiB. */
+static void
+a_region_that_is_too_large_for_max_memory_is_refused_once(void **s) {
+  static const struct percore_field field = {.name = "rx"};
+  const struct percore_table table = {.name = "flow",
+                                      .storage = PERCORE_OWNED,
+                                      .fields = &field,
+                                      .field_count = 1,
+                                      .max_rows = 1u << 31};
+  (void)s;
+  create(0, NULL, &table, 1);
+  host_memory_max = 1 << 20;
+  start_watch("");
   for (int i = 0; i < 3; i++)
     play_round(SECOND);
   assert_int_equal(snapshot->regions, 0);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "unit is not read"));
-}
-
-static void a_refusal_names_the_size_and_the_limit(void **state) {
-  (void)state;
-  struct percore_region *region = create_usual(0, NULL);
-  char expected[160];
-  snprintf(expected, sizeof(expected),
-           "it has %" PRIu64 " bytes, and at most 8192 are allowed; "
-           "raise MaxRegionSize",
-           region->header->region_size);
-  begin_watch("<Region \"*\">\nMaxRegionSize 8192\n</Region>\n");
-  assert_non_null(fake_logged(LOG_WARNING, expected));
+  assert_non_null(fake_logged(LOG_WARNING, "are allowed; raise MaxMemory"));
 }
 
 static void socket_path(char *path, size_t size, int number) {
@@ -875,11 +897,11 @@ int main(void) {
       TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares),
       TEST(the_room_learns_how_long_workers_polled_and_found_nothing),
       TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once),
+      TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck),
       TEST(cores_that_are_not_measured_have_no_useful_load),
       TEST(the_memory_of_every_region_that_is_read_is_counted),
       TEST(a_producer_that_does_not_answer_for_a_second_is_silent),
-      TEST(a_region_that_is_too_large_is_refused_once),
-      TEST(a_refusal_names_the_size_and_the_limit),
+      TEST(a_region_that_is_too_large_for_max_memory_is_refused_once),
       TEST(sockets_that_nobody_serves_take_no_places),
       TEST(a_directory_is_read_when_it_has_changed),
       TEST(a_socket_that_refused_is_tried_again),

@@ -124,6 +124,40 @@ static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
   region_reader_close(reader);
 }
 
+static void
+counts_of_threads_without_a_core_are_in_the_total_and_on_no_core(void **state) {
+  struct percore_region *region = *state;
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t port = unit_row(region, PORT, "eth0");
+  percore_slot_t slots[3], pinned = unit_attach(region, 0);
+  struct region_tile tile;
+  struct region_slot_view view;
+  percore_add(percore_core_row(pinned, ports, port), PACKETS, 1);
+  for (int i = 0; i < 2; i++) {
+    assert_return_code(
+        percore_attach(region, "pool", PERCORE_NO_CORE, &slots[i]), 0);
+    percore_add(percore_core_row(slots[i], ports, port), PACKETS, 10);
+  }
+  /* Only extra slots count for no core, and they are in use. */
+  assert_fails(percore_attach(region, "pool", PERCORE_NO_CORE, &slots[2]),
+               ENOSPC);
+  struct region_reader *reader = unit_connect();
+  region_reader_slot(reader, 4, &view);
+  assert_int_equal(view.state, REGION_LIVE);
+  assert_int_equal(view.core, PERCORE_NO_CORE);
+  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 21);
+  assert_return_code(
+      region_tile_init(&tile, reader, PORT + 1, PORT_ROWS, REGION_WANT_CORES),
+      0);
+  region_tile_read(reader, &tile, 0);
+  uint64_t on_cores = 0;
+  for (size_t core = 0; core < tile.core_count; core++)
+    on_cores += tile.cores[core * tile.capacity * tile.columns + PACKETS];
+  assert_int_equal(on_cores, 1);
+  region_tile_free(&tile);
+  region_reader_close(reader);
+}
+
 struct doomed {
   struct percore_region *region;
   percore_slot_t slot;
@@ -1028,6 +1062,8 @@ int main(void) {
       REGION_TEST(a_maximum_level_covers_all_used_slots),
       REGION_TEST(a_histogram_counts_each_value_once),
       REGION_TEST(two_threads_on_one_core_use_slots_with_its_label),
+      REGION_TEST(
+          counts_of_threads_without_a_core_are_in_the_total_and_on_no_core),
       cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
       REGION_TEST(a_live_name_is_not_added_twice),

@@ -1,0 +1,170 @@
+/* Lets each call of the C library fail once while a region is made, changed and
+ * read, and checks that the process goes on, that a call of libpercore which
+ * failed succeeds when it is repeated, and that no count is lost. */
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "region_unit.h"
+
+#include "faults.h"
+
+FAULT(ssize_t, pread, EIO, -1, (int fd, void *into, size_t size, off_t from),
+      (fd, into, size, from))
+FAULT(ssize_t, recvmsg, ENOBUFS, -1,
+      (int fd, struct msghdr *message, int flags), (fd, message, flags))
+FAULT(ssize_t, sendmsg, ENOBUFS, -1,
+      (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+FAULT(int, accept4, EMFILE, -1,
+      (int fd, struct sockaddr *address, socklen_t *length, int flags),
+      (fd, address, length, flags))
+FAULT(int, socketpair, EMFILE, -1,
+      (int family, int type, int protocol, int ends[2]),
+      (family, type, protocol, ends))
+FAULT(int, getsockopt, ENOBUFS, -1,
+      (int fd, int level, int name, void *value, socklen_t *size),
+      (fd, level, name, value, size))
+FAULT(int, setsockopt, ENOBUFS, -1,
+      (int fd, int level, int name, const void *value, socklen_t size),
+      (fd, level, name, value, size))
+FAULT(int, poll, ENOMEM, -1, (struct pollfd * fds, nfds_t len, int wait_ms),
+      (fds, len, wait_ms))
+FAULT(int, epoll_wait, EINTR, -1,
+      (int epoll, struct epoll_event *events, int len, int wait_ms),
+      (epoll, events, len, wait_ms))
+FAULT(int, lstat, EIO, -1, (const char *path, struct stat *status),
+      (path, status))
+FAULT(int, unlink, EIO, -1, (const char *path), (path))
+FAULT(int, munlock, ENOMEM, -1, (const void *at, size_t size), (at, size))
+FAULT(ssize_t, getrandom, ENOSYS, -1, (void *into, size_t size, unsigned flags),
+      (into, size, flags))
+FAULT(int, sched_getaffinity, EINVAL, -1,
+      (pid_t tid, size_t size, cpu_set_t *cpus), (tid, size, cpus))
+
+enum { TRIES = 50, ADDED = 7, ROWS = 3 };
+
+static void pause_ms(long ms) {
+  nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+/* Repeats a call until it returns 0 or more. Returns -1 from the function if
+ * the call always fails. */
+#define REPEAT(call)                                                           \
+  do {                                                                         \
+    int tries_left = TRIES;                                                    \
+    while ((call) < 0 && --tries_left > 0)                                     \
+      pause_ms(1);                                                             \
+    if (tries_left == 0) {                                                     \
+      fprintf(stderr, "%s: %s\n", #call, strerror(errno));                     \
+      return -1;                                                               \
+    }                                                                          \
+  } while (0)
+
+static int add_row(struct percore_region *region, const char *name,
+                   uint32_t *row) {
+  int status = percore_row_add(region, PORT, name, row);
+  return status == 0 || errno == EEXIST ? 0 : -1;
+}
+
+static int count(struct percore_region *region) {
+  percore_slot_t slot;
+  percore_core_table_t table;
+  char name[16];
+  REPEAT(percore_attach(region, "worker", 0, &slot));
+  REPEAT(percore_core_table(region, PORT, &table));
+  for (uint32_t row, r = 0; r < ROWS; r++) {
+    snprintf(name, sizeof(name), "eth%u", r);
+    REPEAT(add_row(region, name, &row));
+    percore_add(percore_core_row(slot, table, row), PACKETS, ADDED);
+  }
+  REPEAT(percore_detach(region, slot));
+  return 0;
+}
+
+/* Returns 0 if the own region's row has the expected count. */
+static int check_own(const char *name, uint64_t expected) {
+  struct percore_reader *reader;
+  uint64_t value = 0;
+  int64_t row = -1;
+  REPEAT(percore_open(&reader, name, NULL));
+  REPEAT(percore_refresh(reader));
+  REPEAT(row = percore_reader_find_row(reader, PORT, "eth1"));
+  REPEAT(percore_read_row(reader, PORT, (uint32_t)row, PERCORE_TOTAL, NULL, 0,
+                          &value, 1));
+  percore_close(reader);
+  return value == expected ? 0 : -1;
+}
+
+static int connect_to(struct region_reader *reader) {
+  (void)region_reader_refresh(reader);
+  return region_reader_directory(reader) != NULL ? 0 : -1;
+}
+
+/* The same through the region's socket. */
+static int check_served(struct region_reader *reader, uint64_t expected) {
+  struct region_tile tile;
+  int64_t row = -1;
+  REPEAT(connect_to(reader));
+  REPEAT(row = region_reader_find_row(reader, PORT + 1, "eth1"));
+  REPEAT(region_tile_init(&tile, reader, PORT + 1, PORT_ROWS,
+                          REGION_WANT_BIRTHS | REGION_WANT_RESETS));
+  region_tile_read(reader, &tile, 0);
+  uint64_t value = region_row_shown(region_reader_directory(reader), &tile,
+                                    (uint32_t)row, PACKETS);
+  region_tile_free(&tile);
+  return value == expected ? 0 : -1;
+}
+
+/* Counts, reads, removes a row, and counts in another row of the same name. */
+static int use(struct percore_region *region, const char *name) {
+  const struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct region_reader *reader;
+  uint32_t row;
+  REPEAT(region_reader_open(&reader, name, NULL, &options));
+  for (uint64_t n = 1; n <= 2; n++) {
+    REPEAT(count(region));
+    if (check_own(name, n * ADDED) != 0 || check_served(reader, n * ADDED) != 0)
+      return (int)n;
+  }
+  REPEAT(percore_reset(region, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS));
+  if (check_served(reader, 0) != 0)
+    return 3;
+  REPEAT(add_row(region, "eth1", &row));
+  REPEAT(percore_row_remove(region, PORT, row, PERCORE_NO_UPDATE_IN_FLIGHT));
+  REPEAT(count(region));
+  if (check_served(reader, ADDED) != 0)
+    return 4;
+  region_reader_close(reader);
+  return 0;
+}
+
+static int play(void) {
+  struct percore_region *region;
+  const struct percore_options options = {
+      .size = sizeof(options), .cores = 4, .extra_slots = 2, .quiet = 1};
+  char name[16];
+  snprintf(name, sizeof(name), "unit%d", fault_at);
+  faults_on = true;
+  REPEAT(percore_create(&region, name, unit_tables, TABLES, &options));
+  int wrong = use(region, name);
+  faults_on = false;
+  return wrong != 0 ? wrong : percore_destroy(region);
+}
+
+static void
+a_call_that_fails_once_loses_no_count_and_succeeds_when_repeated(void **state) {
+  unit_need_receivers(state);
+  fail_each_call(play, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(
+          a_call_that_fails_once_loses_no_count_and_succeeds_when_repeated),
+  };
+  return cmocka_run_group_tests_name(
+      "region_faults", tests, unit_make_runtime_dir, unit_remove_runtime_dir);
+}
