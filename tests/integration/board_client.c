@@ -1,9 +1,10 @@
-/* board_client MODE: takes loads from the board (percore_load_options.board)
- * and prints, every 20 ms, where they come from and the loads of the first two
- * cores, until stdin ends. board_client cost: prints what reading costs, in ns,
- * and then reads where every system call but write is forbidden. board_client
- * step: prints how long after a step of real load on core 1 its load shows it,
- * in seconds, ten times. */
+/* board_client MODE [START]: at the time START (CLOCK_MONOTONIC, s) takes loads
+ * from the board (percore_load_options.board) and prints, every 20 ms, where
+ * they come from and the loads of the first two cores, until stdin ends.
+ * board_client cost: prints what reading costs, in ns, and then reads where
+ * every system call but write is forbidden. board_client step: prints how long
+ * after a step of real load on core 1 its load shows it, in seconds, ten times.
+ */
 #include "percore.h"
 
 #include <err.h>
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -125,6 +127,9 @@ int main(int argc, char **argv) {
                                                   : argc > 1   ? argv[1]
                                                                : NULL};
   struct percore_load *load;
+  if (argc > 2)
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME,
+                    &(struct timespec){.tv_sec = atoi(argv[2])}, NULL);
   if (percore_load_open(&load, &options) != 0)
     err(1, "percore_load_open");
   struct pollfd end = {.fd = 0, .events = POLLIN};

@@ -50,8 +50,8 @@ class Place(RuntimeDir):
 class Client(Child):
     """Reads the lines of a board_client."""
 
-    def __init__(self, place, mode, before=()):
-        super().__init__([*before, CLIENT, mode], env=place.environment,
+    def __init__(self, place, mode, before=(), after=()):
+        super().__init__([*before, CLIENT, mode, *after], env=place.environment,
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def look(self):
@@ -254,9 +254,10 @@ def step_of_load():
 
 
 def many_readers():
-    """100 programs that start at once all read the board"""
+    """100 programs that open the board at the same moment all read it"""
     with Place() as place, place.sample(), contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Client(place, "either"))
+        start = str(int(time.monotonic()) + 4)
+        clients = [stack.enter_context(Client(place, "either", after=[start]))
                    for _ in range(READERS)]
         lines = [client.stdout.readline() for client in clients]
         counters = [line for line in lines if line.split()[1:2] != ["1"]]
