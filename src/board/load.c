@@ -186,6 +186,7 @@ static int translate(struct percore_load *load,
       .base_frequency_hz = given->base_frequency_hz,
       .also_isolated = options->also_isolated,
       .frequency = given->frequency != 0,
+      .bounds = true,
   };
   double age_max_s =
       given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;

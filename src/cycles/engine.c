@@ -50,14 +50,16 @@ static bool add_core(struct engine *engine, int number) {
     return false;
   struct core *cores = engine->cores;
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
-  cores[at] = (struct core){.number = number,
-                            .source = SOURCE_NONE,
-                            .total_end_kind = SOURCE_NONE,
-                            .progress_share = 1,
-                            .polls = true,
-                            .judged_polled_ns = UINT64_MAX,
-                            .source_index = -1,
-                            .announced = -1};
+  cores[at] =
+      (struct core){.number = number,
+                    .source = SOURCE_NONE,
+                    .total_end_kind = SOURCE_NONE,
+                    .total = {.epoch = 1, .stat_epoch = 1, .ipc_epoch = 1},
+                    .progress_share = 1,
+                    .polls = true,
+                    .judged_polled_ns = UINT64_MAX,
+                    .source_index = -1,
+                    .announced = -1};
   engine->cores_len++;
   return true;
 }
@@ -404,20 +406,8 @@ const struct core *engine_cores(const struct engine *engine,
   return engine->cores;
 }
 
-const struct engine_options *engine_options(const struct engine *engine) {
-  return &engine->options;
-}
-
-const struct machine *engine_machine(const struct engine *engine) {
-  return engine->options.machine;
-}
-
 const struct topology *engine_topology(const struct engine *engine) {
   return &engine->topology;
-}
-
-const struct procstat *engine_procstat(const struct engine *engine) {
-  return engine->stat_valid ? &engine->stat : NULL;
 }
 
 const struct engine_counts *engine_counts(const struct engine *engine) {

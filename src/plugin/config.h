@@ -55,7 +55,6 @@ struct config {
     double sample_interval_s; /* 0: the sampler's default */
     bool report_per_core;
     bool report_host;
-    bool report_bounds;
     bool report_minimum;
     bool report_hidden;
     bool report_time;

@@ -40,9 +40,10 @@ static void put_load_averages(struct out *out, const double *average,
  */
 
 static const struct metric core_details[] = {
-    {"percent", "busy_low", PERCENT, CORE(busy_low), WHEN(load.report_bounds)},
+    {"percent", "busy_low", PERCENT, CORE(busy_low),
+     WHEN(sampler.engine.bounds)},
     {"percent", "busy_high", PERCENT, CORE(busy_high),
-     WHEN(load.report_bounds)},
+     WHEN(sampler.engine.bounds)},
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
     {"gauge", "unaccounted", POINTS, CORE(unaccounted),
      WHEN(load.report_hidden)},

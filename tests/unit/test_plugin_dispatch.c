@@ -133,7 +133,7 @@ static void free_snapshot(struct snapshot *snapshot) {
 }
 
 static void report_everything(void) {
-  config.load.report_bounds = true;
+  config.sampler.engine.bounds = true;
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_time = config.load.report_softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
