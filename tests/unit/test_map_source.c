@@ -169,7 +169,9 @@ static size_t see_rows(void) {
     struct region_reader_options options = {.hello_wait_ms = 5000};
     assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   }
-  if (region_reader_refresh(reader) == REGION_CAME)
+  int came = region_reader_refresh(reader);
+  assert_return_code(came, errno);
+  if (came == REGION_CAME)
     memset(rows, 0, sizeof(rows));
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, reader, 1, KEYS,
