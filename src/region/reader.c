@@ -120,15 +120,18 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Closes the previous region, which is gone, and opens the region that was
- * received. */
+/* Opens the region that was received in place of the previous region, which is
+ * gone but can be read until then. The allowance may not suffice for both. */
 static enum region_event take_region(struct region_reader *reader) {
-  struct region_view *view = &reader->view;
-  region_view_close(view);
-  if (!open_received(reader, view)) {
+  struct region_view next, *view = &reader->view;
+  size_t held = region_view_lend(view);
+  if (!open_received(reader, &next)) {
+    region_view_take_back(view, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
   }
+  region_view_close(view);
+  *view = next;
   take_connection(reader);
   if (reader->options.keep_from_children)
     (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTFORK);
