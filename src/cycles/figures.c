@@ -213,26 +213,25 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
     core->counter_running = between_0_and_1(state->multiplexed);
   figures_files_interval(figures, windows, core);
   windows->interval = *to;
+  windows->busy = core->busy;
   windows->min = windows->max = NAN;
 }
 
-static int by_number(const void *number, const void *core) {
-  return *(const int *)number - ((const struct core_figures *)core)->core;
-}
-
-static double busy_of(const void *context, int number) {
-  const struct snapshot *snapshot = context;
-  const struct core_figures *core =
-      bsearch(&number, snapshot->cores, snapshot->cores_len,
-              sizeof(*snapshot->cores), by_number);
-  return core != NULL ? core->busy : NAN;
-}
-
-static void siblings_interval(struct snapshot *snapshot,
-                              const struct topology *topology) {
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    snapshot->cores[i].sibling_busy = topology_sibling_max(
-        topology, snapshot->cores[i].core, busy_of, snapshot);
+/* Returns the load of the busiest other thread of the core's physical core.
+ * Follows the ring of siblings once; the bound ends the loop if they do not
+ * form a ring because sysfs contradicts itself. */
+static double sibling_busy(const struct figures *figures, int core) {
+  const struct topology *topology = &figures->engine->topology;
+  double max = NAN;
+  int sibling = core;
+  for (int i = 0; i < topology->cores_len; i++) {
+    sibling = sibling < topology->cores_len ? topology->sibling[sibling] : -1;
+    if (sibling < 0 || sibling == core)
+      break;
+    if (figures->windows[sibling].interval.epoch > 0)
+      max = fmax(max, figures->windows[sibling].busy);
+  }
+  return max;
 }
 
 /* ---------------------------------------------------------------------------
@@ -301,7 +300,9 @@ struct snapshot *figures_interval(struct figures *figures) {
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  siblings_interval(snapshot, &figures->engine->topology);
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].sibling_busy =
+        sibling_busy(figures, snapshot->cores[i].core);
   snapshot->hypervisor |= figures->engine->topology.hypervisor;
   snapshot->isolates = topology_any_isolated(&figures->engine->topology);
   if (aggregate_all(snapshot, &figures->engine->topology,

@@ -18,6 +18,7 @@
  * load. */
 struct core_windows {
   struct core_totals sample, average, interval;
+  double busy;     /* in the last interval */
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first

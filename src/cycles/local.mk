@@ -8,7 +8,6 @@ libcycles_la_SOURCES = \
 	src/base/descriptors.c src/base/descriptors.h \
 	src/base/number.c src/base/number.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
-	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/backoff.h \
 	src/cycles/bounds.c src/cycles/bounds.h \
 	src/cycles/core.c src/cycles/core.h \

@@ -120,15 +120,18 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Closes the previous region, which is gone, and opens the region that was
- * received. */
+/* Opens the region that was received in place of the previous region, which is
+ * gone but can be read until then. The allowance may not suffice for both. */
 static enum region_event take_region(struct region_reader *reader) {
-  struct region_view *view = &reader->view;
-  region_view_close(view);
-  if (!open_received(reader, view)) {
+  struct region_view next, *view = &reader->view;
+  size_t held = region_view_lend(view);
+  if (!open_received(reader, &next)) {
+    region_view_take_back(view, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
   }
+  region_view_close(view);
+  *view = next;
   take_connection(reader);
   if (reader->options.keep_from_children)
     (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTFORK);
@@ -357,17 +360,15 @@ uint64_t region_reader_adds_postponed(struct region_reader *reader,
   return region_load(&live_header(reader)->adds_postponed);
 }
 
-/* Loads a live word of a table; 0 if there is no such table. */
+/* Loads a live word of a table; 0 if there is no such table. Pairs with the
+ * store-release of rows_in_use. */
 static uint64_t live_word(struct region_reader *reader, uint32_t t,
                           size_t word) {
-  uint64_t value = 0;
-  if (has_view(reader) && t < reader->view.directory.table_count)
-    region_view_load(&reader->view,
-                     reader->view.directory.tables[t].live_offset + word, 1, 0,
-                     &value);
-  /* Pairs with the store-release of rows_in_use. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return value;
+  const struct region_directory *directory = &reader->view.directory;
+  return has_view(reader) && t < directory->table_count
+             ? region_view_word(&reader->view,
+                                directory->tables[t].live_offset + word)
+             : 0;
 }
 
 uint64_t region_reader_adds_refused(struct region_reader *reader,

@@ -43,6 +43,12 @@ int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
+/* Gives a view's bytes back to the allowance, so that its possible replacement
+ * can take them. Returns how many bytes these are. If the view is kept, call
+ * region_view_take_back to take them again. */
+size_t region_view_lend(struct region_view *view);
+void region_view_take_back(struct region_view *view, size_t bytes);
+
 /* Finds out whether a page is backed by memory. */
 bool region_view_ask(struct region_view *view, uint64_t page);
 
@@ -79,14 +85,13 @@ static inline uint64_t region_view_block(const struct region_view *view,
          slot * view->directory.header.block_stride;
 }
 
-/* Copies the record of a slot. If it changes at every attempt, the copy may mix
- * two owners. */
-void region_view_slot(struct region_view *view, uint32_t slot,
-                      struct region_slot *copy);
-
-/* Returns the generation word of a slot, which is 0 if no thread has ever
- * attached to the slot. */
-uint64_t region_view_slot_generation(struct region_view *view, uint32_t slot);
+/* Loads a word with acquire semantics; one in a hole is 0. */
+static inline uint64_t region_view_word(struct region_view *view,
+                                        uint64_t offset) {
+  return region_view_has(view, offset, 8)
+             ? region_load_acquire(region_view_words(view, offset))
+             : 0;
+}
 
 struct region_reader {
   struct region_reader_options options;

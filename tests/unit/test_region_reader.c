@@ -61,6 +61,39 @@ the_last_values_of_a_producer_can_be_read_after_it_left(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+static void
+the_last_values_can_be_read_while_the_successor_is_refused(void **state) {
+  (void)state;
+  struct percore_options larger = {
+      .size = sizeof(larger), .cores = 1, .extra_slots = 8000};
+  struct region_reader_options reading = {.hello_wait_ms = 30000};
+  struct region_pool pool = {.own = 1 << 20};
+  struct region_allowance allowance = {.pool = &pool};
+  struct region_reader *reader;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_shared_table_t slow;
+  uint32_t row;
+  uint64_t values[2];
+  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
+  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_add(percore_shared_row(slow, row), 0, 12);
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
+  region_reader_use_allowance(reader, &allowance);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  pool.own = allowance.used;
+  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &larger), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
+  assert_int_equal(allowance.used, pool.own);
+  unit_totals(reader, SLOW, row, values);
+  assert_int_equal(values[0], 12);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
 static bool refuse_user(uid_t uid, void *argument) {
   return uid != *(uid_t *)argument;
 }
@@ -388,7 +421,7 @@ static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
-  int peers[64];
+  int peers[256];
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_return_code(percore_serve(region), 0);
@@ -865,6 +898,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reader_may_be_opened_before_its_producer),
       cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
+      cmocka_unit_test(
+          the_last_values_can_be_read_while_the_successor_is_refused),
       cmocka_unit_test(cells_of_a_row_that_is_changing_are_in_its_tile),
       cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
       cmocka_unit_test(an_account_continues_over_a_reset),

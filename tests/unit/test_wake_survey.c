@@ -13,7 +13,7 @@
 #define CORES 4
 #define PROBES 100
 #define ROUND_S 10
-#define WINDOW_S 10000
+#define WINDOW_S 1000
 #define NS UINT64_C(1000000000)
 
 /* ---------------------------------------------------------------------------
