@@ -44,9 +44,10 @@
  * idle time at the tick: under = W - U, and for the latter over = U. Otherwise,
  * idle time includes what the idle loop itself needs before and after a halt,
  * about 1 us: under = min(2 us H, W - U), where H is at most the number of the
- * core's halts. That is the number of interrupts of all cores; if these may be
- * more than 1 % of W, it is how often the core has entered an idle state
- * according to its idle driver, if it has one.
+ * core's halts. That is the number of interrupts and context switches of all
+ * cores; if these may be more than 1 % of W and engine_options.bounds is set,
+ * it is how often the core has entered an idle state according to its idle
+ * driver. Without one, only interrupts end a halt.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include

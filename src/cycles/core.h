@@ -23,7 +23,7 @@ struct engine;
  * nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104 days)
  * exactly, and longer times to a relative error of 1e-16. */
 struct core_totals {
-  uint64_t epoch;
+  uint64_t epoch;     /* from 1 on */
   double wall;        /* time covered by `unhalted` */
   double unhalted;    /* measured by the core's source */
   double stolen;      /* upper bound of stolen time within `unhalted` */
@@ -66,7 +66,8 @@ struct core_sample {
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
   double polled_ns;  /* the part of the idle columns in which the core polled */
-  double interrupts; /* of all cores; the core halted at most as often */
+  double interrupts; /* of all cores */
+  double switches;   /* of contexts, of all cores */
   bool filled; /* growth.wall comes from the idle columns instead of the source
                 */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
@@ -114,7 +115,7 @@ struct core {
    * or if that is not known yet. polled_ns belongs to `row`. */
   bool polls;
   uint64_t polled_ns;
-  int64_t interrupts; /* of all cores, at `row` */
+  int64_t interrupts, switches; /* of all cores, at `row` */
   /* How often the core had entered an idle state at halts_ns (0: unknown). */
   uint64_t halts, halts_ns;
   uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */

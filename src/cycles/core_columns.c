@@ -18,9 +18,10 @@
  * implausible. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
-/* If the machine was interrupted less often in a nanosecond, every core halted
- * so rarely that it need not be counted: their idle loops take at most 1 point
- * (IDLE_LOOP_NS). */
+/* If all cores woke less often in a nanosecond, every core halted so rarely
+ * that it need not be counted: their idle loops take at most 1 point
+ * (IDLE_LOOP_NS).
+ */
 #define HALTS_FEW (0.01 / IDLE_LOOP_NS)
 
 /* After this many consecutive windows with implausible columns, the columns are
@@ -43,6 +44,7 @@ static void set_base(struct core *core, const struct procstat *stat,
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
   core->interrupts = stat->interrupts;
+  core->switches = stat->switches;
   core->row_time_ns = stat->time_ns;
   core->has_row = true;
   core->refusals = 0;
@@ -108,6 +110,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
                                : risen(core->polled_ns, polled_ns);
   core->sample.interrupts =
       fmax((double)(stat->interrupts - core->interrupts), 0);
+  core->sample.switches = fmax((double)(stat->switches - core->switches), 0);
   core->polled_ns = polled_ns;
   set_base(core, stat, idle_ns > core->idle_ns ? idle_ns : core->idle_ns);
 }
@@ -115,14 +118,19 @@ void core_read_columns(struct engine *engine, struct core *core) {
 double core_halts(const struct engine *engine, struct core *core) {
   const struct core_sample *sample = &core->sample;
   uint64_t before = core->halts, before_ns = core->halts_ns;
-  if (sample->interrupts <= HALTS_FEW * sample->growth.stat_wall)
-    return sample->interrupts;
+  /* A halt ends with an interrupt or, if the core monitors its run queue, with
+   * a switch to a task. */
+  double wakes = sample->interrupts + sample->switches;
+  if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
+    return wakes;
   bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
                                     core->number) == 0;
   core->halts_ns = known ? engine->stat.time_ns : 0;
-  if (!known || before_ns != sample->stat_begin_ns || core->halts < before)
+  if (!known) /* without an idle driver, cores do not monitor */
     return sample->interrupts;
-  return fmin(sample->interrupts, (double)(core->halts - before));
+  if (before_ns != sample->stat_begin_ns || core->halts < before)
+    return wakes;
+  return fmin(wakes, (double)(core->halts - before));
 }
 
 /* Returns a lower bound of the time that the columns account for. If idle time

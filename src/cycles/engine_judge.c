@@ -69,13 +69,13 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
 static void doubt(struct engine *engine, const struct core *core,
                   struct source *source, double hardware, double kernel) {
   snprintf(
-      source->trouble, sizeof(source->trouble),
+      source->reason, sizeof(source->reason),
       "it read %.1f %% on core %d while the kernel measured at least "
       "%.1f %%; this hypervisor reports no stolen time, so either may be right",
       100 * hardware, core->number, 100 * kernel);
   if (!source->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
-               source_name(source->kind), source->trouble);
+               source_name(source->kind), source->reason);
   source->doubt_reported = true;
 }
 
@@ -157,8 +157,6 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  sources_yield_to_guests(engine->sources, engine->sources_len,
-                          engine->options.machine);
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);

@@ -29,7 +29,6 @@ enum kernel_member {
 
 /* Conditions that the journal reports once when they begin. */
 enum condition {
-  CONDITION_STAT_FAILED,
   CONDITION_STAT_WITHHELD,
   CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
@@ -66,12 +65,15 @@ struct engine {
   char clock_purpose[128];
   uint64_t clock_needed_ns; /* when the purpose was last seen to hold */
   struct backoff clock_backoff;
-  struct proof_run *proof_run; /* the running proof, or NULL */
-  atomic_bool closing;         /* makes a running proof end soon */
+  struct probe *probe;   /* the running proof, or NULL */
+  struct source *proven; /* the source that it tests */
+  atomic_bool closing;   /* makes a running proof end soon */
 
   size_t cores_len;
   struct core *cores; /* in ascending order of their numbers */
 
+  /* /proc/stat as of the last sample. Not valid if it could not be read or does
+   * not list the online cores; in a container, it may list other cores. */
   struct procstat stat;
   bool stat_valid;
   bool idle_misses; /* engine_softirq_is_idle */

@@ -38,6 +38,7 @@ struct procstat {
   int64_t running;    /* procs_running, -1 if absent */
   int64_t blocked;    /* procs_blocked, -1 if absent */
   int64_t interrupts; /* of all cores since boot, -1 if absent */
+  int64_t switches;   /* of contexts, of all cores since boot, -1 if absent */
   char *buffer;
   size_t buffer_size;
 };

@@ -127,47 +127,6 @@ static void find_tsc(struct finder *finder) {
 }
 
 /* ---------------------------------------------------------------------------
- * Availability
- */
-
-/* Returns true if this host runs guests. A core PMU event that does not exclude
- * guests can keep guests with a mediated PMU from starting. If KVM is a module,
- * its use count shows whether guests run. If KVM is built in, it provides no
- * use count, and guests are assumed to run. */
-static bool runs_guests(const struct machine *machine) {
-  static const char *const modules[] = {"kvm_intel", "kvm_amd"};
-  char text[64];
-  for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-    uint64_t users;
-    int status =
-        machine_read_u64(machine, &users, "/sys/module/%s/refcnt", modules[i]);
-    if (status == 0 && users > 0)
-      return true;
-    if (status != 0 &&
-        machine_read(machine, text, sizeof(text),
-                     "/sys/module/%s/parameters/nested", modules[i]) >= 0)
-      return true;
-  }
-  return false;
-}
-
-void sources_yield_to_guests(struct source sources[], int len,
-                             const struct machine *machine) {
-  bool guests = runs_guests(machine);
-  for (int i = 0; i < len; i++) {
-    struct source *source = &sources[i];
-    if (!source->yields_to_guests || source->yielded == guests)
-      continue;
-    source->yielded = guests;
-    source->available = !guests;
-    snprintf(source->reason, sizeof(source->reason), "%s",
-             guests ? "this host runs guests, and a core counter can prevent "
-                      "guests from starting: used only if named"
-                    : "");
-  }
-}
-
-/* ---------------------------------------------------------------------------
  * Finding
  */
 
@@ -195,18 +154,21 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
 static void find_ref_cycles(struct finder *finder,
                             const struct core_kind *kind) {
   struct source *source = add_source_of_kind(finder, SOURCE_REF_CYCLES, kind);
-  if (source->available && finder->options->machine->system_counter_hz > 0)
-    set_unavailable(source, "processors of this architecture do not offer it");
   if (!source->available)
     return;
+  if (!finder->topology->hypervisor &&
+      finder->options->source != SOURCE_REF_CYCLES) {
+    set_unavailable(source, "on bare metal, mperf measures the same, and a "
+                            "counter of the core can keep guests from "
+                            "starting: used only if named");
+    return;
+  }
   struct perf_event event = {.type = PERF_TYPE_HARDWARE,
                              .config = PERF_COUNT_HW_REF_CPU_CYCLES |
                                        kind->pmu_type << PERF_PMU_TYPE_SHIFT};
   add_event(source, &event);
   source->pinned = true;
   choose_divisor(source, finder);
-  source->yields_to_guests =
-      source->available && finder->options->source == SOURCE_AUTO;
 }
 
 static struct source *find_event(struct finder *finder, const char *text) {
@@ -307,7 +269,6 @@ int sources_find(struct source sources[SOURCES_MAX],
   find_events(&finder);
   find_clock(&finder);
   add_source(&finder, SOURCE_IDLE);
-  sources_yield_to_guests(sources, finder.len, options->machine);
   return finder.len;
 }
 

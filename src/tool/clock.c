@@ -44,7 +44,7 @@ static int load_and_pin(const struct machine *machine,
     return status;
   }
   status = programs_load(&clock, CLOCK_IDLE,
-                         idle_clock_traits(machine, &online), why);
+                         idle_clock_state0_polls(machine, &online), why);
   if (status != 0)
     return status;
   start_cores(&clock, &online);

@@ -175,11 +175,6 @@ void check_sources(struct doctor *doctor) {
   for (int source = 0; source < SOURCES; source++)
     if (source != SOURCE_EVENT || doctor->source[source].cores > 0)
       check_source(doctor, source);
-  if (doctor->clock_unseen[0] != '\0')
-    doctor_say(
-        doctor, "sources", "bpf misses", VERDICT_OK, NULL,
-        "interrupts without a tracepoint, until their softirq begins: %s",
-        doctor->clock_unseen);
 }
 
 /* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
@@ -218,9 +213,6 @@ static struct engine *try_source(struct doctor *doctor, enum source_kind named,
   if (named != SOURCE_AUTO)
     snprintf(doctor->source[named].reason, FACT_SIZE, "%s",
              engine_source_reason(engine, named));
-  if (named == SOURCE_BPF)
-    snprintf(doctor->clock_unseen, FACT_SIZE, "%s",
-             engine_clock_unseen(engine));
   return engine;
 }
 

@@ -39,7 +39,6 @@ struct doctor {
 
   int cores_online;
   struct source_facts source[SOURCES];
-  char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf misses */
   bool hypervisor, arm64;
   bool core_pmu;
   bool has_mperf; /* the PMU msr provides the event mperf */

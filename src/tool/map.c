@@ -63,7 +63,7 @@ static const char *pin_of(uint32_t id) {
 /* True for a map of percore's own BPF programs or of a light skeleton's loader.
  * These maps contain no counters of other programs, so the table leaves them
  * out. */
-static bool is_own(const struct map_info *info) {
+static bool is_own(const struct bpf_map_info *info) {
   static const char *const names[] = {"idle_clock", "softirq_clock",
                                       "wake_probes", "wake_timers",
                                       "__loader.map"};
@@ -73,7 +73,7 @@ static bool is_own(const struct map_info *info) {
   return false;
 }
 
-static void put_map_text(const struct map_info *info) {
+static void put_map_text(const struct bpf_map_info *info) {
   char name[sizeof(info->name) * TEXT_GROWTH];
   const char *pin = pin_of(info->id), *type = map_type_name(info->type);
   text_clean_string(name, sizeof(name), info->name);
@@ -82,7 +82,7 @@ static void put_map_text(const struct map_info *info) {
          info->max_entries, pin != NULL ? pin : "-");
 }
 
-static void put_map_json(struct json *json, const struct map_info *info) {
+static void put_map_json(struct json *json, const struct bpf_map_info *info) {
   json_open_object(json, NULL);
   json_unsigned(json, "id", info->id);
   json_text(json, "name", info->name);

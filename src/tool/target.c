@@ -28,8 +28,7 @@ void target_renew(void) {
 }
 
 struct region_reader_options target_options(int hello_wait_ms) {
-  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
-                                        .max_region_size = UINT64_MAX};
+  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms};
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {

@@ -350,8 +350,8 @@ def has_control_bytes(text):
 
 
 def test_hostile_names():
-    """escape sequences, quotes and broken UTF-8 in names of rows, threads and
-    states harm neither the terminal nor JSON"""
+    """escape sequences, quotes and broken UTF-8 in names of rows, threads, states, files
+    and arguments harm neither the terminal nor JSON"""
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
         with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
@@ -364,6 +364,12 @@ def test_hostile_names():
             for document in place.documents(*command):
                 check(not has_control_bytes(
                     json.dumps(document, ensure_ascii=False)), str(document))
+        for command in (["doctor"], ["reset", "hostile", "port"],
+                        ["reset", "hostile", "port", "\033[2J"],
+                        ["dump", "hostile", "--table", "\033[2J"],
+                        ["dump", "\033[2J"], ["\033[2J"]):
+            done = place.run(*command)
+            check(not has_control_bytes(done.stdout + done.stderr), repr(done))
         got = place.dump("hostile")
         names = [row["row"] for row in got["port"]["rows"]]
         check(len(names) == 2 and 'a"b\\c' in names[1], str(names))

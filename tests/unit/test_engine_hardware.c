@@ -60,6 +60,7 @@ static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.8);
   make_tsc_unsteady(&play);
+  play.options.source = SOURCE_REF_CYCLES;
   play.options.base_frequency_hz = PLAY_TSC_HZ;
   play.fake->cores[1].running = 0.25;
   play_open(&play);
@@ -78,6 +79,7 @@ static void a_starved_counter_leaves_the_core_to_the_next_source(void **state) {
     play_start_ref_cycles(&play, 2, 0.8);
     if (unsteady)
       make_tsc_unsteady(&play);
+    play.options.source = SOURCE_REF_CYCLES;
     play.options.base_frequency_hz = PLAY_TSC_HZ;
     play_open(&play);
     play_seconds(&play, 2);

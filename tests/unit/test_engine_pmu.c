@@ -106,10 +106,6 @@ a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
   play_end(&play);
 }
 
-static void guests(struct play *play, const char *count) {
-  fake_machine_file(play->fake, "/sys/module/kvm_amd/refcnt", count);
-}
-
 /* ---------------------------------------------------------------------------
  * Cores of several kinds
  */
@@ -175,6 +171,7 @@ static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
 
 static void start_hybrid(struct play *play, const char *atoms) {
   play_start(play, 4);
+  fake_machine_hypervisor(play->fake);
   fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
   fake_machine_file(play->fake, DEVICES "cpu_core/type", "4\n");
   fake_machine_file(play->fake, DEVICES "cpu_core/cpus", "0-1\n");
@@ -230,6 +227,7 @@ mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2-3\n");
+  fake_machine_plain_server(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
   play_open(&play);
   play_seconds(&play, 2);
@@ -238,7 +236,7 @@ mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_int_equal(play_source(&play, core),
-                     core < 2 ? SOURCE_MPERF : SOURCE_REF_CYCLES);
+                     core < 2 ? SOURCE_MPERF : SOURCE_IDLE);
   play_end(&play);
 }
 
@@ -278,44 +276,6 @@ static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
   }
 }
 
-/* ---------------------------------------------------------------------------
- * Guests of this host
- */
-
-static void a_counter_in_use_is_given_up_when_a_guest_starts(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
-  guests(&play, "0\n");
-  play_open(&play);
-  play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  guests(&play, "3\n");
-  play_seconds(&play, 6);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "ref-cycles", "guests", NULL), 1);
-  guests(&play, "0\n");
-  play_seconds(&play, 6);
-  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_string_equal(engine_source_reason(play.engine, SOURCE_REF_CYCLES), "");
-  play_end(&play);
-}
-
-static void a_named_counter_stays_when_a_guest_starts(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
-  play.options.source = SOURCE_REF_CYCLES;
-  play_open(&play);
-  play_seconds(&play, 2);
-  guests(&play, "3\n");
-  play_seconds(&play, 60);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  play_end(&play);
-}
-
 /* Counters that exclude guests neither keep a guest from starting nor take its
  * PMU. */
 static void instructions_are_not_counted_in_guests(void **state) {
@@ -342,8 +302,6 @@ int main(void) {
       cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
       cmocka_unit_test(a_core_that_comes_online_uses_its_current_pmu),
       cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
-      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_starts),
-      cmocka_unit_test(a_named_counter_stays_when_a_guest_starts),
       cmocka_unit_test(instructions_are_not_counted_in_guests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

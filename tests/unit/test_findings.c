@@ -345,17 +345,6 @@ static void a_sampled_tick_is_reported_wherever_it_matters(void **state) {
   end(&place);
 }
 
-static void interrupts_that_the_idle_clock_cannot_see_are_noted(void **state) {
-  (void)state;
-  struct place place;
-  begin(&place);
-  snprintf(place.doctor.clock_unseen, FACT_SIZE, "thermal_apic HYP");
-  examine(&place);
-  assert_verdict("bpf misses", "ok");
-  assert_value("bpf misses", "thermal_apic HYP");
-  end(&place);
-}
-
 static void a_source_that_must_be_named_is_reported_as_such(void **state) {
   (void)state;
   struct place place;
@@ -732,7 +721,6 @@ int main(void) {
       cmocka_unit_test(
           with_perf_event_paranoid_minus_1_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),
-      cmocka_unit_test(interrupts_that_the_idle_clock_cannot_see_are_noted),
       cmocka_unit_test(a_source_that_must_be_named_is_reported_as_such),
       cmocka_unit_test(
           an_unreadable_socket_is_reported_with_reason_and_command),
