@@ -20,15 +20,9 @@ static uint64_t next_multiple(const struct schedule *schedule,
   return last_multiple(schedule, time_ns) + schedule->interval_ns;
 }
 
-/* If samples are no more frequent than snapshots, they are taken together, and
- * the deadline of the sample is only a fallback for a snapshot that does not
- * come. Returns how long after the snapshot that deadline is, or 0 if samples
- * are more frequent. */
-static uint64_t grace_of(const struct schedule *schedule) {
-  return schedule->sample_interval_ns >= schedule->interval_ns
-             ? schedule->sample_interval_ns / 2
-             : 0;
-}
+/* The deadline of samples that are no more frequent than snapshots, and are
+ * taken with them. */
+#define NEVER UINT64_MAX
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, bool from_here,
@@ -36,12 +30,12 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
   *schedule = (struct schedule){
       .interval_ns = interval_ns,
       .sample_interval_ns = sample_interval_ns,
-      .next_sample_ns = monotonic_ns + sample_interval_ns,
+      .next_sample_ns = sample_interval_ns < interval_ns
+                            ? monotonic_ns + sample_interval_ns
+                            : NEVER,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
       .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
-  if (grace_of(schedule) > 0)
-    schedule->next_sample_ns += interval_ns + grace_of(schedule);
   /* The first snapshot is due after at least half an interval. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
@@ -58,20 +52,6 @@ uint64_t schedule_wait_ns(const struct schedule *schedule,
   uint64_t wait_ns = until(schedule->next_grid_ns, realtime_ns);
   wait_ns = earlier(wait_ns, until(schedule->next_sample_ns, monotonic_ns));
   return earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
-}
-
-/* Advances a CLOCK_MONOTONIC deadline past now by whole periods, to keep the
- * rhythm. Returns how late the deadline was, or -1 if it was not due. */
-static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
-                             uint64_t now_ns) {
-  if (now_ns + COALESCE_NS < *deadline_ns)
-    return -1;
-  int64_t late_ns =
-      now_ns > *deadline_ns ? (int64_t)(now_ns - *deadline_ns) : 0;
-  *deadline_ns += period_ns;
-  if (*deadline_ns <= now_ns)
-    *deadline_ns += (now_ns - *deadline_ns) / period_ns * period_ns + period_ns;
-  return late_ns;
 }
 
 /* Returns true if the clock was set back by more than an interval. It could
@@ -106,28 +86,32 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
       schedule, realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1);
 }
 
+/* Takes a CLOCK_MONOTONIC deadline if it is due: advances it past now by whole
+ * periods, to keep the rhythm. */
+static void take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
+                          uint64_t now_ns, unsigned what,
+                          struct schedule_due *due) {
+  if (now_ns + COALESCE_NS < *deadline_ns)
+    return;
+  uint64_t late_ns = until(now_ns, *deadline_ns);
+  if (late_ns > due->late_ns)
+    due->late_ns = late_ns;
+  due->what |= what;
+  *deadline_ns += period_ns;
+  if (*deadline_ns <= now_ns)
+    *deadline_ns += (now_ns - *deadline_ns) / period_ns * period_ns + period_ns;
+}
+
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns) {
   struct schedule_due due = {0};
-  uint64_t grace_ns = grace_of(schedule);
-  int64_t late_ns = take_deadline(&schedule->next_sample_ns,
-                                  schedule->sample_interval_ns, monotonic_ns);
-  if (late_ns >= 0) {
-    due.what |= SCHEDULE_SAMPLE;
-    due.late_ns = (uint64_t)late_ns;
-    due.late = due.late_ns + grace_ns > 3 * schedule->sample_interval_ns;
-  }
-  late_ns = take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
-                          monotonic_ns);
-  if (late_ns >= 0) {
-    due.what |= SCHEDULE_LOAD_AVERAGE;
-    if ((uint64_t)late_ns > due.late_ns)
-      due.late_ns = (uint64_t)late_ns;
-  }
+  take_deadline(&schedule->next_sample_ns, schedule->sample_interval_ns,
+                monotonic_ns, SCHEDULE_SAMPLE, &due);
+  take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
+                monotonic_ns, SCHEDULE_LOAD_AVERAGE, &due);
+  due.late = due.late_ns > 3 * schedule->sample_interval_ns;
   take_grid(schedule, realtime_ns, &due);
-  if (grace_ns > 0 && (due.what & SCHEDULE_INTERVAL) != 0) {
+  if ((due.what & SCHEDULE_INTERVAL) != 0 && schedule->next_sample_ns == NEVER)
     due.what |= SCHEDULE_SAMPLE;
-    schedule->next_sample_ns = monotonic_ns + schedule->interval_ns + grace_ns;
-  }
   return due;
 }
