@@ -451,3 +451,15 @@ int programs_start(const struct programs *programs, int core) {
   attr.test.cpu = (uint32_t)core;
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
+
+static int open_or_load(struct programs *programs, enum clock_kind kind,
+                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+  return state0_polls == NULL
+             ? programs_open(programs, why)
+             : programs_load(programs, kind, *state0_polls, why);
+}
+
+const struct clock_calls programs_calls = {.open = open_or_load,
+                                           .read = programs_read,
+                                           .start = programs_start,
+                                           .close = programs_close};

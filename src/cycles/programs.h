@@ -21,7 +21,7 @@
 #define PROGRAMS_LINKS_MAX 32
 #define PROGRAMS_WHY_SIZE 256
 
-enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ, CLOCK_KINDS };
+enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ };
 
 struct programs {
   int map;                       /* -1: none */
@@ -65,6 +65,18 @@ int programs_unpin(char why[PROGRAMS_WHY_SIZE]);
  * with -ENOENT if no clock is pinned, and with -ENOLINK if a required pin is
  * missing. */
 int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]);
+
+/* What the clocks of a machine call, so that tests can simulate them. `open`
+ * opens the pinned clock if state0_polls is NULL, and otherwise loads a clock.
+ * If it fails, nothing needs to be closed. */
+struct clock_calls {
+  int (*open)(struct programs *programs, enum clock_kind kind,
+              const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]);
+  int (*read)(const struct programs *programs, void *values, int cores);
+  int (*start)(const struct programs *programs, int core);
+  void (*close)(struct programs *programs);
+};
+extern const struct clock_calls programs_calls;
 
 /* Reads the map: the values of all possible cores, in ascending order. Each
  * value begins with an int64_t that is never INT64_MIN. `values` must have room
