@@ -326,10 +326,6 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
   }
 }
 
-bool machine_has_lxcfs(const struct machine *machine) {
-  return machine->is_fuse(machine->context, "/proc/stat");
-}
-
 static ssize_t read_formatted(const struct machine *machine, char *buffer,
                               size_t size, const char *path,
                               va_list arguments) {

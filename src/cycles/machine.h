@@ -31,7 +31,8 @@ struct machine {
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
 
-  /* True if the file is on a FUSE file system, such as LXCFS in containers. */
+  /* True if the file is on a FUSE file system. In a container, /proc/stat may
+   * be on LXCFS. */
   bool (*is_fuse)(void *context, const char *path);
 
   /* Calls each() for every entry of a directory under the sysroot except "."
@@ -78,9 +79,6 @@ void machine_linux_close(struct machine *machine);
  * size 0 at first) and which the caller frees. Returns the length or -errno. */
 ssize_t machine_read_long(const struct machine *machine, const char *path,
                           char **buffer, size_t *buffer_size);
-
-/* True if LXCFS provides /proc/stat, as it may in a container. */
-bool machine_has_lxcfs(const struct machine *machine);
 
 /* The functions below read small files, whose paths are formatted as by
  * printf(3). */
