@@ -2,7 +2,6 @@
 #include "engine_private.h"
 
 #include "base/array.h"
-#include "btf.h"
 #include "cpuidle.h"
 #include "loadavg.h"
 
@@ -25,12 +24,6 @@
 /* Columns of /proc/stat advance in ticks: a shorter window, in which no tick
  * may fall, does not tell how fast a core's own clock advances. */
 #define PROGRESS_MIN_NS 200e6
-
-static const char *const kernel_members[KERNEL_MEMBERS] = {
-    [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
-    [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
-    [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
-};
 
 /* ---------------------------------------------------------------------------
  * Cores that come online or go offline, and isolated cores
@@ -207,13 +200,8 @@ static void warn_of_absent_cores(const struct engine *engine) {
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  bool one = core_set_count(&absent) == 1;
-  engine_say(
-      engine, JOURNAL_WARNING,
-      one ? "core %s is not online; it will be measured when it comes online"
-          : "cores %s are not online; they will be measured when they come "
-            "online",
-      list);
+  engine_say(engine, JOURNAL_WARNING,
+             "not online: %s; cores are measured when they come online", list);
 }
 
 /* Warns if the source that the user named is unavailable. */
@@ -250,6 +238,24 @@ static int check_options(const struct engine_options *options) {
   return -EINVAL;
 }
 
+/* Searches the kernel's type information for the names of structure members. A
+ * NUL precedes and ends each name. */
+static void find_kernel_members(struct engine *engine) {
+  static const char *const names[KERNEL_MEMBERS] = {
+      [KERNEL_IDLE_STEALTIME] = "\0idle_stealtime",
+      [KERNEL_IDLE_DYNTICK] = "\0idle_dyntick",
+      [KERNEL_PREV_IRQ_TIME] = "\0prev_irq_time",
+  };
+  char *btf = NULL;
+  size_t size = 0;
+  ssize_t length = machine_read_long(engine->options.machine,
+                                     "/sys/kernel/btf/vmlinux", &btf, &size);
+  for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
+    engine->kernel_has[i] =
+        memmem(btf, (size_t)length, names[i], strlen(names[i] + 1) + 2) != NULL;
+  free(btf);
+}
+
 int engine_open(struct engine **result, const struct engine_options *options) {
   int status = check_options(options);
   if (status != 0)
@@ -271,8 +277,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   find_isolated(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
-  btf_find(options->machine, kernel_members, engine->kernel_has,
-           KERNEL_MEMBERS);
+  find_kernel_members(engine);
   status = apply_online(engine, &none);
   if (status != 0)
     goto failed;

@@ -19,40 +19,14 @@ struct idle_clock {
  * Opening
  */
 
-/* True if idle state 0 polls instead of halting. It polls on x86. Elsewhere, it
- * polls if the idle driver says so. Without an idle driver, the kernel reports
- * only polling as state 0. */
-static bool state0_polls(const struct machine *machine,
-                         const struct core_set *cores) {
+bool idle_clock_state0_polls(const struct machine *machine,
+                             const struct core_set *cores) {
   struct cpuidle cpuidle;
   core_set_for_each(core, cores) {
     if (cpuidle_read(&cpuidle, machine, core) > 0)
       return cpuidle.state[0].poll;
   }
   return true;
-}
-
-/* True if the timer interrupt of this machine is known to have a tracepoint.
- * The timer interrupt of the local APIC has its own tracepoint. On arm64, the
- * interrupt of the system timer runs the tracepoint of device interrupts. */
-static bool timer_is_known(const struct machine *machine) {
-  static const char *const known[] = {"lapic", "arch_sys_timer"};
-  char name[64];
-  if (machine_read(
-          machine, name, sizeof(name),
-          "/sys/devices/system/clockevents/clockevent0/current_device") <= 0)
-    return false;
-  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-    if (strncmp(name, known[i], strlen(known[i])) == 0)
-      return true;
-  return false;
-}
-
-struct idle_clock_traits idle_clock_traits(const struct machine *machine,
-                                           const struct core_set *cores) {
-  return (struct idle_clock_traits){.state0_polls =
-                                        state0_polls(machine, cores),
-                                    .timer_is_known = timer_is_known(machine)};
 }
 
 static int open_or_load(struct idle_clock *clock, bool load,
@@ -66,9 +40,8 @@ static int open_or_load(struct idle_clock *clock, bool load,
   clock->pinned = status == 0;
   if (status != -ENOENT || !load)
     return status;
-  struct idle_clock_traits traits =
-      idle_clock_traits(machine, &clock->kernel.possible);
-  return machine->clock_open(machine->context, CLOCK_IDLE, &traits, why);
+  bool polls = idle_clock_state0_polls(machine, &clock->kernel.possible);
+  return machine->clock_open(machine->context, CLOCK_IDLE, &polls, why);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
@@ -121,8 +94,7 @@ int idle_clock_core(struct idle_clock *clock, int core,
     machine->clock_start(machine->context, core);
     return -ENODATA;
   }
-  if (!kernel_clock_sum(kernel, kernel->time_ns - kernel->offset_ns, word,
-                        &halted_ns) ||
+  if (!kernel_clock_sum(kernel, kernel->time_ns, word, &halted_ns) ||
       !kernel_clock_hold(kernel, *former_ns, &halted_ns)) {
     *former_ns = 0;
     return -ERANGE;

@@ -48,10 +48,10 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* Returns the properties of the machine that must be known before a clock is
- * loaded. The idle driver of the first core in `cores` that has an idle driver
- * shows whether idle state 0 polls. */
-struct idle_clock_traits idle_clock_traits(const struct machine *machine,
-                                           const struct core_set *cores);
+/* True if idle state 0 polls instead of halting. It polls on x86. Elsewhere, it
+ * polls if the idle driver of the first of these cores that has one says so.
+ * Without an idle driver, the kernel reports only polling as state 0. */
+bool idle_clock_state0_polls(const struct machine *machine,
+                             const struct core_set *cores);
 
 #endif

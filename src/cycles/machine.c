@@ -252,12 +252,12 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  */
 
 static int linux_clock_open(void *context, enum clock_kind kind,
-                            const struct idle_clock_traits *traits,
+                            const bool *state0_polls,
                             char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
   struct programs *clock = &self->clocks[kind];
-  return traits == NULL ? programs_open(clock, IDLE_CLOCK_PINS, why)
-                        : programs_load(clock, kind, *traits, why);
+  return state0_polls == NULL ? programs_open(clock, why)
+                              : programs_load(clock, kind, *state0_polls, why);
 }
 
 static int linux_clock_read(void *context, enum clock_kind kind, void *words,
@@ -414,19 +414,4 @@ int machine_read_core_set(const struct machine *machine, struct core_set *set,
   ssize_t length = read_formatted(machine, text, sizeof(text), path, arguments);
   va_end(arguments);
   return length < 0 ? (int)length : core_set_parse(set, text);
-}
-
-/* Parses the line for CLOCK_MONOTONIC in /proc/self/timens_offsets, such as
- * "monotonic -86400 500000000". */
-int64_t machine_time_offset_ns(const struct machine *machine) {
-  char text[256];
-  long long seconds, nanoseconds;
-  if (machine_read(machine, text, sizeof(text), "/proc/self/timens_offsets") <=
-      0)
-    return 0; /* a kernel without time namespaces */
-  const char *line = strstr(text, "monotonic");
-  if (line == NULL ||
-      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
-    return 0;
-  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
 }

@@ -60,12 +60,11 @@ struct machine {
 
   /* The clocks in the kernel; programs.h documents these functions. Only one
    * clock of each kind can be open at a time. clock_open opens the pinned clock
-   * if `traits` is NULL, and otherwise loads a clock; it is NULL on machines
-   * that support no clocks. clock_read reads an int64_t of the idle clock or a
-   * struct softirq_words for each core. */
+   * if `state0_polls` is NULL, and otherwise loads a clock; it is NULL on
+   * machines that support no clocks. clock_read reads an int64_t of the idle
+   * clock or a struct softirq_words for each core. */
   int (*clock_open)(void *context, enum clock_kind kind,
-                    const struct idle_clock_traits *traits,
-                    char why[PROGRAMS_WHY_SIZE]);
+                    const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]);
   int (*clock_read)(void *context, enum clock_kind kind, void *words,
                     int cores);
   void (*clock_close)(void *context, enum clock_kind kind);
@@ -111,9 +110,5 @@ int machine_read_u64(const struct machine *machine, uint64_t *value,
 int machine_read_core_set(const struct machine *machine, struct core_set *set,
                           const char *path, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* Returns how far CLOCK_MONOTONIC of this process is ahead of the kernel's
- * CLOCK_MONOTONIC, because a time namespace shifts it. */
-int64_t machine_time_offset_ns(const struct machine *machine);
 
 #endif

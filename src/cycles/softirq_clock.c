@@ -102,8 +102,8 @@ static int load(const struct softirq_clock *clock,
   else if (topology_any_isolated(&clock->engine->topology))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
-    return machine->clock_open(machine->context, CLOCK_SOFTIRQ,
-                               &(struct idle_clock_traits){false, false}, why);
+    return machine->clock_open(machine->context, CLOCK_SOFTIRQ, &(bool){false},
+                               why);
   snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
   return -ENOTSUP;
 }
@@ -167,10 +167,10 @@ void softirq_clock_read(struct softirq_clock *clock) {
 static struct sums sums_at(const struct kernel_clock *kernel,
                            const struct softirq_words *words) {
   struct sums sums = {.known = true, .time_ns = kernel->time_ns};
-  int64_t kernel_ns = kernel->time_ns - kernel->offset_ns;
-  sums.known &= kernel_clock_sum(kernel, kernel_ns, words->hard, &sums.hard_ns);
+  sums.known &=
+      kernel_clock_sum(kernel, kernel->time_ns, words->hard, &sums.hard_ns);
   for (int i = 0; i < WORDS; i++)
-    sums.known &= kernel_clock_sum(kernel, kernel_ns - sums.hard_ns,
+    sums.known &= kernel_clock_sum(kernel, kernel->time_ns - sums.hard_ns,
                                    words->softirq[i], &sums.softirq_ns[i]);
   return sums;
 }

@@ -99,22 +99,6 @@ static int read_sibling(const struct machine *machine, int core,
   return next != core && next < cores_len ? next : -1;
 }
 
-/* Follows the ring of siblings once. The bound ends the loop if the siblings do
- * not form a ring because sysfs contradicts itself. */
-double topology_sibling_max(const struct topology *topology, int core,
-                            double (*value)(const void *context, int core),
-                            const void *context) {
-  double max = NAN;
-  int sibling = core;
-  for (int i = 0; i < topology->cores_len; i++) {
-    sibling = sibling < topology->cores_len ? topology->sibling[sibling] : -1;
-    if (sibling < 0 || sibling == core)
-      break;
-    max = fmax(max, value(context, sibling));
-  }
-  return max;
-}
-
 static void read_nodes(struct topology *topology,
                        const struct machine *machine) {
   struct core_set nodes, cores;

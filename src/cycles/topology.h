@@ -33,12 +33,6 @@ void topology_read_isolated(struct topology *topology,
                             const struct machine *machine);
 /* True if an online core is isolated. */
 bool topology_any_isolated(const struct topology *topology);
-/* Returns the largest value() of the other hardware threads of the core's
- * physical core. value() returns NAN for a core whose value is unknown; the
- * result is NAN if all values are unknown. */
-double topology_sibling_max(const struct topology *topology, int core,
-                            double (*value)(const void *context, int core),
-                            const void *context);
 void topology_free(struct topology *topology);
 
 #endif

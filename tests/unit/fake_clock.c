@@ -5,19 +5,18 @@
 #include <stdio.h>
 
 static int open_or_load(void *context, enum clock_kind kind,
-                        const struct idle_clock_traits *traits,
-                        char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
   if (kind != CLOCK_IDLE)
     return -ENOSYS;
   snprintf(why, PROGRAMS_WHY_SIZE,
-           traits == NULL ? "no clock is pinned" : "it needs CAP_BPF");
-  if (traits == NULL && !fake->clock.pinned)
+           state0_polls == NULL ? "no clock is pinned" : "it needs CAP_BPF");
+  if (state0_polls == NULL && !fake->clock.pinned)
     return -ENOENT;
-  if (traits != NULL && fake->clock.load_error != 0)
+  if (state0_polls != NULL && fake->clock.load_error != 0)
     return -fake->clock.load_error;
   fake->clock.open = true;
-  if (traits == NULL)
+  if (state0_polls == NULL)
     return 0;
   fake->clock.loads++;
   for (int i = 0; i < fake->cores_len; i++)

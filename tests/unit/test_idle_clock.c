@@ -24,8 +24,8 @@ struct play {
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
   int open_status, load_status;
-  int started; /* number of the core that was started; -1: none */
-  struct idle_clock_traits loaded_with;
+  int started;       /* number of the core that was started; -1: none */
+  bool state0_polls; /* of the last load */
   bool closed;
 };
 
@@ -51,14 +51,14 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
 }
 
 static int open_or_load(void *context, enum clock_kind kind,
-                        const struct idle_clock_traits *traits,
-                        char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
   assert_int_equal(kind, CLOCK_IDLE);
-  snprintf(why, PROGRAMS_WHY_SIZE, traits == NULL ? "no pin" : "no rights");
-  if (traits == NULL)
+  snprintf(why, PROGRAMS_WHY_SIZE,
+           state0_polls == NULL ? "no pin" : "no rights");
+  if (state0_polls == NULL)
     return play->open_status;
-  play->loaded_with = *traits;
+  play->state0_polls = *state0_polls;
   return play->load_status;
 }
 
@@ -224,21 +224,6 @@ static void reads_that_all_take_too_long_give_no_value(void **state) {
   assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
 }
 
-static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  fake_machine_file(play->fake, "/proc/self/timens_offsets",
-                    "monotonic       -86400 500000000\n"
-                    "boottime         -7200         0\n");
-  open_clock(play, true);
-  /* The kernel's clock is 86399.5 s ahead of the clock of this process. */
-  play->words[0] = -(1000 * SECOND + 86400 * SECOND - SECOND / 2);
-  play->now_ns += 3 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(reading.halted_ns, 3 * SECOND + 1000);
-  assert_int_equal(reading.time_ns, play->now_ns);
-}
-
 static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
     void **state) {
   struct play *play = *state;
@@ -287,28 +272,6 @@ static void add_idle_driver(struct play *play, int core, const char *state0) {
     fake_machine_filef(play->fake, "1", folder, core, files[i]);
 }
 
-static void
-only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers(void **state) {
-  struct play *play = *state;
-  static const struct {
-    const char *device;
-    bool known;
-  } cases[] = {{"lapic-deadline\n", true},
-               {"arch_sys_timer\n", true},
-               {"Hyper-V clockevent\n", false},
-               {"", false}};
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    fake_machine_file(
-        play->fake,
-        "/sys/devices/system/clockevents/clockevent0/current_device",
-        cases[i].device);
-    open_clock(play, true);
-    assert_int_equal(play->loaded_with.timer_is_known, cases[i].known);
-    idle_clock_close(play->clock);
-    play->clock = NULL;
-  }
-}
-
 static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
   struct play *play = *state;
   play->open_status = 0;
@@ -339,15 +302,15 @@ static void
 state_0_polls_if_it_says_so_or_there_is_no_idle_driver(void **state) {
   struct play *play = *state;
   open_clock(play, true);
-  assert_true(play->loaded_with.state0_polls);
+  assert_true(play->state0_polls);
   idle_clock_close(play->clock);
   add_idle_driver(play, 2, "POLL");
   open_clock(play, true);
-  assert_true(play->loaded_with.state0_polls);
+  assert_true(play->state0_polls);
   idle_clock_close(play->clock);
   add_idle_driver(play, 2, "WFI");
   open_clock(play, true);
-  assert_false(play->loaded_with.state0_polls);
+  assert_false(play->state0_polls);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -362,12 +325,10 @@ int main(void) {
       TEST(a_read_that_took_too_long_is_repeated),
       TEST(a_read_over_1_ms_has_its_length_as_bracket),
       TEST(reads_that_all_take_too_long_give_no_value),
-      TEST(the_offset_of_a_time_namespace_is_taken_off),
       TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value),
       TEST(a_core_that_is_not_possible_has_no_value),
       TEST(words_are_those_of_possible_cores_only),
       TEST(another_number_of_words_than_cores_ends_the_clock),
-      TEST(only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers),
       TEST(the_pinned_clock_is_taken_before_one_is_loaded),
       TEST(without_a_pin_nothing_is_loaded_unless_asked),
       TEST(a_pin_that_is_not_trusted_is_not_replaced),

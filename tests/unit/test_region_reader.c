@@ -421,7 +421,7 @@ static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
-  int peers[64];
+  int peers[256];
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_return_code(percore_serve(region), 0);
