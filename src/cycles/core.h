@@ -110,8 +110,9 @@ struct core {
   struct procstat_row row;
   uint64_t row_time_ns;
   /* True if the core polls in the idle loop, which the columns count as idle,
-   * or if that is not known yet. polled_ns belongs to `row`. */
-  bool polls;
+   * or if that is not known yet; true if its idle state 0 is known to be the
+   * state that polls. polled_ns belongs to `row`. */
+  bool polls, is_poll_state_0;
   uint64_t polled_ns;
   uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */
   /* highest idle + iowait so far; the kernel's sum may decrease */

@@ -60,13 +60,15 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
 }
 
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
-                        int core) {
+                        int core, bool *is_poll) {
   char path[PATH_SIZE], name[8];
   uint64_t time_us;
-  if (machine->read_file(machine->context, state_path(path, core, 0, "name"),
-                         name, sizeof(name)) <= 0 ||
-      strcmp(name, "POLL\n") != 0)
+  if (!*is_poll &&
+      (machine->read_file(machine->context, state_path(path, core, 0, "name"),
+                          name, sizeof(name)) <= 0 ||
+       strcmp(name, "POLL\n") != 0))
     return -ENOENT;
+  *is_poll = true;
   int status =
       machine_read_u64(machine, state_path(path, core, 0, "time"), &time_us);
   return status == 0 &&

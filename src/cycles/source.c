@@ -256,7 +256,10 @@ static void update_availability(struct source *source, const char *why) {
 
 void sources_yield_to_guests(struct source sources[], int len,
                              const struct machine *machine) {
-  bool guests = runs_guests(machine);
+  bool any = false, guests;
+  for (int i = 0; i < len; i++)
+    any |= sources[i].yields_to_guests;
+  guests = any && runs_guests(machine);
   for (int i = 0; i < len; i++) {
     struct source *source = &sources[i];
     if (!source->yields_to_guests || source->yielded == guests)
