@@ -177,8 +177,9 @@ void percore_load_close(struct percore_load *load);
  * memory that no program reads (a sink), so that the update paths need no test
  * and the application never stops for its statistics. The return value and
  * errno report what happened; an application may ignore them. Updates do not
- * check handles: one that no call has made, such as zeros, must not be used.
- * With PERCORE_DEBUG defined, the program then aborts with a message.
+ * check handles: with one that no call has made, such as zeros, the program
+ * crashes or overwrites other memory. With PERCORE_DEBUG defined, it aborts
+ * with a message.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread
@@ -493,16 +494,13 @@ enum percore_reader_state {
 };
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
+ * A region of any size is read: it takes address space, not memory.
  * A region of this process is found by name and instance, whatever its runtime
  * directory, and is read without its socket: no call waits, and no thread has
  * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
  * *reader is then NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
-
-/* Refuses regions of more than max_size bytes; 0: of more than 4 GiB, the
- * default. A region takes address space, not memory. */
-void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
 
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
@@ -512,8 +510,7 @@ void percore_reader_limit(struct percore_reader *reader, uint64_t max_size);
  * since the last call, 0 if it is the same, or -1 with errno;
  * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7)
- *   EFBIG    the region is larger than percore_reader_limit allows */
+ *   EPROTO   the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state

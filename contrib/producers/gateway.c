@@ -2,8 +2,7 @@
  * and falls, bursts that overflow queues, damaged packets, and tunnels that
  * come and go. For a simpler example, read pthread.c first.
  *
- *   cc -D_GNU_SOURCE gateway.c $(pkg-config --cflags --libs percore) -pthread
- * -lm
+ *   cc -D_GNU_SOURCE gateway.c $(pkg-config --cflags --libs percore) -lm
  *   ./a.out [--nap] CORE ...    one worker per core
  *
  * Every millisecond, a worker polls its queues until they are empty, and then

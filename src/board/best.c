@@ -10,17 +10,16 @@
 
 /* Returns how much room a core has, 0 to 1. A busy sibling takes half of what
  * is left, because two hardware threads share one physical core. */
-static double room_of(const struct percore_load *load, int number,
-                      const struct percore_load_choice *choice, int average) {
-  const struct board_core *row = &load->cores[number].row;
-  double sibling = percore_load_get_sibling(load, number);
-  if (percore_load_get(load, number) < 0 ||
-      (choice->avoid_isolated && row->isolated > 0) ||
-      (choice->node != NULL && row->node != *choice->node))
+static double room_of(const struct percore_load *load, int core,
+                      const struct percore_load_choice *choice, size_t by) {
+  double sibling = percore_load_get_sibling(load, core);
+  double taken = load_figure(load, core, by);
+  if (percore_load_get(load, core) < 0 ||
+      (choice->avoid_isolated &&
+       load_figure(load, core, BOARD_COLUMN(isolated)) > 0) ||
+      (choice->node != NULL &&
+       load_figure(load, core, BOARD_COLUMN(node)) != *choice->node))
     return -1;
-  double taken = choice->by == PERCORE_BY_AVERAGE ? row->average[average]
-                 : choice->by == PERCORE_BY_LOAD  ? row->load
-                                                  : row->taken;
   return (1 - taken) *
          (choice->ignore_siblings || sibling < 0 ? 1 : 1 - sibling / 2);
 }
@@ -42,34 +41,44 @@ static int learn(struct percore_load *load, double *loads) {
   return 0;
 }
 
+/* Returns the column by which cores are chosen, or BOARD_COLUMNS if these loads
+ * do not have it. */
+static size_t column_of(const struct percore_load *load,
+                        const struct percore_load_choice *choice) {
+  double period_s = choice->period > 0 ? choice->period : PERIOD_DEFAULT_S;
+  if (choice->by == PERCORE_BY_AVERAGE)
+    return load->board != NULL ? board_reader_average(load->board, period_s)
+                               : BOARD_COLUMNS;
+  return choice->by == PERCORE_BY_LOAD ? BOARD_COLUMN(load)
+                                       : BOARD_COLUMN(taken);
+}
+
 /* `room` has space for all cores. Returns the number of cores or a negative
  * errno. */
 static int choose(struct percore_load *load,
                   const struct percore_load_choice *choice, double *room,
                   int *cores, int n) {
-  int found = 0, average = -1;
-  if (load->board != NULL)
-    average = board_reader_average(
-        load->board, choice->period > 0 ? choice->period : PERIOD_DEFAULT_S);
-  if (choice->by == PERCORE_BY_AVERAGE && average < 0)
+  int found = 0;
+  size_t by = column_of(load, choice);
+  if (by == BOARD_COLUMNS)
     return -ENOTSUP;
   int status = learn(load, room);
   if (status != 0)
     return status;
   for (int core = 0; core < load->cores_len; core++)
     room[core] =
-        choice->candidates == NULL ? room_of(load, core, choice, average) : -1;
+        choice->candidates == NULL ? room_of(load, core, choice, by) : -1;
   for (int i = 0; choice->candidates != NULL && i < choice->candidate_count;
        i++) {
     int core = choice->candidates[i];
     if (core >= 0 && core < load->cores_len)
-      room[core] = room_of(load, core, choice, average);
+      room[core] = room_of(load, core, choice, by);
   }
-  for (; found < n; found++) {
+  while (found < n) {
     int core = chooser_pick(load->chooser, room);
     if (core < 0)
       break;
-    cores[found] = core;
+    cores[found++] = core;
     room[core] = -1;
   }
   return found;

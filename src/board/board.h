@@ -25,7 +25,8 @@
 
 #define BOARD_NAME "board"
 
-/* One row. The members are the columns, in the order of board_columns. */
+/* One row. The members are the columns, in this order; later versions may add
+ * columns after the averages. */
 struct board_core {
   double load, load_min, load_max; /* of the interval, 0 to 1 */
   double load_low, load_high;      /* its bounds, see percore_load_get_low */
@@ -55,6 +56,10 @@ struct board_column {
 };
 
 extern const struct board_column board_columns[BOARD_AVERAGE + 1];
+
+static inline double board_figure(const struct board_core *row, size_t column) {
+  return ((const double *)row)[column];
+}
 
 static inline const struct board_column *board_column(size_t column) {
   return &board_columns[column < BOARD_AVERAGE ? column : BOARD_AVERAGE];

@@ -17,16 +17,9 @@
 #define BOARD_AGE_MAX_S 15 /* more than collectd's default interval */
 #define SIBLINGS_MAX 16    /* hardware threads of a physical core */
 
-/* What the getters return for a core number that does not exist. */
-static const struct published nothing = {.load = -1,
-                                         .low = -1,
-                                         .high = -1,
-                                         .sibling_load = -1,
-                                         .frequency_hz = -1,
-                                         .source = SOURCE_NONE,
-                                         .proof = PROOF_PENDING};
-
-static const struct board_core no_row = {.load = -1, .node = -1, .sibling = -1};
+/* A core without a load. */
+static const struct board_core unknown = {
+    .load = -1, .load_low = -1, .load_high = -1, .node = -1, .sibling = -1};
 
 static uint64_t now_ns(const struct percore_load *load) {
   return machine_now_ns(load->machine, CLOCK_MONOTONIC);
@@ -39,43 +32,60 @@ static uint64_t shortest_window_ns(const struct percore_load *load,
   return kind == SOURCE_IDLE ? SHORTEST_IDLE_NS : SHORTEST_COUNTER_NS;
 }
 
-static void put(_Atomic double *figure, double value) {
-  atomic_store_explicit(figure, isnan(value) ? -1 : value,
+static _Atomic double *place_of(const struct percore_load *load, int core,
+                                size_t column) {
+  return &load->figures[column * (size_t)load->cores_len + (size_t)core];
+}
+
+static void set(struct percore_load *load, int core, size_t column,
+                double value) {
+  atomic_store_explicit(place_of(load, core, column), value,
                         memory_order_relaxed);
 }
 
-static void publish_window(struct load_core *core, const struct core *state,
-                           uint64_t time_ns) {
-  struct published *published = &core->published;
-  const struct core_totals *from = &core->start, *to = &state->total;
+static void set_row(struct percore_load *load, int core,
+                    const struct board_core *row) {
+  for (size_t i = 0; i < BOARD_COLUMNS; i++)
+    set(load, core, i, board_figure(row, i));
+}
+
+double load_figure(const struct percore_load *load, int core, size_t column) {
+  return core >= 0 && core < load->cores_len
+             ? atomic_load_explicit(place_of(load, core, column),
+                                    memory_order_relaxed)
+             : board_figure(&unknown, column);
+}
+
+/* ---------------------------------------------------------------------------
+ * Counters
+ */
+
+static double or_else(double value, double otherwise) {
+  return isnan(value) ? otherwise : value;
+}
+
+static void end_window(struct percore_load *load, const struct core *state,
+                       const struct topology *topology, uint64_t time_ns) {
+  struct window_start *start = &load->starts[state->number];
+  const struct core_totals *from = &start->totals, *to = &state->total;
   struct bounds bounds = bounds_of(from, to);
-  put(&published->load, state->online ? engine_load(from, to) : NAN);
-  put(&published->low, state->online ? bounds.low : NAN);
-  put(&published->high, state->online ? bounds.high : NAN);
-  put(&published->frequency_hz,
-      state->online ? engine_frequency_hz(from, to) : NAN);
-  put(&published->length_s, (to->wall - from->wall) / 1e9);
-  atomic_store_explicit(&published->ended_ns, time_ns, memory_order_relaxed);
-  core->start = state->total;
-  core->start_ns = time_ns;
-}
-
-/* Needs row.load and row.sibling of all cores. */
-static void publish_siblings(struct percore_load *load) {
-  for (int core = 0; core < load->cores_len; core++) {
-    double most = -1, next = load->cores[core].row.sibling;
-    for (int i = 0; i < SIBLINGS_MAX && next >= 0 && next < load->cores_len &&
-                    (int)next != core;
-         i++) {
-      const struct board_core *sibling = &load->cores[(int)next].row;
-      most = fmax(most, sibling->load);
-      next = sibling->sibling;
-    }
-    put(&load->cores[core].published.sibling_load, most);
+  struct board_core row = unknown;
+  if (state->online) {
+    row.load = row.taken = or_else(engine_load(from, to), -1);
+    row.load_low = or_else(bounds.low, -1);
+    row.load_high = or_else(bounds.high, -1);
+    row.frequency_hz = or_else(engine_frequency_hz(from, to), 0);
+    row.node = topology->node[state->number];
+    row.sibling = topology->sibling[state->number];
+    row.isolated = core_set_has(&topology->isolated, state->number);
+    row.time_ns = (double)time_ns;
+    row.interval_ns = to->wall - from->wall;
   }
+  set_row(load, state->number, &row);
+  *start = (struct window_start){state->total, time_ns};
 }
 
-static void publish(struct percore_load *load) {
+static void publish_counters(struct percore_load *load) {
   const struct topology *topology = engine_topology(load->engine);
   size_t len;
   const struct core *states = engine_cores(load->engine, &len);
@@ -85,27 +95,17 @@ static void publish(struct percore_load *load) {
     const struct core *state = &states[i];
     if (state->number >= load->cores_len)
       continue;
-    struct load_core *core = &load->cores[state->number];
+    const struct window_start *start = &load->starts[state->number];
     enum source_kind source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
-    if (source == SOURCE_NONE || core->start.epoch != state->total.epoch ||
-        time_ns - core->start_ns >= shortest_ns)
-      publish_window(core, state, time_ns);
-    if (source != SOURCE_NONE && core->start_ns + shortest_ns < load->due_ns)
-      load->due_ns = core->start_ns + shortest_ns;
-    atomic_store_explicit(&core->published.source, (int)source,
-                          memory_order_relaxed);
-    atomic_store_explicit(&core->published.proof, (int)state->proof,
-                          memory_order_relaxed);
-    double now = percore_load_get(load, state->number);
-    core->row = (struct board_core){
-        .load = now,
-        .taken = now,
-        .node = topology->node[state->number],
-        .sibling = topology->sibling[state->number],
-        .isolated = core_set_has(&topology->isolated, state->number)};
+    if (source == SOURCE_NONE || start->totals.epoch != state->total.epoch ||
+        time_ns - start->time_ns >= shortest_ns)
+      end_window(load, state, topology, time_ns);
+    if (source != SOURCE_NONE && start->time_ns + shortest_ns < load->due_ns)
+      load->due_ns = start->time_ns + shortest_ns;
+    set(load, state->number, BOARD_COLUMN(source), source - SOURCE_NONE);
+    set(load, state->number, BOARD_COLUMN(proof), state->proof);
   }
-  publish_siblings(load);
   load->measured++;
 }
 
@@ -113,34 +113,12 @@ static void publish(struct percore_load *load) {
  * The board
  */
 
-static void publish_row(struct percore_load *load, int number) {
-  struct load_core *core = &load->cores[number];
-  struct published *published = &core->published;
-  const struct board_core *row = &core->row;
-  bool is_known = row->load >= 0 && (load->options.cores == NULL ||
-                                     core_set_has(&load->wanted, number));
-  bool has_frequency = is_known && row->frequency_hz > 0;
-  put(&published->load, is_known ? row->load : NAN);
-  put(&published->low, is_known ? row->load_low : NAN);
-  put(&published->high, is_known ? row->load_high : NAN);
-  put(&published->frequency_hz, has_frequency ? row->frequency_hz : NAN);
-  put(&published->length_s, row->interval_ns / 1e9);
-  atomic_store_explicit(&published->ended_ns, (uint64_t)row->time_ns,
-                        memory_order_relaxed);
-  atomic_store_explicit(&published->source,
-                        is_known ? (int)row->source + SOURCE_NONE : SOURCE_NONE,
-                        memory_order_relaxed);
-  atomic_store_explicit(&published->proof, (int)row->proof,
-                        memory_order_relaxed);
-}
-
 static void publish_board(struct percore_load *load) {
+  struct board_core row;
   for (int core = 0; core < load->cores_len; core++) {
-    if (!board_reader_core(load->board, core, &load->cores[core].row))
-      load->cores[core].row = no_row;
-    publish_row(load, core);
+    bool is_known = board_reader_core(load->board, core, &row);
+    set_row(load, core, is_known ? &row : &unknown);
   }
-  publish_siblings(load);
   load->measured++;
 }
 
@@ -155,14 +133,14 @@ static int make_cores(struct percore_load *load) {
     return status;
   load->cores_len = topology.cores_len;
   topology_free(&topology);
-  load->cores = calloc((size_t)load->cores_len, sizeof(*load->cores));
-  if (load->cores == NULL)
+  size_t len = (size_t)load->cores_len;
+  load->starts = calloc(len, sizeof(*load->starts));
+  load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
+  if (load->starts == NULL || load->figures == NULL)
     return -ENOMEM;
   for (int i = 0; i < load->cores_len; i++) {
-    struct load_core *core = &load->cores[i];
-    core->start.epoch = UINT64_MAX; /* no window has begun */
-    core->published = nothing;
-    core->row = no_row;
+    load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
+    set_row(load, i, &unknown);
   }
   return 0;
 }
@@ -208,6 +186,7 @@ static int translate(struct percore_load *load,
       .base_frequency_hz = given->base_frequency_hz,
       .also_isolated = options->also_isolated,
       .frequency = given->frequency != 0,
+      .bounds = true,
   };
   double age_max_s =
       given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;
@@ -223,9 +202,9 @@ static int translate(struct percore_load *load,
 
 /* Returns -ENOENT if there is no board that is fresh. */
 static int open_board(struct percore_load *load) {
-  int status =
-      board_reader_open(&load->board, load->cores_len, load->age_max_ns);
-  if (status == 0 && board_reader_update(load->board, now_ns(load)) == 1) {
+  int status = board_reader_open(&load->board, load->machine, load->cores_len,
+                                 load->age_max_ns);
+  if (status == 0 && board_reader_update(load->board) == 1) {
     atomic_store(&load->is_board, true);
     publish_board(load);
     return 0;
@@ -251,7 +230,7 @@ static int open_counters(struct percore_load *load) {
     load->engine = NULL;
     return status;
   }
-  publish(load);
+  publish_counters(load);
   atomic_store(&load->is_board, false);
   board_reader_close(load->board);
   load->board = NULL;
@@ -310,7 +289,8 @@ void percore_load_close(struct percore_load *load) {
   if (load->owns_machine)
     machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);
-  free(load->cores);
+  free(load->starts);
+  free(load->figures);
   free(load);
 }
 
@@ -319,7 +299,7 @@ static int update_counters(struct percore_load *load) {
     return 0;
   int status = engine_sample(load->engine, false);
   if (status == 0)
-    publish(load);
+    publish_counters(load);
   engine_prove_aside(load->engine);
   return status;
 }
@@ -327,7 +307,7 @@ static int update_counters(struct percore_load *load) {
 /* A dead board is no error: its loads are unknown. */
 static int update_board(struct percore_load *load) {
   uint64_t time_ns = now_ns(load);
-  int status = board_reader_update(load->board, time_ns);
+  int status = board_reader_update(load->board);
   if (status != 0)
     publish_board(load);
   if (status == 0 || status == 1 || !load->may_count || time_ns < load->due_ns)
@@ -350,46 +330,54 @@ int percore_load_is_board(const struct percore_load *load) {
   return atomic_load(&load->is_board);
 }
 
-static const struct published *published_of(const struct percore_load *load,
-                                            int core) {
-  return core >= 0 && core < load->cores_len ? &load->cores[core].published
-                                             : &nothing;
-}
-
-static double get(const _Atomic double *figure) {
-  return atomic_load_explicit(figure, memory_order_relaxed);
+/* As load_figure, but the board also has cores that were not asked for. */
+static double get(const struct percore_load *load, int core, size_t column) {
+  bool is_wanted =
+      load->options.cores == NULL || core_set_has(&load->wanted, core);
+  return load_figure(load, is_wanted ? core : -1, column);
 }
 
 #define GETTER(name, member)                                                   \
   double name(const struct percore_load *load, int core) {                     \
-    return get(&published_of(load, core)->member);                             \
+    return get(load, core, BOARD_COLUMN(member));                              \
   }
 GETTER(percore_load_get, load)
-GETTER(percore_load_get_low, low)
-GETTER(percore_load_get_high, high)
-GETTER(percore_load_get_sibling, sibling_load)
-GETTER(percore_load_frequency, frequency_hz)
+GETTER(percore_load_get_low, load_low)
+GETTER(percore_load_get_high, load_high)
+
+double percore_load_get_sibling(const struct percore_load *load, int core) {
+  double most = -1, next = load_figure(load, core, BOARD_COLUMN(sibling));
+  for (int i = 0; i < SIBLINGS_MAX && next >= 0 && next < load->cores_len &&
+                  (int)next != core;
+       i++) {
+    most = fmax(most, load_figure(load, (int)next, BOARD_COLUMN(load)));
+    next = load_figure(load, (int)next, BOARD_COLUMN(sibling));
+  }
+  return most;
+}
+
+double percore_load_frequency(const struct percore_load *load, int core) {
+  double frequency_hz = get(load, core, BOARD_COLUMN(frequency_hz));
+  return frequency_hz > 0 ? frequency_hz : -1;
+}
 
 double percore_load_get_window(const struct percore_load *load, int core,
                                double *age) {
   if (percore_load_get(load, core) < 0)
     return -1;
-  const struct published *published = &load->cores[core].published;
-  uint64_t ended_ns =
-      atomic_load_explicit(&published->ended_ns, memory_order_relaxed);
   if (age != NULL)
-    *age = (double)(now_ns(load) - ended_ns) / 1e9;
-  return get(&published->length_s);
+    *age =
+        ((double)now_ns(load) - get(load, core, BOARD_COLUMN(time_ns))) / 1e9;
+  return get(load, core, BOARD_COLUMN(interval_ns)) / 1e9;
 }
 
 const char *percore_load_source(const struct percore_load *load, int core) {
-  return source_name((enum source_kind)atomic_load_explicit(
-      &published_of(load, core)->source, memory_order_relaxed));
+  return source_name(
+      (enum source_kind)(get(load, core, BOARD_COLUMN(source)) + SOURCE_NONE));
 }
 
 const char *percore_load_proof(const struct percore_load *load, int core) {
-  return proof_name((enum proof)atomic_load_explicit(
-      &published_of(load, core)->proof, memory_order_relaxed));
+  return proof_name((enum proof)get(load, core, BOARD_COLUMN(proof)));
 }
 
 int percore_load_count(const struct percore_load *load) {

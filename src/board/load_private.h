@@ -11,27 +11,10 @@
 
 #include <pthread.h>
 
-/* The figures of one core as the percore_load_get functions return them. They
- * are written under the mutex. Any thread may read them, with
- * memory_order_relaxed. */
-struct published {
-  _Atomic double load, low, high; /* -1: unknown */
-  _Atomic double sibling_load;    /* of the busiest sibling; -1: unknown */
-  _Atomic double frequency_hz;    /* -1: unknown */
-  _Atomic double length_s;        /* length of the window */
-  _Atomic uint64_t ended_ns;      /* CLOCK_MONOTONIC at the end of the window */
-  _Atomic int source;
-  _Atomic int proof;
-};
-
-struct load_core {
-  struct published published;
-  /* The board's row, under the mutex. With counters, all but the node and
-   * whether the core is isolated is unknown. */
-  struct board_core row;
-  /* The totals and the time at which the core's next window begins. */
-  struct core_totals start;
-  uint64_t start_ns;
+/* Where a core's next window begins. */
+struct window_start {
+  struct core_totals totals;
+  uint64_t time_ns;
 };
 
 struct percore_load {
@@ -49,12 +32,21 @@ struct percore_load {
   uint64_t age_max_ns;           /* of the board */
   uint64_t shortest_ns;          /* shortest window; 0: depends on the source */
   uint64_t due_ns;               /* when the window will be long enough */
-  struct load_core *cores;       /* indexed by core number */
+  struct window_start *starts;   /* by core number; not used with the board */
+  /* The columns of board.h, each for all cores, because callers mostly look at
+   * one figure of all cores. They are written under the mutex. Any thread may
+   * read them, with memory_order_relaxed. With counters, there are no averages.
+   */
+  _Atomic double *figures;
   int cores_len;
   uint64_t measured; /* how often loads were published */
   /* Of percore_load_best. */
   struct chooser *chooser;
   uint64_t learned; /* `measured` when the chooser last learned */
 };
+
+/* Returns a figure of a core, or that of an unknown core if there is no such
+ * core. */
+double load_figure(const struct percore_load *load, int core, size_t column);
 
 #endif

@@ -158,7 +158,7 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
   percore_row_begin(handle);
   for (uint32_t i = 0; i < board->columns_len; i++)
     percore_set(handle, i,
-                llround(((const double *)&row)[i] * board_column(i)->scale));
+                llround(board_figure(&row, i) * board_column(i)->scale));
   percore_row_end(handle);
 }
 

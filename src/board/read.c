@@ -9,24 +9,24 @@
 #include <string.h>
 
 #define LOOK_NS (NS_PER_S / 10) /* between two looks for a board */
-#define COLUMNS_MAX 64          /* a board has fewer */
 
 struct board_reader {
   struct percore_reader *reader;
+  struct machine *machine;
   int cores_len;
   double age_max_ns;
   uint64_t look_ns; /* when to look for a board again */
-  bool is_attached; /* the columns below are those of the region */
-  uint32_t column[BOARD_COLUMNS]; /* in the region; COLUMNS_MAX: none */
-  double period_s[FIGURES_PERIODS_MAX];
-  struct board_core first; /* of the last picture; time_ns 0: none */
+  bool is_attached; /* the region is a board; its averages have these periods */
+  double period_s[FIGURES_PERIODS_MAX]; /* 0: there is no such average */
+  struct board_core first; /* of the last picture; time_ns 0: no picture */
 };
 
-int board_reader_open(struct board_reader **result, int cores,
-                      uint64_t age_max_ns) {
+int board_reader_open(struct board_reader **result, struct machine *machine,
+                      int cores, uint64_t age_max_ns) {
   struct board_reader *reader = calloc(1, sizeof(*reader));
   if (reader == NULL)
     return -ENOMEM;
+  reader->machine = machine;
   reader->cores_len = cores;
   reader->age_max_ns = (double)age_max_ns;
   if (percore_open(&reader->reader, BOARD_NAME, NULL) != 0) {
@@ -48,54 +48,33 @@ void board_reader_close(struct board_reader *reader) {
  * Connecting
  */
 
-/* Returns the column of this name. The period of an average, "average_60s", is
- * added to reader->period_s. BOARD_COLUMNS: none. */
-static size_t find_column(struct board_reader *reader, size_t *periods,
-                          const char *name) {
-  unsigned seconds;
-  for (size_t i = 0; i < BOARD_AVERAGE; i++)
-    if (strcmp(board_columns[i].field.name, name) == 0)
-      return i;
-  if (*periods == FIGURES_PERIODS_MAX ||
-      sscanf(name, "average_%5us", &seconds) != 1)
-    return BOARD_COLUMNS;
-  reader->period_s[*periods] = seconds;
-  return BOARD_AVERAGE + (*periods)++;
-}
-
-/* Finds the columns of the region. Returns false if the region is no board. */
-static bool find_columns(struct board_reader *reader) {
-  size_t periods = 0, found = 0;
+/* Returns false if the region is no board of this machine. */
+static bool is_board(struct board_reader *reader) {
   const struct percore_table *table = percore_reader_table(reader->reader, 0);
-  if (table == NULL || table->storage != PERCORE_OWNED ||
-      table->max_rows != (uint32_t)reader->cores_len)
+  if (table == NULL || table->max_rows != (uint32_t)reader->cores_len ||
+      table->field_count < BOARD_AVERAGE)
     return false;
-  for (size_t i = 0; i < BOARD_COLUMNS; i++)
-    reader->column[i] = COLUMNS_MAX;
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    uint32_t cell = percore_reader_column(reader->reader, 0, f);
-    size_t column = find_column(reader, &periods, table->fields[f].name);
-    if (cell >= COLUMNS_MAX || column == BOARD_COLUMNS)
-      continue;
-    reader->column[column] = cell;
-    found += column < BOARD_AVERAGE;
+  for (size_t i = 0; i < BOARD_AVERAGE; i++)
+    if (strcmp(table->fields[i].name, board_columns[i].field.name) != 0)
+      return false;
+  for (size_t i = 0; i < FIGURES_PERIODS_MAX; i++) {
+    unsigned seconds = 0;
+    if (BOARD_AVERAGE + i < table->field_count)
+      (void)sscanf(table->fields[BOARD_AVERAGE + i].name, "average_%5us",
+                   &seconds);
+    reader->period_s[i] = seconds;
   }
-  memset(&reader->period_s[periods], 0,
-         (FIGURES_PERIODS_MAX - periods) * sizeof(double));
-  return found == BOARD_AVERAGE;
+  return true;
 }
 
-/* Connects, and finds the columns of a new board. Returns false if there is no
- * board. */
-static bool attach(struct board_reader *reader, uint64_t now_ns) {
-  reader->look_ns = now_ns + LOOK_NS;
-  int changed = percore_refresh(reader->reader);
-  if (changed != 0)
-    reader->is_attached = false;
-  if (changed < 0 || percore_reader_state(reader->reader) != PERCORE_ALIVE)
+/* Looks for a board, unless it has just done so. */
+static bool attach(struct board_reader *reader) {
+  uint64_t now_ns = machine_now_ns(reader->machine, CLOCK_MONOTONIC);
+  if (now_ns < reader->look_ns)
     return false;
-  if (!reader->is_attached)
-    reader->is_attached = find_columns(reader);
+  reader->look_ns = now_ns + LOOK_NS;
+  reader->is_attached =
+      percore_refresh(reader->reader) >= 0 && is_board(reader);
   return reader->is_attached;
 }
 
@@ -103,71 +82,64 @@ static bool attach(struct board_reader *reader, uint64_t now_ns) {
  * Pictures
  */
 
-/* Reads a row from one of its columns on. Returns false if the row cannot be
- * read in one piece. */
-static bool read_row(const struct board_reader *reader, int number, size_t from,
+/* Returns false if the row cannot be read in one piece. */
+static bool read_row(const struct board_reader *reader, int number,
                      struct board_core *row) {
-  uint64_t cells[COLUMNS_MAX + 1];
-  cells[COLUMNS_MAX] = 0;
+  uint64_t cells[BOARD_COLUMNS] = {0};
   if (percore_read_row(reader->reader, 0, (uint32_t)number, PERCORE_TOTAL, NULL,
-                       0, cells, COLUMNS_MAX) != 0)
+                       0, cells, BOARD_COLUMNS) != 0)
     return false;
-  for (size_t i = from; i < BOARD_COLUMNS; i++)
-    ((double *)row)[i] =
-        (double)cells[reader->column[i]] / board_column(i)->scale;
+  for (size_t i = 0; i < BOARD_COLUMNS; i++)
+    ((double *)row)[i] = (double)cells[i] / board_column(i)->scale;
   return true;
 }
 
 static bool is_possible(const struct board_core *row) {
   for (size_t i = 0; i < BOARD_COLUMNS; i++)
-    if (board_column(i)->max > 0 &&
-        ((const double *)row)[i] > board_column(i)->max)
+    if (board_column(i)->max > 0 && board_figure(row, i) > board_column(i)->max)
       return false;
   return true;
 }
 
-static bool is_fresh(const struct board_reader *reader,
-                     const struct board_core *first, uint64_t now_ns) {
-  double age_ns = (double)now_ns - first->time_ns;
-  return first->interval_ns > 0 && first->interval_ns <= reader->age_max_ns &&
-         age_ns >= 0 &&
-         age_ns <= fmin(reader->age_max_ns, 2 * first->interval_ns);
+/* Call after read_row, because a picture may be newer than an earlier call. */
+static bool is_fresh(const struct board_reader *reader) {
+  uint64_t now_ns = machine_now_ns(reader->machine, CLOCK_MONOTONIC);
+  double interval_ns = reader->first.interval_ns;
+  double age_ns = (double)now_ns - reader->first.time_ns;
+  return interval_ns > 0 && interval_ns <= reader->age_max_ns && age_ns >= 0 &&
+         age_ns <= fmin(reader->age_max_ns, 2 * interval_ns);
 }
 
 static int die(struct board_reader *reader) {
-  reader->first.time_ns = 0;
+  reader->is_attached = false;
+  reader->first = (struct board_core){.interval_ns = 0};
   return -ESTALE;
 }
 
-int board_reader_update(struct board_reader *reader, uint64_t now_ns) {
-  struct board_core first;
-  if (!reader->is_attached &&
-      (now_ns < reader->look_ns || !attach(reader, now_ns)))
+int board_reader_update(struct board_reader *reader) {
+  double before_ns = reader->first.time_ns;
+  if (!reader->is_attached && !attach(reader))
     return die(reader);
-  bool is_read = read_row(reader, 0, BOARD_COLUMN(time_ns), &first);
-  /* A quarter of an interval too late: is anybody there? */
-  if ((!is_read || (double)now_ns - first.time_ns > 1.25 * first.interval_ns) &&
-      now_ns >= reader->look_ns && !attach(reader, now_ns)) {
-    reader->is_attached = false;
+  /* Whether the connection lasts says nothing: a region has few connections,
+   * and the board may have more readers. While the row is being written, the
+   * last picture is still true. */
+  (void)read_row(reader, 0, &reader->first);
+  if (!is_fresh(reader))
     return die(reader);
-  }
-  if (!is_read || !is_fresh(reader, &first, now_ns))
-    return die(reader);
-  bool is_new = first.time_ns != reader->first.time_ns;
-  reader->first = first;
-  return is_new;
+  return reader->first.time_ns != before_ns;
 }
 
 bool board_reader_core(const struct board_reader *reader, int core,
                        struct board_core *row) {
-  return reader->first.time_ns > 0 && read_row(reader, core, 0, row) &&
+  return reader->first.time_ns > 0 && read_row(reader, core, row) &&
          is_possible(row) && row->time_ns >= reader->first.time_ns &&
          row->source > 0;
 }
 
-int board_reader_average(const struct board_reader *reader, double period_s) {
-  for (int i = 0; i < FIGURES_PERIODS_MAX; i++)
+size_t board_reader_average(const struct board_reader *reader,
+                            double period_s) {
+  for (size_t i = 0; i < FIGURES_PERIODS_MAX; i++)
     if (reader->period_s[i] > 0 && fabs(reader->period_s[i] - period_s) < 0.5)
-      return i;
-  return -1;
+      return BOARD_AVERAGE + i;
+  return BOARD_COLUMNS;
 }

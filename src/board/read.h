@@ -1,5 +1,5 @@
 /* read: reads the board, and decides whether it can be believed. A board is
- * dead if it has ended, if two intervals pass without a picture, or if what it
+ * dead if two intervals pass without a picture, as after its end, or if what it
  * says about itself is impossible: no interval, a time in the future, another
  * number of cores than this machine has. The load of a core with an impossible
  * value is unknown. */
@@ -7,28 +7,28 @@
 #define PERCORE_BOARD_READ_H
 
 #include "board.h"
+#include "cycles/machine.h"
 
 struct board_reader;
 
-/* Opens a reader for a machine with this many cores. Pictures may be
- * age_max_ns old; so boards with a longer interval are dead, too. Returns 0 or
- * -ENOMEM; there need not be a board yet. */
-int board_reader_open(struct board_reader **reader, int cores,
-                      uint64_t age_max_ns);
+/* Opens a reader for a machine with this many cores, which must outlive it.
+ * Pictures may be age_max_ns old; so boards with a longer interval are dead,
+ * too. Returns 0 or -ENOMEM; there need not be a board yet. */
+int board_reader_open(struct board_reader **reader, struct machine *machine,
+                      int cores, uint64_t age_max_ns);
 void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 
 /* Returns 1 if there is a new picture, 0 if the last one is still true, or
- * -ESTALE if the board is dead. Makes no system call while pictures come in
- * time; otherwise at most once in 0.1 s, and then may block for a second.
- * now_ns is CLOCK_MONOTONIC. */
-int board_reader_update(struct board_reader *reader, uint64_t now_ns);
+ * -ESTALE if the board is dead. Makes no system call while the board lives;
+ * otherwise looks at most once in 0.1 s, and then may block for a second. */
+int board_reader_update(struct board_reader *reader);
 
 /* Reads a core of the last picture, or of the next if that is just written.
  * Returns false if the core's load is unknown, as those of all cores are if the
  * board is dead. */
 bool board_reader_core(const struct board_reader *reader, int core,
                        struct board_core *row);
-/* Returns the index of the average with this period, or -1. */
-int board_reader_average(const struct board_reader *reader, double period_s);
+/* Returns the column of the average with this period, or BOARD_COLUMNS. */
+size_t board_reader_average(const struct board_reader *reader, double period_s);
 
 #endif

@@ -76,6 +76,7 @@ void bounds_idle(struct core_totals *growth, const struct engine *engine,
       apart && steal ? carry_after(growth, core) + COLUMN_RESOLUTION_NS : 0;
   if (core->proof == PROOF_TICK_SAMPLED)
     growth->over = growth->unhalted;
-  if (engine->idle_misses || core->proof == PROOF_TICK_SAMPLED)
-    growth->under = rest;
+  growth->under = engine->idle_misses || core->proof == PROOF_TICK_SAMPLED
+                      ? rest
+                      : fmin(rest, IDLE_LOOP_NS * core_halts(engine, core));
 }

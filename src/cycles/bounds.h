@@ -41,12 +41,17 @@
  * column is truncated to 10 ms: end_over = 20 ms, and with steal 30 ms. If
  * iowait has not changed, it has not decreased either, so A.end_over counts 10
  * ms less. The kernel may count softirqs on an idle core as idle, or sample
- * idle time at the tick: under = W - U, and for the latter over = U.
+ * idle time at the tick: under = W - U, and for the latter over = U. Otherwise,
+ * idle time includes what the idle loop itself needs before and after a halt,
+ * about 1 us: under = min(2 us H, W - U), where H is at most the number of the
+ * core's halts. That is the number of interrupts and context switches of all
+ * cores; if these may be more than 1 % of W and engine_options.bounds is set,
+ * it is how often the core has entered an idle state according to its idle
+ * driver. Without one, only interrupts end a halt.
  *
  * The kernel may read idle and iowait wrongly for one sample, because a task
  * starts or stops waiting between the two reads; the bounds do not include
- * that. Neither do they include the time that the idle loop itself needs, which
- * the source idle counts as idle: about 1 us for each halt. */
+ * that. */
 #ifndef PERCORE_CYCLES_BOUNDS_H
 #define PERCORE_CYCLES_BOUNDS_H
 
@@ -54,6 +59,9 @@
 
 /* The counters of a group are all read within this time. */
 #define COUNTER_SKEW_NS 20e3
+
+/* What the idle loop needs around each halt, with a margin. */
+#define IDLE_LOOP_NS 2e3
 
 struct bounds {
   double low, high; /* 0 to 1; NAN if the load is unknown */

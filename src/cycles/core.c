@@ -189,7 +189,7 @@ static int try_source(struct engine *engine, const struct core *core,
 }
 
 static void explain_clock(struct source *source, const struct core *core) {
-  snprintf(source->trouble, sizeof(source->trouble),
+  snprintf(source->reason, sizeof(source->reason),
            "the idle clock has not run on core %d, or its value there is wrong",
            core->number);
 }
@@ -204,7 +204,7 @@ static bool take_source(struct engine *engine, struct core *core, int index) {
     if (source->kind == SOURCE_BPF)
       explain_clock(source, core);
     else
-      perf_explain(source->trouble, sizeof(source->trouble), status);
+      perf_explain(source->reason, sizeof(source->reason), status);
     rest(engine, &core->backoff[index]);
     return false;
   }
@@ -212,10 +212,6 @@ static bool take_source(struct engine *engine, struct core *core, int index) {
   core->group = group;
   core->source_index = index;
   core->low_windows = 0;
-  if (source->kind != SOURCE_IDLE && source->proof == PROOF_PROVEN)
-    /* Clear the reason for which the source was condemned earlier: it no longer
-     * applies. */
-    source->reason[0] = '\0';
   return true;
 }
 
@@ -299,7 +295,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
     reopen(engine, core, core->group.pinned);
     return;
   }
-  snprintf(source->trouble, sizeof(source->trouble),
+  snprintf(source->reason, sizeof(source->reason),
            "it could not be read on core %d: %s", core->number,
            strerror(-status));
   engine->counts.errors++;
@@ -332,7 +328,7 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
       (starved && engine->time_ns - core->refused_since_ns < STARVED_MIN_NS))
     return core->sample.stat_valid && may_fill(engine, core);
   if (starved) {
-    snprintf(source->trouble, sizeof(source->trouble),
+    snprintf(source->reason, sizeof(source->reason),
              "other users of the PMU hold its counters on core %d",
              core->number);
     backoff_extend(&core->backoff[core->source_index], engine->time_ns,
@@ -340,7 +336,7 @@ static bool refuse(struct engine *engine, struct core *core, bool starved) {
     drop_source(core);
     return false;
   }
-  snprintf(source->trouble, sizeof(source->trouble),
+  snprintf(source->reason, sizeof(source->reason),
            "it read %.1f %% on core %d: it must be proven again",
            100 * growth.unhalted / growth.wall, core->number);
   if (source_is_counter(source->kind)) {

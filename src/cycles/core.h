@@ -23,7 +23,7 @@ struct engine;
  * nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104 days)
  * exactly, and longer times to a relative error of 1e-16. */
 struct core_totals {
-  uint64_t epoch;
+  uint64_t epoch;     /* from 1 on */
   double wall;        /* time covered by `unhalted` */
   double unhalted;    /* measured by the core's source */
   double stolen;      /* upper bound of stolen time within `unhalted` */
@@ -65,7 +65,9 @@ struct core_sample {
   uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC, of growth.wall */
   bool stat_valid;           /* growth includes the columns of /proc/stat */
   uint64_t stat_begin_ns;
-  double polled_ns; /* the part of the idle columns in which the core polled */
+  double polled_ns;  /* the part of the idle columns in which the core polled */
+  double interrupts; /* of all cores */
+  double switches;   /* of contexts, of all cores */
   bool filled; /* growth.wall comes from the idle columns instead of the source
                 */
   /* How far the core's own clocks advanced (-1: unknown) while CLOCK_MONOTONIC
@@ -114,6 +116,9 @@ struct core {
    * state that polls. polled_ns belongs to `row`. */
   bool polls, is_poll_state_0;
   uint64_t polled_ns;
+  int64_t interrupts, switches; /* of all cores, at `row` */
+  /* How often the core had entered an idle state at halts_ns (0: unknown). */
+  uint64_t halts, halts_ns;
   uint64_t judged_polled_ns; /* at the last engine_judge; UINT64_MAX: unknown */
   /* highest idle + iowait so far; the kernel's sum may decrease */
   uint64_t idle_ns;
@@ -159,6 +164,10 @@ void core_commit(struct engine *engine, struct core *core);
  * also covers its time. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
+
+/* Returns an upper bound of how often the core halted in the window of its
+ * sample. */
+double core_halts(const struct engine *engine, struct core *core);
 
 /* Makes the next window of /proc/stat begin at the next reading. */
 void core_forget_columns(struct core *core);

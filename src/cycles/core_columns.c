@@ -18,6 +18,12 @@
  * implausible. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
+/* If all cores woke less often in a nanosecond, every core halted so rarely
+ * that it need not be counted: their idle loops take at most 1 point
+ * (IDLE_LOOP_NS).
+ */
+#define HALTS_FEW (0.01 / IDLE_LOOP_NS)
+
 /* After this many consecutive windows with implausible columns, the columns are
  * assumed to have been reset. */
 #define REFUSALS_MAX 3
@@ -33,11 +39,13 @@ static double risen(uint64_t from, uint64_t to) {
   return to > from ? (double)(to - from) : 0;
 }
 
-static void set_base(struct core *core, const struct procstat_row *row,
-                     uint64_t idle_ns, uint64_t time_ns) {
-  core->row = *row;
+static void set_base(struct core *core, const struct procstat *stat,
+                     uint64_t idle_ns) {
+  core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
-  core->row_time_ns = time_ns;
+  core->interrupts = stat->interrupts;
+  core->switches = stat->switches;
+  core->row_time_ns = stat->time_ns;
   core->has_row = true;
   core->refusals = 0;
 }
@@ -78,7 +86,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
     core->polls = false;
   if (!core->has_row) {
     core->polled_ns = polled_ns;
-    set_base(core, row, idle_ns, stat->time_ns);
+    set_base(core, stat, idle_ns);
     return;
   }
   if (stat->time_ns < core->row_time_ns + WINDOW_MIN_NS)
@@ -93,7 +101,7 @@ void core_read_columns(struct engine *engine, struct core *core) {
     core->polled_ns =
         core->refusals + 1 == REFUSALS_MAX ? polled_ns : core->polled_ns;
     if (++core->refusals == REFUSALS_MAX)
-      set_base(core, row, idle_ns, stat->time_ns);
+      set_base(core, stat, idle_ns);
     return;
   }
   core->sample.stat_valid = true;
@@ -101,9 +109,29 @@ void core_read_columns(struct engine *engine, struct core *core) {
   core->sample.polled_ns = engine->never_halts
                                ? core->sample.growth.stat_idle
                                : risen(core->polled_ns, polled_ns);
+  core->sample.interrupts =
+      fmax((double)(stat->interrupts - core->interrupts), 0);
+  core->sample.switches = fmax((double)(stat->switches - core->switches), 0);
   core->polled_ns = polled_ns;
-  set_base(core, row, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
-           stat->time_ns);
+  set_base(core, stat, idle_ns > core->idle_ns ? idle_ns : core->idle_ns);
+}
+
+double core_halts(const struct engine *engine, struct core *core) {
+  const struct core_sample *sample = &core->sample;
+  uint64_t before = core->halts, before_ns = core->halts_ns;
+  /* A halt ends with an interrupt or, if the core monitors its run queue, with
+   * a switch to a task. */
+  double wakes = sample->interrupts + sample->switches;
+  if (wakes <= HALTS_FEW * sample->growth.stat_wall || !engine->options.bounds)
+    return wakes;
+  bool known = cpuidle_read_entries(&core->halts, engine->options.machine,
+                                    core->number) == 0;
+  core->halts_ns = known ? engine->stat.time_ns : 0;
+  if (!known) /* without an idle driver, cores do not monitor */
+    return sample->interrupts;
+  if (before_ns != sample->stat_begin_ns || core->halts < before)
+    return wakes;
+  return fmin(wakes, (double)(core->halts - before));
 }
 
 /* Returns a lower bound of the time that the columns account for. If idle time

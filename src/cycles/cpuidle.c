@@ -2,16 +2,9 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#define PATH_SIZE 128
-static char *state_path(char path[PATH_SIZE], int core, int state,
-                        const char *file) {
-  snprintf(path, PATH_SIZE, "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s",
-           core, state, file);
-  return path;
-}
+#define STATE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/"
 
 /* Replaces every character with '_' except letters, digits, '-', '_' and '.',
  * because the name of a metric may not contain any other characters. Idle
@@ -25,15 +18,12 @@ static void clean_name(char *name) {
 
 static bool read_state(struct cpuidle_state *state,
                        const struct machine *machine, int core, int number) {
-  char path[PATH_SIZE];
   uint64_t time_us;
-  if (machine->read_file(machine->context,
-                         state_path(path, core, number, "name"), state->name,
-                         sizeof(state->name)) <= 0 ||
-      machine_read_u64(machine, state_path(path, core, number, "time"),
-                       &time_us) != 0 ||
-      machine_read_u64(machine, state_path(path, core, number, "usage"),
-                       &state->entries) != 0)
+  if (machine_read(machine, state->name, sizeof(state->name), STATE "name",
+                   core, number) <= 0 ||
+      machine_read_u64(machine, &time_us, STATE "time", core, number) != 0 ||
+      machine_read_u64(machine, &state->entries, STATE "usage", core, number) !=
+          0)
     return false;
   clean_name(state->name);
   state->poll = strcmp(state->name, "POLL") == 0;
@@ -61,25 +51,35 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
 
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
                         int core, bool *is_poll) {
-  char path[PATH_SIZE], name[8];
+  char name[8];
   uint64_t time_us;
   if (!*is_poll &&
-      (machine->read_file(machine->context, state_path(path, core, 0, "name"),
-                          name, sizeof(name)) <= 0 ||
+      (machine_read(machine, name, sizeof(name), STATE "name", core, 0) <= 0 ||
        strcmp(name, "POLL\n") != 0))
     return -ENOENT;
   *is_poll = true;
-  int status =
-      machine_read_u64(machine, state_path(path, core, 0, "time"), &time_us);
+  int status = machine_read_u64(machine, &time_us, STATE "time", core, 0);
   return status == 0 &&
                  __builtin_mul_overflow(time_us, UINT64_C(1000), polled_ns)
              ? -ERANGE
              : status;
 }
 
+int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
+                         int core) {
+  uint64_t of_state;
+  int state = 0;
+  *entries = 0;
+  for (; state < CPUIDLE_STATES_MAX &&
+         machine_read_u64(machine, &of_state, STATE "usage", core, state) == 0;
+       state++)
+    *entries += of_state;
+  return state > 0 ? 0 : -ENOENT;
+}
+
 bool cpuidle_never_halts(const struct machine *machine) {
   char line[4096] = "", *rest = line;
-  machine->read_file(machine->context, "/proc/cmdline", line, sizeof(line));
+  machine_read(machine, line, sizeof(line), "/proc/cmdline");
   for (char *word; (word = strsep(&rest, " \n")) != NULL;)
     if (strcmp(word, "idle=poll") == 0 || strcmp(word, "nohlt") == 0)
       return true;

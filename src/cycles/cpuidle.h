@@ -36,6 +36,11 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
                         int core, bool *is_poll);
 
+/* Reads how often the core has entered an idle state since boot. Returns 0, or
+ * -ENOENT if it has no idle driver. */
+int cpuidle_read_entries(uint64_t *entries, const struct machine *machine,
+                         int core);
+
 /* True if this machine was booted with idle=poll or, on arm64, nohlt: no core
  * ever halts, and no idle driver counts the time. */
 bool cpuidle_never_halts(const struct machine *machine);

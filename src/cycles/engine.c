@@ -2,7 +2,6 @@
 #include "engine_private.h"
 
 #include "base/array.h"
-#include "btf.h"
 #include "cpuidle.h"
 #include "loadavg.h"
 
@@ -26,12 +25,6 @@
  * may fall, does not tell how fast a core's own clock advances. */
 #define PROGRESS_MIN_NS 200e6
 
-static const char *const kernel_members[KERNEL_MEMBERS] = {
-    [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
-    [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
-    [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
-};
-
 /* ---------------------------------------------------------------------------
  * Cores that come online or go offline, and isolated cores
  */
@@ -50,14 +43,16 @@ static bool add_core(struct engine *engine, int number) {
     return false;
   struct core *cores = engine->cores;
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
-  cores[at] = (struct core){.number = number,
-                            .source = SOURCE_NONE,
-                            .total_end_kind = SOURCE_NONE,
-                            .progress_share = 1,
-                            .polls = true,
-                            .judged_polled_ns = UINT64_MAX,
-                            .source_index = -1,
-                            .announced = -1};
+  cores[at] =
+      (struct core){.number = number,
+                    .source = SOURCE_NONE,
+                    .total_end_kind = SOURCE_NONE,
+                    .total = {.epoch = 1, .stat_epoch = 1, .ipc_epoch = 1},
+                    .progress_share = 1,
+                    .polls = true,
+                    .judged_polled_ns = UINT64_MAX,
+                    .source_index = -1,
+                    .announced = -1};
   engine->cores_len++;
   return true;
 }
@@ -107,8 +102,8 @@ static int find_hotplug(struct engine *engine, bool must_look) {
     core_set_fill(&changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
-  bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
-                                     &online) == 0 &&
+  bool known = machine_read_core_set(machine, &online,
+                                     "/sys/devices/system/cpu/online") == 0 &&
                core_set_next(&online, -1) >= 0;
   if (known && core_set_equal(&online, &engine->topology.online) &&
       core_set_next(&changed, -1) < 0)
@@ -145,73 +140,51 @@ static bool same_cores(const struct engine *engine) {
   return core_set_equal(&rows, &engine->topology.online);
 }
 
-static void say_withheld(const struct engine *engine) {
-  char rows[128], cores[128];
-  core_set_format(&engine->stat.cores, rows, sizeof(rows));
-  core_set_format(&engine->topology.online, cores, sizeof(cores));
-  if (engine->lxcfs)
-    engine_say(
-        engine, JOURNAL_WARNING,
-        "LXCFS provides /proc/stat, and may renumber cores for this container: "
-        "the source idle and figures that need /proc/stat are withheld");
-  else
-    engine_say(engine, JOURNAL_WARNING,
-               "/proc/stat lists cores %s, but cores %s are online: the source "
-               "idle and figures that need /proc/stat are withheld",
-               rows, cores);
-}
-
-/* Returns false if the rows of /proc/stat may describe other cores than those
- * that sysfs lists. In a container, LXCFS may renumber the rows, or compute
- * them from the container's own use, and no file shows which cores of sysfs
- * they describe. */
-static bool stat_describes_these_cores(struct engine *engine) {
-  bool same = !engine->lxcfs && same_cores(engine);
-  if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
-    say_withheld(engine);
-  return same;
-}
-
-static int read_rows(struct engine *engine) {
-  int status = procstat_read(&engine->stat, engine->options.machine);
-  if (engine_begins(engine, CONDITION_STAT_FAILED, status != 0))
-    engine_say(engine, JOURNAL_WARNING, "/proc/stat cannot be used: %s",
-               strerror(-status));
-  engine->stat_valid = false;
-  if (status != 0)
-    return status;
-  if (!same_cores(engine)) {
-    /* A core may have just come online or gone offline. */
-    status = find_hotplug(engine, true);
-    if (status != 0)
-      return status;
+/* Writes to `text` why /proc/stat, whose reading ended with `status`, cannot be
+ * used, or "". In a container, LXCFS may renumber the rows, or compute them
+ * from the container's own use, and no file shows which cores of sysfs they
+ * describe. */
+static void find_stat_trouble(const struct engine *engine, int status,
+                              char text[SOURCE_REASON_MAX]) {
+  char rows[96], cores[96];
+  text[0] = '\0';
+  if (status != 0) {
+    snprintf(text, SOURCE_REASON_MAX, "/proc/stat cannot be used: %s",
+             strerror(-status));
+  } else if (engine->lxcfs) {
+    snprintf(text, SOURCE_REASON_MAX,
+             "LXCFS provides /proc/stat, and may renumber cores for this "
+             "container");
+  } else if (!same_cores(engine)) {
+    core_set_format(&engine->stat.cores, rows, sizeof(rows));
+    core_set_format(&engine->topology.online, cores, sizeof(cores));
+    snprintf(text, SOURCE_REASON_MAX,
+             "/proc/stat lists cores %s, but cores %s are online", rows, cores);
   }
-  engine->stat_valid = stat_describes_these_cores(engine);
-  engine->idle_misses = engine_softirq_is_idle(engine);
-  say_unreadable_rows(engine);
-  return 0;
-}
-
-/* Makes the idle source available only if this sample can use /proc/stat. */
-static void update_idle_source(struct engine *engine) {
-  struct source *source = engine_source(engine, SOURCE_IDLE);
-  bool was_available = source->available;
-  source->available = engine->stat_valid;
-  if (!engine->stat_valid)
-    snprintf(source->reason, sizeof(source->reason), "%s",
-             engine->conditions[CONDITION_STAT_FAILED]
-                 ? "/proc/stat cannot be read"
-             : engine->lxcfs
-                 ? "LXCFS provides /proc/stat of this container"
-                 : "the cores in /proc/stat differ from the online cores");
-  else if (!was_available)
-    source->reason[0] = '\0';
 }
 
 static int read_stat(struct engine *engine) {
-  int status = read_rows(engine);
-  update_idle_source(engine);
-  return status;
+  struct source *idle = engine_source(engine, SOURCE_IDLE);
+  char trouble[SOURCE_REASON_MAX];
+  int status = procstat_read(&engine->stat, engine->options.machine);
+  if (status == 0 && !same_cores(engine))
+    /* A core may have just come online or gone offline. */
+    status = find_hotplug(engine, true);
+  find_stat_trouble(engine, status, trouble);
+  engine->stat_valid = trouble[0] == '\0';
+  if (engine_begins(engine, CONDITION_STAT_WITHHELD, !engine->stat_valid))
+    engine_say(engine, JOURNAL_WARNING,
+               "%s: the source idle and figures that need /proc/stat are "
+               "withheld",
+               trouble);
+  if (!engine->stat_valid || !idle->available)
+    memcpy(idle->reason, trouble, sizeof(trouble));
+  idle->available = engine->stat_valid;
+  if (status != 0)
+    return status;
+  engine->idle_misses = engine_softirq_is_idle(engine);
+  say_unreadable_rows(engine);
+  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -227,13 +200,8 @@ static void warn_of_absent_cores(const struct engine *engine) {
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  bool one = core_set_count(&absent) == 1;
-  engine_say(
-      engine, JOURNAL_WARNING,
-      one ? "core %s is not online; it will be measured when it comes online"
-          : "cores %s are not online; they will be measured when they come "
-            "online",
-      list);
+  engine_say(engine, JOURNAL_WARNING,
+             "not online: %s; cores are measured when they come online", list);
 }
 
 /* Warns if the source that the user named is unavailable. */
@@ -270,6 +238,24 @@ static int check_options(const struct engine_options *options) {
   return -EINVAL;
 }
 
+/* Searches the kernel's type information for the names of structure members. A
+ * NUL precedes and ends each name. */
+static void find_kernel_members(struct engine *engine) {
+  static const char *const names[KERNEL_MEMBERS] = {
+      [KERNEL_IDLE_STEALTIME] = "\0idle_stealtime",
+      [KERNEL_IDLE_DYNTICK] = "\0idle_dyntick",
+      [KERNEL_PREV_IRQ_TIME] = "\0prev_irq_time",
+  };
+  char *btf = NULL;
+  size_t size = 0;
+  ssize_t length = machine_read_long(engine->options.machine,
+                                     "/sys/kernel/btf/vmlinux", &btf, &size);
+  for (int i = 0; i < KERNEL_MEMBERS && length > 0; i++)
+    engine->kernel_has[i] =
+        memmem(btf, (size_t)length, names[i], strlen(names[i] + 1) + 2) != NULL;
+  free(btf);
+}
+
 int engine_open(struct engine **result, const struct engine_options *options) {
   int status = check_options(options);
   if (status != 0)
@@ -291,9 +277,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   find_isolated(engine);
   engine->sources_len =
       sources_find(engine->sources, &engine->options, &engine->topology);
-  engine_measure_tsc(engine);
-  btf_find(options->machine, kernel_members, engine->kernel_has,
-           KERNEL_MEMBERS);
+  find_kernel_members(engine);
   status = apply_online(engine, &none);
   if (status != 0)
     goto failed;
@@ -427,20 +411,8 @@ const struct core *engine_cores(const struct engine *engine,
   return engine->cores;
 }
 
-const struct engine_options *engine_options(const struct engine *engine) {
-  return &engine->options;
-}
-
-const struct machine *engine_machine(const struct engine *engine) {
-  return engine->options.machine;
-}
-
 const struct topology *engine_topology(const struct engine *engine) {
   return &engine->topology;
-}
-
-const struct procstat *engine_procstat(const struct engine *engine) {
-  return engine->stat_valid ? &engine->stat : NULL;
 }
 
 const struct engine_counts *engine_counts(const struct engine *engine) {
@@ -491,16 +463,12 @@ bool engine_has_source(const struct engine *engine) {
 
 const char *engine_source_reason(const struct engine *engine,
                                  enum source_kind kind) {
-  const char *trouble = "";
   for (int i = 0; i < engine->sources_len; i++) {
     const struct source *source = &engine->sources[i];
-    if (source->kind != kind)
-      continue;
-    if (source->reason[0] != '\0')
+    if (source->kind == kind && source->reason[0] != '\0')
       return source->reason;
-    trouble = source->trouble;
   }
-  return trouble;
+  return "";
 }
 
 /* ---------------------------------------------------------------------------

@@ -59,6 +59,7 @@ struct engine_options {
   enum isolated_cores isolated_cores;
   struct core_set also_isolated; /* in addition to the kernel's list */
   bool ipc;                      /* also count cycles and instructions */
+  bool bounds; /* where cores wake often, also count how often each halts */
   bool frequency;                /* also count aperf */
   bool raise_limit; /* raise the limit on open files if it is too low */
   struct journal journal;
@@ -108,13 +109,7 @@ int engine_sample(struct engine *engine, bool late);
  * core seen so far, even if it is now offline. The pointer is valid until the
  * next call that takes a non-const engine. */
 const struct core *engine_cores(const struct engine *engine, size_t *cores_len);
-const struct engine_options *engine_options(const struct engine *engine);
-const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
-/* Returns /proc/stat as of the last sample. Returns NULL if it could not be
- * read or does not list the online cores (in a container, it may list other
- * cores). */
-const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
 bool engine_tick_sampled(const struct engine *engine);
@@ -132,10 +127,6 @@ bool engine_has_source(const struct engine *engine);
  * wrong with it; "" if nothing is wrong. */
 const char *engine_source_reason(const struct engine *engine,
                                  enum source_kind kind);
-
-/* Returns the result of idle_clock_unseen for the open idle clock, for percore
- * doctor; "" if no clock is open. */
-const char *engine_clock_unseen(const struct engine *engine);
 
 /* Returns the load, 0 to 1, over the window between two totals of one core; NAN
  * if the totals belong to different epochs or no time lies between them. A load

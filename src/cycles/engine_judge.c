@@ -11,23 +11,6 @@
  * change larger than this means that this machine was migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* If the rate of the TSC could not be measured, the next attempt follows after
- * this delay, which doubles with each failure up to the maximum. */
-#define TSC_RETRY_FIRST_NS NS_PER_S
-#define TSC_RETRY_MAX_NS (60 * NS_PER_S)
-
-/* ---------------------------------------------------------------------------
- * The TSC
- */
-
-void engine_measure_tsc(struct engine *engine) {
-  if (engine->time_ns >= engine->tsc_backoff.until_ns &&
-      sources_measure_tsc(engine->sources, engine->sources_len,
-                          engine->options.machine, &engine->topology) != 0)
-    backoff_extend(&engine->tsc_backoff, engine->time_ns, TSC_RETRY_FIRST_NS,
-                   TSC_RETRY_MAX_NS);
-}
-
 /* A core that polls for less than this share is treated as one that does not.
  */
 #define POLLED_MIN 0.001
@@ -86,13 +69,13 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
 static void doubt(struct engine *engine, const struct core *core,
                   struct source *source, double hardware, double kernel) {
   snprintf(
-      source->trouble, sizeof(source->trouble),
+      source->reason, sizeof(source->reason),
       "it read %.1f %% on core %d while the kernel measured at least "
       "%.1f %%; this hypervisor reports no stolen time, so either may be right",
       100 * hardware, core->number, 100 * kernel);
   if (!source->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
-               source_name(source->kind), source->trouble);
+               source_name(source->kind), source->reason);
   source->doubt_reported = true;
 }
 
@@ -174,9 +157,6 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  sources_yield_to_guests(engine->sources, engine->sources_len,
-                          engine->options.machine);
-  engine_measure_tsc(engine);
   engine_consider_clock(engine);
   engine_for_each_online(core, engine) {
     judge_source(engine, core);

@@ -29,7 +29,6 @@ enum kernel_member {
 
 /* Conditions that the journal reports once when they begin. */
 enum condition {
-  CONDITION_STAT_FAILED,
   CONDITION_STAT_WITHHELD,
   CONDITION_STAT_UNREADABLE, /* the rows of some cores are unreadable */
   CONDITION_NO_SOURCE,
@@ -60,19 +59,21 @@ struct engine {
   bool kernel_has[KERNEL_MEMBERS];
   struct source sources[SOURCES_MAX];
   int sources_len;
-  struct backoff tsc_backoff; /* delays measuring the TSC's rate */
-  struct idle_clock *clock;   /* the clock that the bpf source reads, or NULL */
-  bool clock_read;            /* true if this sample has read the clock */
+  struct idle_clock *clock; /* the clock that the bpf source reads, or NULL */
+  bool clock_read;          /* true if this sample has read the clock */
   /* Why the clock is loaded although no option names the bpf source, or "". */
   char clock_purpose[128];
   uint64_t clock_needed_ns; /* when the purpose was last seen to hold */
   struct backoff clock_backoff;
-  struct proof_run *proof_run; /* the running proof, or NULL */
-  atomic_bool closing;         /* makes a running proof end soon */
+  struct probe *probe;   /* the running proof, or NULL */
+  struct source *proven; /* the source that it tests */
+  atomic_bool closing;   /* makes a running proof end soon */
 
   size_t cores_len;
   struct core *cores; /* in ascending order of their numbers */
 
+  /* /proc/stat as of the last sample. Not valid if it could not be read or does
+   * not list the online cores; in a container, it may list other cores. */
   struct procstat stat;
   bool stat_valid;
   bool idle_misses; /* engine_softirq_is_idle */
@@ -182,9 +183,6 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
 /* Every LOADAVG_INTERVAL_NS, condemns sources that read too low, and has the
  * sources in use proven again if the rate of the TSC has changed. */
 void engine_judge(struct engine *engine);
-
-/* Measures the rate of the TSC if a source needs it and an attempt is due. */
-void engine_measure_tsc(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
  * engine_prove.c

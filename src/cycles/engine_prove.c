@@ -5,7 +5,6 @@
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A proof that did not prove its source is repeated after this delay, which
@@ -58,15 +57,6 @@ static int proof_core(const struct engine *engine,
   return best;
 }
 
-/* A running proof. It works on a copy of the source, because the engine may
- * change the source while the proof runs. */
-struct proof_run {
-  struct source *proven;
-  struct source copy;
-  struct perf_group group;
-  struct probe *probe;
-};
-
 void engine_set_proof(struct engine *engine, struct source *source,
                       enum proof proof) {
   unsigned bit = 1U << (source - engine->sources);
@@ -74,6 +64,7 @@ void engine_set_proof(struct engine *engine, struct source *source,
   if (proof != PROOF_PROVEN)
     return;
   source->condemned_core = -1;
+  source->reason[0] = '\0';
   for (size_t i = 0; i < engine->cores_len; i++)
     engine->cores[i].condemned &= ~bit;
 }
@@ -110,56 +101,29 @@ static void set_next_try(const struct engine *engine, struct source *source) {
                  PROOF_RETRY_FIRST_NS, PROOF_RETRY_MAX_NS);
 }
 
-/* Opens the counter and starts the probe. On failure returns false with the
- * reason in why[]. */
-static bool start_probe(struct engine *engine, struct proof_run *run,
-                        char why[PROOF_WHY_MAX]) {
-  struct source *source = run->proven;
-  const struct machine *machine = engine->options.machine;
-  int core = proof_core(engine, source), status = 0;
-  struct perf_group *group = source->kind == SOURCE_IDLE ? NULL : &run->group;
-  if (!engine->options.hardware || core < 0) {
-    snprintf(why, PROOF_WHY_MAX, "%s",
-             engine->options.hardware
-                 ? "this process is not allowed to run on any core on which "
-                   "the source could be proven"
-                 : "SysRoot may belong to another kernel; set HostPerf true if "
-                   "it belongs to this one");
-    return false;
-  }
-  if (group != NULL)
-    status = source_open(source, group, machine, core, false);
-  if (status != 0) {
-    perf_explain(why, PROOF_WHY_MAX, status);
+/* Begins a proof. If it cannot begin, the source is recorded as unproven. */
+static void begin(struct engine *engine, struct source *source) {
+  const struct engine_options *options = &engine->options;
+  char why[PROOF_WHY_MAX] = "SysRoot may belong to another kernel; set "
+                            "HostPerf true if it belongs to this one";
+  int core = proof_core(engine, source);
+  if (options->hardware && core < 0) {
+    snprintf(why, sizeof(why),
+             "this process is not allowed to run on any core on which the "
+             "source could be proven");
+  } else if (options->hardware) {
+    int status = probe_start(&engine->probe, options->machine, core, source,
+                             options->cancel != NULL ? options->cancel
+                                                     : &engine->closing);
+    if (status == 0) {
+      engine->proven = source;
+      return;
+    }
+    perf_explain(why, sizeof(why), status);
     /* An event that does not exist will not appear later. Other errors may
      * pass: rights can be granted, cores can come online, and guests can
      * end. */
     source->available = status != -ENOENT && status != -EINVAL;
-    return false;
-  }
-  status = probe_start(&run->probe, machine, core, &run->copy, group,
-                       engine->options.cancel != NULL ? engine->options.cancel
-                                                      : &engine->closing);
-  if (status == 0)
-    return true;
-  snprintf(why, PROOF_WHY_MAX, "cannot start the thread that proves it: %s",
-           strerror(-status));
-  perf_group_close(&run->group);
-  return false;
-}
-
-/* Begins a proof. If it cannot begin, the source is recorded as unproven. */
-static void begin(struct engine *engine, struct source *source) {
-  char why[PROOF_WHY_MAX] = "out of memory";
-  struct proof_run *run = calloc(1, sizeof(*run));
-  if (run != NULL) {
-    run->proven = source;
-    run->copy = *source;
-    if (start_probe(engine, run, why)) {
-      engine->proof_run = run;
-      return;
-    }
-    free(run);
   }
   conclude(engine, source, PROOF_UNPROVEN, why);
   set_next_try(engine, source);
@@ -168,22 +132,19 @@ static void begin(struct engine *engine, struct source *source) {
 /* The result is out of date, and ignored, if the source's proof or the rate
  * of its TSC has changed since the proof began. */
 void engine_prove_end(struct engine *engine) {
-  struct proof_run *run = engine->proof_run;
-  if (run == NULL)
+  if (engine->probe == NULL)
     return;
-  struct source *source = run->proven;
+  struct source *source = engine->proven, copy;
   char why[PROOF_WHY_MAX];
-  enum proof proof = probe_end(run->probe, why);
-  perf_group_close(&run->group);
-  if (source->available && source->proof == run->copy.proof &&
-      source->tsc_per_ns == run->copy.tsc_per_ns) {
-    source->rate_low = run->copy.rate_low;
-    source->rate_high = run->copy.rate_high;
+  enum proof proof = probe_end(engine->probe, &copy, why);
+  engine->probe = NULL;
+  if (source->available && source->proof == copy.proof &&
+      source->tsc_per_ns == copy.tsc_per_ns) {
+    source->rate_low = copy.rate_low;
+    source->rate_high = copy.rate_high;
     conclude(engine, source, proof, why);
   }
   set_next_try(engine, source);
-  engine->proof_run = NULL;
-  free(run);
 }
 
 /* True if a proof could tell more than the last one did. */
@@ -226,9 +187,9 @@ void engine_prove(struct engine *engine) {
 }
 
 void engine_prove_aside(struct engine *engine) {
-  if (engine->proof_run != NULL && probe_ended(engine->proof_run->probe))
+  if (engine->probe != NULL && probe_ended(engine->probe))
     engine_prove_end(engine);
   int due = next_due(engine);
-  if (engine->proof_run == NULL && due >= 0)
+  if (engine->probe == NULL && due >= 0)
     begin(engine, &engine->sources[due]);
 }

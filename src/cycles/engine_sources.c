@@ -131,7 +131,7 @@ static void read_clock(struct engine *engine, struct source *source) {
   source->available = false;
   snprintf(source->reason, sizeof(source->reason), "%s%s",
            status == -ENOLINK ? "the idle clock no longer runs: its pins were "
-                                "removed, or it missed halts"
+                                "removed"
                               : "cannot read the idle clock: ",
            status == -ENOLINK ? "" : strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
@@ -172,10 +172,6 @@ static void open_clock(struct engine *engine, struct source *source) {
     engine_say(engine, JOURNAL_INFO,
                "the idle clock of source bpf is loaded: %s",
                engine->clock_purpose);
-}
-
-const char *engine_clock_unseen(const struct engine *engine) {
-  return engine->clock != NULL ? idle_clock_unseen(engine->clock) : "";
 }
 
 void engine_read_clock(struct engine *engine) {
@@ -222,7 +218,7 @@ static const char *reason_to_leave(const struct engine *engine, int from,
                                    int to) {
   if (to >= 0 && to < from)
     return "a better source is available";
-  const char *why = source_why(&engine->sources[from]);
+  const char *why = engine->sources[from].reason;
   return why[0] != '\0' ? why : "it is unavailable there now";
 }
 
@@ -271,7 +267,7 @@ static void say_no_source(struct engine *engine) {
   for (int i = 0; i < engine->sources_len; i++) {
     const struct source *source = &engine->sources[i];
     engine_say(engine, JOURNAL_ERROR, "no source of loads: %s: %s",
-               source_name(source->kind), source_why(source));
+               source_name(source->kind), source->reason);
   }
 }
 

@@ -17,11 +17,10 @@ static const double first_periods[] = {60, 300, 900};
 
 /* Starts the averages of the run queue at the kernel's own load averages. */
 static void start_run_queue(struct figures *figures) {
-  const struct machine *machine = engine_machine(figures->engine);
+  const struct machine *machine = figures->engine->options.machine;
   char text[128];
   double kernel[3];
-  if (machine->read_file(machine->context, "/proc/loadavg", text,
-                         sizeof(text)) <= 0 ||
+  if (machine_read(machine, text, sizeof(text), "/proc/loadavg") <= 0 ||
       sscanf(text, "%lf %lf %lf", &kernel[0], &kernel[1], &kernel[2]) != 3)
     return;
   for (int i = 0; i < 3; i++)
@@ -46,39 +45,16 @@ struct figures *figures_open(const struct figures_options *options,
   if (options->softirq)
     figures->softirq = softirq_clock_open(engine);
   start_run_queue(figures);
-  figures->run_queue_ns = engine_time_ns(engine);
+  figures->run_queue_ns = engine->time_ns;
   return figures;
 }
 
 void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
-  for (int core = 0; core < CORES_MAX; core++)
-    free(figures->windows[core]);
   schedstat_free(&figures->schedstat);
   softirq_clock_close(figures->softirq);
   free(figures);
-}
-
-/* Returns the windows of a core, which are allocated when the core is first
- * seen. They start with an epoch that no totals use, so the first window
- * produces no load, and the second begins at the core's current totals. Returns
- * NULL if out of memory. */
-static struct core_windows *windows_of(struct figures *figures,
-                                       const struct core *state) {
-  struct core_windows **windows = &figures->windows[state->number];
-  if (*windows != NULL)
-    return *windows;
-  *windows = malloc(sizeof(**windows));
-  if (*windows != NULL)
-    **windows = (struct core_windows){.min = NAN,
-                                      .max = NAN,
-                                      .sample.epoch = UINT64_MAX,
-                                      .average.epoch = UINT64_MAX,
-                                      .interval.epoch = UINT64_MAX,
-                                      .interval.stat_epoch = UINT64_MAX,
-                                      .interval.ipc_epoch = UINT64_MAX};
-  return *windows;
 }
 
 /* ---------------------------------------------------------------------------
@@ -89,10 +65,10 @@ void figures_sample(struct figures *figures) {
   size_t len;
   const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
-    struct core_windows *windows = windows_of(figures, &states[i]);
-    if (windows == NULL)
-      return;
+    struct core_windows *windows = &figures->windows[states[i].number];
     double load = engine_load(&windows->sample, &states[i].total);
+    if (windows->sample.epoch == 0)
+      windows->min = windows->max = NAN;
     windows->min = fmin(windows->min, load); /* fmin ignores NAN */
     windows->max = fmax(windows->max, load);
     windows->sample = states[i].total;
@@ -107,7 +83,7 @@ static void average_core(struct figures *figures, struct core_windows *windows,
   windows->average = *to;
   if (isnan(load))
     return;
-  uint64_t now_ns = engine_time_ns(figures->engine);
+  uint64_t now_ns = figures->engine->time_ns;
   double away_s = (double)(now_ns - windows->averaged_ns) / 1e9 - dt_s;
   for (size_t i = 0; i < figures->options.periods_len; i++) {
     double period_s = figures->options.period_s[i];
@@ -119,9 +95,10 @@ static void average_core(struct figures *figures, struct core_windows *windows,
 }
 
 static void average_run_queue(struct figures *figures) {
-  const struct procstat *stat = engine_procstat(figures->engine);
-  uint64_t now_ns = engine_time_ns(figures->engine);
-  if (!figures->options.run_queue || stat == NULL || stat->running < 0)
+  const struct procstat *stat = &figures->engine->stat;
+  uint64_t now_ns = figures->engine->time_ns;
+  if (!figures->options.run_queue || !figures->engine->stat_valid ||
+      stat->running < 0)
     return;
   /* Leave out this thread, which is one of the running tasks. */
   double waiting = stat->running > 0 ? (double)(stat->running - 1) : 0;
@@ -137,12 +114,8 @@ static void average_run_queue(struct figures *figures) {
 void figures_load_average(struct figures *figures) {
   size_t len;
   const struct core *states = engine_cores(figures->engine, &len);
-  for (size_t i = 0; i < len; i++) {
-    struct core_windows *windows = windows_of(figures, &states[i]);
-    if (windows == NULL)
-      return;
-    average_core(figures, windows, &states[i]);
-  }
+  for (size_t i = 0; i < len; i++)
+    average_core(figures, &figures->windows[states[i].number], &states[i]);
   average_run_queue(figures);
 }
 
@@ -240,26 +213,25 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
     core->counter_running = between_0_and_1(state->multiplexed);
   figures_files_interval(figures, windows, core);
   windows->interval = *to;
+  windows->busy = core->busy;
   windows->min = windows->max = NAN;
 }
 
-static int by_number(const void *number, const void *core) {
-  return *(const int *)number - ((const struct core_figures *)core)->core;
-}
-
-static double busy_of(const void *context, int number) {
-  const struct snapshot *snapshot = context;
-  const struct core_figures *core =
-      bsearch(&number, snapshot->cores, snapshot->cores_len,
-              sizeof(*snapshot->cores), by_number);
-  return core != NULL ? core->busy : NAN;
-}
-
-static void siblings_interval(struct snapshot *snapshot,
-                              const struct topology *topology) {
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    snapshot->cores[i].sibling_busy = topology_sibling_max(
-        topology, snapshot->cores[i].core, busy_of, snapshot);
+/* Returns the load of the busiest other thread of the core's physical core.
+ * Follows the ring of siblings once; the bound ends the loop if they do not
+ * form a ring because sysfs contradicts itself. */
+static double sibling_busy(const struct figures *figures, int core) {
+  const struct topology *topology = &figures->engine->topology;
+  double max = NAN;
+  int sibling = core;
+  for (int i = 0; i < topology->cores_len; i++) {
+    sibling = sibling < topology->cores_len ? topology->sibling[sibling] : -1;
+    if (sibling < 0 || sibling == core)
+      break;
+    if (figures->windows[sibling].interval.epoch > 0)
+      max = fmax(max, figures->windows[sibling].busy);
+  }
+  return max;
 }
 
 /* ---------------------------------------------------------------------------
@@ -293,7 +265,7 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   struct self_figures *self = &snapshot->self;
-  self->counts = *engine_counts(figures->engine);
+  self->counts = figures->engine->counts;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
     if (!core->online)
@@ -323,17 +295,17 @@ struct snapshot *figures_interval(struct figures *figures) {
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));
   for (size_t i = 0; i < len; i++) {
-    struct core_windows *windows = windows_of(figures, &states[i]);
-    if (windows == NULL)
-      goto failed;
-    core_interval(figures, windows, &states[i], &snapshot->cores[i]);
+    core_interval(figures, &figures->windows[states[i].number], &states[i],
+                  &snapshot->cores[i]);
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  siblings_interval(snapshot, engine_topology(figures->engine));
-  snapshot->hypervisor |= engine_topology(figures->engine)->hypervisor;
-  snapshot->isolates = topology_any_isolated(engine_topology(figures->engine));
-  if (aggregate_all(snapshot, engine_topology(figures->engine),
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].sibling_busy =
+        sibling_busy(figures, snapshot->cores[i].core);
+  snapshot->hypervisor |= figures->engine->topology.hypervisor;
+  snapshot->isolates = topology_any_isolated(&figures->engine->topology);
+  if (aggregate_all(snapshot, &figures->engine->topology,
                     figures->options.groups, figures->options.groups_len) != 0)
     goto failed;
   host_interval(figures, snapshot);

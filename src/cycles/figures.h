@@ -156,8 +156,7 @@ void figures_close(struct figures *figures);
 
 /* Each of these functions ends a window: figures_sample a short window, for the
  * minimum and maximum of loads; figures_load_average a window of the load
- * averages; figures_interval an interval. Call engine_sample first. If out of
- * memory, a function leaves its window open until the next call. */
+ * averages; figures_interval an interval. Call engine_sample first. */
 void figures_sample(struct figures *figures);
 void figures_load_average(struct figures *figures);
 /* Returns a snapshot in which the caller fills in the time, the interval and

@@ -6,11 +6,11 @@ static void cstates_interval(const struct figures *figures,
                              struct core_windows *windows,
                              struct core_figures *core) {
   struct cpuidle now;
-  uint64_t now_ns = engine_time_ns(figures->engine);
+  uint64_t now_ns = figures->engine->time_ns;
   core->cstates_len = 0;
   if (!figures->options.cstates || !core->online)
     return;
-  cpuidle_read(&now, engine_machine(figures->engine), core->core);
+  cpuidle_read(&now, figures->engine->options.machine, core->core);
   double wall_ns = (double)(now_ns - windows->cpuidle_ns);
   bool comparable =
       wall_ns > 0 && now.states_len == windows->cpuidle.states_len;
@@ -44,7 +44,7 @@ static void schedstat_interval(const struct figures *figures,
     return;
   }
   const struct schedstat_row *row = &stat->rows[core->core];
-  uint64_t now_ns = engine_time_ns(figures->engine);
+  uint64_t now_ns = figures->engine->time_ns;
   if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
     core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
                           (double)(now_ns - windows->wait_time_ns));
@@ -56,7 +56,8 @@ static void schedstat_interval(const struct figures *figures,
 void figures_files_read(struct figures *figures) {
   figures->has_schedstat =
       figures->options.schedstat &&
-      schedstat_read(&figures->schedstat, engine_machine(figures->engine)) == 0;
+      schedstat_read(&figures->schedstat, figures->engine->options.machine) ==
+          0;
   if (figures->softirq != NULL)
     softirq_clock_read(figures->softirq);
 }

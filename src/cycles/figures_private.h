@@ -6,16 +6,19 @@
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
 
-#include "core.h"
 #include "cpuidle.h"
+#include "engine_private.h"
 #include "figures.h"
 #include "schedstat.h"
 
 #include <math.h>
 
-/* The totals at which a core's current windows began. */
+/* The totals at which a core's current windows began. All zeros until the core
+ * has been seen; no totals have the epoch 0, so its first windows have no
+ * load. */
 struct core_windows {
   struct core_totals sample, average, interval;
+  double busy;     /* in the last interval */
   double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
@@ -31,12 +34,13 @@ struct core_windows {
 struct figures {
   struct figures_options options;
   const struct engine *engine;
-  struct core_windows *windows[CORES_MAX]; /* NULL: core not yet seen */
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
   struct schedstat schedstat;
   bool has_schedstat;            /* schedstat was read in this interval */
   struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
+  /* Pages that are never written take no memory. */
+  struct core_windows windows[CORES_MAX];
 };
 
 static inline double ratio(double part, double whole) {

@@ -38,7 +38,7 @@ bool idle_clock_is_pinned(const struct idle_clock *clock);
 /* Reads the words of all cores. Returns 0, -EAGAIN if every read took more
  * than KERNEL_CLOCK_BRACKET_MAX_NS, or another -errno, after which the clock
  * can only be closed. -ENOLINK: the clock no longer runs, because its pins were
- * removed, or because a core halted or woke while its word did not change. */
+ * removed. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Returns the last reading of one core. If the clock has not yet run on the
@@ -48,15 +48,10 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* Returns the names of interrupts that the clock does not see, because they
- * have no tracepoint: those that this kernel may have, and those that have
- * occurred. The names are separated by blanks; "" if none are known. */
-const char *idle_clock_unseen(const struct idle_clock *clock);
-
-/* Returns the properties of the machine that must be known before a clock is
- * loaded. The idle driver of the first core in `cores` that has an idle driver
- * shows whether idle state 0 polls. */
-struct idle_clock_traits idle_clock_traits(const struct machine *machine,
-                                           const struct core_set *cores);
+/* True if idle state 0 polls instead of halting. It polls on x86. Elsewhere, it
+ * polls if the idle driver of the first of these cores that has one says so.
+ * Without an idle driver, the kernel reports only polling as state 0. */
+bool idle_clock_state0_polls(const struct machine *machine,
+                             const struct core_set *cores);
 
 #endif

@@ -12,7 +12,6 @@ void kernel_clock_init(struct kernel_clock *clock,
       .machine = machine,
       .kind = kind,
       .possible = *possible,
-      .offset_ns = machine_time_offset_ns(machine),
   };
   core_set_for_each(core, possible) {
     clock->places[core] = (int16_t)clock->cores++;
@@ -49,14 +48,14 @@ static int64_t longest(const struct kernel_clock *clock) {
                                                      : KERNEL_CLOCK_BRACKET_NS;
 }
 
-bool kernel_clock_sum(const struct kernel_clock *clock, int64_t kernel_ns,
+bool kernel_clock_sum(const struct kernel_clock *clock, int64_t at_ns,
                       int64_t word, int64_t *sum_ns) {
   /* The addition may wrap if the word is impossible; the sum is then out of
    * range. */
   if (word < 0)
-    word = (int64_t)((uint64_t)word + (uint64_t)kernel_ns);
+    word = (int64_t)((uint64_t)word + (uint64_t)at_ns);
   *sum_ns = word > 0 ? word : 0;
-  return word >= -longest(clock) && word <= kernel_ns;
+  return word >= -longest(clock) && word <= at_ns;
 }
 
 bool kernel_clock_hold(const struct kernel_clock *clock, int64_t former_ns,

@@ -3,8 +3,8 @@
  *
  * A word >= 0 is the total length of past spans, that is, of halts, interrupts
  * or softirqs, in nanoseconds. A negative word is such a total minus the
- * instant at which the current span began. Instants are CLOCK_MONOTONIC of the
- * initial time namespace. */
+ * instant at which the current span began. Instants are CLOCK_MONOTONIC; in
+ * another time namespace than the initial one, the sums are impossible. */
 #ifndef PERCORE_CYCLES_KERNEL_CLOCK_H
 #define PERCORE_CYCLES_KERNEL_CLOCK_H
 
@@ -27,7 +27,6 @@ struct kernel_clock {
   struct core_set possible;
   int cores;                 /* number of possible cores */
   int16_t places[CORES_MAX]; /* index of each possible core in the words */
-  int64_t offset_ns;         /* of CLOCK_MONOTONIC in this time namespace */
   int64_t time_ns;    /* CLOCK_MONOTONIC of the last read; 0: it failed */
   int64_t bracket_ns; /* of the last read and, if longer, of the one before */
   int64_t last_bracket_ns;
@@ -42,10 +41,9 @@ void kernel_clock_init(struct kernel_clock *clock,
  * read took more than KERNEL_CLOCK_BRACKET_MAX_NS. */
 int kernel_clock_read(struct kernel_clock *clock, void *words);
 
-/* Sets *sum_ns to the sum that a word represents at kernel_ns, an instant on
- * CLOCK_MONOTONIC of the initial time namespace. Returns false if no clock can
- * have written the word. */
-bool kernel_clock_sum(const struct kernel_clock *clock, int64_t kernel_ns,
+/* Sets *sum_ns to the sum that a word represents at the instant `at_ns`.
+ * Returns false if no clock can have written the word. */
+bool kernel_clock_sum(const struct kernel_clock *clock, int64_t at_ns,
                       int64_t word, int64_t *sum_ns);
 
 /* Keeps a sum from decreasing. A new sum can be a little less than the former

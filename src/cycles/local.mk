@@ -8,7 +8,6 @@ libcycles_la_SOURCES = \
 	src/base/descriptors.c src/base/descriptors.h \
 	src/base/number.c src/base/number.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
-	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/backoff.h \
 	src/cycles/bounds.c src/cycles/bounds.h \
 	src/cycles/core.c src/cycles/core.h \
@@ -21,7 +20,6 @@ libcycles_la_SOURCES = \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
-	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \

@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/magic.h>
 #include <linux/netlink.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 /* FUSE_SUPER_MAGIC of linux/magic.h, absent from older headers. */
 #define FUSE_MAGIC 0x65735546
 #define STAT "/proc/stat"
+#define READ_MAX ((size_t)64 << 10)
 
 struct linux_machine {
   struct machine machine;
@@ -48,9 +50,12 @@ static int under_sysroot(const struct linux_machine *self, const char *path,
   return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
+/* Reads in parts, because sysfs gives a page at a time, and valgrind examines
+ * the whole room that a read offers. */
 static ssize_t read_all(int fd, char *buffer, size_t size) {
   for (size_t length = 0; length < size;) {
-    ssize_t got = read(fd, buffer + length, size - length);
+    size_t room = size - length < READ_MAX ? size - length : READ_MAX;
+    ssize_t got = read(fd, buffer + length, room);
     if (got > 0)
       length += (size_t)got;
     if (got == 0) {
@@ -247,12 +252,12 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  */
 
 static int linux_clock_open(void *context, enum clock_kind kind,
-                            const struct idle_clock_traits *traits,
+                            const bool *state0_polls,
                             char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
   struct programs *clock = &self->clocks[kind];
-  return traits == NULL ? programs_open(clock, IDLE_CLOCK_PINS, why)
-                        : programs_load(clock, kind, *traits, why);
+  return state0_polls == NULL ? programs_open(clock, IDLE_CLOCK_PINS, why)
+                              : programs_load(clock, kind, *state0_polls, why);
 }
 
 static int linux_clock_read(void *context, enum clock_kind kind, void *words,
@@ -264,11 +269,6 @@ static int linux_clock_read(void *context, enum clock_kind kind, void *words,
 static void linux_clock_close(void *context, enum clock_kind kind) {
   struct linux_machine *self = context;
   programs_close(&self->clocks[kind]);
-}
-
-static void linux_clock_missing(void *context, char *list, size_t list_size) {
-  const struct linux_machine *self = context;
-  programs_missing(&self->clocks[CLOCK_IDLE], list, list_size);
 }
 
 static int linux_clock_start(void *context, int core) {
@@ -316,7 +316,6 @@ struct machine *machine_linux(const char *sysroot) {
       .clock_open = linux_clock_open,
       .clock_read = linux_clock_read,
       .clock_close = linux_clock_close,
-      .clock_missing = linux_clock_missing,
       .clock_start = linux_clock_start,
   };
   return &self->machine;
@@ -368,13 +367,34 @@ bool machine_has_lxcfs(const struct machine *machine) {
   return machine->is_fuse(machine->context, "/proc/stat");
 }
 
+static ssize_t read_formatted(const struct machine *machine, char *buffer,
+                              size_t size, const char *path,
+                              va_list arguments) {
+  char full[PATH_MAX];
+  int length = vsnprintf(full, sizeof(full), path, arguments);
+  return length < (int)sizeof(full)
+             ? machine->read_file(machine->context, full, buffer, size)
+             : -ENAMETOOLONG;
+}
+
+ssize_t machine_read(const struct machine *machine, char *buffer, size_t size,
+                     const char *path, ...) {
+  va_list arguments;
+  va_start(arguments, path);
+  ssize_t length = read_formatted(machine, buffer, size, path, arguments);
+  va_end(arguments);
+  return length;
+}
+
 #define WHITE_SPACE " \t\n\v\f\r"
 
-int machine_read_u64(const struct machine *machine, const char *path,
-                     uint64_t *value) {
+int machine_read_u64(const struct machine *machine, uint64_t *value,
+                     const char *path, ...) {
   char text[64];
-  ssize_t length =
-      machine->read_file(machine->context, path, text, sizeof(text));
+  va_list arguments;
+  va_start(arguments, path);
+  ssize_t length = read_formatted(machine, text, sizeof(text), path, arguments);
+  va_end(arguments);
   if (length < 0)
     return length == -EFBIG ? -EINVAL : (int)length;
   const char *p = text + strspn(text, WHITE_SPACE);
@@ -385,26 +405,13 @@ int machine_read_u64(const struct machine *machine, const char *path,
   return 0;
 }
 
-/* Parses the line for CLOCK_MONOTONIC in /proc/self/timens_offsets, such as
- * "monotonic -86400 500000000". */
-int64_t machine_time_offset_ns(const struct machine *machine) {
-  char text[256];
-  long long seconds, nanoseconds;
-  if (machine->read_file(machine->context, "/proc/self/timens_offsets", text,
-                         sizeof(text)) <= 0)
-    return 0; /* a kernel without time namespaces */
-  const char *line = strstr(text, "monotonic");
-  if (line == NULL ||
-      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
-    return 0;
-  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
-}
-
-int machine_read_core_set(const struct machine *machine, const char *path,
-                          struct core_set *set) {
+int machine_read_core_set(const struct machine *machine, struct core_set *set,
+                          const char *path, ...) {
   /* Enough for the longest list, which contains every second core. */
   char text[CORES_MAX * 5 / 2 + 64];
-  ssize_t length =
-      machine->read_file(machine->context, path, text, sizeof(text));
+  va_list arguments;
+  va_start(arguments, path);
+  ssize_t length = read_formatted(machine, text, sizeof(text), path, arguments);
+  va_end(arguments);
   return length < 0 ? (int)length : core_set_parse(set, text);
 }

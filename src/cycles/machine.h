@@ -60,16 +60,14 @@ struct machine {
 
   /* The clocks in the kernel; programs.h documents these functions. Only one
    * clock of each kind can be open at a time. clock_open opens the pinned clock
-   * if `traits` is NULL, and otherwise loads a clock; it is NULL on machines
-   * that support no clocks. clock_read reads an int64_t of the idle clock or a
-   * struct softirq_words for each core. */
+   * if `state0_polls` is NULL, and otherwise loads a clock; it is NULL on
+   * machines that support no clocks. clock_read reads an int64_t of the idle
+   * clock or a struct softirq_words for each core. */
   int (*clock_open)(void *context, enum clock_kind kind,
-                    const struct idle_clock_traits *traits,
-                    char why[PROGRAMS_WHY_SIZE]);
+                    const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]);
   int (*clock_read)(void *context, enum clock_kind kind, void *words,
                     int cores);
   void (*clock_close)(void *context, enum clock_kind kind);
-  void (*clock_missing)(void *context, char *list, size_t list_size);
   int (*clock_start)(void *context, int core);
 };
 
@@ -93,18 +91,24 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 /* True if LXCFS provides /proc/stat, as it may in a container. */
 bool machine_has_lxcfs(const struct machine *machine);
 
-/* Reads a decimal number from a file; white space around the number is allowed.
- * Returns 0, the -errno from reading the file, or -EINVAL if the file contains
- * anything else. */
-int machine_read_u64(const struct machine *machine, const char *path,
-                     uint64_t *value);
+/* The functions below read small files, whose paths are formatted as by
+ * printf(3). */
 
-/* Returns how far CLOCK_MONOTONIC of this process is ahead of the kernel's
- * CLOCK_MONOTONIC, because a time namespace shifts it. */
-int64_t machine_time_offset_ns(const struct machine *machine);
+/* Reads a file as read_file does. */
+ssize_t machine_read(const struct machine *machine, char *buffer, size_t size,
+                     const char *path, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* Reads a core list from a file. Returns 0 or -errno. */
-int machine_read_core_set(const struct machine *machine, const char *path,
-                          struct core_set *set);
+/* Reads a decimal number; white space around the number is allowed. Returns 0,
+ * the -errno from reading the file, or -EINVAL if the file contains anything
+ * else. */
+int machine_read_u64(const struct machine *machine, uint64_t *value,
+                     const char *path, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Reads a core list. Returns 0 or -errno. */
+int machine_read_core_set(const struct machine *machine, struct core_set *set,
+                          const char *path, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

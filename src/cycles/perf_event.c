@@ -47,13 +47,8 @@ static bool is_plain_name(const char *name) {
 
 static ssize_t read_pmu_file(struct event_parser *parser, const char *folder,
                              const char *name, char text[TEXT_MAX]) {
-  char path[256];
-  int length = snprintf(path, sizeof(path), PMU_FOLDER "/%s/%s%s", parser->pmu,
-                        folder, name);
-  if (length >= (int)sizeof(path))
-    return -ENAMETOOLONG;
-  ssize_t got = parser->machine->read_file(parser->machine->context, path, text,
-                                           TEXT_MAX);
+  ssize_t got = machine_read(parser->machine, text, TEXT_MAX,
+                             PMU_FOLDER "/%s/%s%s", parser->pmu, folder, name);
   if (got > 0)
     text[strcspn(text, "\n")] = '\0';
   return got;
@@ -258,12 +253,4 @@ int perf_group_read(const struct perf_group *group,
     return -EBUSY; /* end of file: a pinned group that lost its counters */
   bool complete = (size_t)length == size && reading->events_len == events_len;
   return complete ? 0 : -ESTALE;
-}
-
-double perf_rate(const struct perf_reading *from,
-                 const struct perf_reading *to) {
-  if (to->time_enabled_ns <= from->time_enabled_ns)
-    return NAN;
-  return (double)(to->value[0] - from->value[0]) /
-         (double)(to->time_enabled_ns - from->time_enabled_ns);
 }

@@ -59,9 +59,4 @@ void perf_explain(char *text, size_t size, int status);
 int perf_group_read(const struct perf_group *group,
                     struct perf_reading *reading);
 
-/* Returns how often the group's first event occurred per nanosecond of
- * time_enabled; NAN if time_enabled did not advance. */
-double perf_rate(const struct perf_reading *from,
-                 const struct perf_reading *to);
-
 #endif

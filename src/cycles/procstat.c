@@ -63,7 +63,7 @@ int procstat_parse(struct procstat *stat, const char *text,
                    uint64_t ns_per_tick) {
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
-  stat->running = stat->blocked = -1;
+  stat->running = stat->blocked = stat->interrupts = stat->switches = -1;
   if (stat->rows == NULL)
     stat->rows = calloc(CORES_MAX, sizeof(*stat->rows));
   if (stat->rows == NULL)
@@ -74,6 +74,10 @@ int procstat_parse(struct procstat *stat, const char *text,
        line = end + 1) {
     if (strncmp(line, "cpu", 3) == 0)
       parse_row(stat, line + 3, ns_per_tick);
+    else if (strncmp(line, "intr ", 5) == 0)
+      stat->interrupts = parse_count(line + 5);
+    else if (strncmp(line, "ctxt ", 5) == 0)
+      stat->switches = parse_count(line + 5);
     else if (strncmp(line, "procs_running ", 14) == 0)
       stat->running = parse_count(line + 14);
     else if (strncmp(line, "procs_blocked ", 14) == 0)

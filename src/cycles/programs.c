@@ -1,7 +1,6 @@
 #include "programs.h"
 
 #include "base/bpf.h"
-#include "interrupts.h"
 #include "softirq_words.h"
 
 #include <errno.h>
@@ -76,7 +75,7 @@ static const struct hook idle_hooks[] = {
 #endif
 };
 #define HOOK_HALT 0
-#define HOOK_TIMER 3 /* the hooks before it are required */
+#define HOOKS_REQUIRED 3 /* the first hooks */
 
 static const struct hook softirq_hooks[] = {
     {"softirq_entry", ON_SOFTIRQ_ENTRY, true},
@@ -171,14 +170,12 @@ static int keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]) {
 }
 
 static int attach_all(struct programs *programs, enum clock_kind kind,
-                      const struct clocks_bpf *loaded,
-                      struct idle_clock_traits traits,
+                      const struct clocks_bpf *loaded, bool state0_polls,
                       char why[PROGRAMS_WHY_SIZE]) {
   const struct hook *hooks = clocks[kind].hooks;
   const int fds[PROGRAMS] = {
-      [ON_IDLE] = traits.state0_polls
-                      ? loaded->progs.on_idle.prog_fd
-                      : loaded->progs.on_idle_without_poll.prog_fd,
+      [ON_IDLE] = state0_polls ? loaded->progs.on_idle.prog_fd
+                               : loaded->progs.on_idle_without_poll.prog_fd,
       [ON_INTERRUPT] = loaded->progs.on_interrupt.prog_fd,
       [ON_HARD_ENTRY] = loaded->progs.on_hard_entry.prog_fd,
       [ON_HARD_EXIT] = loaded->progs.on_hard_exit.prog_fd,
@@ -187,8 +184,7 @@ static int attach_all(struct programs *programs, enum clock_kind kind,
   };
   for (int i = clocks[kind].hooks_len - 1; i >= 0; i--) {
     enum program program = hooks[i].program;
-    if ((kind == CLOCK_IDLE && i == HOOK_TIMER && traits.timer_is_known) ||
-        (program == ON_HARD_ENTRY && programs->links[i + 1] < 0))
+    if (program == ON_HARD_ENTRY && programs->links[i + 1] < 0)
       continue;
     int status =
         programs_attach(programs, i, hooks[i].tracepoint, fds[program], why);
@@ -199,8 +195,7 @@ static int attach_all(struct programs *programs, enum clock_kind kind,
 }
 
 static int load_and_attach(struct programs *programs, enum clock_kind kind,
-                           struct idle_clock_traits traits,
-                           char why[PROGRAMS_WHY_SIZE]) {
+                           bool state0_polls, char why[PROGRAMS_WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   if (missing != NULL)
     return fail(why, -EPERM,
@@ -218,15 +213,14 @@ static int load_and_attach(struct programs *programs, enum clock_kind kind,
   if (status == 0 && kind == CLOCK_IDLE)
     status = keep(&programs->start, loaded->progs.on_start.prog_fd, why);
   if (status == 0)
-    status = attach_all(programs, kind, loaded, traits, why);
+    status = attach_all(programs, kind, loaded, state0_polls, why);
   clocks_bpf__destroy(loaded);
   return status;
 }
 #else
 static int load_and_attach(struct programs *programs, enum clock_kind kind,
-                           struct idle_clock_traits traits,
-                           char why[PROGRAMS_WHY_SIZE]) {
-  (void)programs, (void)kind, (void)traits;
+                           bool state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+  (void)programs, (void)kind, (void)state0_polls;
   return fail(why, -ENOSYS,
               "percore was built without BPF programs (clang, bpftool and "
               "libbpf-dev were missing, or --disable-bpf)");
@@ -234,11 +228,10 @@ static int load_and_attach(struct programs *programs, enum clock_kind kind,
 #endif
 
 int programs_load(struct programs *programs, enum clock_kind kind,
-                  struct idle_clock_traits traits,
-                  char why[PROGRAMS_WHY_SIZE]) {
+                  bool state0_polls, char why[PROGRAMS_WHY_SIZE]) {
   programs_init(programs);
   programs->value_size = clocks[kind].value_size;
-  int status = load_and_attach(programs, kind, traits, why);
+  int status = load_and_attach(programs, kind, state0_polls, why);
   if (status != 0)
     programs_close(programs);
   return status;
@@ -332,7 +325,7 @@ int programs_open(struct programs *programs, const char *folder,
   struct stat pin;
   programs_init(programs);
   int status = check_folder(folder, why);
-  for (int i = HOOK_TIMER - 1; i >= HOOK_HALT && status == 0; i--) {
+  for (int i = HOOKS_REQUIRED - 1; i >= HOOK_HALT && status == 0; i--) {
     pin_path(path, folder, idle_hooks[i].tracepoint);
     status = check_owner(path, &programs->pin, why);
     if (status == -ENOENT)
@@ -440,21 +433,6 @@ int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
   if (umount2(folder, MNT_DETACH) != 0)
     return cannot("unmount", folder, errno, why);
   return 0;
-}
-
-void programs_missing(const struct programs *programs, char *list,
-                      size_t list_size) {
-  char path[PATH_MAX];
-  for (int i = HOOK_TIMER + 1; i < HOOKS; i++) {
-    bool attached = programs->links[i] >= 0;
-    if (programs->folder != NULL) {
-      pin_path(path, programs->folder, idle_hooks[i].tracepoint);
-      attached = access(path, F_OK) == 0;
-    }
-    if (!attached)
-      interrupts_append(list, list_size, idle_hooks[i].tracepoint,
-                        strlen(idle_hooks[i].tracepoint) - strlen("_entry"));
-  }
 }
 
 /* ---------------------------------------------------------------------------

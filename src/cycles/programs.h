@@ -23,13 +23,6 @@
 
 enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ, CLOCK_KINDS };
 
-/* Properties of the machine that must be known before an idle clock is loaded.
- */
-struct idle_clock_traits {
-  bool state0_polls;   /* idle state 0 polls instead of halting */
-  bool timer_is_known; /* the interrupt of the timer has a tracepoint */
-};
-
 struct programs {
   int map;                       /* -1: none */
   int start;                     /* the program on_start, or -1 */
@@ -47,11 +40,11 @@ void programs_init(struct programs *programs);
 void programs_close(struct programs *programs);
 
 /* Loads and attaches the programs of a clock, which run until they are closed.
- * Attaching interrupts every core about 150 times. `traits` is used by the idle
- * clock only. -EPERM: this process lacks the capabilities; -ENOSYS: percore was
- * built without the programs. */
+ * Attaching interrupts every core about 150 times. `state0_polls`, for the idle
+ * clock only: idle state 0 polls instead of halting. -EPERM: this process lacks
+ * the capabilities; -ENOSYS: percore was built without the programs. */
 int programs_load(struct programs *programs, enum clock_kind kind,
-                  struct idle_clock_traits traits, char why[PROGRAMS_WHY_SIZE]);
+                  bool state0_polls, char why[PROGRAMS_WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this
  * kernel has no such tracepoint. */
@@ -75,11 +68,6 @@ int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
  * and with -ENOLINK if a required pin is missing. */
 int programs_open(struct programs *programs, const char *folder,
                   char why[PROGRAMS_WHY_SIZE]);
-
-/* Appends to `list`, as interrupts_append does, the names of the kinds of
- * interrupts for which this kernel has no tracepoint. For an idle clock. */
-void programs_missing(const struct programs *programs, char *list,
-                      size_t list_size);
 
 /* Reads the map: the values of all possible cores, in ascending order. Each
  * value begins with an int64_t that is never INT64_MIN. `values` must have room

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +73,8 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  struct source *source;
-  const struct perf_group *group; /* NULL when proving idle time */
+  struct source source;    /* a copy: the engine may change the original */
+  struct perf_group group; /* not open when proving idle time */
   const atomic_bool *cancel;
   double load;  /* the load that the source measured; explains the verdict */
   double truth; /* the true load in the last attempt to evade the tick */
@@ -131,8 +130,8 @@ static double load_since(const struct probe *probe,
   struct perf_reading to;
   struct core_totals growth;
   double running;
-  if (perf_group_read(probe->group, &to) != 0 ||
-      source_window(probe->source, from, &to, &growth, &running) != 0)
+  if (perf_group_read(&probe->group, &to) != 0 ||
+      source_window(&probe->source, from, &to, &growth, &running) != 0)
     return NAN;
   return growth.unhalted / growth.wall;
 }
@@ -154,7 +153,7 @@ static enum proof_half spin_half(struct probe *probe) {
     if (probe->was_away)
       break;
     struct perf_reading from;
-    bool has_begun = perf_group_read(probe->group, &from) == 0;
+    bool has_begun = perf_group_read(&probe->group, &from) == 0;
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     uint64_t cpu_begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     bool free = spin_until(begin_ns + SPIN_NS);
@@ -170,7 +169,7 @@ static enum proof_half spin_half(struct probe *probe) {
       continue;
     half = this_half;
     probe->load = seen;
-    set_rate(probe->source, seen, cpu_ns / spun_ns, spun_ns);
+    set_rate(&probe->source, seen, cpu_ns / spun_ns, spun_ns);
   }
   return half;
 }
@@ -201,7 +200,7 @@ static enum proof_half idle_half(struct probe *probe) {
   for (int i = 0;
        i < IDLE_TRIES && half == PROOF_HALF_NOT_RUN && !cancelled(probe); i++) {
     struct perf_reading from;
-    bool has_begun = perf_group_read(probe->group, &from) == 0;
+    bool has_begun = perf_group_read(&probe->group, &from) == 0;
     double idle_before_ns = known_idle_ns(probe, &stat);
     uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     sleep_until(begin_ns + IDLE_NS);
@@ -218,20 +217,11 @@ static enum proof_half idle_half(struct probe *probe) {
   return half;
 }
 
-static void explain(struct probe *probe, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void explain(struct probe *probe, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(probe->why, sizeof(probe->why), format, arguments);
-  va_end(arguments);
-}
-
 static void prove_counter(struct probe *probe) {
   int status = affinity_pin(probe->core);
   if (status != 0) {
-    explain(probe, "core %d cannot be used: %s", probe->core,
-            strerror(-status));
+    snprintf(probe->why, PROOF_WHY_MAX, "core %d cannot be used: %s",
+             probe->core, strerror(-status));
     probe->proof = PROOF_UNPROVEN;
     return;
   }
@@ -241,21 +231,25 @@ static void prove_counter(struct probe *probe) {
   probe->proof =
       cancelled(probe) ? PROOF_PENDING : proof_judge_counter(spin, idle);
   if (spin == PROOF_HALF_FAILED)
-    explain(probe, "it read %.3f on core %d while a thread was spinning there",
-            probe->load, probe->core);
+    snprintf(probe->why, PROOF_WHY_MAX,
+             "it read %.3f on core %d while a thread was spinning there",
+             probe->load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
-    explain(probe,
-            "it read %.3f on core %d while the core was idle: it does not stop "
-            "when the core halts",
-            probe->load, probe->core);
+    snprintf(
+        probe->why, PROOF_WHY_MAX,
+        "it read %.3f on core %d while the core was idle: it does not stop "
+        "when the core halts",
+        probe->load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
-    explain(probe,
-            "it could not be read on core %d, or the core went offline, during "
-            "the proof",
-            probe->core);
+    snprintf(
+        probe->why, PROOF_WHY_MAX,
+        "it could not be read on core %d, or the core went offline, during "
+        "the proof",
+        probe->core);
   else if (probe->proof == PROOF_UNPROVEN)
-    explain(probe, "core %d was never %s for long enough to prove it",
-            probe->core, spin == PROOF_HALF_NOT_RUN ? "free" : "idle");
+    snprintf(probe->why, PROOF_WHY_MAX,
+             "core %d was never %s for long enough to prove it", probe->core,
+             spin == PROOF_HALF_NOT_RUN ? "free" : "idle");
 }
 
 /* ---------------------------------------------------------------------------
@@ -340,16 +334,17 @@ static void prove_tick(struct probe *probe) {
     status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
   procstat_free(&stat);
   if (status != 0)
-    explain(probe, "the proof on core %d failed: %s", probe->core,
-            strerror(-status));
+    snprintf(probe->why, PROOF_WHY_MAX, "the proof on core %d failed: %s",
+             probe->core, strerror(-status));
   else if (probe->proof == PROOF_TICK_SAMPLED)
-    explain(
-        probe,
+    snprintf(
+        probe->why, PROOF_WHY_MAX,
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
         probe->load, probe->core, probe->truth);
   else if (probe->proof == PROOF_PENDING)
-    explain(probe, "core %d was never free enough to prove it", probe->core);
+    snprintf(probe->why, PROOF_WHY_MAX,
+             "core %d was never free enough to prove it", probe->core);
   if (probe->proof == PROOF_PENDING && !cancelled(probe))
     probe->proof = PROOF_UNPROVEN;
 }
@@ -360,42 +355,48 @@ static void prove_tick(struct probe *probe) {
 
 static void *run(void *argument) {
   struct probe *probe = argument;
-  if (probe->group != NULL)
-    prove_counter(probe);
-  else
+  if (probe->source.kind == SOURCE_IDLE)
     prove_tick(probe);
+  else
+    prove_counter(probe);
   atomic_store_explicit(&probe->ended, true, memory_order_release);
   return NULL;
 }
 
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                struct source *source, const struct perf_group *group,
-                const atomic_bool *cancel) {
+                const struct source *source, const atomic_bool *cancel) {
   struct probe *probe = calloc(1, sizeof(*probe));
+  int status = 0;
   if (probe == NULL)
     return -ENOMEM;
   probe->machine = machine;
   probe->core = core;
-  probe->source = source;
-  probe->group = group;
+  probe->source = *source;
   probe->cancel = cancel;
-  int status = thread_start(&probe->thread, run, probe);
-  if (status != 0) {
-    free(probe);
-    return status;
+  if (source->kind != SOURCE_IDLE)
+    status = source_open(source, &probe->group, machine, core, false);
+  if (status == 0)
+    status = thread_start(&probe->thread, run, probe);
+  if (status == 0) {
+    *result = probe;
+    return 0;
   }
-  *result = probe;
-  return 0;
+  perf_group_close(&probe->group);
+  free(probe);
+  return status;
 }
 
 bool probe_ended(const struct probe *probe) {
   return atomic_load_explicit(&probe->ended, memory_order_acquire);
 }
 
-enum proof probe_end(struct probe *probe, char why[PROOF_WHY_MAX]) {
+enum proof probe_end(struct probe *probe, struct source *source,
+                     char why[PROOF_WHY_MAX]) {
   pthread_join(probe->thread, NULL);
   enum proof proof = probe->proof;
+  *source = probe->source;
   memcpy(why, probe->why, PROOF_WHY_MAX);
+  perf_group_close(&probe->group);
   free(probe);
   return proof;
 }

@@ -63,18 +63,17 @@ enum { PROOF_WHY_MAX = 256 };
 
 struct probe;
 
-/* Starts a probe that tests a source through its open group or, if group is
- * NULL, tests the kernel's idle time. `source` and `group` must outlive the
- * probe, which sets the source's rate_low and rate_high. Returns 0 or -errno.
- */
+/* Starts a probe that tests a copy of the source on a core. Opens its counters,
+ * if it has any. Returns 0 or -errno. */
 int probe_start(struct probe **result, const struct machine *machine, int core,
-                struct source *source, const struct perf_group *group,
-                const atomic_bool *cancel);
+                const struct source *source, const atomic_bool *cancel);
 
 bool probe_ended(const struct probe *probe);
 
-/* Waits for the probe to end, frees it, and returns its result. why[] receives
- * a reason for the journal, or "". */
-enum proof probe_end(struct probe *probe, char why[PROOF_WHY_MAX]);
+/* Waits for the probe to end, frees it, and returns its result. *source
+ * receives the copy of the source with the rates that the probe has measured,
+ * and why[] a reason for the journal, or "". */
+enum proof probe_end(struct probe *probe, struct source *source,
+                     char why[PROOF_WHY_MAX]);
 
 #endif

@@ -1,6 +1,6 @@
 #include "softirq_clock.h"
 
-#include "backoff.h"
+#include "engine_private.h"
 #include "kernel_clock.h"
 
 #include <errno.h>
@@ -50,8 +50,8 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
   if (clock == NULL)
     return NULL;
   clock->engine = engine;
-  kernel_clock_init(&clock->kernel, engine_machine(engine), CLOCK_SOFTIRQ,
-                    &engine_topology(engine)->possible);
+  kernel_clock_init(&clock->kernel, engine->options.machine, CLOCK_SOFTIRQ,
+                    &engine->topology.possible);
   /* The kernel decides how many words it copies, so there is room for all.
    * Pages that are never written take no memory. */
   clock->words = calloc(CORES_MAX + 1, sizeof(*clock->words));
@@ -84,7 +84,7 @@ void softirq_clock_close(struct softirq_clock *clock) {
  * middle of a softirq. */
 static bool preempts_softirqs(const struct machine *machine) {
   uint64_t realtime;
-  return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
+  return machine_read_u64(machine, &realtime, "/sys/kernel/realtime") == 0 &&
          realtime != 0;
 }
 
@@ -94,23 +94,23 @@ static int load(const struct softirq_clock *clock,
   const char *reason = NULL;
   if (machine->clock_open == NULL)
     reason = "this machine has no softirq clock";
-  else if (!engine_options(clock->engine)->hardware)
+  else if (!clock->engine->options.hardware)
     reason = "SysRoot may belong to another kernel; set HostPerf true if it "
              "belongs to this one";
   else if (preempts_softirqs(machine))
     reason = "tasks preempt softirqs on this kernel (PREEMPT_RT)";
-  else if (topology_any_isolated(engine_topology(clock->engine)))
+  else if (topology_any_isolated(&clock->engine->topology))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
-    return machine->clock_open(machine->context, CLOCK_SOFTIRQ,
-                               &(struct idle_clock_traits){false, false}, why);
+    return machine->clock_open(machine->context, CLOCK_SOFTIRQ, &(bool){false},
+                               why);
   snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
   return -ENOTSUP;
 }
 
 static void put_off(struct softirq_clock *clock, const char *why) {
-  const struct engine_options *options = engine_options(clock->engine);
-  backoff_extend(&clock->backoff, engine_time_ns(clock->engine), RETRY_FIRST_NS,
+  const struct engine_options *options = &clock->engine->options;
+  backoff_extend(&clock->backoff, clock->engine->time_ns, RETRY_FIRST_NS,
                  RETRY_MAX_NS);
   if (!clock->said)
     journal_say(&options->journal, JOURNAL_WARNING,
@@ -120,7 +120,7 @@ static void put_off(struct softirq_clock *clock, const char *why) {
 
 static void try_to_load(struct softirq_clock *clock) {
   char why[PROGRAMS_WHY_SIZE] = "";
-  if (engine_time_ns(clock->engine) < clock->backoff.until_ns)
+  if (clock->engine->time_ns < clock->backoff.until_ns)
     return;
   clock->loaded = load(clock, why) == 0;
   if (!clock->loaded)
@@ -167,10 +167,10 @@ void softirq_clock_read(struct softirq_clock *clock) {
 static struct sums sums_at(const struct kernel_clock *kernel,
                            const struct softirq_words *words) {
   struct sums sums = {.known = true, .time_ns = kernel->time_ns};
-  int64_t kernel_ns = kernel->time_ns - kernel->offset_ns;
-  sums.known &= kernel_clock_sum(kernel, kernel_ns, words->hard, &sums.hard_ns);
+  sums.known &=
+      kernel_clock_sum(kernel, kernel->time_ns, words->hard, &sums.hard_ns);
   for (int i = 0; i < WORDS; i++)
-    sums.known &= kernel_clock_sum(kernel, kernel_ns - sums.hard_ns,
+    sums.known &= kernel_clock_sum(kernel, kernel->time_ns - sums.hard_ns,
                                    words->softirq[i], &sums.softirq_ns[i]);
   return sums;
 }

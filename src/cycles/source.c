@@ -11,9 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-/* How long the rate of the TSC is measured, in nanoseconds. */
-#define MEASUREMENT_NS 20000000
-
 #define CNT_CYCLES "cnt_cycles"
 
 /* One kind of core of a hybrid processor. On other processors, pmu is "" and
@@ -26,8 +23,7 @@ struct core_kind {
 struct finder {
   const struct engine_options *options;
   const struct topology *topology;
-  bool has_tsc; /* msr/tsc exists */
-  bool divides; /* msr/tsc can be used as a divisor */
+  bool has_tsc; /* msr/tsc can be used as a divisor */
   struct perf_event tsc;
   struct source *sources;
   int len;
@@ -99,197 +95,35 @@ static int add_named_event(struct source *source, const struct finder *finder,
  * Divisors
  */
 
-/* Returns the online cores in `cores` on which a counter may be opened briefly.
- * Includes isolated cores only if there are no others. */
-static struct core_set cores_to_disturb(struct core_set cores,
-                                        const struct topology *topology) {
-  core_set_intersect(&cores, &topology->online);
-  struct core_set housekeeping = cores;
-  core_set_subtract(&housekeeping, &topology->isolated);
-  return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
-}
-
-/* Makes the source unavailable, and says why: its event does not exist, or
- * the frequency at which the event counts is unknown. */
-static void explain_no_frequency(struct source *source,
-                                 const struct finder *finder) {
-  const struct machine *machine = finder->options->machine;
-  struct core_set cores = cores_to_disturb(source->cores, finder->topology);
-  struct perf_group group;
-  int status =
-      source_open(source, &group, machine, core_set_next(&cores, -1), false);
-  source->available = false;
-  if (status == -ENOENT || status == -EOPNOTSUPP)
-    perf_explain(source->reason, sizeof(source->reason), status);
-  else
-    set_unavailable(source, "the frequency at which the event counts is "
-                            "unknown: set BaseFrequency (percore(1): "
-                            "--base-frequency)");
-  if (status == 0)
-    perf_group_close(&group);
-}
-
 /* Chooses what the count of events[0] is divided by: a steady TSC in the same
  * group, or otherwise the time for which the group was enabled, multiplied by
- * the frequency at which the event counts. Call this after events[0] has been
- * added. */
+ * the frequency at which the event counts. A configured event may count at
+ * another rate than the TSC. Call this after events[0] has been added. */
 static void choose_divisor(struct source *source, const struct finder *finder) {
-  /* A configured event may count at another rate than the TSC, so its count
-   * cannot be divided by that of the TSC. */
-  bool has_tsc_rate = source->kind != SOURCE_EVENT;
-  if (finder->divides && has_tsc_rate) {
+  if (finder->has_tsc && source->kind != SOURCE_EVENT) {
     source->tsc = add_event(source, &finder->tsc);
     return;
   }
   if (finder->options->base_frequency_hz > 0)
     source->base_frequency_hz = finder->options->base_frequency_hz;
-  if (source->base_frequency_hz > 0)
-    return;
-  source->needs_tsc_rate = has_tsc_rate && finder->has_tsc;
-  if (!source->needs_tsc_rate)
-    explain_no_frequency(source, finder);
+  if (!(source->base_frequency_hz > 0))
+    set_unavailable(source, "the frequency at which the event counts is "
+                            "unknown: set BaseFrequency (percore(1): "
+                            "--base-frequency)");
 }
 
+/* Finds a TSC that counts at a steady rate, in halted cores, too. A virtual
+ * core has one. Its rate may change if the machine is moved to another host,
+ * but then the counters change with it, so a quotient within one group stays
+ * correct. */
 static void find_tsc(struct finder *finder) {
   const struct engine_options *options = finder->options;
   char why[SOURCE_REASON_MAX];
-  if (!options->hardware)
-    return;
-  finder->has_tsc = perf_event_parse(&finder->tsc, "msr/tsc/", options->machine,
-                                     why, sizeof(why)) == 0;
-  /* The TSC of a virtual core does not stop when the core halts. Its rate may
-   * change if the machine is moved to another host, and the clocksource is
-   * often another one for that reason; but then the counters change with it, so
-   * a quotient within one group stays correct. */
-  finder->divides = finder->has_tsc && (finder->topology->tsc_steady ||
-                                        finder->topology->hypervisor);
-  if (finder->has_tsc && !finder->divides)
-    journal_say(&options->journal, JOURNAL_INFO,
-                "the TSC of this machine is not steady (clocksource is not "
-                "tsc, or no constant_tsc or nonstop_tsc): counters are divided "
-                "by time-enabled");
-}
-
-/* Measures the rate of msr/tsc on one core for MEASUREMENT_NS. Returns 0 or
- * -errno. */
-static int measure_tsc(const struct machine *machine, int core,
-                       const struct perf_event *tsc, double *rate_hz) {
-  struct perf_group group;
-  struct perf_reading from, to;
-  int status = perf_group_open(&group, machine, core, tsc, 1, false);
-  if (status != 0)
-    return status;
-  status = perf_group_read(&group, &from);
-  if (status == 0) {
-    nanosleep(&(struct timespec){.tv_nsec = MEASUREMENT_NS}, NULL);
-    status = perf_group_read(&group, &to);
-  }
-  perf_group_close(&group);
-  if (status != 0)
-    return status;
-  double rate = perf_rate(&from, &to);
-  if (isnan(rate))
-    return -ESTALE;
-  *rate_hz = 1e9 * rate;
-  return 0;
-}
-
-static int measure_tsc_somewhere(const struct machine *machine,
-                                 const struct topology *topology,
-                                 double *rate_hz, char *why, size_t why_size) {
-  struct perf_event tsc;
-  int status = perf_event_parse(&tsc, "msr/tsc/", machine, why, why_size);
-  if (status != 0)
-    return status;
-  struct core_set cores = cores_to_disturb(topology->online, topology);
-  core_set_for_each(core, &cores) {
-    status = measure_tsc(machine, core, &tsc, rate_hz);
-    if (status == 0)
-      return 0;
-  }
-  perf_explain(why, why_size, status);
-  return status;
-}
-
-/* ---------------------------------------------------------------------------
- * Availability
- */
-
-static void ignore_name(const char *name, void *argument) {
-  (void)name;
-  (void)argument;
-}
-
-/* Returns true if this host runs guests. A core PMU event that does not exclude
- * guests can keep guests with a mediated PMU from starting. If KVM is a module,
- * its use count shows whether guests run. If KVM is built in, it provides no
- * use count, and guests are assumed to run. */
-static bool runs_guests(const struct machine *machine) {
-  static const char *const modules[] = {"kvm_intel", "kvm_amd"};
-  for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-    char path[64];
-    uint64_t users;
-    snprintf(path, sizeof(path), "/sys/module/%s/refcnt", modules[i]);
-    int status = machine_read_u64(machine, path, &users);
-    if (status == 0 && users > 0)
-      return true;
-    snprintf(path, sizeof(path), "/sys/module/%s/parameters", modules[i]);
-    if (status != 0 &&
-        machine->list_directory(machine->context, path, ignore_name, NULL) == 0)
-      return true;
-  }
-  return false;
-}
-
-static void update_availability(struct source *source, const char *why) {
-  source->available = !source->yielded && !source->needs_tsc_rate;
-  if (source->yielded)
-    snprintf(source->reason, sizeof(source->reason),
-             "this host runs guests, and a core counter can prevent "
-             "guests from starting: used only if named");
-  else if (source->needs_tsc_rate)
-    snprintf(source->reason, sizeof(source->reason),
-             "the rate of msr/tsc is not known: %s", why);
-  else
-    source->reason[0] = '\0';
-}
-
-void sources_yield_to_guests(struct source sources[], int len,
-                             const struct machine *machine) {
-  bool any = false, guests;
-  for (int i = 0; i < len; i++)
-    any |= sources[i].yields_to_guests;
-  guests = any && runs_guests(machine);
-  for (int i = 0; i < len; i++) {
-    struct source *source = &sources[i];
-    if (!source->yields_to_guests || source->yielded == guests)
-      continue;
-    source->yielded = guests;
-    update_availability(source, "it has not been measured yet");
-  }
-}
-
-int sources_measure_tsc(struct source sources[], int len,
-                        const struct machine *machine,
-                        const struct topology *topology) {
-  char why[SOURCE_REASON_MAX] = "";
-  double rate_hz = 0;
-  int needed = 0;
-  for (int i = 0; i < len; i++)
-    needed += sources[i].needs_tsc_rate;
-  if (needed == 0)
-    return 0;
-  int status =
-      measure_tsc_somewhere(machine, topology, &rate_hz, why, sizeof(why));
-  for (int i = 0; i < len; i++) {
-    struct source *source = &sources[i];
-    if (!source->needs_tsc_rate)
-      continue;
-    source->needs_tsc_rate = status != 0;
-    source->base_frequency_hz = rate_hz;
-    update_availability(source, why);
-  }
-  return status;
+  finder->has_tsc =
+      options->hardware &&
+      (finder->topology->tsc_steady || finder->topology->hypervisor) &&
+      perf_event_parse(&finder->tsc, "msr/tsc/", options->machine, why,
+                       sizeof(why)) == 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -322,14 +156,19 @@ static void find_ref_cycles(struct finder *finder,
   struct source *source = add_source_of_kind(finder, SOURCE_REF_CYCLES, kind);
   if (!source->available)
     return;
+  if (!finder->topology->hypervisor &&
+      finder->options->source != SOURCE_REF_CYCLES) {
+    set_unavailable(source, "on bare metal, mperf measures the same, and a "
+                            "counter of the core can keep guests from "
+                            "starting: used only if named");
+    return;
+  }
   struct perf_event event = {.type = PERF_TYPE_HARDWARE,
                              .config = PERF_COUNT_HW_REF_CPU_CYCLES |
                                        kind->pmu_type << PERF_PMU_TYPE_SHIFT};
   add_event(source, &event);
   source->pinned = true;
   choose_divisor(source, finder);
-  source->yields_to_guests =
-      source->available && finder->options->source == SOURCE_AUTO;
 }
 
 static struct source *find_event(struct finder *finder, const char *text) {
@@ -362,12 +201,12 @@ static struct source *find_event(struct finder *finder, const char *text) {
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;
-  char path[320], event[320], text[64];
-  snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
+  char event[320], text[64];
   /* The last two places in sources[] are reserved for the sources bpf and
    * idle. */
   if (finder->len == SOURCES_MAX - 2 ||
-      machine->read_file(machine->context, path, text, sizeof(text)) < 0)
+      machine_read(machine, text, sizeof(text),
+                   PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu) < 0)
     return;
   snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
   find_event(finder, event)->must_be_proven = true;
@@ -403,10 +242,9 @@ static int find_kinds(struct core_kind kinds[KINDS_MAX],
                                               "cpu_lowpower"};
   int len = 0;
   for (size_t i = 0; i < KINDS_MAX; i++) {
-    char path[128];
     uint64_t type;
-    snprintf(path, sizeof(path), PMU_FOLDER "/%s/type", pmus[i]);
-    if (machine_read_u64(machine, path, &type) != 0 || type > UINT32_MAX)
+    if (machine_read_u64(machine, &type, PMU_FOLDER "/%s/type", pmus[i]) != 0 ||
+        type > UINT32_MAX)
       continue;
     kinds[len] = (struct core_kind){.pmu_type = type};
     snprintf(kinds[len++].pmu, sizeof(kinds->pmu), "%s", pmus[i]);
@@ -431,7 +269,6 @@ int sources_find(struct source sources[SOURCES_MAX],
   find_events(&finder);
   find_clock(&finder);
   add_source(&finder, SOURCE_IDLE);
-  sources_yield_to_guests(sources, finder.len, options->machine);
   return finder.len;
 }
 
@@ -439,11 +276,10 @@ void sources_find_cores(struct source sources[], int len,
                         const struct machine *machine) {
   for (int i = 0; i < len; i++) {
     struct source *source = &sources[i];
-    char path[128];
     if (source->pmu[0] == '\0')
       continue;
-    snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", source->pmu);
-    int status = machine_read_core_set(machine, path, &source->cores);
+    int status = machine_read_core_set(machine, &source->cores,
+                                       PMU_FOLDER "/%s/cpus", source->pmu);
     if (status == -ENOENT)
       core_set_fill(&source->cores);
     else if (status != 0)

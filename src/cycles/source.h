@@ -25,9 +25,10 @@ struct topology;
 
 struct source {
   enum source_kind kind;
-  bool available;                  /* if false, reason says why */
-  char reason[SOURCE_REASON_MAX];  /* "" if nothing is wrong */
-  char trouble[SOURCE_REASON_MAX]; /* why the source last failed on a core */
+  bool available; /* if false, reason says why */
+  /* Why it is unavailable, or what went wrong with it since its last proof; ""
+   * if nothing is wrong. */
+  char reason[SOURCE_REASON_MAX];
   enum proof proof;
   /* How fast the counter runs relative to its divisor, according to the last
    * proof; 0: unknown. */
@@ -39,9 +40,6 @@ struct source {
   /* true once the journal has reported that this source read less work than the
    * kernel measured */
   bool doubt_reported;
-  bool yields_to_guests; /* unavailable while this host runs guests */
-  bool yielded;
-  bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
   /* the name of the PMU in sysfs; "" if the PMU is not tied to certain cores */
   char pmu[SOURCE_PMU_MAX];
   uint64_t pmu_type; /* type of the PMU on a hybrid processor; otherwise 0 */
@@ -69,25 +67,6 @@ int sources_find(struct source sources[SOURCES_MAX],
  * is sampled, and whenever cores have come online or gone offline. */
 void sources_find_cores(struct source sources[], int len,
                         const struct machine *machine);
-
-/* Makes sources with yields_to_guests unavailable if this host runs guests,
- * and available again if it no longer does. A counter that also counts inside
- * guests can keep guests from starting. */
-void sources_yield_to_guests(struct source sources[], int len,
-                             const struct machine *machine);
-
-/* Measures the rate of msr/tsc for the sources that still need the rate, on
- * the first core where the measurement succeeds. The measurement takes 20 ms,
- * and is skipped if no source needs the rate. Returns 0 or -errno. On
- * failure, the sources that need the rate remain unavailable. */
-int sources_measure_tsc(struct source sources[], int len,
-                        const struct machine *machine,
-                        const struct topology *topology);
-
-/* Returns what is wrong with the source, or "". */
-static inline const char *source_why(const struct source *source) {
-  return source->reason[0] != '\0' ? source->reason : source->trouble;
-}
 
 int source_open(const struct source *source, struct perf_group *group,
                 const struct machine *machine, int core, bool pinned);

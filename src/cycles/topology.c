@@ -41,7 +41,7 @@ static int online_from_procstat(struct topology *topology,
 static int read_online(struct topology *topology,
                        const struct machine *machine) {
   int status =
-      machine_read_core_set(machine, CPU_FOLDER "/online", &topology->online);
+      machine_read_core_set(machine, &topology->online, CPU_FOLDER "/online");
   if (status == 0 && core_set_count(&topology->online) > 0)
     return 0;
   return online_from_procstat(topology, machine);
@@ -59,7 +59,7 @@ void topology_read_isolated(struct topology *topology,
     struct core_set set;
     /* If the kernel supports nohz_full but does not use it, the file contains
      * "(null)", which is not a list and is ignored. */
-    if (machine_read_core_set(machine, files[i], &set) == 0)
+    if (machine_read_core_set(machine, &set, "%s", files[i]) == 0)
       core_set_union(&topology->isolated, &set);
   }
 }
@@ -76,11 +76,10 @@ bool topology_any_isolated(const struct topology *topology) {
 
 /* Returns the package of a core, or -1 if unknown. */
 static int read_package(const struct machine *machine, int core) {
-  char path[128];
   uint64_t package;
-  snprintf(path, sizeof(path), CPU_FOLDER "/cpu%d/topology/physical_package_id",
-           core);
-  bool known = machine_read_u64(machine, path, &package) == 0;
+  bool known = machine_read_u64(
+                   machine, &package,
+                   CPU_FOLDER "/cpu%d/topology/physical_package_id", core) == 0;
   return known && package <= INT32_MAX ? (int)package : -1;
 }
 
@@ -89,11 +88,10 @@ static int read_package(const struct machine *machine, int core) {
  * its siblings are unknown. */
 static int read_sibling(const struct machine *machine, int core,
                         int cores_len) {
-  char path[128];
   struct core_set threads;
-  snprintf(path, sizeof(path),
-           CPU_FOLDER "/cpu%d/topology/thread_siblings_list", core);
-  if (machine_read_core_set(machine, path, &threads) != 0)
+  if (machine_read_core_set(machine, &threads,
+                            CPU_FOLDER "/cpu%d/topology/thread_siblings_list",
+                            core) != 0)
     return -1;
   int next = core_set_next(&threads, core);
   if (next < 0)
@@ -101,47 +99,20 @@ static int read_sibling(const struct machine *machine, int core,
   return next != core && next < cores_len ? next : -1;
 }
 
-/* Follows the ring of siblings once. The bound ends the loop if the siblings do
- * not form a ring because sysfs contradicts itself. */
-double topology_sibling_max(const struct topology *topology, int core,
-                            double (*value)(const void *context, int core),
-                            const void *context) {
-  double max = NAN;
-  int sibling = core;
-  for (int i = 0; i < topology->cores_len; i++) {
-    sibling = sibling < topology->cores_len ? topology->sibling[sibling] : -1;
-    if (sibling < 0 || sibling == core)
-      break;
-    max = fmax(max, value(context, sibling));
-  }
-  return max;
-}
-
-struct node_scan {
-  struct topology *topology;
-  const struct machine *machine;
-};
-
-static void read_node(const char *name, void *argument) {
-  const struct node_scan *scan = argument;
-  const char *digits = name + 4;
-  char path[128];
-  uint64_t node;
-  struct core_set cores;
-  if (strncmp(name, "node", 4) != 0 || !number_next(&digits, &node) ||
-      *digits != '\0' || node >= TOPOLOGY_NODES_MAX)
-    return;
-  snprintf(path, sizeof(path), NODE_FOLDER "/%s/cpulist", name);
-  if (machine_read_core_set(scan->machine, path, &cores) != 0)
-    return;
-  core_set_for_each(core, &cores) if (core < scan->topology->cores_len)
-      scan->topology->node[core] = (int)node;
-}
-
 static void read_nodes(struct topology *topology,
                        const struct machine *machine) {
-  struct node_scan scan = {topology, machine};
-  machine->list_directory(machine->context, NODE_FOLDER, read_node, &scan);
+  struct core_set nodes, cores;
+  if (machine_read_core_set(machine, &nodes, NODE_FOLDER "/online") != 0)
+    return;
+  core_set_for_each(node, &nodes) {
+    if (machine_read_core_set(machine, &cores, NODE_FOLDER "/node%d/cpulist",
+                              node) != 0)
+      continue;
+    core_set_for_each(core, &cores) {
+      if (core < topology->cores_len)
+        topology->node[core] = node;
+    }
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -166,23 +137,17 @@ static void read_flags(struct topology *topology,
                        const struct machine *machine) {
   /* Room for the block of the first processor; all blocks together can take
    * megabytes. */
-  char text[16384], source[64];
+  char text[16384];
   topology->hypervisor = topology->tsc_steady = false;
-  ssize_t length =
-      machine->read_file(machine->context, "/proc/cpuinfo", text, sizeof(text));
+  ssize_t length = machine_read(machine, text, sizeof(text), "/proc/cpuinfo");
   char *flags = length > 0 || length == -EFBIG ? strstr(text, "\nflags") : NULL;
   if (flags == NULL)
     return;
   flags++;
   flags[strcspn(flags, "\n")] = '\0';
-  ssize_t known = machine->read_file(
-      machine->context,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      source, sizeof(source));
   topology->hypervisor = has_word(flags, "hypervisor");
-  topology->tsc_steady = has_word(flags, "constant_tsc") &&
-                         has_word(flags, "nonstop_tsc") && known > 0 &&
-                         has_word(source, "tsc");
+  topology->tsc_steady =
+      has_word(flags, "constant_tsc") && has_word(flags, "nonstop_tsc");
 }
 
 /* ---------------------------------------------------------------------------
@@ -221,8 +186,8 @@ int topology_refresh(struct topology *topology, const struct machine *machine) {
 
 int topology_read(struct topology *topology, const struct machine *machine) {
   *topology = (struct topology){0};
-  if (machine_read_core_set(machine, CPU_FOLDER "/possible",
-                            &topology->possible) != 0)
+  if (machine_read_core_set(machine, &topology->possible,
+                            CPU_FOLDER "/possible") != 0)
     core_set_clear(&topology->possible);
   read_flags(topology, machine);
   int status = topology_refresh(topology, machine);

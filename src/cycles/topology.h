@@ -5,8 +5,6 @@
 #include "core_set.h"
 #include "machine.h"
 
-#define TOPOLOGY_NODES_MAX 1024
-
 struct topology {
   struct core_set possible;
   struct core_set online;
@@ -14,7 +12,7 @@ struct topology {
    * isolated partitions of cgroup v2. */
   struct core_set isolated;
   bool hypervisor; /* the CPU reports that it is virtual */
-  bool tsc_steady; /* clocksource is tsc, with constant_tsc and nonstop_tsc */
+  bool tsc_steady; /* constant_tsc and nonstop_tsc: it never changes its rate */
   int cores_len;   /* the highest possible core number + 1 */
   /* Indexed by core number; -1 where unknown. */
   int *node;
@@ -35,12 +33,6 @@ void topology_read_isolated(struct topology *topology,
                             const struct machine *machine);
 /* True if an online core is isolated. */
 bool topology_any_isolated(const struct topology *topology);
-/* Returns the largest value() of the other hardware threads of the core's
- * physical core. value() returns NAN for a core whose value is unknown; the
- * result is NAN if all values are unknown. */
-double topology_sibling_max(const struct topology *topology, int core,
-                            double (*value)(const void *context, int core),
-                            const void *context);
 void topology_free(struct topology *topology);
 
 #endif

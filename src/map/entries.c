@@ -99,7 +99,8 @@ long map_entries_add(struct map_entries *entries, const void *key) {
     entry = entries->len++;
   }
   entries->live++;
-  entries->list[entry] = (struct map_entry){.row = MAP_NO_ROW, .used = true};
+  entries->list[entry] =
+      (struct map_entry){.row = MAP_NO_ROW, .used = true, .is_new = true};
   memset(map_entries_values(entries, entry), 0,
          entries->values_len * sizeof(*entries->values));
   memcpy(entries->keys + entry * entries->key_size, key, entries->key_size);

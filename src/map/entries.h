@@ -14,6 +14,7 @@ struct map_entry {
                    the last removed entry */
   uint32_t pass; /* number of the last pass that read the entry */
   bool used;
+  bool is_new; /* the entry has never had a row */
 };
 
 /* A hash table that grows as needed. An entry keeps its number until it is

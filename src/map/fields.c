@@ -293,7 +293,7 @@ static void drop_equal_names(struct map_fields *fields,
 }
 
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
-                    const struct map_info *info, char why[MAP_WHY_SIZE]) {
+                    const struct bpf_map_info *info, char why[MAP_WHY_SIZE]) {
   why[0] = '\0';
   *fields = (struct map_fields){
       .list = calloc(MAP_FIELDS_MAX, sizeof(*fields->list))};

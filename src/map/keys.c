@@ -62,12 +62,10 @@ static void put_address(struct writer *writer, int family,
 
 static void put_text(struct writer *writer, const unsigned char *at,
                      uint32_t size) {
-  char text[MAP_ROW_NAME_SIZE];
+  char text[2 * MAP_ROW_NAME_SIZE];
   size_t length = strnlen((const char *)at, size);
   utf8_clean(text, sizeof(text), (const char *)at, length, "_", "");
-  put(writer, "%s", length >= sizeof(text) ? "" : text);
-  if (length >= sizeof(text))
-    writer->length = MAP_ROW_NAME_SIZE;
+  put(writer, "%s", text);
 }
 
 /* True for the name of a type, a member or a map that holds IPv4 addresses,
@@ -251,8 +249,15 @@ static void put_prefix(struct writer *writer) {
   put(writer, "/%u", length);
 }
 
-bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
-                  const struct map_info *info, const void *key) {
+/* Ends a name that does not fit with "...". */
+static void cut(char name[MAP_ROW_NAME_SIZE]) {
+  char begin[MAP_ROW_NAME_SIZE - 3];
+  utf8_clean(begin, sizeof(begin), name, strlen(name), "", "");
+  snprintf(name, MAP_ROW_NAME_SIZE, "%s...", begin);
+}
+
+void map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
+                  const struct bpf_map_info *info, const void *key) {
   struct writer writer = {
       .btf = types->btf, .name = name, .key = key, .key_size = info->key_size};
   uint32_t size = info->key_size;
@@ -267,5 +272,6 @@ bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
     put_hex(&writer, key, size, "");
   if (writer.length == 0)
     put(&writer, "-");
-  return writer.length < MAP_ROW_NAME_SIZE;
+  if (writer.length >= MAP_ROW_NAME_SIZE)
+    cut(name);
 }

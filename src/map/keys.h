@@ -11,9 +11,9 @@
  * array of char as text. Writes enumerators by name and other integers in
  * decimal. Joins the members of a struct, and its bit fields, with '-'. Writes
  * a key of an LPM_TRIE as 10.0.0.0/8. Without type information, writes keys of
- * 1, 2, 4 and 8 bytes in decimal and all others in hexadecimal. Returns false
- * if the name does not fit. */
-bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
-                  const struct map_info *info, const void *key);
+ * 1, 2, 4 and 8 bytes in decimal and all others in hexadecimal. A name
+ * that does not fit ends with "...". */
+void map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
+                  const struct bpf_map_info *info, const void *key);
 
 #endif

@@ -91,7 +91,7 @@ void map_advise(char why[MAP_WHY_SIZE], const char *advice) {
 }
 
 int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
-  struct map_info *info = &source->map.info;
+  struct bpf_map_info *info = &source->map.info;
   btf_close(&source->types);
   map_fields_free(&source->fields);
   int status = 0;

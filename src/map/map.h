@@ -3,13 +3,16 @@
  * information (BTF), and reads their entries.
  *
  * This folder does not depend on collectd or cycles/, nor on the internals of
- * region/: only publish.[ch] uses percore.h, as any producer does.
+ * region/: it uses percore.h, as any producer does. rows.c reads the entries,
+ * and source.c adds what each has grown (growth.c) to its row of the region,
+ * which publish.c has created.
  *
  * Functions that can fail return 0 or a negative errno. If they fail, they
  * write one line to `why`: what failed and, where possible, what to do. */
 #ifndef PERCORE_MAP_MAP_H
 #define PERCORE_MAP_MAP_H
 
+#include <linux/bpf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,18 +22,11 @@
 #define MAP_CORES_MAX 8192
 #define MAP_POSSIBLE "/sys/devices/system/cpu/possible"
 
-/* What the kernel reports about a map. */
-struct map_info {
-  uint32_t type; /* enum bpf_map_type */
-  uint32_t id;   /* the kernel does not reuse it until the next boot */
-  uint32_t key_size, value_size, max_entries;
-  uint32_t btf_id, btf_key_type_id, btf_value_type_id; /* 0: none */
-  char name[16]; /* the kernel truncates it to 15 bytes */
-};
-
 struct map {
   int fd;
-  struct map_info info;
+  /* What the kernel reports; `id` is not reused until the next boot, and `name`
+   * is cut to 15 bytes. */
+  struct bpf_map_info info;
   /* Number of copies of each value: one per possible core in a per-CPU map,
    * otherwise 1. */
   uint32_t copies;
@@ -53,12 +49,12 @@ void map_close(struct map *map);
 
 /* True for arrays, which always have an entry for every index. In all other
  * maps, entries are added and deleted. */
-bool map_is_array(const struct map_info *info);
-bool map_is_per_cpu(const struct map_info *info);
+bool map_is_array(const struct bpf_map_info *info);
+bool map_is_per_cpu(const struct bpf_map_info *info);
 
 /* True for the types that percore can read: ARRAY, HASH and LRU_HASH, their
  * PERCPU variants, and LPM_TRIE. */
-bool map_can_be_read(const struct map_info *info);
+bool map_can_be_read(const struct bpf_map_info *info);
 
 /* Returns a name such as "percpu_hash", or NULL for a type that percore does
  * not know. */

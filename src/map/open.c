@@ -31,15 +31,15 @@ const char *map_type_name(uint32_t type) {
   return type < TYPES ? types[type].name : NULL;
 }
 
-bool map_can_be_read(const struct map_info *info) {
+bool map_can_be_read(const struct bpf_map_info *info) {
   return map_type_name(info->type) != NULL;
 }
 
-bool map_is_array(const struct map_info *info) {
+bool map_is_array(const struct bpf_map_info *info) {
   return info->type < TYPES && types[info->type].is_array;
 }
 
-bool map_is_per_cpu(const struct map_info *info) {
+bool map_is_per_cpu(const struct bpf_map_info *info) {
   return info->type < TYPES && types[info->type].is_per_cpu;
 }
 
@@ -72,10 +72,9 @@ size_t map_possible_cores(int *cores, size_t size) {
  */
 
 static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
-  struct bpf_map_info info = {0};
   union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)map->fd,
-                                  .info_len = sizeof(info),
-                                  .info = (uintptr_t)&info}};
+                                  .info_len = sizeof(map->info),
+                                  .info = (uintptr_t)&map->info}};
   int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0) {
     snprintf(why, MAP_WHY_SIZE,
@@ -83,24 +82,13 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
              strerror(-status));
     return status;
   }
-  map->info = (struct map_info){
-      .type = info.type,
-      .id = info.id,
-      .key_size = info.key_size,
-      .value_size = info.value_size,
-      .max_entries = info.max_entries,
-      .btf_id = info.btf_id,
-      .btf_key_type_id = info.btf_key_type_id,
-      .btf_value_type_id = info.btf_value_type_id,
-  };
-  memcpy(map->info.name, info.name, sizeof(map->info.name) - 1);
   map->copies = 1;
-  map->stride = info.value_size;
+  map->stride = map->info.value_size;
   if (!map_is_per_cpu(&map->info))
     return 0;
   int cores[MAP_CORES_MAX];
   map->copies = (uint32_t)map_possible_cores(cores, MAP_CORES_MAX);
-  map->stride = (info.value_size + 7) & ~(size_t)7;
+  map->stride = (map->info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;
   snprintf(why, MAP_WHY_SIZE,

@@ -134,7 +134,9 @@ static void make_region(struct map_publisher *publisher) {
     bool per_cpu = map_is_per_cpu(&source->map.info);
     uint32_t fields_len;
     struct percore_field *fields = region_fields(source, &fields_len);
-    complete &= fields != NULL;
+    free(source->users);
+    source->users = calloc(map_source_max_rows(source), sizeof(uint32_t));
+    complete &= fields != NULL && source->users != NULL;
     tables[len] = (struct percore_table){
         .name = source->table.name,
         .storage = per_cpu ? PERCORE_PER_CORE : PERCORE_OWNED,

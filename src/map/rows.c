@@ -64,7 +64,7 @@ static bool deliver(struct batch *batch, uint32_t entries) {
  * kernel's cursor is an index, a bucket number or a key, so each of the two
  * cursor buffers must have room for a key. */
 static int read_batches(struct batch *batch) {
-  const struct map_info *info = &batch->map->info;
+  const struct bpf_map_info *info = &batch->map->info;
   char cursor[2][512];
   if (info->key_size > sizeof(cursor[0]))
     return -ENOTSUPP;

@@ -19,16 +19,13 @@ struct map_source {
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
-  struct map_entries clashes; /* names that several map keys have had */
-  uint64_t *growth;           /* copies x fields */
+  uint64_t *growth; /* copies x fields */
   struct map_falls falls;
   uint32_t pass; /* number of the last pass over the entries */
   bool known;    /* `fields` and `entries` belong to the map map.info.id */
   bool fresh; /* all entries that the map had at the last reading are known, so
                  new entries count from 0 */
   bool full;  /* the last complete reading found more entries than rows */
-  bool said_long;           /* reported that a name is too long */
-  bool said_clash;          /* reported that several keys have the same name */
   bool said_fast;           /* reported that a counter may wrap unnoticed */
   bool failed;              /* the last attempt to open the map failed */
   uint64_t next_ns;         /* when to read the map again (CLOCK_MONOTONIC) */
@@ -37,6 +34,7 @@ struct map_source {
   bool in_region;  /* the region has a table for this map */
   uint32_t number; /* index of this table in the region */
   uint32_t room;   /* how many rows the table can have */
+  uint32_t *users; /* for each row: how many entries count in it */
   percore_core_table_t core;
   percore_owned_table_t owned;
 };

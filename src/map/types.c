@@ -154,7 +154,7 @@ const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
 
 /* True if `name` may be the map's name, which the kernel truncates to 15 bytes.
  */
-static bool is_called(const char *name, const struct map_info *info) {
+static bool is_called(const char *name, const struct bpf_map_info *info) {
   size_t length = strlen(info->name);
   return strncmp(name, info->name, length) == 0 &&
          (name[length] == '\0' || length == sizeof(info->name) - 1);
@@ -183,7 +183,8 @@ static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
 
 /* Finds the types of a map in an object file by the map's name. A map of global
  * variables is named after its program and section, such as "gtpx.bss". */
-static int find_in_file(struct btf_types *types, const struct map_info *info,
+static int find_in_file(struct btf_types *types,
+                        const struct bpf_map_info *info,
                         char why[MAP_WHY_SIZE]) {
   const struct btf *btf = types->btf;
   const char *section = strchr(info->name, '.');
@@ -250,7 +251,7 @@ static int parse_file(struct btf_types *types, const char *file,
   return -error;
 }
 
-static int find_types(struct btf_types *types, const struct map_info *info,
+static int find_types(struct btf_types *types, const struct bpf_map_info *info,
                       const char *file, char why[MAP_WHY_SIZE]) {
   if (file != NULL) {
     int status = parse_file(types, file, why);
@@ -268,7 +269,7 @@ static int find_types(struct btf_types *types, const struct map_info *info,
   return 0;
 }
 
-int btf_open(struct btf_types *types, const struct map_info *info,
+int btf_open(struct btf_types *types, const struct bpf_map_info *info,
              const char *file, char why[MAP_WHY_SIZE]) {
   *types = (struct btf_types){0};
   if (file == NULL && info->btf_id == 0) {

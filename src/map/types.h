@@ -22,7 +22,7 @@ struct btf_types {
  * program, unless `file` is NULL; otherwise from the kernel, which requires
  * CAP_SYS_ADMIN. Returns -ENOENT if the map has no type information or the file
  * does not define the map. */
-int btf_open(struct btf_types *types, const struct map_info *info,
+int btf_open(struct btf_types *types, const struct bpf_map_info *info,
              const char *file, char why[MAP_WHY_SIZE]);
 void btf_close(struct btf_types *types);
 

@@ -1,6 +1,6 @@
 #include "config.h"
 
-#include "wake/burst.h"
+#include "wake/survey.h"
 
 #include "utils/common/common.h"
 
@@ -271,7 +271,7 @@ static const struct config_option load_options[] = {
      .allowed = "\"group\", \"all\" or \"off\""},
     CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
     CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
-    CONFIG_BOOLEAN("ReportBounds", struct config, load.report_bounds),
+    CONFIG_BOOLEAN("ReportBounds", struct config, sampler.engine.bounds),
     CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
     CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
     CONFIG_BOOLEAN("ReportFrequency", struct config, sampler.engine.frequency),
@@ -302,7 +302,7 @@ static const struct config_option wake_latency_options[] = {
      .allowed = "a whole number from 10 to 1000, without quotes",
      .offset = AT(wake_latency.probes),
      .min = 10,
-     .max = WAKE_BURST_PROBES_MAX},
+     .max = WAKE_SURVEY_PROBES_MAX},
     {.key = "MaxLoad",
      .read = config_number,
      .allowed = "a percentage from 1 to 100, without quotes",

@@ -124,9 +124,10 @@ static void put_load_averages(struct out *out, const double *average,
  */
 
 static const struct metric core_details[] = {
-    {"percent", "busy_low", PERCENT, CORE(busy_low), WHEN(load.report_bounds)},
+    {"percent", "busy_low", PERCENT, CORE(busy_low),
+     WHEN(sampler.engine.bounds)},
     {"percent", "busy_high", PERCENT, CORE(busy_high),
-     WHEN(load.report_bounds)},
+     WHEN(sampler.engine.bounds)},
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(load.report_hidden)},
     {"gauge", "unaccounted", POINTS, CORE(unaccounted),
      WHEN(load.report_hidden)},
@@ -251,14 +252,15 @@ static bool is_online(const struct snapshot *snapshot, int core) {
 
 static void put_wake(struct out *out, const struct wake_figures *wake) {
   for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
-    const struct wake_core_figures *core = &wake->cores[i];
+    const struct wake_survey_core *core = &wake->cores[i];
     if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
     put_figure(out, "gauge", "timer_datapoints", (double)core->datapoints,
                PLAIN);
-    for (int v = 0; v < WAKE_VALUES; v++)
-      put_figure(out, "latency", wake_value_name(v), core->value_s[v], PLAIN);
+    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
+      put_figure(out, "latency", wake_survey_value_name(v), core->value_s[v],
+                 PLAIN);
   }
 }
 

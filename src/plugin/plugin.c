@@ -1,5 +1,6 @@
 /* The life cycle of the plugin. collectd forks after it has read the options,
- * so files must not be opened and threads must not be started before init. */
+ * so files must not be opened and threads must not be started before init.
+ * config.h says what each file of this folder does. */
 #include "config.h"
 #include "dispatch.h"
 #include "map_sampler.h"

@@ -9,7 +9,6 @@
 
 static const struct region_config defaults = {
     .report_host = true,
-    .max_region_size = REGION_MAX_SIZE_DEFAULT,
 };
 
 static char *copy_of(const char *text) {
@@ -175,15 +174,6 @@ static int read_allow_user(void *into, const struct config_option *option,
   return 0;
 }
 
-static int read_max_region_size(void *into, const struct config_option *option,
-                                const oconfig_item_t *item) {
-  struct region_config *region = into;
-  if (!config_has_values(item, 1) || !config_is_whole(&item->values[0], option))
-    return config_option_refuse(option, item, NULL);
-  region->max_region_size = (uint64_t)item->values[0].value.number;
-  return 0;
-}
-
 static int read_table(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
   struct region_config *region = into;
@@ -208,12 +198,6 @@ static const struct config_option region_options[] = {
     {.key = "AllowUser",
      .read = read_allow_user,
      .allowed = "names or numbers of users, each in quotes"},
-    {.key = "MaxRegionSize",
-     .read = read_max_region_size,
-     .allowed =
-         "a whole number of bytes from 4096 to 70368744177664, without quotes",
-     .min = 4096,
-     .max = 70368744177664.},
     {.key = "Table",
      .read = read_table,
      .allowed =

@@ -45,7 +45,6 @@ struct region_config {
   bool users_given; /* if false, producers of every user are read */
   uid_t *users;
   size_t users_len;
-  uint64_t max_region_size;
   struct region_table_config *tables;
   size_t tables_len;
 };

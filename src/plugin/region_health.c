@@ -38,9 +38,7 @@ static const char *remedy_of(const struct region_instance *instance,
   if (fault->error == EACCES && fault->text[0] == '\0') /* connect(2) failed */
     return region_health_group_remedy(region_reader_path(instance->reader),
                                       text);
-  return fault->error == EDQUOT  ? "; raise MaxMemory"
-         : fault->error == EFBIG ? "; raise MaxRegionSize"
-                                 : "";
+  return fault->error == EDQUOT ? "; raise MaxMemory" : "";
 }
 
 /* Logs once why the instance is not read. If the reason then becomes EBUSY,

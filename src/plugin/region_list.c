@@ -148,7 +148,6 @@ static bool has_place(struct look *look, const struct region_instance *new) {
 static struct region_reader *find_producer(const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
-      .max_region_size = config->max_region_size,
       .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
@@ -313,13 +312,16 @@ static bool may_have_changed(struct region_watch *watch) {
     return false;
   bool is_recent = changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
   watch->directory_ns = is_recent ? 0 : changed_ns;
-  if ((status.st_mode & S_IROTH) != 0 ||
-      (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+  bool is_listed = (status.st_mode & S_IROTH) != 0;
+  if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
     region_warn(region_about_host(watch),
-                "any user may replace the regions in %s or block its lock, "
-                "because its mode is %04o. Close it to users outside its group "
-                "(chmod 3770).",
-                region_runtime_dir(), (unsigned)status.st_mode & 07777);
+                "any user may %s, because the mode of %s is %04o: run chmod "
+                "3770 %s.",
+                is_listed
+                    ? "keep regions from being found, by the directory's lock"
+                    : "replace the sockets of others",
+                region_runtime_dir(), (unsigned)status.st_mode & 07777,
+                region_runtime_dir());
   return true;
 }
 

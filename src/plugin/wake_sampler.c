@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "cycles/sampling_thread.h"
-#include "wake/survey.h"
 
 #include "utils/common/common.h"
 
@@ -12,36 +11,14 @@
 #define BEGIN 4
 #define DURATION 2
 
-/* Cores whose loads are known, in ascending order. */
-struct loads {
-  size_t len;
-  struct wake_survey_core cores[];
-};
-
 struct wake_sampler {
   const struct config *config;
   uint64_t interval_ns;
-  bool said_isolated, said_absent; /* used by wake_sampler_tell only */
-  struct loads *_Atomic loads;     /* new loads for the next burst, or NULL */
-  uint64_t cpu_ns, cpu_since_ns;   /* CPU time and clock at the last burst */
+  bool said_isolated, said_absent;   /* used by wake_sampler_tell only */
+  struct wake_figures *_Atomic next; /* new loads for the next burst, or NULL */
+  uint64_t cpu_ns, cpu_since_ns;     /* CPU time and clock at the last burst */
   struct sampling_thread sampling;
 };
-
-static const struct {
-  const char *name;
-  enum wake_metric metric;
-  double percent;
-} values[WAKE_VALUES] = {
-    {"timer_wake_p50", WAKE_LATENCY, 50},
-    {"timer_wake_p99", WAKE_LATENCY, 99},
-    {"timer_wake_p99_9", WAKE_LATENCY, 99.9},
-    {"timer_intr_p50", WAKE_INTR_LATENCY, 50},
-    {"timer_intr_p99", WAKE_INTR_LATENCY, 99},
-    {"timer_intr_p99_9", WAKE_INTR_LATENCY, 99.9},
-    {"timer_silent_p50", WAKE_SILENT_TIME, 50},
-};
-
-const char *wake_value_name(int value) { return values[value].name; }
 
 static void warn(void *context, const char *line) {
   (void)context;
@@ -102,73 +79,56 @@ void wake_sampler_tell(struct wake_sampler *sampler,
   if (sampler == NULL || !is_allowed(sampler, snapshot))
     return;
   warn_of_absent_cores(sampler, snapshot);
-  struct loads *loads =
-      malloc(sizeof(*loads) + snapshot->cores_len * sizeof(loads->cores[0]));
-  if (loads == NULL)
+  struct wake_figures *next =
+      malloc(sizeof(*next) + snapshot->cores_len * sizeof(next->cores[0]));
+  if (next == NULL)
     return;
-  loads->len = 0;
+  next->cores_len = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++)
     if (is_wanted(sampler, &snapshot->cores[i]))
-      loads->cores[loads->len++] = (struct wake_survey_core){
+      next->cores[next->cores_len++] = (struct wake_survey_core){
           .core = snapshot->cores[i].core, .load = snapshot->cores[i].busy};
-  free(atomic_exchange(&sampler->loads, loads));
+  free(atomic_exchange(&sampler->next, next));
 }
 
 /* ---------------------------------------------------------------------------
  * The thread
  */
 
+static uint64_t now_ns(void *context) {
+  (void)context;
+  return clock_now_ns(CLOCK_MONOTONIC);
+}
+
 /* Sleeps for `ns` nanoseconds. Returns false as soon as the thread must end. */
 static bool wait_for(void *context, uint64_t ns) {
   struct wake_sampler *sampler = context;
-  return sampling_thread_sleep(&sampler->sampling,
-                               clock_now_ns(CLOCK_MONOTONIC) + ns);
+  return sampling_thread_sleep(&sampler->sampling, now_ns(NULL) + ns);
 }
 
 /* Returns the CPU time of this thread since the last call, divided by the wall
  * time since then. */
 static double measure_cpu(struct wake_sampler *sampler) {
   uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
+  uint64_t now = now_ns(NULL);
   double cpu = (double)(cpu_ns - sampler->cpu_ns) /
-               (double)(now_ns - sampler->cpu_since_ns);
+               (double)(now - sampler->cpu_since_ns);
   sampler->cpu_ns = cpu_ns;
-  sampler->cpu_since_ns = now_ns;
+  sampler->cpu_since_ns = now;
   return cpu;
-}
-
-static void put_figures(struct wake_sampler *sampler,
-                        const struct wake_survey *survey,
-                        const struct loads *loads) {
-  struct wake_figures *figures =
-      malloc(sizeof(*figures) + loads->len * sizeof(figures->cores[0]));
-  if (figures == NULL)
-    return;
-  figures->probes = wake_survey_probes(survey);
-  figures->cpu = measure_cpu(sampler);
-  figures->cores_len = loads->len;
-  for (size_t i = 0; i < loads->len; i++) {
-    struct wake_core_figures *core = &figures->cores[i];
-    core->core = loads->cores[i].core;
-    core->datapoints = wake_survey_datapoints(survey, core->core);
-    for (int v = 0; v < WAKE_VALUES; v++)
-      core->value_s[v] = wake_survey_percentile(
-          survey, core->core, values[v].metric, values[v].percent);
-  }
-  uint64_t dropped;
-  free(sampling_thread_put(&sampler->sampling, figures, &dropped));
 }
 
 static int open_survey(struct wake_sampler *sampler,
                        struct wake_survey **survey, char why[WAKE_WHY_SIZE]) {
   const struct config *config = sampler->config;
   const struct wake_survey_options options = {
-      .burst = {.probes = (uint32_t)config->wake_latency.probes,
-                .wait = wait_for,
-                .context = sampler},
+      .probes = (uint64_t)config->wake_latency.probes,
       .window_ns = (uint64_t)(config->wake_latency.window_s * 1e9),
       .load_max = config->wake_latency.max_load / 100,
-      .say = warn};
+      .now_ns = now_ns,
+      .wait = wait_for,
+      .say = warn,
+      .context = sampler};
   return wake_survey_open(survey, &options, why);
 }
 
@@ -182,18 +142,21 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
   while (status == 0 &&
          sampling_thread_sleep_to_grid(&sampler->sampling, sampler->interval_ns,
                                        lead_ns)) {
-    struct loads *loads = atomic_exchange(&sampler->loads, NULL);
-    if (loads == NULL)
+    struct wake_figures *figures = atomic_exchange(&sampler->next, NULL);
+    uint64_t dropped;
+    if (figures == NULL)
       continue;
     if (*survey == NULL)
       status = open_survey(sampler, survey, why);
     if (status == 0)
-      status = wake_survey_round(*survey, loads->cores, loads->len,
-                                 clock_now_ns(CLOCK_MONOTONIC),
+      status = wake_survey_round(*survey, figures->cores, figures->cores_len,
                                  sampler->interval_ns / DURATION, why);
-    if (status == 0)
-      put_figures(sampler, *survey, loads);
-    free(loads);
+    if (status == 0) {
+      figures->probes = wake_survey_probes(*survey);
+      figures->cpu = measure_cpu(sampler);
+      figures = sampling_thread_put(&sampler->sampling, figures, &dropped);
+    }
+    free(figures);
   }
   return status;
 }
@@ -247,7 +210,7 @@ void wake_sampler_stop(struct wake_sampler *sampler) {
     return;
   sampling_thread_stop(&sampler->sampling);
   free(wake_sampler_take(sampler));
-  free(sampler->loads);
+  free(sampler->next);
   sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }

@@ -4,25 +4,15 @@
 #define PERCORE_PLUGIN_WAKE_SAMPLER_H
 
 #include "config.h"
+#include "wake/survey.h"
 
-#define WAKE_VALUES 7
-
-/* Returns the name of a value, such as "timer_wake_p50". */
-const char *wake_value_name(int value);
-
-struct wake_core_figures {
-  int core;
-  size_t datapoints;           /* in the window */
-  double value_s[WAKE_VALUES]; /* NAN: too few datapoints */
-};
-
-/* Figures over the bursts of the window (option Window). */
+/* Figures over the window (option Window). */
 struct wake_figures {
   uint64_t probes; /* number of probes on all cores since the start */
   double cpu; /* CPU time of the thread since the last burst, divided by wall
                  time */
   size_t cores_len;
-  struct wake_core_figures cores[]; /* in ascending order of their numbers */
+  struct wake_survey_core cores[]; /* in ascending order of their numbers */
 };
 
 struct wake_sampler;

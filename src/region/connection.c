@@ -14,16 +14,6 @@
 
 #include "connection.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
-/* With these seals, no process can truncate the memory, punch holes in it, or
- * write to it through a descriptor while it is mapped here. */
-enum {
-  SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
-};
-
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
       .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
@@ -39,14 +29,9 @@ void region_connection_close(struct region_connection *connection) {
 /* The pid may have been reused by another process, but then this connection has
  * also ended, and callers check for that. */
 static void learn_peer(struct region_connection *connection) {
-  struct ucred peer = {.uid = (uid_t)-1};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
-      0)
-    return;
+  struct ucred peer = region_peer(connection->socket);
   connection->uid = peer.uid;
   connection->pid = peer.pid;
-  region_close_fd(&connection->pidfd);
   if (peer.pid > 0)
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
@@ -117,83 +102,9 @@ bool region_connection_lost_process(
   return connection->pid > 0 && kill(connection->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* ---------------------------------------------------------------------------
- * HELLO
- */
-
-int region_offend(enum region_offence offence, struct region_fault *fault) {
-  static const struct {
-    enum region_rule rule; /* REGION_NO_RULE: `error` gives the reason */
-    int error;
-    const char *text;
-  } faults[] = {
-      [REGION_NO_MESSAGE] = {REGION_RULE_HELLO, 0,
-                             "its producer sent a packet that is not a "
-                             "message"},
-      [REGION_NO_HELLO] = {REGION_RULE_HELLO, 0,
-                           "its producer's first message is not HELLO"},
-      [REGION_NO_MEMORY] = {REGION_RULE_HELLO, 0,
-                            "its producer's HELLO carries no memory"},
-      [REGION_NOT_SEALED] = {REGION_RULE_SEALS, 0,
-                             "its memory is not a sealed memfd"},
-      [REGION_SENDS_MORE] = {REGION_RULE_HELLO, 0,
-                             "its producer sent more than HELLO and its "
-                             "memory"},
-      [REGION_HELD_UP] =
-          {REGION_NO_RULE, EBUSY,
-           "a process that received descriptors from its producer cannot exit; "
-           "perhaps a file system does not answer"},
-  };
-  if (faults[offence].rule != REGION_NO_RULE)
-    region_breaks(fault, faults[offence].rule, "%s", faults[offence].text);
-  else
-    region_fails(fault, faults[offence].error, faults[offence].text);
-  return -1;
-}
-
-bool region_is_sealed(int fd) {
+bool region_is_sealed(int fd, struct region_fault *fault) {
   int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & SEALS) == SEALS;
-}
-
-enum region_offence region_check_hello(int status,
-                                       const struct region_message *message,
-                                       const struct region_passed *passed) {
-  if (status != 0)
-    return REGION_NO_MESSAGE;
-  if (message->type != REGION_HELLO)
-    return REGION_NO_HELLO;
-  if (passed->count == 0)
-    return REGION_NO_MEMORY;
-  if (passed->count > 1)
-    return REGION_SENDS_MORE;
-  return region_is_sealed(passed->fds[0]) ? REGION_NO_OFFENCE
-                                          : REGION_NOT_SEALED;
-}
-
-/* An empty message looks like the end of the connection, but it carries its
- * sender's credentials. They do not fit into the buffer, so the kernel sets
- * MSG_CTRUNC. The kernel reports ECONNRESET once, before queued messages. */
-bool region_socket_is_empty(int socket) {
-  static const int on = 1;
-  struct msghdr header = {0};
-  ssize_t size;
-  if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
-      shutdown(socket, SHUT_RD) != 0)
-    return false;
-  do
-    size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_PEEK);
-  while (size < 0 && errno == ECONNRESET);
-  return size == 0 && (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
-}
-
-bool region_connection_take_memory(struct region_connection *connection,
-                                   struct region_passed *passed,
-                                   struct region_fault *fault) {
-  struct stat status;
-  if (fstat(passed->fds[0], &status) != 0 || status.st_size <= 0)
-    return region_breaks(fault, REGION_RULE_HELLO, "its memory has no size");
-  connection->size = (uint64_t)status.st_size;
-  connection->memfd = region_passed_take(passed, 0);
-  return true;
+  return (seals >= 0 && (seals & REGION_SEALS) == REGION_SEALS) ||
+         region_breaks(fault, REGION_RULE_SEALS,
+                       "its memory is not a sealed memfd");
 }

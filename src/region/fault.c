@@ -57,15 +57,6 @@ bool region_within(const struct region_limit *limits,
                        limit->why != NULL ? limit->why : "");
 }
 
-bool region_exceeds(struct region_fault *fault, int error, const char *what,
-                    uint64_t bytes, uint64_t most) {
-  region_fails(fault, error, "");
-  snprintf(fault->text, sizeof(fault->text),
-           "%s %" PRIu64 " bytes, and at most %" PRIu64 " are allowed", what,
-           bytes, most);
-  return false;
-}
-
 static void name_subject(char subject[REGION_SUBJECT_SIZE], const char *name,
                          uint32_t number) {
   if (region_name_is_valid(name, true))

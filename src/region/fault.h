@@ -103,11 +103,6 @@ struct region_limit {
 bool region_within(const struct region_limit *limits,
                    struct region_fault *fault);
 
-/* Reports that a limit is exceeded, such as "it has 8192 bytes, and at most
- * 4096 are allowed". */
-bool region_exceeds(struct region_fault *fault, int error, const char *what,
-                    uint64_t bytes, uint64_t most);
-
 /* Add the table or field at fault, by its name or, if the name is NULL or
  * invalid, by its number. Return false. */
 bool region_blame_table(struct region_fault *fault, const char *name,

@@ -49,9 +49,6 @@ static inline int region_failed(int error) {
  * percore_host_<region>_<table>_<field>. */
 #define REGION_MAX_PLUGIN_NAME 120u
 #define REGION_MAX_INSTANCE 63u
-/* Larger regions are valid, but readers refuse them unless they are told to
- * read them (MaxRegionSize, percore_reader_limit). */
-#define REGION_MAX_SIZE_DEFAULT (UINT64_C(4) << 30)
 
 /* The header is immutable, except for the members marked "live". */
 struct region_header {

@@ -61,37 +61,8 @@ bool region_packet_send(int socket, const void *bytes, size_t size,
   return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
 }
 
-int region_message_receive(int socket, struct region_message *message,
-                           struct region_passed *passed) {
-  ssize_t size =
-      region_packet_receive(socket, message, sizeof(*message), passed);
-  if (size < 0)
-    return -1;
-  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
-      message->version == REGION_MESSAGE_VERSION &&
-      message->length == sizeof(*message))
-    return 0;
-  return region_failed(size == 0 ? ECONNRESET : EPROTO);
-}
-
 int64_t region_now_ms(void) {
   return (int64_t)(clock_now_ns(CLOCK_MONOTONIC) / 1000000);
-}
-
-int region_message_await(int socket, int64_t until_ms,
-                         struct region_message *message,
-                         struct region_passed *passed) {
-  for (;;) {
-    if (region_message_receive(socket, message, passed) == 0)
-      return 0;
-    if (errno != EAGAIN && errno != EINTR)
-      return -1;
-    int64_t left = until_ms - region_now_ms();
-    struct pollfd ready = {.fd = socket, .events = POLLIN};
-    errno = EAGAIN;
-    if (left <= 0 || (poll(&ready, 1, (int)left) < 0 && errno != EINTR))
-      return -1;
-  }
 }
 
 bool region_message_send(int socket, struct region_message *message,
@@ -102,25 +73,35 @@ bool region_message_send(int socket, struct region_message *message,
   return region_packet_send(socket, message, sizeof(*message), fds, count);
 }
 
-int region_passed_take(struct region_passed *passed, int number) {
-  if (number >= passed->count)
-    return -1;
-  int fd = passed->fds[number];
-  passed->fds[number] = -1;
-  return fd;
+/* Returns 0 or an errno. recv(2) discards what was passed with a message: no
+ * descriptor is installed that close(2) could flush. */
+static int await_answer(int socket, uint32_t request, int64_t until_ms) {
+  struct region_message answer = {.request = request + 1};
+  while (answer.request != request) {
+    int64_t left_ms = until_ms - region_now_ms();
+    struct pollfd ready = {.fd = socket, .events = POLLIN};
+    if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) == 0)
+      return ETIMEDOUT;
+    ssize_t size =
+        recv(socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
+    if (size == 0)
+      return ECONNRESET;
+    if (size < 0 && errno != EAGAIN && errno != EINTR)
+      return errno;
+    if (size != sizeof(answer))
+      answer.request = request + 1;
+  }
+  if (answer.type != REGION_ERROR)
+    return 0;
+  uint64_t error = answer.argument;
+  return error > 0 && error < 4096 ? (int)error : EPROTO;
 }
 
-/* Turns SO_LINGER off before closing a descriptor, because the sender of a
- * socket can set SO_LINGER to make its last close block. */
-void region_passed_close(struct region_passed *passed) {
-  static const struct linger none = {0};
-  int saved = errno;
-  for (int i = 0; i < passed->count; i++)
-    if (passed->fds[i] >= 0) {
-      (void)setsockopt(passed->fds[i], SOL_SOCKET, SO_LINGER, &none,
-                       sizeof(none));
-      close(passed->fds[i]);
-    }
-  passed->count = 0;
-  errno = saved;
+int region_message_ask(int socket, struct region_message *question,
+                       int wait_ms) {
+  int64_t until_ms = region_now_ms() + wait_ms;
+  if (!region_message_send(socket, question, NULL, 0))
+    return -1;
+  int error = await_answer(socket, question->request, until_ms);
+  return error == 0 ? 0 : region_failed(error);
 }

@@ -7,8 +7,20 @@
 #include "layout.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* With these seals, no process can truncate a region's memory, punch holes in
+ * it, or write to it except through the mapping of its producer. */
+enum {
+  REGION_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
+};
 
 enum { REGION_MAX_PASSED = 253 }; /* SCM_MAX_FD, the maximum per message */
 
@@ -26,18 +38,6 @@ ssize_t region_packet_receive(int socket, void *bytes, size_t size,
 bool region_packet_send(int socket, const void *bytes, size_t size,
                         const int *fds, int count);
 
-/* Receives a message without blocking. Returns 0, or -1 with errno: EAGAIN,
- * ECONNRESET, or EPROTO (not a message). The caller owns the passed descriptors
- * in every case. */
-int region_message_receive(int socket, struct region_message *message,
-                           struct region_passed *passed);
-
-/* Like region_message_receive, but waits for a message until region_now_ms()
- * reaches the given time. Tries at least once. */
-int region_message_await(int socket, int64_t until_ms,
-                         struct region_message *message,
-                         struct region_passed *passed);
-
 int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 
 /* Fills in the constant members and sends the message without blocking. Returns
@@ -45,12 +45,20 @@ int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
 bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count);
 
-/* Takes descriptor `number` out of the set and returns it, or -1 if the set
- * does not contain it. */
-int region_passed_take(struct region_passed *passed, int number);
+/* Sends a question and waits at most wait_ms milliseconds for its answer, which
+ * is the message with the same request. Discards descriptors. Returns 0, or -1
+ * with the errno of the answer, ETIMEDOUT, or another errno. */
+int region_message_ask(int socket, struct region_message *question,
+                       int wait_ms);
 
-/* Closes the remaining descriptors. Keeps errno. */
-void region_passed_close(struct region_passed *passed);
+/* Returns the process at the other end of a connection; its user is -1 if it is
+ * unknown. */
+static inline struct ucred region_peer(int socket) {
+  struct ucred peer = {.uid = (uid_t)-1};
+  socklen_t size = sizeof(peer);
+  (void)getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer;
+}
 
 /* Closes a descriptor unless it is -1, and makes it -1. Keeps errno. */
 static inline void region_close_fd(int *fd) {

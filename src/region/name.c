@@ -28,7 +28,7 @@
 #include "name.h"
 #include "receive.h"
 
-enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 16, TRIES = 16 };
+enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
 
 /* How long to wait for the removal of the files. */
 enum { REMOVE_MS = 200 };

@@ -44,10 +44,6 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-void percore_reader_limit(struct percore_reader *reader, uint64_t max_size) {
-  region_reader_limit(reader->reader, max_size);
-}
-
 /* Refreshes a region of this process without its socket, because the calling
  * thread may be the thread that serves the socket. */
 static enum region_event refresh(struct percore_reader *reader) {
@@ -108,14 +104,32 @@ static uint32_t in_directory(uint32_t table) {
                                      : table;
 }
 
-const struct percore_table *percore_reader_table(struct percore_reader *reader,
-                                                 uint32_t table) {
+/* Return the record of a table, or of one of its fields, or NULL. */
+static const struct region_table *find_table(struct percore_reader *reader,
+                                             uint32_t table) {
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
   table = in_directory(table);
-  if (directory == NULL || table >= directory->table_count)
-    return NULL;
-  return &directory->described[table];
+  return directory != NULL && table < directory->table_count
+             ? &directory->tables[table]
+             : NULL;
+}
+
+static const struct region_field *find_field(struct percore_reader *reader,
+                                             uint32_t table, uint32_t field) {
+  const struct region_table *found = find_table(reader, table);
+  return found != NULL && field < found->field_count
+             ? &region_reader_directory(reader->reader)
+                    ->fields[found->first_field + field]
+             : NULL;
+}
+
+const struct percore_table *percore_reader_table(struct percore_reader *reader,
+                                                 uint32_t table) {
+  return find_table(reader, table) != NULL
+             ? &region_reader_directory(reader->reader)
+                    ->described[in_directory(table)]
+             : NULL;
 }
 
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table) {
@@ -123,23 +137,14 @@ uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table) {
 }
 
 uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table) {
-  const struct region_directory *directory =
-      region_reader_directory(reader->reader);
-  table = in_directory(table);
-  if (directory == NULL || table >= directory->table_count)
-    return 0;
-  return directory->tables[table].columns;
+  const struct region_table *found = find_table(reader, table);
+  return found != NULL ? found->columns : 0;
 }
 
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field) {
-  const struct region_directory *directory =
-      region_reader_directory(reader->reader);
-  table = in_directory(table);
-  if (directory == NULL || table >= directory->table_count ||
-      field >= directory->tables[table].field_count)
-    return 0;
-  return directory->fields[directory->tables[table].first_field + field].column;
+  const struct region_field *found = find_field(reader, table, field);
+  return found != NULL ? found->column : 0;
 }
 
 int64_t percore_reader_find_table(struct percore_reader *reader,
@@ -176,33 +181,22 @@ uint32_t percore_reader_incarnation(struct percore_reader *reader,
              : 0;
 }
 
-/* Returns the record of a histogram, or NULL if the field is none. */
-static const struct region_field *find_histogram(struct percore_reader *reader,
-                                                 uint32_t table, uint32_t f) {
-  const struct percore_table *found = percore_reader_table(reader, table);
-  if (found == NULL || f >= found->field_count ||
-      found->fields[f].kind != PERCORE_HISTOGRAM)
-    return NULL;
-  const struct region_directory *directory =
-      region_reader_directory(reader->reader);
-  return &directory
-              ->fields[directory->tables[in_directory(table)].first_field + f];
-}
-
 uint64_t percore_reader_bucket(struct percore_reader *reader, uint32_t table,
                                uint32_t field, uint32_t bucket) {
-  const struct region_field *found = find_histogram(reader, table, field);
-  return found != NULL ? region_bucket_least(found->sub_bits, bucket) : 0;
+  const struct region_field *found = find_field(reader, table, field);
+  return found != NULL && found->kind == PERCORE_HISTOGRAM
+             ? region_bucket_least(found->sub_bits, bucket)
+             : 0;
 }
 
 double percore_reader_quantile(struct percore_reader *reader, uint32_t table,
                                uint32_t field, const uint64_t *values,
                                double q) {
-  const struct region_field *found = find_histogram(reader, table, field);
-  return found != NULL ? region_histogram_quantile(found->sub_bits,
-                                                   values + found->column,
-                                                   found->cells, q)
-                       : -1;
+  const struct region_field *found = find_field(reader, table, field);
+  if (found == NULL || found->kind != PERCORE_HISTOGRAM)
+    return -1;
+  return region_histogram_quantile(found->sub_bits, values + found->column,
+                                   found->cells, q);
 }
 
 uint32_t percore_reader_slots(struct percore_reader *reader) {

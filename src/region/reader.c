@@ -22,11 +22,6 @@ static struct region_reader *allocate(void) {
   return reader;
 }
 
-void region_reader_limit(struct region_reader *reader, uint64_t max_size) {
-  reader->options.max_region_size =
-      max_size != 0 ? max_size : REGION_MAX_SIZE_DEFAULT;
-}
-
 int region_reader_open(struct region_reader **opened, const char *name,
                        const char *instance,
                        const struct region_reader_options *options) {
@@ -36,7 +31,6 @@ int region_reader_open(struct region_reader **opened, const char *name,
     return -1;
   if (options != NULL)
     reader->options = *options;
-  region_reader_limit(reader, reader->options.max_region_size);
   if (region_path(reader->path, sizeof(reader->path),
                   reader->options.runtime_dir, name, instance, "sock") != 0) {
     free(reader);
@@ -107,8 +101,7 @@ static bool open_received(struct region_reader *reader,
   struct region_connection *coming = &reader->coming;
   int memfd = coming->memfd;
   coming->memfd = -1;
-  if (region_view_open(view, memfd, coming->size,
-                       reader->options.max_region_size, reader->allowance,
+  if (region_view_open(view, memfd, coming->size, reader->allowance,
                        &reader->fault) != 0)
     return false;
   if (name_is_valid(reader, &view->directory, &reader->fault))
@@ -127,22 +120,21 @@ static void take_connection(struct region_reader *reader) {
   reader->fault = (struct region_fault){0};
 }
 
-/* Opens the region that was received, and closes the previous region, which is
- * gone. First returns the bytes of the previous region to the allowance,
- * because the allowance may not suffice for both. */
+/* Opens the region that was received in place of the previous region, which is
+ * gone but can be read until then. The allowance may not suffice for both. */
 static enum region_event take_region(struct region_reader *reader) {
-  struct region_view view;
-  size_t held = region_view_lend(&reader->view);
-  if (!open_received(reader, &view)) {
-    region_view_take_back(&reader->view, held);
+  struct region_view next, *view = &reader->view;
+  size_t held = region_view_lend(view);
+  if (!open_received(reader, &next)) {
+    region_view_take_back(view, held);
     region_connection_close(&reader->coming);
     return REGION_AS_BEFORE;
   }
+  region_view_close(view);
+  *view = next;
   take_connection(reader);
-  region_view_close(&reader->view);
-  reader->view = view;
   if (reader->options.keep_from_children)
-    (void)madvise((void *)(uintptr_t)view.map, view.size, MADV_DONTFORK);
+    (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTFORK);
   reader->producer++;
   return REGION_CAME;
 }
@@ -171,14 +163,17 @@ int region_reader_connect(struct region_reader *reader) {
   int status = held_up ? -1 : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (held_up) {
-    region_offend(REGION_HELD_UP, &reader->fault);
+    region_fails(&reader->fault, EBUSY,
+                 "a process that received descriptors from its producer cannot "
+                 "exit; perhaps a file system does not answer");
   } else if (status != 0) { /* EAGAIN: its queue of connections is full */
     region_fails(&reader->fault, errno == EAGAIN ? ETIMEDOUT : errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
     drop_coming(reader);
     region_fails(&reader->fault, EACCES,
-                 "its producer runs as a user that is not allowed");
+                 "its producer runs as a user that is not allowed; "
+                 "AllowUser names those that are");
   } else {
     return 0;
   }
@@ -338,22 +333,15 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
   struct region_message question = {
       .type = REGION_RESET, .request = 1, .table = table, .row = row};
   struct region_connection connection;
-  struct region_fault fault;
-  int64_t until_ms = region_now_ms() + wait_ms;
   if (!has_view(reader) || reader->left)
     return region_failed(ENODEV);
   if (region_connection_open(&connection, reader->path) != 0)
     return -1;
-  int status = region_fails(&fault, ETIMEDOUT, "") - 1;
-  if (connection.uid != reader->uid)
-    region_fails(&fault, ECONNRESET, "");
-  else if (region_connection_await(&connection, wait_ms))
-    status = region_receive_answer(&connection, &reader->child, &question,
-                                   (int)(until_ms - region_now_ms()), &fault);
+  int status = connection.uid == reader->uid
+                   ? region_message_ask(connection.socket, &question, wait_ms)
+                   : region_failed(ECONNRESET);
   region_connection_close(&connection);
-  if (status == 0)
-    return 0;
-  return region_failed(fault.error == EAGAIN ? ETIMEDOUT : fault.error);
+  return status;
 }
 
 uint64_t region_reader_attach_refused(const struct region_reader *reader) {
@@ -372,17 +360,15 @@ uint64_t region_reader_adds_postponed(struct region_reader *reader,
   return region_load(&live_header(reader)->adds_postponed);
 }
 
-/* Loads a live word of a table; 0 if there is no such table. */
+/* Loads a live word of a table; 0 if there is no such table. Pairs with the
+ * store-release of rows_in_use. */
 static uint64_t live_word(struct region_reader *reader, uint32_t t,
                           size_t word) {
-  uint64_t value = 0;
-  if (has_view(reader) && t < reader->view.directory.table_count)
-    region_view_load(&reader->view,
-                     reader->view.directory.tables[t].live_offset + word, 1, 0,
-                     &value);
-  /* Pairs with the store-release of rows_in_use. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return value;
+  const struct region_directory *directory = &reader->view.directory;
+  return has_view(reader) && t < directory->table_count
+             ? region_view_word(&reader->view,
+                                directory->tables[t].live_offset + word)
+             : 0;
 }
 
 uint64_t region_reader_adds_refused(struct region_reader *reader,

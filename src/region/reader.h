@@ -26,8 +26,7 @@
 struct region_reader;
 
 struct region_reader_options {
-  const char *runtime_dir;  /* NULL: use region_runtime_dir() */
-  uint64_t max_region_size; /* 0: 4 GiB */
+  const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* How long region_reader_refresh may wait for a new producer's HELLO. */
   int hello_wait_ms;
   /* True: forked children do not inherit the mapping. */
@@ -62,9 +61,6 @@ void region_reader_close(struct region_reader *reader);
  * allowance has left. The allowance must outlive the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
-
-/* Changes the option max_region_size; 0: 4 GiB. */
-void region_reader_limit(struct region_reader *reader, uint64_t max_size);
 
 /* Starts to connect, unless the reader is already connecting. The next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or

@@ -10,23 +10,19 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 
-enum { STACK_SIZE = 64 << 10, MAX_FD = 65536, EXIT_MS = 20 };
+enum { STACK_SIZE = 64 << 10, MAX_FD = 65536, EXIT_MS = 20, LIFE_S = 1 };
 
-/* What the child is asked, and what it answers. The answer comes through a
- * socket and not in the shared memory, because valgrind runs the child as a
- * process with a copy of the memory. */
-struct receive {
-  int producer, back; /* sockets */
-  bool asks;          /* false: HELLO is all */
-  struct region_message question;
-  int64_t until_ms;
-  enum region_offence offence;
-  int error; /* 0: none */
+/* The sockets of the child. It answers with a fault, whose error is 0 if all is
+ * well, and the memory. The answer comes through a socket, because valgrind
+ * runs the child as a process with a copy of the memory. */
+struct ends {
+  int producer, child;
 };
 
 bool region_receive_is_held_up(pid_t *child) {
@@ -49,17 +45,11 @@ void region_keep_only(int one, int two) {
       close(fd);
 }
 
-/* Returns how long the child may take, at least a second. */
-static int wait_ms(const struct receive *receive) {
-  int64_t left_ms = receive->until_ms - region_now_ms();
-  return left_ms > 0 ? (int)left_ms + 1000 : 1000;
-}
-
 /* Kills this child if something unforeseen blocks it, because the parent waits.
  * A child may have as many descriptors as possible, because the kernel closes
  * those that it may not have while it receives them. */
-static void limit(const struct receive *receive) {
-  struct itimerval end = {.it_value.tv_sec = wait_ms(receive) / 1000};
+static void limit(void) {
+  struct itimerval end = {.it_value.tv_sec = LIFE_S};
   struct rlimit files;
   sigset_t alarm;
   sigemptyset(&alarm);
@@ -73,49 +63,62 @@ static void limit(const struct receive *receive) {
   }
 }
 
-static void ask(struct receive *receive) {
-  struct region_message answer = {0}, *question = &receive->question;
-  struct region_passed passed = {0};
-  if (!region_message_send(receive->producer, question, NULL, 0))
-    receive->error = errno;
-  while (receive->error == 0 && passed.count == 0 &&
-         answer.request != question->request)
-    if (region_message_await(receive->producer, receive->until_ms, &answer,
-                             &passed) != 0)
-      receive->error = errno;
-  if (passed.count > 0)
-    receive->offence = REGION_SENDS_MORE;
-  *question = answer;
+/* True if the queue of the socket is empty; a message left there might carry
+ * descriptors. An empty message looks like the end of the connection, but it
+ * carries its sender's credentials. They do not fit into the buffer, so the
+ * kernel sets MSG_CTRUNC. The kernel reports ECONNRESET once, before queued
+ * messages. */
+static bool is_empty(int socket) {
+  static const int on = 1;
+  struct msghdr header = {0};
+  ssize_t size;
+  if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
+    return false;
+  do
+    size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_PEEK);
+  while (size < 0 && errno == ECONNRESET);
+  return size == 0 && (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
+}
+
+/* Receives a message that must be HELLO with memory, and nothing after it. */
+static bool receive(int producer, struct region_passed *passed,
+                    struct region_fault *fault) {
+  struct region_message hello;
+  ssize_t size = region_packet_receive(producer, &hello, sizeof(hello), passed);
+  if (size <= 0 && passed->count == 0)
+    return region_fails(fault, size < 0 ? errno : ECONNRESET, "");
+  if (size != sizeof(hello) || hello.magic != REGION_MESSAGE_MAGIC ||
+      hello.version != REGION_MESSAGE_VERSION || hello.length != sizeof(hello))
+    return region_breaks(fault, REGION_RULE_HELLO,
+                         "its producer sent a packet that is not a message");
+  if (hello.type != REGION_HELLO)
+    return region_breaks(fault, REGION_RULE_HELLO,
+                         "its producer's first message is not HELLO");
+  if (passed->count == 0)
+    return region_breaks(fault, REGION_RULE_HELLO,
+                         "its producer's HELLO carries no memory");
+  if (passed->count > 1 || !is_empty(producer))
+    return region_breaks(fault, REGION_RULE_HELLO,
+                         "its producer sent more than HELLO and its memory");
+  return region_is_sealed(passed->fds[0], fault);
 }
 
 /* Runs on its own stack while the parent waits, so it may use everything that a
  * function of the parent may use. Never closes a received descriptor itself. */
 static __attribute__((no_sanitize("address", "thread"))) int
 run(void *argument) {
-  struct receive *receive = argument, answer;
-  struct region_message hello;
+  const struct ends *ends = argument;
+  struct region_fault fault = {.error = 0};
   struct region_passed passed;
-  limit(receive);
-  region_keep_only(receive->producer, receive->back);
+  char byte;
+  limit();
+  region_keep_only(ends->producer, ends->child);
   if (chdir("/") != 0) /* its working directory could prevent an unmount */
     _exit(1);
-  if (!receive->asks)
-    shutdown(receive->producer, SHUT_RD);
-  int status = region_message_receive(receive->producer, &hello, &passed);
-  receive->error = status != 0 && errno != EPROTO ? errno : 0;
-  if (passed.count > 0)
-    receive->error = 0;
-  receive->offence = region_check_hello(status, &hello, &passed);
-  if (receive->offence == REGION_NO_OFFENCE && receive->asks)
-    ask(receive);
-  else if (receive->offence == REGION_NO_OFFENCE &&
-           !region_socket_is_empty(receive->producer))
-    receive->offence = REGION_SENDS_MORE;
-  answer = *receive;
-  region_packet_send(receive->back, &answer, sizeof(answer), passed.fds,
-                     receive->offence == REGION_NO_OFFENCE ? passed.count : 0);
-  while (!receive->asks &&
-         region_message_receive(receive->producer, &hello, &passed) == 0)
+  shutdown(ends->producer, SHUT_RD);
+  bool valid = receive(ends->producer, &passed, &fault);
+  region_packet_send(ends->child, &fault, sizeof(fault), passed.fds, valid);
+  while (region_packet_receive(ends->producer, &byte, 1, &passed) > 0)
     ; /* takes the descriptors that are left in the queue along */
   _exit(0);
 }
@@ -129,7 +132,7 @@ static void await_end(pid_t *child) {
 
 /* Returns 0, or -1 with errno. All signals are blocked, because the child would
  * run handlers in the memory of this process. */
-static int start(struct receive *receive, pid_t *child) {
+static int start(struct ends *ends, pid_t *child) {
   sigset_t all, before;
   char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -137,8 +140,7 @@ static int start(struct receive *receive, pid_t *child) {
     return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  *child =
-      clone(run, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK, (void *)receive);
+  *child = clone(run, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK, (void *)ends);
   int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   munmap(stack, STACK_SIZE);
@@ -150,72 +152,42 @@ static int start(struct receive *receive, pid_t *child) {
   return 0;
 }
 
-/* Takes the child's answer, which replaces *receive. The child ends before the
- * parent goes on, except under valgrind. */
-static void take_answer(struct receive *receive, int from,
-                        struct region_passed *passed) {
+/* Takes the child's answer. The child ends before the parent goes on, except
+ * under valgrind. */
+static bool take_answer(struct region_connection *connection, int from,
+                        struct region_fault *fault) {
   struct pollfd ready = {.fd = from, .events = POLLIN};
-  struct receive answer;
-  (void)poll(&ready, 1, wait_ms(receive));
-  if (region_packet_receive(from, &answer, sizeof(answer), passed) ==
-      sizeof(answer))
-    *receive = answer;
-  else
-    receive->error = ETIMEDOUT; /* the child was killed */
-}
-
-static int receive_all(const struct region_connection *connection, pid_t *child,
-                       struct receive *receive, struct region_passed *passed,
-                       struct region_fault *fault) {
-  int ends[2];
-  passed->count = 0;
-  if (region_receive_is_held_up(child))
-    return region_offend(REGION_HELD_UP, fault);
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return region_fails(fault, errno, "") - 1;
-  receive->producer = connection->socket;
-  receive->back = ends[1];
-  int status = start(receive, child);
-  if (status != 0)
-    region_fails(fault, errno, "no process can be started to receive it");
-  close(ends[1]);
-  if (status == 0) {
-    take_answer(receive, ends[0], passed);
-    await_end(child);
-  }
-  close(ends[0]);
-  if (status == 0 && receive->error != 0)
-    return region_fails(fault, receive->error, "") - 1;
-  if (status == 0 && receive->offence != REGION_NO_OFFENCE)
-    return region_offend(receive->offence, fault);
-  return status;
+  struct region_passed passed;
+  struct stat status;
+  (void)poll(&ready, 1, 2000 * LIFE_S);
+  if (region_packet_receive(from, fault, sizeof(*fault), &passed) !=
+      sizeof(*fault))
+    return region_fails(fault, ETIMEDOUT, ""); /* the child was killed */
+  if (fault->error != 0)
+    return false;
+  if (passed.count != 1)
+    return region_fails(fault, EMFILE, "");
+  connection->memfd = passed.fds[0];
+  connection->size =
+      fstat(passed.fds[0], &status) == 0 ? (uint64_t)status.st_size : 0;
+  return connection->size > 0 ||
+         region_breaks(fault, REGION_RULE_HELLO, "its memory has no size");
 }
 
 int region_receive_hello(struct region_connection *connection, pid_t *child,
                          struct region_fault *fault) {
-  struct receive receive = {.asks = false};
-  struct region_passed passed;
-  int status = receive_all(connection, child, &receive, &passed, fault);
-  if (status == 0 && passed.count != 1)
-    status = region_fails(fault, EMFILE, "") - 1;
-  if (status == 0 && !region_connection_take_memory(connection, &passed, fault))
-    status = -1;
-  region_passed_close(&passed);
-  return status;
-}
-
-int region_receive_answer(struct region_connection *connection, pid_t *child,
-                          const struct region_message *question, int wait,
-                          struct region_fault *fault) {
-  struct receive receive = {
-      .asks = true, .question = *question, .until_ms = region_now_ms() + wait};
-  struct region_passed passed;
-  int status = receive_all(connection, child, &receive, &passed, fault);
-  region_passed_close(&passed);
-  if (status != 0 || receive.question.type == question->type)
-    return status;
-  uint64_t error = receive.question.argument;
-  return region_fails(fault, error > 0 && error < 4096 ? (int)error : EPROTO,
-                      "") -
-         1;
+  struct ends ends = {.producer = connection->socket};
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return region_fails(fault, errno, "") - 1;
+  ends.child = pair[1];
+  bool started = start(&ends, child) == 0;
+  if (!started)
+    region_fails(fault, errno, "no process can be started to receive it");
+  close(pair[1]);
+  bool received = started && take_answer(connection, pair[0], fault);
+  if (started)
+    await_end(child);
+  close(pair[0]);
+  return received ? 0 : region_failed(fault->error);
 }

@@ -7,9 +7,9 @@
  * descriptors: it hands on memory that is a sealed memfd, which is safe to
  * close, and exits. A descriptor that cannot be closed holds up the child
  * alone, after it has let go of the memory. This process waits until then,
- * about 0.2 ms, and receives nothing itself from any producer. A descriptor
- * that is still in the queue of a socket that this process closes is not
- * flushed. */
+ * about 0.2 ms, and receives no descriptor itself from any producer. A
+ * descriptor that is still in the queue of a socket that this process closes is
+ * not flushed. */
 #ifndef PERCORE_REGION_RECEIVE_H
 #define PERCORE_REGION_RECEIVE_H
 
@@ -24,14 +24,10 @@ void region_keep_only(int one, int two);
 bool region_receive_is_held_up(pid_t *child);
 
 /* Receives HELLO, which must be in the connection's queue. From then on,
- * nothing more can arrive. Returns 0, or -1 and sets *fault. */
+ * nothing more can arrive. No child may be held up. Returns 0, or -1 and sets
+ * *fault.
+ */
 int region_receive_hello(struct region_connection *connection, pid_t *child,
                          struct region_fault *fault);
-
-/* Receives HELLO, sends the question, and waits for the answer. Returns 0, or
- * -1 and sets *fault. */
-int region_receive_answer(struct region_connection *connection, pid_t *child,
-                          const struct region_message *question, int wait_ms,
-                          struct region_fault *fault);
 
 #endif

@@ -52,14 +52,6 @@ static int watch(struct server *server, int fd) {
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Returns the uid of the process at the other end, or -1 if it is unknown. */
-static uid_t peer_uid(int fd) {
-  struct ucred peer = {.uid = (uid_t)-1};
-  socklen_t size = sizeof(peer);
-  (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-  return peer.uid;
-}
-
 static int count_connections(const struct server *server, uid_t uid) {
   int count = 0;
   for (int i = 0; i < MAX_CONNECTIONS; i++)
@@ -116,7 +108,7 @@ static bool accept_one(struct percore_region *region) {
     }
     struct connection *connection = make_place(server);
     connection->fd = fd;
-    connection->uid = peer_uid(fd);
+    connection->uid = region_peer(fd).uid;
     connection->number = server->accepted++;
     break;
   }

@@ -93,23 +93,6 @@ void region_say_unserved(struct percore_region *region, const char *name,
             reason);
 }
 
-static bool is_large(const struct percore_region *region, char *text,
-                     size_t size) {
-  snprintf(text, size,
-           "collectd and percore_open refuse it, because it has %llu bytes: "
-           "declare fewer rows or cores, or raise MaxRegionSize and "
-           "percore_reader_limit (%llu bytes)",
-           (unsigned long long)region->size,
-           (unsigned long long)REGION_MAX_SIZE_DEFAULT);
-  return region->size > REGION_MAX_SIZE_DEFAULT;
-}
-
-void region_say_large(const struct percore_region *region, const char *name) {
-  char why[sizeof(region->failure.reason)];
-  if (is_large(region, why, sizeof(why)) && !region->quiet)
-    fprintf(stderr, "percore: region '%s' is too large: %s\n", name, why);
-}
-
 /* ---------------------------------------------------------------------------
  * Status
  */
@@ -160,8 +143,7 @@ static void say_refusals(const struct percore_region *region, char *text,
     memcpy(refusals.name, slot->name, sizeof(refusals.name));
   }
   if (!region_slots_refused(text, size, &refusals) &&
-      !region_rows_refused(text, size, &refusals) &&
-      !is_large(region, text, size))
+      !region_rows_refused(text, size, &refusals))
     text[0] = '\0';
 }
 

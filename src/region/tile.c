@@ -160,21 +160,16 @@ static struct copy slot_copy(const struct region_view *view, uint32_t t,
                        .core = -1};
 }
 
-static uint64_t word_at(struct region_view *view, uint64_t offset) {
-  return region_view_has(view, offset, 8)
-             ? region_load_acquire(region_view_words(view, offset))
-             : 0;
-}
-
-/* Like region_load_checked, for cells of which some are in holes. */
-static bool load_sparse(struct region_view *view, uint64_t sequence,
-                        uint64_t cells, size_t count, uint64_t *values) {
+/* Like region_load_checked, for cells of which some may be in holes. */
+static bool load_checked(struct region_view *view, uint64_t sequence,
+                         uint64_t cells, size_t count, uint64_t ahead,
+                         uint64_t *values) {
   for (int i = 0; i < REGION_TRIES; i++) {
-    region_view_forget_zeros(view);
-    uint64_t before = word_at(view, sequence);
-    region_view_load(view, cells, count, 0, values);
+    region_view_forget(view);
+    uint64_t before = region_view_word(view, sequence);
+    region_view_load(view, cells, count, ahead, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (!(before & 1) && word_at(view, sequence) == before)
+    if (!(before & 1) && region_view_word(view, sequence) == before)
       return true;
   }
   return false;
@@ -195,13 +190,8 @@ static bool load_row(struct region_view *view, uint32_t t,
   }
   if (sequence == 0)
     checked = 0;
-  else if (region_view_has(view, sequence, 8) &&
-           region_view_has(view, cells, 8ull * checked))
-    whole = region_load_checked(
-        region_view_words(view, sequence), region_view_words(view, cells),
-        checked, region_view_words(view, copy->ahead), REGION_TRIES, values);
   else
-    whole = load_sparse(view, sequence, cells, checked, values);
+    whole = load_checked(view, sequence, cells, checked, copy->ahead, values);
   region_view_load(view, cells + 8ull * checked, table->columns - checked,
                    copy->ahead, values + checked);
   return whole;
@@ -230,11 +220,11 @@ static void load_copy(struct region_view *view, uint32_t t,
                       uint64_t *values, uint8_t *torn) {
   const struct region_table *table = &view->directory.tables[t];
   if (copy->sequence != 0) {
-    region_view_forget_zeros(view);
-    uint64_t before = word_at(view, copy->sequence);
+    region_view_forget(view);
+    uint64_t before = region_view_word(view, copy->sequence);
     load_rows(view, t, copy, first, count, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (!(before & 1) && word_at(view, copy->sequence) == before)
+    if (!(before & 1) && region_view_word(view, copy->sequence) == before)
       return;
   } else if (!(table->flags & REGION_TABLE_CONSISTENT)) {
     load_rows(view, t, copy, first, count, values);
@@ -418,14 +408,6 @@ static void clear_cores(struct region_tile *tile, uint32_t at, uint32_t count) {
            (size_t)count * tile->columns * sizeof(*tile->cores));
 }
 
-static void clear_rows(struct region_tile *tile) {
-  if (tile->want & REGION_WANT_CORES)
-    clear_cores(tile, 0, tile->rows);
-  memset(tile->torn, 0, tile->rows);
-  memset(tile->totals, 0,
-         (size_t)tile->rows * tile->columns * sizeof(*tile->totals));
-}
-
 /* Reads rows into the tile, starting with row `first`. */
 static void read_rows(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first, uint32_t count) {
@@ -496,11 +478,9 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
   tile->generations[i] = REGION_CHANGING;
 }
 
-/* Reads the rows again whose generation word has changed. If not all words are
- * `backed` by memory, those in holes are 0. */
-static inline __attribute__((always_inline)) void
-check_rows(struct region_reader *reader, struct region_tile *tile,
-           bool backed) {
+/* Reads the rows again whose generation word has changed. A row that had never
+ * been used may be in a hole. */
+static void check_rows(struct region_reader *reader, struct region_tile *tile) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
   const uint64_t *words =
@@ -508,25 +488,10 @@ check_rows(struct region_reader *reader, struct region_tile *tile,
       tile->first_row;
   uint64_t *generations = tile->generations;
   uint32_t tries = limit_tries(reader, table);
-  for (uint32_t i = 0; i < tile->rows; i++) {
-    if (!backed && generations[i] == 0)
-      continue;
-    uint64_t now = region_load(&words[i]);
-    if (now == generations[i] && is_object(table, now))
-      continue;
-    if (region_state(now) == REGION_FREE)
-      generations[i] = 0;
-    else
-      read_again(reader, tile, i, &tries);
-  }
-}
-
-/* True if any row has ever been used. */
-static bool any_used(const struct region_tile *tile) {
   for (uint32_t i = 0; i < tile->rows; i++)
-    if (tile->generations[i] != 0)
-      return true;
-  return false;
+    if (generations[i] != 0 && (region_load(&words[i]) != generations[i] ||
+                                !is_object(table, generations[i])))
+      read_again(reader, tile, i, &tries);
 }
 
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
@@ -535,28 +500,20 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   const struct region_table *table = &view->directory.tables[tile->table];
   uint32_t in_use = region_reader_rows(reader, tile->table);
   uint64_t all = table->generations_offset;
-  uint64_t offset = all + 8ull * first_row;
-  uint64_t *generations = tile->generations;
   region_view_forget(view);
   tile->in_use = in_use;
   tile->first_row = first_row;
   tile->rows = first_row < in_use ? in_use - first_row : 0;
   if (tile->rows > tile->capacity)
     tile->rows = tile->capacity;
-  region_view_load(view, offset, tile->rows, all + 8ull * in_use, generations);
+  region_view_load(view, all + 8ull * first_row, tile->rows,
+                   all + 8ull * in_use, tile->generations);
   /* Pairs with the store-release that ended the previous change. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (!any_used(tile)) {
-    clear_rows(tile);
-    return;
-  }
   read_rows(reader, tile, first_row, tile->rows);
   /* Pairs with the release fence after a generation word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (region_view_has(view, offset, 8ull * tile->rows))
-    check_rows(reader, tile, true);
-  else
-    check_rows(reader, tile, false);
+  check_rows(reader, tile);
 }
 
 bool region_tile_read_births(struct region_reader *reader,

@@ -61,30 +61,19 @@ static bool has_content(const struct region_view *view, uint64_t page) {
 }
 
 bool region_view_ask(struct region_view *view, uint64_t page) {
-  uint64_t *absent = &view->absent[page / WORD_PAGES];
-  uint64_t bit = UINT64_C(1) << page % WORD_PAGES;
-  if (*absent & bit)
+  if (page == view->absent)
     return false;
   ask_kernel(view, page, 1);
   if (is_present(view, page)) {
     ask_kernel(view, page, WORD_PAGES - page % WORD_PAGES);
     return true;
   }
-  if (has_content(view, page))
-    view->present[page / WORD_PAGES] |= bit;
-  else
-    ask_kernel(view, page, 1); /* a page of 0s may have been swapped out */
-  if (is_present(view, page))
+  if (has_content(view, page)) {
+    view->present[page / WORD_PAGES] |= UINT64_C(1) << page % WORD_PAGES;
     return true;
-  *absent |= bit;
-  view->any_absent = true;
+  }
+  view->absent = page;
   return false;
-}
-
-void region_view_forget(struct region_view *view) {
-  if (view->any_absent)
-    memset(view->absent, 0, bitmap_words(view) * sizeof(*view->absent));
-  view->any_absent = false;
 }
 
 void region_view_load(struct region_view *view, uint64_t offset, size_t count,
@@ -118,9 +107,13 @@ static bool take(struct region_view *view, size_t bytes,
                  struct region_fault *fault) {
   if (view->allowance == NULL)
     return true;
-  if (!region_allowance_take(view->allowance, bytes))
-    return region_exceeds(fault, EDQUOT, "reading it takes", bytes,
-                          region_allowance_left(view->allowance));
+  if (!region_allowance_take(view->allowance, bytes)) {
+    region_fails(fault, EDQUOT, "");
+    snprintf(fault->text, sizeof(fault->text),
+             "reading it takes %zu bytes, and at most %zu are allowed", bytes,
+             region_allowance_left(view->allowance));
+    return false;
+  }
   view->bytes += bytes;
   return true;
 }
@@ -133,7 +126,7 @@ static size_t size_of_claims(const struct region_view *view) {
   const struct region_directory *directory = &view->directory;
   const struct region_header *header = &directory->header;
   size_t size = (size_t)header->slot_count * TRACKED_SLOT +
-                2 * bitmap_words(view) * sizeof(uint64_t);
+                bitmap_words(view) * sizeof(uint64_t);
   for (uint32_t f = 0; f < header->field_count; f++)
     size += directory->fields[f].state_count * sizeof(const char *);
   return size;
@@ -171,8 +164,7 @@ static bool make_room(struct region_view *view, struct region_fault *fault) {
     return false;
   view->known = calloc(directory->table_count, sizeof(*view->known));
   view->present = calloc(bitmap_words(view), sizeof(*view->present));
-  view->absent = calloc(bitmap_words(view), sizeof(*view->absent));
-  if (!view->known || !view->present || !view->absent)
+  if (!view->known || !view->present)
     return region_fails(fault, ENOMEM, "there is too little memory to read it");
   for (uint32_t t = 0; t < directory->table_count; t++)
     examine_table(directory, &directory->tables[t], &view->known[t]);
@@ -197,10 +189,7 @@ static bool may_ask(int memfd) {
   return true;
 }
 
-static bool open_view(struct region_view *view, uint64_t max_size,
-                      struct region_fault *fault) {
-  if (view->size > max_size)
-    return region_exceeds(fault, EFBIG, "it has", view->size, max_size);
+static bool open_view(struct region_view *view, struct region_fault *fault) {
   void *map = region_memory_map(view->memfd, view->size, PROT_READ);
   if (map == NULL)
     return region_fails(fault, errno, "its memory cannot be mapped");
@@ -209,15 +198,16 @@ static bool open_view(struct region_view *view, uint64_t max_size,
 }
 
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
-                     uint64_t max_size, struct region_allowance *allowance,
+                     struct region_allowance *allowance,
                      struct region_fault *fault) {
   *view = (struct region_view){.memfd = memfd,
                                .size = size,
                                .page_bits = (unsigned)__builtin_ctzl(
                                    (unsigned long)sysconf(_SC_PAGESIZE)),
+                               .absent = UINT64_MAX,
                                .may_ask = may_ask(memfd),
                                .allowance = allowance};
-  if (open_view(view, max_size, fault))
+  if (open_view(view, fault))
     return 0;
   region_view_close(view);
   return -1;
@@ -245,40 +235,6 @@ void region_view_close(struct region_view *view) {
   region_directory_free(&view->directory);
   free(view->known);
   free(view->present);
-  free(view->absent);
   (void)region_view_lend(view);
   *view = (struct region_view){.memfd = -1};
-}
-
-/* ---------------------------------------------------------------------------
- * Slots
- */
-
-static uint64_t slot_offset(const struct region_view *view, uint32_t s) {
-  const struct region_header *header = &view->directory.header;
-  return header->slots_offset + (uint64_t)s * header->slot_size;
-}
-
-uint64_t region_view_slot_generation(struct region_view *view, uint32_t s) {
-  uint64_t offset = slot_offset(view, s);
-  return region_view_has(view, offset, 8)
-             ? region_load_acquire(region_view_words(view, offset))
-             : 0;
-}
-
-void region_view_slot(struct region_view *view, uint32_t s,
-                      struct region_slot *copy) {
-  enum { WORDS = sizeof(*copy) / sizeof(uint64_t) };
-  uint64_t offset = slot_offset(view, s), words[WORDS];
-  bool whole = false;
-  for (int i = 0; i < REGION_TRIES && !whole; i++) {
-    /* Pairs with the store-release that ends a change. */
-    uint64_t before = region_view_slot_generation(view, s);
-    region_view_load(view, offset, WORDS, offset, words);
-    /* Pairs with the release fence that begins a change. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    whole = region_state(before) != REGION_CHANGING &&
-            region_view_slot_generation(view, s) == before;
-  }
-  memcpy(copy, words, sizeof(*copy));
 }

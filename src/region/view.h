@@ -23,12 +23,11 @@ struct region_view {
   int memfd;
   const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  /* One bit for each page. present: the page is known to be backed by memory;
-   * sealed memory never gets new holes, so such a bit stays set. absent: the
-   * page was a hole, or all of it was 0, since region_view_forget. */
-  uint64_t *present, *absent;
+  /* One bit for each page: whether it is known to be backed by memory. Sealed
+   * memory never gets new holes, so a bit stays set. */
+  uint64_t *present;
+  uint64_t absent; /* the page that was last found to be a hole, or all 0 */
   unsigned page_bits;
-  bool any_absent;
   bool may_ask; /* the kernel tells which pages are resident */
   struct region_directory directory;
   struct region_known *known;         /* indexed by table */
@@ -38,31 +37,24 @@ struct region_view {
 
 /* Maps a region and parses its directory. Takes over the descriptor in every
  * case. Returns 0, or -1 and sets *fault as region_directory_parse does, or to
- * EFBIG (larger than max_size) or EDQUOT (the allowance is exhausted). */
+ * EDQUOT (the allowance is exhausted). */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
-                     uint64_t max_size, struct region_allowance *allowance,
+                     struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
 /* Gives a view's bytes back to the allowance, so that its possible replacement
  * can take them. Returns how many bytes these are. If the view is kept, call
- * region_view_take_back to take them again. Between the two calls, nothing else
- * may take from the allowance.
- */
+ * region_view_take_back to take them again. */
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
 /* Finds out whether a page is backed by memory. */
 bool region_view_ask(struct region_view *view, uint64_t page);
 
-/* Asks again, when next they are needed, about the pages that were holes. */
-void region_view_forget(struct region_view *view);
-
-/* The same, if the pages may only have been 0, because the kernel does not tell
- * whether they are holes. */
-static inline void region_view_forget_zeros(struct region_view *view) {
-  if (!view->may_ask && view->any_absent)
-    region_view_forget(view);
+/* Asks again, when next it is needed, about the page that was a hole. */
+static inline void region_view_forget(struct region_view *view) {
+  view->absent = UINT64_MAX;
 }
 
 /* True if a load from these bytes allocates no memory. If not, the bytes are 0.
@@ -93,14 +85,13 @@ static inline uint64_t region_view_block(const struct region_view *view,
          slot * view->directory.header.block_stride;
 }
 
-/* Copies the record of a slot. If it changes at every attempt, the copy may mix
- * two owners. */
-void region_view_slot(struct region_view *view, uint32_t slot,
-                      struct region_slot *copy);
-
-/* Returns the generation word of a slot, which is 0 if no thread has ever
- * attached to the slot. */
-uint64_t region_view_slot_generation(struct region_view *view, uint32_t slot);
+/* Loads a word with acquire semantics; one in a hole is 0. */
+static inline uint64_t region_view_word(struct region_view *view,
+                                        uint64_t offset) {
+  return region_view_has(view, offset, 8)
+             ? region_load_acquire(region_view_words(view, offset))
+             : 0;
+}
 
 struct region_reader {
   struct region_reader_options options;

@@ -296,9 +296,6 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* status.c: says so if readers refuse the region because of its size. */
-void region_say_large(const struct percore_region *region, const char *name);
-
 /* status.c: remembers and says why a region is not served yet. */
 void region_say_unserved(struct percore_region *region, const char *name,
                          const struct percore_options *options);

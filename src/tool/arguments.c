@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define HELP_WIDTH 79
+#define OPTION_WIDTH 24 /* "-f, --base-frequency HZ" */
 
 struct json_option {
   bool json;
@@ -66,28 +67,22 @@ static void list_choices(char *text, size_t size,
 int arguments_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
-  int width = 0;
   char name[SAY_NAME_SIZE];
   say_name(name, sizeof(name), command->name);
   printf("Usage: %s %s\n", name, command->usage);
   text_wrap(stdout, command->about, 0, HELP_WIDTH);
   fputc('\n', stdout);
-  for (int pass = 0; pass < 2; pass++)
-    for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++) {
-      int length =
-          snprintf(left, sizeof(left), "-%c, --%s%s%s", argument->letter,
-                   argument->name, argument->value != NULL ? " " : "",
-                   argument->value != NULL ? argument->value : "");
-      width = length > width ? length : width;
-      if (pass == 0)
-        continue;
-      snprintf(right, sizeof(right), "%s", argument->help);
-      if (argument->choice != NULL) {
-        list_choices(choices, sizeof(choices), argument);
-        snprintf(right, sizeof(right), "%s: %s", argument->help, choices);
-      }
-      arguments_print_row(stdout, left, width, right);
+  for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++) {
+    snprintf(left, sizeof(left), "-%c, --%s%s%s", argument->letter,
+             argument->name, argument->value != NULL ? " " : "",
+             argument->value != NULL ? argument->value : "");
+    snprintf(right, sizeof(right), "%s", argument->help);
+    if (argument->choice != NULL) {
+      list_choices(choices, sizeof(choices), argument);
+      snprintf(right, sizeof(right), "%s: %s", argument->help, choices);
     }
+    arguments_print_row(stdout, left, OPTION_WIDTH, right);
+  }
   return flush_output(command->name) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 

@@ -76,9 +76,10 @@ static int open_file(const char *path, struct stat *status) {
 
 /* A memfd supports seals, and no directory contains its name. A file in a tmpfs
  * also supports seals, but is in a directory. */
-static bool lacks_seals(int fd, const struct stat *status) {
+static bool lacks_seals(int fd, const struct stat *status,
+                        struct region_fault *fault) {
   return fcntl(fd, F_GET_SEALS) >= 0 && status->st_nlink == 0 &&
-         !region_is_sealed(fd);
+         !region_is_sealed(fd, fault);
 }
 
 static int check_file(const char *path, struct region_fault *fault) {
@@ -91,10 +92,9 @@ static int check_file(const char *path, struct region_fault *fault) {
                        errno == EINVAL ? "it is neither the name of a region "
                                          "nor a regular file"
                                        : strerror(errno));
-  if (lacks_seals(fd, &status))
-    region_offend(REGION_NOT_SEALED, fault);
-  else if (region_header_read(&header, fd, (uint64_t)status.st_size, fault) &&
-           region_directory_read(&directory, fd, &header, fault) == 0)
+  if (!lacks_seals(fd, &status, fault) &&
+      region_header_read(&header, fd, (uint64_t)status.st_size, fault) &&
+      region_directory_read(&directory, fd, &header, fault) == 0)
     region_directory_free(&directory);
   close(fd);
   return fault->error == 0 || fault->rule != REGION_NO_RULE

@@ -37,14 +37,14 @@ static int load_and_pin(const struct machine *machine,
   struct programs clock;
   struct core_set online;
   int status =
-      machine_read_core_set(machine, "/sys/devices/system/cpu/online", &online);
+      machine_read_core_set(machine, &online, "/sys/devices/system/cpu/online");
   if (status != 0) {
     snprintf(why, PROGRAMS_WHY_SIZE, "/sys/devices/system/cpu/online: %s",
              strerror(-status));
     return status;
   }
   status = programs_load(&clock, CLOCK_IDLE,
-                         idle_clock_traits(machine, &online), why);
+                         idle_clock_state0_polls(machine, &online), why);
   if (status != 0)
     return status;
   start_cores(&clock, &online);

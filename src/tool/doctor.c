@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <grp.h>
-#include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,43 +105,29 @@ bool doctor_may_count(const struct doctor *doctor,
          (doctor->has_paranoid && doctor->paranoid <= 0);
 }
 
-static bool may_count(const struct doctor *doctor) {
-  return doctor_may_count(doctor, doctor->rights.capabilities);
-}
-
-/* Returns advice on how to make a counter work. Advises more rights only if the
+/* Returns advice on how to make a source work. Advises more rights only if the
  * counter exists. */
-static const char *counter_advice(const struct doctor *doctor,
-                                  enum source_kind source) {
-  bool exists = source == SOURCE_MPERF        ? doctor->has_mperf
-                : source == SOURCE_REF_CYCLES ? doctor->core_pmu
-                                              : false;
+static const char *source_advice(const struct doctor *doctor,
+                                 enum source_kind source) {
+  bool exists = source == SOURCE_MPERF ? doctor->has_mperf : doctor->core_pmu;
   if (source == SOURCE_IDLE)
     return "make /proc/stat readable";
   if (source == SOURCE_BPF &&
       strstr(doctor->source[source].reason, "built without") != NULL)
     return "install a percore that was built with clang and bpftool";
-  if (source == SOURCE_BPF && doctor->rights.uid == 0)
-    return "if this is a container, allow bpf and perf_event_open in its "
-           "seccomp "
-           "profile";
-  if (source == SOURCE_BPF)
+  if (source == SOURCE_BPF && doctor->rights.uid != 0)
     return "have root pin the idle clock (percore clock --pin), or give this "
            "process CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle "
            "misses";
-  if (exists && !may_count(doctor))
-    return "give this process CAP_PERFMON (see rights below)";
+  if (source == SOURCE_BPF)
+    return "if this is a container, allow bpf and perf_event_open in its "
+           "seccomp profile";
+  if (exists && !doctor_may_count(doctor, doctor->rights.capabilities))
+    return "run as root, or: setcap cap_perfmon+ep $(command -v percore)";
   if (exists && !doctor->arm64)
     return "if this is a container, allow perf_event_open in its seccomp "
            "profile";
-  if (source == SOURCE_EVENT && doctor->arm64)
-    return "this processor has no cnt_cycles, which auto would use; to use "
-           "another event: percore load --source event --event EVENT "
-           "--base-frequency HZ";
-  if (source == SOURCE_EVENT)
-    return "only needed for a counter that auto does not know: percore load "
-           "--source event --event EVENT --base-frequency HZ";
-  if (doctor->hypervisor && source == SOURCE_REF_CYCLES && !doctor->core_pmu)
+  if (doctor->hypervisor && source == SOURCE_REF_CYCLES)
     return "let the hypervisor give this machine a PMU (QEMU: -cpu "
            "host,pmu=on; cloud: a metal or PMU-enabled size)";
   if (doctor->hypervisor)
@@ -150,10 +135,7 @@ static const char *counter_advice(const struct doctor *doctor,
   if (doctor->arm64)
     return "arm64 has no such counter; event works if the processor has "
            "cnt_cycles (Neoverse V1 and later), otherwise idle";
-  if (source == SOURCE_REF_CYCLES)
-    return "this processor has no such counter (AMD before Zen 4); use mperf";
-  return "this processor or kernel has no APERF/MPERF; use ref-cycles, event "
-         "or idle";
+  return "this processor or kernel has no such counter; use another source";
 }
 
 static const char *proof_advice(enum source_kind source, enum proof proof) {
@@ -167,25 +149,15 @@ static const char *proof_advice(enum source_kind source, enum proof proof) {
                "isolated";
 }
 
-/* True if `auto` has chosen a source for every online core, but never this one.
- */
-static bool is_spare(const struct doctor *doctor, enum source_kind source) {
-  int chosen = 0;
-  for (int other = 0; other < SOURCES; other++)
-    chosen += doctor->source[other].chosen;
-  return doctor->source[source].chosen == 0 && chosen == doctor->cores_online;
-}
-
 static void check_source(struct doctor *doctor, enum source_kind source) {
   const struct source_facts *facts = &doctor->source[source];
-  bool is_fine =
-      facts->proof == PROOF_PROVEN ||
-      (facts->proof != PROOF_TICK_SAMPLED && is_spare(doctor, source));
+  bool is_fine = facts->proof == PROOF_PROVEN ||
+                 (facts->chosen == 0 && facts->proof != PROOF_TICK_SAMPLED);
   /* The kernel may report missing rights for a core PMU that does not exist. */
   if (facts->cores == 0)
     doctor_say(doctor, "sources", source_name(source),
                doctor_has_source(doctor) ? VERDICT_NOTE : VERDICT_MISSING,
-               counter_advice(doctor, source), "%s",
+               source_advice(doctor, source), "%s",
                source == SOURCE_REF_CYCLES && !doctor->core_pmu
                    ? "this machine has no core PMU"
                : facts->reason[0] != '\0' ? facts->reason
@@ -201,12 +173,8 @@ static void check_source(struct doctor *doctor, enum source_kind source) {
 
 void check_sources(struct doctor *doctor) {
   for (int source = 0; source < SOURCES; source++)
-    check_source(doctor, source);
-  if (doctor->clock_unseen[0] != '\0')
-    doctor_say(
-        doctor, "sources", "bpf misses", VERDICT_OK, NULL,
-        "interrupts without a tracepoint, until their softirq begins: %s",
-        doctor->clock_unseen);
+    if (source != SOURCE_EVENT || doctor->source[source].cores > 0)
+      check_source(doctor, source);
 }
 
 /* Opens an engine with one source or, with SOURCE_AUTO, with the sources that
@@ -241,15 +209,10 @@ static struct engine *try_source(struct doctor *doctor, enum source_kind named,
     /* event is never tried by name, which would need the name of an event. */
     facts->cores += named != SOURCE_AUTO || source == SOURCE_EVENT;
     facts->proof = cores[i].proof;
-    doctor->isolated_on_idle +=
-        named == SOURCE_AUTO && cores[i].isolated && source == SOURCE_IDLE;
   }
   if (named != SOURCE_AUTO)
     snprintf(doctor->source[named].reason, FACT_SIZE, "%s",
              engine_source_reason(engine, named));
-  if (named == SOURCE_BPF)
-    snprintf(doctor->clock_unseen, FACT_SIZE, "%s",
-             engine_clock_unseen(engine));
   return engine;
 }
 
@@ -258,8 +221,6 @@ static struct engine *try_source(struct doctor *doctor, enum source_kind named,
 static struct engine *try_sources(struct doctor *doctor, int *status) {
   static const enum source_kind named[] = {SOURCE_MPERF, SOURCE_REF_CYCLES,
                                            SOURCE_BPF, SOURCE_IDLE};
-  snprintf(doctor->source[SOURCE_EVENT].reason, FACT_SIZE,
-           "not tested: no event is named");
   for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
     struct engine *engine = try_source(doctor, named[i], status);
     if (engine == NULL)
@@ -283,27 +244,6 @@ static char *read_line(const struct machine *machine, const char *path,
     text[0] = '\0';
   text[strcspn(text, "\n")] = '\0';
   return text;
-}
-
-/* Advises measuring isolated cores with a counter if a proven one exists.
- * Isolated cores run fast paths, and the source "idle" may miss softirqs on
- * them. */
-void check_isolated(struct doctor *doctor, const struct core_set *isolated) {
-  bool counter = false;
-  char list[FACT_SIZE];
-  for (int source = 0; source < SOURCES; source++)
-    counter |= source_is_counter(source) && doctor->source[source].cores > 0 &&
-               doctor->source[source].proof == PROOF_PROVEN;
-  bool improvable = counter && doctor->isolated_on_idle > 0;
-  core_set_format(isolated, list, sizeof(list));
-  doctor_say(
-      doctor, MACHINE, "isolated", VERDICT_NOTE,
-      improvable
-          ? "isolated cores are measured by idle, which does not disturb "
-            "them but may miss softirqs; IsolatedCores \"hardware\" of "
-            "the plugin uses a counter, whose readings interrupt the core"
-          : NULL,
-      "%s", list[0] != '\0' ? list : "none");
 }
 
 void check_proc_stat(struct doctor *doctor) {
@@ -345,33 +285,18 @@ static void note_pmu(const char *name, void *argument) {
 
 static void check_machine(struct doctor *doctor, const struct engine *engine) {
   const struct topology *topology = engine_topology(engine);
-  const struct machine *machine = doctor->machine;
-  char online[FACT_SIZE], possible[FACT_SIZE], line[FACT_SIZE];
+  char online[FACT_SIZE], isolated[FACT_SIZE];
   core_set_format(&topology->online, online, sizeof(online));
-  core_set_format(&topology->possible, possible, sizeof(possible));
+  core_set_format(&topology->isolated, isolated, sizeof(isolated));
   doctor_say(doctor, MACHINE, "cores", VERDICT_OK, NULL,
-             "%d online: %s (possible: %s)", doctor->cores_online, online,
-             possible);
-  check_isolated(doctor, &topology->isolated);
-  doctor_say(doctor, MACHINE, "hypervisor", VERDICT_OK, NULL, "%s%s",
-             doctor->hypervisor ? "yes" : "no",
-             engine_steal_is_unknown(engine)
-                 ? ": it has reported no stolen time so far"
-                 : "");
+             "%d online: %s; isolated: %s", doctor->cores_online, online,
+             isolated[0] != '\0' ? isolated : "none");
   if (engine_softirq_is_idle(engine))
     doctor_say(doctor, MACHINE, "softirq", VERDICT_NOTE,
                "use a hardware source, or a kernel with "
                "CONFIG_IRQ_TIME_ACCOUNTING",
                "this kernel counts softirq on an idle core as idle: the source "
                "idle misses it");
-  read_line(machine,
-            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-            line);
-  doctor_say(doctor, MACHINE, "TSC", VERDICT_OK, NULL, "%s, clocksource %s",
-             topology->tsc_steady
-                 ? "steady"
-                 : "not steady: counters are divided by time-enabled",
-             line[0] != '\0' ? line : "unknown");
   check_proc_stat(doctor);
   check_polling(doctor, core_set_next(&topology->online, -1));
 }
@@ -417,27 +342,6 @@ void rights_read(struct rights *rights, const char *proc, const char *pid,
   }
 }
 
-void check_rights(struct doctor *doctor) {
-  char level[32] = "absent";
-  if (doctor->has_paranoid)
-    snprintf(level, sizeof(level), "%ld", doctor->paranoid);
-  doctor_say(
-      doctor, "rights", "CAP_PERFMON", VERDICT_NOTE,
-      !doctor->has_paranoid ? "use a kernel with CONFIG_PERF_EVENTS"
-      : !doctor->has_mperf && !doctor->core_pmu ? NULL /* no counter needs it */
-      : !may_count(doctor)
-          ? "run as root, or: setcap cap_perfmon+ep $(command -v percore)"
-      /* Level 3, which Debian's kernels add, restricts all events. */
-      : doctor->paranoid >= 3 ? "if counters fail in spite of CAP_PERFMON: "
-                                "sysctl -w kernel.perf_event_paranoid=2"
-                              : NULL,
-      "%s; kernel.perf_event_paranoid is %s",
-      doctor->rights.capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)
-          ? "yes"
-          : "no",
-      level);
-}
-
 /* ---------------------------------------------------------------------------
  * Regions
  */
@@ -455,7 +359,6 @@ static void check_directory(struct doctor *doctor, int error) {
                listing_advice(error), "%s: %s", path, strerror(error));
     return;
   }
-  const struct passwd *user = getpwuid(status.st_uid);
   const struct group *group = getgrgid(status.st_gid);
   bool is_shared =
       doctor->group == (long)status.st_gid &&
@@ -464,71 +367,32 @@ static void check_directory(struct doctor *doctor, int error) {
   snprintf(advice, sizeof(advice),
            is_shared ? "chmod 3770 '%s': a user outside the group who lists it "
                        "can block every producer and collectd"
-                     : "chgrp percore '%s' && chmod 3770 '%s', then start the "
-                       "producers again",
+                     : "groupadd -f percore && chgrp percore '%s' && chmod "
+                       "3770 '%s', then start the producers again",
            path, path);
-  doctor_say(doctor, REGIONS, "directory",
-             is_shared ? VERDICT_NOTE : VERDICT_MISSING,
-             is_shared && is_private ? NULL : advice,
-             "%s, mode %o, owner %s, group %s", path, status.st_mode & 07777,
-             user != NULL ? user->pw_name : "(unknown)",
-             group != NULL ? group->gr_name : "(unknown)");
-}
-
-static const char *join_advice(char advice[FACT_SIZE]) {
-  const struct passwd *user = getpwuid(geteuid());
-  snprintf(advice, FACT_SIZE, "usermod -aG percore %s, then log in again",
-           user != NULL ? user->pw_name : "(unknown)");
-  return advice;
-}
-
-static void check_group(struct doctor *doctor) {
-  char advice[FACT_SIZE];
-  bool root = doctor->rights.uid == 0, member = doctor->rights.in_group;
-  const struct passwd *user = getpwuid(doctor->rights.uid);
-  if (doctor->group < 0)
-    doctor_say(doctor, REGIONS, "group", VERDICT_MISSING,
-               "groupadd --system percore",
-               "there is no group percore: only root and the user of a "
-               "producer can read its region");
-  else
-    doctor_say(doctor, REGIONS, "group", VERDICT_NOTE,
-               member || root ? NULL : join_advice(advice),
-               "percore; user %s %s",
-               user != NULL ? user->pw_name : "(unknown)",
-               member ? "is a member"
-               : root ? "needs no membership"
-                      : "is not a member");
+  doctor_say(
+      doctor, REGIONS, "directory", is_shared ? VERDICT_NOTE : VERDICT_MISSING,
+      is_shared && is_private ? NULL : advice, "%s, mode %o, group %s", path,
+      status.st_mode & 07777, group != NULL ? group->gr_name : "(unknown)");
 }
 
 static void check_unreadable(struct doctor *doctor,
                              const struct listed *listed) {
-  char why[LISTED_WHY_SIZE], advice[2 * FACT_SIZE];
+  char why[LISTED_WHY_SIZE];
   int error = listed_reason(why, listed);
-  const char *name = listed->name;
-  if (error == EACCES || error == EPERM)
-    join_advice(advice);
-  else if (error == ECONNREFUSED || error == ECONNRESET)
-    snprintf(advice, sizeof(advice),
-             "start the producer again, or remove what it left: rm "
-             "'%s/%s.sock'",
-             region_runtime_dir(), name);
-  else if (error == EAGAIN || error == ETIMEDOUT)
-    snprintf(advice, sizeof(advice),
-             "the producer is stopped, or must call percore_serve more often");
-  else /* without an error, the producer has not answered in time */
-    snprintf(advice, sizeof(advice), "percore %s %s",
-             error == 0 ? "dump" : "check", name);
+  const char *advice = target_advice(error);
+  if (advice[0] == '\0')
+    advice = "percore check says which rule the region breaks";
   doctor_say(doctor, REGIONS, "socket",
              error == EACCES || error == EPERM ? VERDICT_NOTE : VERDICT_MISSING,
-             advice, "%s: %s", name, why[0] != '\0' ? why : "no answer");
+             advice, "%s: %s", listed->name,
+             why[0] != '\0' ? why : "no answer");
 }
 
 void check_regions(struct doctor *doctor) {
   struct listing listing;
   int error = -listing_connect(&listing), alive = 0;
   check_directory(doctor, error);
-  check_group(doctor);
   for (size_t i = 0; error == 0 && i < listing.len; i++)
     alive += strcmp(listed_state(&listing.listed[i]), "alive") == 0;
   if (error == 0)
@@ -574,7 +438,6 @@ static int check_all(struct doctor *doctor) {
   check_sources(doctor);
   check_machine(doctor, engine);
   engine_close(engine);
-  check_rights(doctor);
   check_collectd(doctor);
   check_regions(doctor);
   return 0;

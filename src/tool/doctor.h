@@ -39,8 +39,6 @@ struct doctor {
 
   int cores_online;
   struct source_facts source[SOURCES];
-  int isolated_on_idle;         /* isolated cores for which `auto` chose idle */
-  char clock_unseen[FACT_SIZE]; /* interrupts that the source bpf misses */
   bool hypervisor, arm64;
   bool core_pmu;
   bool has_mperf; /* the PMU msr provides the event mperf */
@@ -68,10 +66,8 @@ bool doctor_has_source(const struct doctor *doctor);
 
 /* The checks. check_machine asks the engine that chose the sources. */
 void check_sources(struct doctor *doctor);
-void check_isolated(struct doctor *doctor, const struct core_set *isolated);
 void check_proc_stat(struct doctor *doctor);
 void check_polling(struct doctor *doctor, int core);
-void check_rights(struct doctor *doctor);
 void check_regions(struct doctor *doctor);
 void check_collectd(struct doctor *doctor);
 void doctor_conclude(struct doctor *doctor);

@@ -119,46 +119,29 @@ static void read_file(struct config *config, const char *path, int depth) {
     close(fd);
 }
 
-static int is_visible(const struct dirent *entry) {
-  return entry->d_name[0] != '.';
-}
-
-/* Reads a file whose name matches the filter, or all files of a directory. */
-static void read_path(struct config *config, const char *path,
-                      const char *filter, int depth) {
-  struct dirent **entries;
-  struct stat status;
-  if (depth > DEPTH_MAX || config->lines++ > LINES_MAX)
-    return;
-  if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
-    if (filter[0] == '\0' ||
-        fnmatch(filter, strrchr(path, '/') + 1, FNM_PATHNAME) == 0)
-      read_file(config, path, depth);
-    return;
-  }
-  int count = scandir(path, &entries, is_visible, alphasort);
-  for (int i = 0; i < count; i++) {
-    char inner[2 * FACT_SIZE + 256];
-    snprintf(inner, sizeof(inner), "%s/%s", path, entries[i]->d_name);
-    read_path(config, inner, filter, depth + 1);
-    free(entries[i]);
-  }
-  if (count >= 0)
-    free(entries);
-}
-
-/* Reads all files that match a pattern of the shell, such as "/etc/c/?.conf".
- */
+/* Reads all files that match a pattern of the shell, such as "/etc/c/?.conf",
+ * and whose names match the filter; of a directory all its files. */
 static void read_files(struct config *config, const char *pattern,
                        const char *filter, int depth) {
   char path[2 * FACT_SIZE];
+  struct stat status;
   glob_t found;
   snprintf(path, sizeof(path), "%s%s%s", config->root,
            pattern[0] == '/' ? "" : "/", pattern);
-  if (glob(path, GLOB_NOCHECK, NULL, &found) != 0)
+  /* A file that is named must exist. */
+  int flags = strpbrk(pattern, "*?[") == NULL ? GLOB_NOCHECK : 0;
+  if (depth > DEPTH_MAX || glob(path, flags, NULL, &found) != 0)
     return;
-  for (size_t i = 0; i < found.gl_pathc; i++)
-    read_path(config, found.gl_pathv[i], filter, depth);
+  for (size_t i = 0; i < found.gl_pathc && config->lines++ < LINES_MAX; i++) {
+    const char *each = found.gl_pathv[i];
+    if (stat(each, &status) == 0 && S_ISDIR(status.st_mode)) {
+      snprintf(path, sizeof(path), "%s/*", each + strlen(config->root));
+      read_files(config, path, filter, depth + 1);
+    } else if (filter[0] == '\0' ||
+               fnmatch(filter, strrchr(each, '/') + 1, FNM_PATHNAME) == 0) {
+      read_file(config, each, depth);
+    }
+  }
   globfree(&found);
 }
 
@@ -191,7 +174,7 @@ struct collectd {
   struct config config;
   /* From the memory map of the process, which only root and its own user may
    * read. */
-  enum { PLUGIN_UNKNOWN, PLUGIN_ABSENT, PLUGIN_LOADED, PLUGIN_REPLACED } plugin;
+  enum { PLUGIN_UNKNOWN, PLUGIN_ABSENT, PLUGIN_LOADED } plugin;
 };
 
 /* Writes the path of the configuration file that option -C names, or "". */
@@ -217,8 +200,7 @@ static void read_map(struct collectd *collectd, const char *proc) {
       collectd->plugin = PLUGIN_ABSENT;
     if (name == NULL)
       continue;
-    collectd->plugin =
-        strcmp(name, "/percore.so\n") == 0 ? PLUGIN_LOADED : PLUGIN_REPLACED;
+    collectd->plugin = PLUGIN_LOADED;
     snprintf(collectd->config.plugin_dir, FACT_SIZE, "%.*s",
              (int)(name - begin), begin);
   }
@@ -315,32 +297,26 @@ static void check_config(struct doctor *doctor, const struct config *config) {
                config->path);
 }
 
-/* `other` is true if another collectd has percore in its configuration. */
-static void check_loaded(struct doctor *doctor, const struct collectd *collectd,
-                         bool other) {
+static void check_loaded(struct doctor *doctor,
+                         const struct collectd *collectd) {
   const struct config *config = &collectd->config;
   char advice[3 * FACT_SIZE];
+  bool is_loaded = collectd->plugin == PLUGIN_LOADED;
   snprintf(advice, sizeof(advice),
            config->names_percore
                ? "'collectd -T -C %s' shows what collectd refuses" RESTART
                : "add the line 'LoadPlugin percore' to %s" RESTART,
            config->path);
-  bool is_loaded = collectd->plugin >= PLUGIN_LOADED;
-  if (collectd->plugin == PLUGIN_REPLACED)
-    doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_NOTE,
-               "systemctl restart collectd",
-               "percore.so has been replaced since collectd started");
-  else if (collectd->plugin == PLUGIN_UNKNOWN && config->names_percore)
+  if (collectd->plugin == PLUGIN_UNKNOWN && config->names_percore)
     doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
                "run percore doctor as root",
                "unknown: collectd runs as another user");
   else
     doctor_say(doctor, COLLECTD, "LoadPlugin", VERDICT_MISSING,
-               is_loaded || (!config->names_percore && other) ? NULL : advice,
-               is_loaded               ? "percore is loaded"
-               : config->names_percore ? "percore is configured but not loaded"
-               : other ? "percore is not loaded here, but in another collectd"
-                       : "percore is not loaded");
+               is_loaded ? NULL : advice, "percore is %s",
+               is_loaded               ? "loaded"
+               : config->names_percore ? "configured but not loaded"
+                                       : "not loaded");
 }
 
 static void check_rights_of(struct doctor *doctor,
@@ -395,7 +371,7 @@ static void check_stopped(struct doctor *doctor) {
     check_config(doctor, config);
     check_plugin(doctor, config);
     if (!config->names_percore)
-      check_loaded(doctor, &stopped, false);
+      check_loaded(doctor, &stopped);
   }
   snprintf(advice, sizeof(advice),
            config->unread[0] != '\0'
@@ -406,28 +382,31 @@ static void check_stopped(struct doctor *doctor) {
   doctor_say(doctor, COLLECTD, "running", VERDICT_MISSING, advice, "no");
 }
 
+/* True if the process has loaded percore, or should. */
+static bool is_asked(const struct collectd *collectd) {
+  return collectd->config.names_percore || collectd->plugin == PLUGIN_LOADED;
+}
+
+/* Of several processes, those that nobody has asked to load percore do not
+ * matter, unless nobody has asked any. */
 void check_collectd(struct doctor *doctor) {
   struct collectd found[COLLECTDS_MAX];
   size_t len = find_processes(found, doctor);
-  bool named = false;
+  bool any = false;
   for (size_t i = 0; i < len; i++)
-    named |= found[i].config.names_percore;
+    any |= is_asked(&found[i]);
   if (len == 0)
     check_stopped(doctor);
   for (size_t i = 0; i < len; i++) {
     const struct collectd *collectd = &found[i];
     doctor_say(doctor, COLLECTD, "running", VERDICT_OK, NULL, "pid %s, uid %u",
                collectd->pid, collectd->rights.uid);
-    bool is_asked = collectd->config.names_percore ||
-                    collectd->plugin >= PLUGIN_LOADED || !named;
-    if (is_asked) {
-      check_config(doctor, &collectd->config);
-      check_plugin(doctor, &collectd->config);
-    }
-    check_loaded(doctor, collectd, named);
-    if (is_asked) {
-      check_rights_of(doctor, collectd);
-      check_namespace(doctor, &collectd->config);
-    }
+    if (any && !is_asked(collectd))
+      continue;
+    check_config(doctor, &collectd->config);
+    check_plugin(doctor, &collectd->config);
+    check_loaded(doctor, collectd);
+    check_rights_of(doctor, collectd);
+    check_namespace(doctor, &collectd->config);
   }
 }

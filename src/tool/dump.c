@@ -71,24 +71,6 @@ static bool shows_cores(const struct dump *dump, const struct region_tile *tile,
  * Text
  */
 
-static void write_slots(struct region_reader *reader) {
-  char name[TEXT_GROWTH * sizeof(((struct region_slot_view *)0)->name)];
-  for (uint32_t s = 0; s < region_reader_slots(reader); s++) {
-    struct region_slot_view slot;
-    region_reader_slot(reader, s, &slot);
-    if (slot.state == REGION_FREE)
-      continue;
-    text_clean_string(name, sizeof(name), slot.name);
-    printf("# slot %" PRIu32 ": ", s);
-    printf(slot.core >= 0 ? "core %d, " : "no core, ", slot.core);
-    if (slot.state == REGION_LIVE)
-      printf("thread %d '%s'%s\n", slot.tid, name,
-             slot.asleep_tsc != 0 ? ", asleep" : "");
-    else
-      printf("detached by '%s'\n", name);
-  }
-}
-
 static void write_region(struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
@@ -100,7 +82,6 @@ static void write_region(struct region_reader *reader) {
   pid_text(pid, region_reader_pid(reader));
   printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
          size);
-  write_slots(reader);
 }
 
 static void write_table_about(const struct dump *dump, uint32_t t) {
@@ -339,7 +320,7 @@ static int dump_table(struct dump *dump, uint32_t t) {
   uint32_t want = REGION_WANT_BIRTHS | REGION_WANT_RESETS;
   if (dump->options->per_core || !table_has_totals(dump->directory, t))
     want |= REGION_WANT_CORES;
-  if (tile_open(&tile, dump->reader, t, want) != 0) {
+  if (region_tile_init(&tile, dump->reader, t, TILE_ROWS, want) != 0) {
     int error = errno;
     if (error != ENOMEM)
       say_failure(COMMAND, "cannot read table %s: %s",

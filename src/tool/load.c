@@ -79,8 +79,8 @@ static int check_cores(const struct load_options *options,
                        const struct machine *machine) {
   struct core_set possible, wanted = options->cores;
   char list[256];
-  if (machine_read_core_set(machine, "/sys/devices/system/cpu/possible",
-                            &possible) != 0 ||
+  if (machine_read_core_set(machine, &possible,
+                            "/sys/devices/system/cpu/possible") != 0 ||
       core_set_count(&wanted) == 0)
     return TOOL_OK;
   core_set_intersect(&wanted, &possible);
@@ -106,6 +106,7 @@ struct engine_options load_engine_options(const struct load_options *options,
       .base_frequency_hz = options->base_frequency_hz,
       .isolated_cores = ISOLATED_CORES_IDLE,
       .frequency = options->json,
+      .bounds = true,
       .raise_limit = true,
       .journal = journal,
       .cancel = stop_flag(),
@@ -171,13 +172,14 @@ static const struct live_face face = {
 struct publishing {
   struct board *board; /* NULL: not asked for */
   struct board_reader *others;
+  struct machine *machine;
 };
 
 /* Subtracts from each load the share of polls that found nothing, as the board
  * tells it. */
 static void set_taken(struct board_reader *reader, struct snapshot *snapshot) {
   struct board_core row;
-  board_reader_update(reader, monotonic_ns());
+  board_reader_update(reader);
   for (size_t i = 0; i < snapshot->cores_len; i++)
     if (board_reader_core(reader, snapshot->cores[i].core, &row))
       snapshot->cores[i].taken =
@@ -193,8 +195,8 @@ static void publish(void *context, struct snapshot *snapshot,
   if (publishing->board != NULL && board_is_published(publishing->board))
     return;
   if (publishing->others == NULL)
-    board_reader_open(&publishing->others, topology->cores_len,
-                      BOARD_AGE_MAX_NS);
+    board_reader_open(&publishing->others, publishing->machine,
+                      topology->cores_len, BOARD_AGE_MAX_NS);
   if (publishing->others != NULL)
     set_taken(publishing->others, snapshot);
 }
@@ -206,7 +208,8 @@ static int load_run(const struct load_options *options,
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   struct journal journal = live_journal(live, load_journal_level(options));
   struct publishing publishing = {
-      .board = options->publish ? board_open(BOARD_GROUP, &journal) : NULL};
+      .board = options->publish ? board_open(BOARD_GROUP, &journal) : NULL,
+      .machine = machine};
   struct sampler_options sampler_options = {
       .engine = load_engine_options(options, machine, journal),
       .figures = load_figures,

@@ -64,28 +64,6 @@ static void put_host(struct json *json, const struct snapshot *snapshot) {
   json_close_object(json);
 }
 
-static void put_self(struct json *json, const struct self_figures *self) {
-  json_open_object(json, "self");
-  json_integer(json, "cores_online", self->cores_online);
-  json_integer(json, "cores_without_value", self->cores_without_value);
-  json_integer(json, "cores_unproven", self->cores_unproven);
-  json_integer(json, "cores_tick_sampled", self->cores_tick_sampled);
-  json_open_object(json, "cores_by_source");
-  for (int source = 0; source < SOURCES; source++)
-    json_integer(json, source_name(source), self->cores_by_source[source]);
-  json_close_object(json);
-  json_integer(json, "windows_discarded",
-               (int64_t)self->counts.windows_discarded);
-  json_integer(json, "errors", (int64_t)self->counts.errors);
-  json_integer(json, "reopens", (int64_t)self->counts.reopens);
-  json_integer(json, "source_changes", (int64_t)self->counts.source_changes);
-  json_integer(json, "snapshots_dropped", (int64_t)self->snapshots_dropped);
-  json_number(json, "lateness_s", self->lateness_s);
-  json_number(json, "sample_cost_s", self->sample_cost_s);
-  json_number(json, "sampler_cpu", self->sampler_cpu);
-  json_close_object(json);
-}
-
 int load_json_write(FILE *out, const void *figures) {
   const struct snapshot *snapshot = figures;
   struct json *json = json_begin(out, "load");
@@ -102,6 +80,5 @@ int load_json_write(FILE *out, const void *figures) {
     put_aggregate(json, &snapshot->aggregates[i]);
   json_close_array(json);
   put_host(json, snapshot);
-  put_self(json, &snapshot->self);
   return json_end(json);
 }

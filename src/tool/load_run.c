@@ -4,8 +4,8 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -38,35 +38,27 @@ struct inherited {
   struct rlimit files;
 };
 
-static void run_command(char **words, const struct inherited *inherited,
-                        int report) {
-  signal(SIGPIPE, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
-  setrlimit(RLIMIT_NOFILE, &inherited->files);
-  execvp(words[0], words);
-  int error = errno;
-  if (write(report, &error, sizeof(error)) < 0)
-    _exit(NOT_RUNNABLE);
-  _exit(NOT_FOUND);
-}
-
-/* Starts the command. Returns its pid, or -errno if fork or exec failed. */
+/* Starts the command. Returns its pid, or -errno if it cannot be run. */
 static pid_t start(char **words, const struct inherited *inherited) {
-  int report[2], error = 0;
-  if (pipe2(report, O_CLOEXEC) != 0)
-    return -errno;
-  pid_t pid = fork();
-  if (pid == 0)
-    run_command(words, inherited, report[1]);
-  int failed = pid < 0 ? errno : 0;
-  close(report[1]);
-  /* A successful exec closes the pipe, so that read returns 0. */
-  if (pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error)) {
-    waitpid(pid, NULL, 0);
-    failed = error;
-  }
-  close(report[0]);
-  return failed != 0 ? -failed : pid;
+  posix_spawnattr_t attributes;
+  struct rlimit raised;
+  sigset_t defaults;
+  pid_t pid;
+  int error = posix_spawnattr_init(&attributes);
+  if (error != 0)
+    return -error;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setsigmask(&attributes, &inherited->mask);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  getrlimit(RLIMIT_NOFILE, &raised);
+  setrlimit(RLIMIT_NOFILE, &inherited->files);
+  error = posix_spawnp(&pid, words[0], NULL, &attributes, words, environ);
+  setrlimit(RLIMIT_NOFILE, &raised);
+  posix_spawnattr_destroy(&attributes);
+  return error != 0 ? -error : pid;
 }
 
 /* Waits until `time_ns` of CLOCK_MONOTONIC or until the command has ended.

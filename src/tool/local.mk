@@ -10,8 +10,7 @@ libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
 	src/tool/check.c \
 	src/tool/clock.c \
-	src/tool/compare.h \
-	src/tool/comparison.c \
+	src/tool/compare.c src/tool/compare.h \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
@@ -22,7 +21,6 @@ libcommand_la_SOURCES = \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/map.c \
-	src/tool/methods.c \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/pick.c \
 	src/tool/regions.c \

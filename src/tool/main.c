@@ -29,32 +29,10 @@ static void print_help(FILE *out) {
         out);
 }
 
-/* Returns how many letters must be added, removed or changed to turn `wrong`
- * into `right`. */
-static size_t distance(const char *wrong, const char *right) {
-  size_t row[16], width = strlen(right) + 1;
-  for (size_t i = 0; i < width; i++)
-    row[i] = i;
-  for (; *wrong != '\0'; wrong++) {
-    size_t diagonal = row[0]++;
-    for (size_t i = 1; i < width; i++) {
-      size_t changed = diagonal + (*wrong != right[i - 1]);
-      diagonal = row[i];
-      size_t other = row[i] < row[i - 1] ? row[i] : row[i - 1];
-      row[i] = changed <= other ? changed : other + 1;
-    }
-  }
-  return row[width - 1];
-}
-
 static int say_unknown(const char *name) {
   char names[256] = "";
   if (name[0] == '-')
     return say_usage(NULL, "unknown option '%s'", name);
-  for (size_t i = 0; i < COMMANDS; i++)
-    if (distance(name, commands[i]->name) <= 2)
-      return say_usage(NULL, "unknown command '%s'; did you mean %s?", name,
-                       commands[i]->name);
   for (size_t i = 0; i < COMMANDS; i++)
     text_append(names, sizeof(names), i + 1 < COMMANDS ? ", " : " or ",
                 commands[i]->name);

@@ -28,8 +28,7 @@ void target_renew(void) {
 }
 
 struct region_reader_options target_options(int hello_wait_ms) {
-  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
-                                        .max_region_size = UINT64_MAX};
+  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms};
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
@@ -104,12 +103,12 @@ const char *target_advice(int error) {
     const char *advice;
   } known[] = {
       {EACCES, "run as root or as a member of the socket's group (percore)"},
-      {ECONNREFUSED, "its producer has ended without removing the socket; "
-                     "start it again"},
+      {ECONNREFUSED, "its producer has ended without removing the socket: "
+                     "start the producer again, or remove the socket"},
       {ETIMEDOUT,
        "its producer listens but does not answer: it is stopped, or it "
        "does not call percore_serve"},
-      {ECONNRESET, "its producer has ended; start it again"},
+      {ECONNRESET, "its producer has ended: start it again"},
       {EAGAIN,
        "too many readers wait for its producer: it is stopped, or it does "
        "not call percore_serve"},
@@ -121,34 +120,25 @@ const char *target_advice(int error) {
   return "";
 }
 
-/* Writes the names of a region's instances as "a, b". Returns false if the
- * region has no instances. */
-static bool find_instances(const char *region, char *text, size_t size) {
+static int say_absent(const char *command, const char *region) {
   struct listing listing;
   size_t length = strlen(region);
-  text[0] = '\0';
+  char instances[512] = "";
   listing_read(&listing);
   for (size_t i = 0; i < listing.len; i++) {
     const char *name = listing.listed[i].name;
     if (strncmp(name, region, length) == 0 && name[length] == '@')
-      text_append(text, size, ", ", name);
+      text_append(instances, sizeof(instances), ", ", name);
   }
   listing_free(&listing);
-  return text[0] != '\0';
-}
-
-static int say_absent(const char *command, const char *region) {
-  char instances[512];
-  const char *dir = region_runtime_dir();
-  if (strchr(region, '@') == NULL &&
-      find_instances(region, instances, sizeof(instances)))
+  if (instances[0] != '\0')
     return say_failure(command, "region %s has instances; name one of them: %s",
                        region, instances);
   return say_failure(command,
                      "there is no region %s in %s: 'percore regions' lists "
                      "the regions; set PERCORE_RUNTIME_DIR to use another "
                      "directory",
-                     region, dir);
+                     region, region_runtime_dir());
 }
 
 int target_say_why(const char *command, const char *region,

@@ -87,38 +87,31 @@ static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }
 
+/* Copies the part of a text that fits into the screen, without the blanks that
+ * empty cells leave at the end of a line. */
 static void cut(FILE *out, const char *text, struct screen screen) {
-  int line = 0, column = 0;
+  int line = 0, column = 0, blanks = 0;
   while (*text != '\0' && (screen.height <= 0 || line < screen.height)) {
     size_t length = escape_length(text);
-    if (length > 0) { /* an escape sequence takes no room and must not be cut */
-      fwrite(text, 1, length, out);
-      text += length;
-      continue;
-    }
-    bool begins_character = ((unsigned char)*text & 0xc0) != 0x80;
-    if (*text == '\n') {
-      line++;
-      column = 0;
+    bool is_break = *text == '\n';
+    if (length == 0) {
+      length = 1;
+      line += is_break;
+      column = is_break ? 0 : column + (((uint8_t)*text & 0xc0) != 0x80);
+      if (screen.width > 0 && column > screen.width) {
+        text++;
+        continue;
+      }
+    } /* an escape sequence takes no room and must not be cut */
+    if (*text == ' ') {
+      blanks++;
     } else {
-      column += begins_character;
+      fprintf(out, "%*s", is_break ? 0 : blanks, "");
+      fwrite(text, 1, length, out);
+      blanks = 0;
     }
-    if (screen.width <= 0 || column <= screen.width)
-      fputc(*text, out);
-    text++;
+    text += length;
   }
-}
-
-/* Removes the blanks that empty cells leave at the end of a line. */
-static void drop_trailing_blanks(char *text) {
-  char *to = text;
-  for (const char *from = text; *from != '\0'; from++) {
-    if (*from == '\n')
-      while (to > text && to[-1] == ' ')
-        to--;
-    *to++ = *from;
-  }
-  *to = '\0';
 }
 
 int screen_write(FILE *out, struct screen screen,
@@ -133,10 +126,8 @@ int screen_write(FILE *out, struct screen screen,
   int status = write(part, figures, screen);
   if (fclose(part) != 0)
     status = -ENOMEM;
-  if (status == 0) {
-    drop_trailing_blanks(whole);
+  if (status == 0)
     cut(out, whole, screen);
-  }
   free(whole);
   return status;
 }

@@ -6,24 +6,21 @@
 #include "live.h"
 #include "percore_config.h"
 #include "tool.h"
+#include "wake/core.h"
 #include "wake/result.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
-#define SHOW_S 0.5
-#define COUNT_DEFAULT 2000
+#define SHOW_NS UINT64_C(500000000)
 /* The page shows no statistics of more datapoints, because sorting them would
  * take so long that events are lost. */
 #define PAGE_MAX 100000
 
-/* The options of percore wake. An option that was not given is NULL, 0 or NAN.
- */
 struct wake_arguments {
   const char *method, *folder;
   uint64_t count;
@@ -68,58 +65,49 @@ struct measurement {
   const struct wake_arguments *options;
   struct wake_run run;
   uint64_t begin_ns;
+  bool has_page; /* the figures are shown during the measurement */
   bool ended;
 };
 
-static void note_status(struct measurement *measurement) {
-  wake_collect_status(measurement->collect, &measurement->run.status);
-  measurement->run.seconds =
-      (double)(monotonic_ns() - measurement->begin_ns) / 1e9;
-}
-
 static bool is_complete(const struct measurement *measurement) {
-  return wake_points_counted(measurement->run.points) >=
+  return wake_points_counted(&measurement->run.points) >=
              measurement->options->count ||
-         (double)(monotonic_ns() - measurement->begin_ns) / 1e9 >=
-             measurement->options->seconds;
+         measurement->run.seconds >= measurement->options->seconds;
 }
 
-/* Measures for `seconds` seconds. Returns false if the measurement has ended.
- * If it has ended because of an error, `why` contains the reason, otherwise "".
- */
-static bool measure(struct measurement *measurement, double seconds,
-                    char why[WAKE_WHY_SIZE]) {
-  uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
-  bool going = true;
-  why[0] = '\0';
-  while (going && monotonic_ns() < until && !is_complete(measurement))
-    going = sleep_until_ns(monotonic_ns() + POLL_NS) &&
-            wake_collect_poll(measurement->collect, why) == 0;
-  note_status(measurement);
-  measurement->ended = !going || is_complete(measurement);
-  return !measurement->ended;
-}
-
+/* Measures until the end or, if there is a page, until the page is shown. */
 static int next(struct live *live, void *context, const void **figures) {
-  char why[WAKE_WHY_SIZE];
   struct measurement *measurement = context;
+  uint64_t until =
+      measurement->has_page ? monotonic_ns() + SHOW_NS : UINT64_MAX;
   if (measurement->ended)
     return TOOL_OK;
-  measure(measurement, SHOW_S, why);
-  if (why[0] != '\0')
-    return live_fail(live, "%s", why);
+  while (!measurement->ended && monotonic_ns() < until) {
+    measurement->ended = !sleep_until_ns(monotonic_ns() + POLL_NS);
+    if (wake_collect_poll(measurement->collect, &measurement->run.points) != 0)
+      return live_fail(live, "%s", strerror(ENOMEM));
+    measurement->run.seconds =
+        (double)(monotonic_ns() - measurement->begin_ns) / 1e9;
+    measurement->ended |= is_complete(measurement);
+  }
+  wake_collect_status(measurement->collect, &measurement->run.status);
   live_follow(live);
   *figures = measurement;
   return TOOL_OK;
 }
 
 static int table(FILE *out, const void *figures, struct screen screen) {
-  const struct wake_run *run = &((const struct measurement *)figures)->run;
-  if (run->points->len <= PAGE_MAX)
+  const struct measurement *measurement = figures;
+  const struct wake_run *run = &measurement->run;
+  if (run->points.len <= PAGE_MAX || measurement->ended)
     return wake_write_text(out, run, screen.width);
   fprintf(out, "core %d, method %s: %zu datapoints in %.0f s\n", run->core,
-          run->method, wake_points_counted(run->points), run->seconds);
+          run->method, wake_points_counted(&run->points), run->seconds);
   return 0;
+}
+
+static int json(FILE *out, const void *figures) {
+  return wake_write_json(out, &((const struct measurement *)figures)->run);
 }
 
 static const struct live_face face = {
@@ -127,94 +115,96 @@ static const struct live_face face = {
     .waiting = "The first datapoints take a second.",
     .next = next,
     .table = table,
+    .json = json,
 };
 
-/* Measures until the measurement has ended, and shows a live histogram
- * meanwhile if is_live is true. Returns the exit status. */
-static int run_measurement(struct measurement *measurement, bool is_live) {
-  char why[WAKE_WHY_SIZE];
-  if (is_live) {
-    struct live *live = live_open(&face, false);
-    if (live == NULL)
-      return say_failure(COMMAND, "%s", strerror(ENOMEM));
-    int status = live_run(live, 0, measurement);
-    live_close(live);
+/* Measures, and shows the result. Returns the exit status. */
+static int run_measurement(struct measurement *measurement) {
+  struct live *live = live_open(&face, measurement->options->json);
+  if (live == NULL)
+    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  measurement->has_page = live_view(live)->width > 0;
+  measurement->begin_ns = monotonic_ns();
+  int status = live_run(live, 0, measurement);
+  live_close(live);
+  if (status != TOOL_OK || !measurement->has_page)
     return status;
+  fputs("\033[H\033[J", stdout); /* the page is replaced by the whole result */
+  status = wake_write_text(stdout, &measurement->run, 0);
+  if (status != 0)
+    return say_failure(COMMAND, "%s", strerror(-status));
+  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+}
+
+static int open_method(struct measurement *measurement,
+                       const struct wake_collect_options *options,
+                       char why[WAKE_WHY_SIZE]) {
+  struct wake_collect **collect = &measurement->collect;
+  int status = wake_collect_open(collect, options, why);
+  if (status == 0)
+    status = wake_collect_attach(*collect, why);
+  if (status == 0)
+    status = wake_collect_begin(*collect, measurement->run.core, why);
+  if (status != 0) {
+    wake_collect_close(*collect);
+    *collect = NULL;
   }
-  while (measure(measurement, SHOW_S, why))
-    ;
-  return why[0] == '\0' ? TOOL_OK : say_failure(COMMAND, "%s", why);
+  measurement->run.method = wake_method_name(options->method);
+  return status;
 }
 
 /* Opens the method that is wanted, or else the BPF timer or, if that fails, the
  * thread. Returns 0, or TOOL_FAILURE after an error message. */
-static int open_collector(struct wake_collect **collect,
-                          struct wake_collect_options *options,
-                          const char *wanted) {
+static int open_collector(struct measurement *measurement) {
+  const struct wake_arguments *arguments = measurement->options;
   char why[WAKE_WHY_SIZE], thread[WAKE_WHY_SIZE];
-  options->method = WAKE_BPF_TIMER;
-  for (int i = 0; wanted != NULL && method_choice(i) != NULL; i++)
-    if (strcmp(wanted, method_choice(i)) == 0)
-      options->method = (enum wake_method)i;
-  int status = wake_collect_open(collect, options, why);
-  if (status == 0)
+  struct wake_collect_options options = {
+      .distance_max_ns = (uint64_t)(arguments->distance_us * 1e3),
+      .pause_ns = (uint64_t)(arguments->pause_ms * 1e6)};
+  for (int i = 0; arguments->method != NULL && method_choice(i) != NULL; i++)
+    if (strcmp(arguments->method, method_choice(i)) == 0)
+      options.method = (enum wake_method)i;
+  if (open_method(measurement, &options, why) == 0)
     return 0;
-  options->method = WAKE_THREAD;
-  if (wanted != NULL || wake_collect_open(collect, options, thread) != 0)
+  options.method = WAKE_THREAD;
+  if (arguments->method != NULL ||
+      open_method(measurement, &options, thread) != 0)
     return say_failure(COMMAND, "%s", why);
   say_failure(COMMAND, "method thread is used: %s", why);
   return 0;
 }
 
-/* Writes the results. Returns the exit status. */
-static int write_run(const struct wake_run *run,
-                     const struct wake_arguments *options) {
+/* Writes the result of wult. Returns the exit status. */
+static int write_result(const struct wake_run *run, const char *folder) {
   char why[WAKE_WHY_SIZE];
   const struct wake_result_info info = {.version = PACKAGE_VERSION,
                                         .method = run->method,
                                         .core = run->core,
                                         .seconds = run->seconds};
-  int status = options->json ? wake_write_json(stdout, run)
-                             : wake_write_text(stdout, run, 0);
-  if (status != 0)
-    return say_failure(COMMAND, "%s", strerror(-status));
-  if (flush_output(COMMAND) != 0)
-    return TOOL_FAILURE;
-  if (wake_points_counted(run->points) == 0)
+  if (wake_points_counted(&run->points) == 0)
     return say_failure(COMMAND,
                        "core %d gave no datapoints; measure longer (--time), "
                        "or another core",
                        run->core);
-  if (options->folder != NULL &&
-      wake_result_write(run->points, options->folder, &info, why) != 0)
+  if (folder != NULL &&
+      wake_result_write(&run->points, folder, &info, why) != 0)
     return say_failure(COMMAND, "--outdir: %s", why);
   return TOOL_OK;
 }
 
 static int measure_core(int core, const struct wake_arguments *options) {
   char why[WAKE_WHY_SIZE];
-  struct measurement measurement = {.options = options};
-  struct wake_collect_options collect = {
-      .core = core,
-      .distance_min_ns = 1000,
-      .distance_max_ns = (uint64_t)(options->distance_us * 1e3),
-      .pause_ns = (uint64_t)(options->pause_ms * 1e6)};
+  struct measurement measurement = {.options = options, .run.core = core};
   if (options->folder != NULL && wake_result_prepare(options->folder, why) != 0)
     return say_failure(COMMAND, "--outdir: %s", why);
-  if (open_collector(&measurement.collect, &collect, options->method) != 0)
+  if (open_collector(&measurement) != 0)
     return TOOL_FAILURE;
-  measurement.begin_ns = monotonic_ns();
-  measurement.run =
-      (struct wake_run){.points = wake_collect_points(measurement.collect),
-                        .core = core,
-                        .method = wake_method_name(collect.method)};
-  bool is_live = terminal_screen().width > 0 && !options->json;
-  int status = run_measurement(&measurement, is_live);
-  if (is_live) /* the page is replaced by the whole result */
-    fputs("\033[H\033[J", stdout);
+  wake_core_states(core, &measurement.run.points);
+  int status = run_measurement(&measurement);
   if (status == TOOL_OK)
-    status = write_run(&measurement.run, options);
+    status = write_result(&measurement.run, options->folder);
   wake_collect_close(measurement.collect);
+  wake_points_free(&measurement.run.points);
   return status;
 }
 
@@ -246,37 +236,27 @@ static bool is_core(const char *word) {
   return end != word && *end == '\0' && core >= 0 && core < CORES_MAX;
 }
 
-static int measure_word(int words, char **word,
-                        const struct wake_arguments *options) {
-  if (words > 1)
-    return say_usage(COMMAND, "only one core can be measured at a time");
-  if (words == 1 && !is_core(*word))
-    return say_usage(COMMAND, "'%s' is not a core", *word);
-  int core = words == 1 ? atoi(*word) : find_core();
-  return core < 0 ? TOOL_FAILURE : measure_core(core, options);
-}
-
 /* ---------------------------------------------------------------------------
  * The command
  */
 
-static double or_default(double value, double otherwise) {
-  return isnan(value) ? otherwise : value;
-}
-
 static int wake_main(int argc, char **argv) {
   struct wake_arguments options = {
-      .seconds = NAN, .distance_us = NAN, .pause_ms = NAN};
+      .count = 2000, .seconds = 60, .distance_us = 4000};
   int status = arguments_read(&wake_command, argc, argv, &options);
   if (status >= 0)
     return status;
-  int words = argc - optind;
+  const char *word = optind < argc ? argv[optind] : NULL;
+  if (word != NULL && !is_core(word))
+    return say_usage(COMMAND, "'%s' is not a core", word);
+  if (options.folder != NULL && options.method != NULL &&
+      strcmp(options.method, wake_method_name(WAKE_PASSIVE)) == 0)
+    return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
+                              "timer was armed, but passive arms none; use "
+                              "another --method");
   stop_catch();
-  options.count = options.count > 0 ? options.count : COUNT_DEFAULT;
-  options.seconds = or_default(options.seconds, 60);
-  options.distance_us = or_default(options.distance_us, 4000);
-  options.pause_ms = or_default(options.pause_ms, 0);
-  return measure_word(words, argv + optind, &options);
+  int core = word != NULL ? atoi(word) : find_core();
+  return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
 }
 
 const struct command wake_command = {

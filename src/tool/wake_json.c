@@ -16,16 +16,15 @@ static void put_summary(struct json *json, const struct wake_summary *summary,
 
 static int put_metrics(struct json *json, const struct wake_points *points,
                        int state) {
-  int status = 0;
+  struct wake_summary summaries[WAKE_METRICS];
+  if (wake_summarize(summaries, points, state) != 0)
+    return -ENOMEM;
   json_open_array(json, "metrics");
-  for (int metric = 0; metric < WAKE_METRICS && status == 0; metric++) {
-    struct wake_summary summary;
-    status = wake_summarize(&summary, points, state, (enum wake_metric)metric);
-    if (status == 0 && summary.count > 0)
-      put_summary(json, &summary, (enum wake_metric)metric);
-  }
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (summaries[metric].count > 0)
+      put_summary(json, &summaries[metric], (enum wake_metric)metric);
   json_close_array(json);
-  return status;
+  return 0;
 }
 
 static int put_state(struct json *json, const struct wake_points *points,
@@ -45,8 +44,8 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_unsigned(json, "armed", status->armed);
   json_open_object(json, "dropped");
   for (int i = 0; i < WAKE_DROPS; i++)
-    json_unsigned(json, wake_drop_name(i), status->drops[i]);
-  json_unsigned(json, "minority", wake_minority(run->points));
+    json_unsigned(json, wake_drop_texts[i].name, status->drops[i]);
+  json_unsigned(json, "minority", wake_minority(&run->points));
   json_unsigned(json, "overrun", status->overrun);
   json_close_object(json);
   json_unsigned(json, "idles", status->idles);
@@ -59,11 +58,11 @@ int wake_write_json(FILE *out, const struct wake_run *run) {
   if (json == NULL)
     return -ENOMEM;
   put_measurement(json, run);
-  json_unsigned(json, "datapoints", wake_points_counted(run->points));
-  int status = put_metrics(json, run->points, WAKE_ALL_STATES);
+  json_unsigned(json, "datapoints", wake_points_counted(&run->points));
+  int status = put_metrics(json, &run->points, WAKE_ALL_STATES);
   json_open_array(json, "states");
-  for (int s = 0; s < run->points->states_len && status == 0; s++)
-    status = put_state(json, run->points, s);
+  for (int s = 0; s < run->points.states_len && status == 0; s++)
+    status = put_state(json, &run->points, s);
   json_close_array(json);
   int ended = json_end(json);
   return status != 0 ? status : ended;

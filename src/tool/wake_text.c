@@ -33,9 +33,9 @@ static bool agrees(const struct wake_collect_status *status) {
 
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  size_t minority = wake_minority(run->points);
+  size_t minority = wake_minority(&run->points);
   fprintf(out, "core %d, method %s: %zu datapoints in %.1f s", run->core,
-          run->method, run->points->len - minority, run->seconds);
+          run->method, run->points.len - minority, run->seconds);
   if (status->armed > 0)
     fprintf(out, ", %.0f events a second",
             (double)status->armed / fmax(run->seconds, 1e-3));
@@ -43,7 +43,7 @@ static void write_head(FILE *out, const struct wake_run *run) {
   for (int i = 0; i < WAKE_DROPS; i++)
     if (status->drops[i] > 0)
       fprintf(out, "dropped %llu: %s\n", (unsigned long long)status->drops[i],
-              wake_drop_help(i));
+              wake_drop_texts[i].help);
   if (minority > 0)
     fprintf(out,
             "dropped %zu: interrupts were on in an idle state that mostly "
@@ -116,10 +116,8 @@ static void write_histogram(FILE *out, const struct wake_points *points,
   size_t counts[BUCKETS] = {0}, most = 0;
   int first = BUCKETS, last = -1;
   for (size_t i = 0; i < points->len; i++) {
-    const struct wake_point *point = &points->list[i];
-    double us = wake_point_us(point, metric);
-    if ((state != WAKE_ALL_STATES && point->state != state) || isnan(us) ||
-        !wake_point_counts(points, point))
+    double us = wake_point_us(points, &points->list[i], state, metric);
+    if (isnan(us))
       continue;
     int bucket = bucket_of(us);
     counts[bucket]++;
@@ -148,10 +146,8 @@ static void write_histogram(FILE *out, const struct wake_points *points,
 static int write_state(FILE *out, const struct wake_points *points, int state,
                        int width) {
   struct wake_summary summaries[WAKE_METRICS];
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (wake_summarize(&summaries[metric], points, state,
-                       (enum wake_metric)metric) != 0)
-      return -ENOMEM;
+  if (wake_summarize(summaries, points, state) != 0)
+    return -ENOMEM;
   if (summaries[WAKE_INTR_LATENCY].count == 0)
     return 0;
   fprintf(out, "%s\n",
@@ -167,11 +163,11 @@ static int write_state(FILE *out, const struct wake_points *points, int state,
 }
 
 int wake_write_text(FILE *out, const struct wake_run *run, int width) {
-  const struct wake_points *points = run->points;
+  const struct wake_points *points = &run->points;
   int status = 0, states = 0;
   write_head(out, run);
   for (int state = 0; state < points->states_len; state++)
-    states += points->on[state] + points->off[state] > 0;
+    states += points->len_of[state][0] + points->len_of[state][1] > 0;
   if (states > 1)
     status = write_state(out, points, WAKE_ALL_STATES, width);
   for (int state = 0; state < points->states_len && status == 0; state++)

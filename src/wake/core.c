@@ -23,11 +23,16 @@ typedef cpu_set_t cores_t[8192 / CPU_SETSIZE];
  * What sysfs says about a core
  */
 
-/* Reads the first line of a file in the sysfs directory of a core. Returns
- * false if the file cannot be read. */
-static bool read_line(int core, const char *name, char *text, size_t size) {
-  char path[128];
-  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", core, name);
+/* Reads the first line of a file of a core: "online" or, if state is not
+ * negative, the file `name` of an idle state. Returns false if the file cannot
+ * be read. */
+static bool read_line(int core, int state, const char *name, char *text,
+                      size_t size) {
+  char path[128], folder[32] = "";
+  if (state >= 0)
+    snprintf(folder, sizeof(folder), "cpuidle/state%d/", state);
+  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s%s", core,
+           folder, name);
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return false;
@@ -37,24 +42,22 @@ static bool read_line(int core, const char *name, char *text, size_t size) {
   return read;
 }
 
-static bool read_cpuidle(int core, int state, const char *name, char *text,
-                         size_t size) {
-  char path[64];
-  snprintf(path, sizeof(path), "cpuidle/state%d/%s", state, name);
-  return read_line(core, path, text, size);
+bool wake_core_has_cpuidle(int core) {
+  char text[8];
+  return read_line(core, 0, "usage", text, sizeof(text));
 }
 
 bool wake_core_is_online(int core) {
   char text[8];
   /* This file does not exist for cores that cannot go offline. */
-  return !read_line(core, "online", text, sizeof(text)) || text[0] != '0';
+  return !read_line(core, -1, "online", text, sizeof(text)) || text[0] != '0';
 }
 
 int64_t wake_core_usage(int core) {
   char text[32];
   int64_t usage = -1;
   for (int state = 0; state < WAKE_STATES_MAX &&
-                      read_cpuidle(core, state, "usage", text, sizeof(text));
+                      read_line(core, state, "usage", text, sizeof(text));
        state++)
     usage = (usage < 0 ? 0 : usage) + strtoll(text, NULL, 10);
   return usage;
@@ -62,12 +65,12 @@ int64_t wake_core_usage(int core) {
 
 void wake_core_states(int core, struct wake_points *points) {
   int len = 0;
-  while (len < WAKE_STATES_MAX &&
-         read_cpuidle(core, len, "name", points->states[len],
-                      sizeof(points->states[len]))) {
-    for (char *at = points->states[len]; (at = strpbrk(at, ",\"")) != NULL;)
-      *at = '_'; /* so that a name is a value in a CSV file */
-    len++;
+  for (; len < WAKE_STATES_MAX; len++) {
+    char *name = points->states[len];
+    if (!read_line(core, len, "name", name, WAKE_STATE_NAME_SIZE))
+      break;
+    while ((name = strpbrk(name, ",\"")) != NULL)
+      *name = '_'; /* so that a name is a value in a CSV file */
   }
   if (len == 0)
     strcpy(points->states[len++], "idle");
@@ -96,17 +99,16 @@ static void *run_errand(void *argument) {
  * program's signals. Returns 0 or a negative errno. */
 static int start_pinned(pthread_t *thread, int core, struct errand *errand) {
   pthread_attr_t attributes;
-  sigset_t all, before;
+  sigset_t all;
   cores_t cores;
   CPU_ZERO_S(sizeof(cores), cores);
   CPU_SET_S((size_t)core, sizeof(cores), cores);
   sigfillset(&all);
   pthread_attr_init(&attributes);
   int status = pthread_attr_setaffinity_np(&attributes, sizeof(cores), cores);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_setsigmask_np(&attributes, &all);
   if (status == 0)
     status = pthread_create(thread, &attributes, run_errand, errand);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return -status;
 }
@@ -123,7 +125,7 @@ static int await(pthread_t thread, int core, struct errand *errand,
     const struct timespec look = timespec_of_ns(now + LOOK_NS);
     if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &look) == 0)
       return errand->status;
-    going = goes_on == NULL || goes_on(errand->context);
+    going = goes_on(errand->context);
   }
   atomic_store(&errand->is_late, true);
   wake_core_leave(core, thread);

@@ -7,6 +7,9 @@
 
 #include <pthread.h>
 
+/* True if cpuidle has a driver for the core. */
+bool wake_core_has_cpuidle(int core);
+
 /* Stores the names of the core's idle states, in the kernel's order. Without a
  * cpuidle driver there is only one, which is called "idle" here. */
 void wake_core_states(int core, struct wake_points *points);
@@ -21,7 +24,7 @@ bool wake_core_is_online(int core);
 /* Calls run(context) in a thread on the core, and returns the result of run. If
  * the thread cannot run on the core, writes the reason to `why` and returns
  * -ETIMEDOUT after two seconds, or -EINTR as soon as goes_on(context) returns
- * false. goes_on may be NULL. */
+ * false. */
 int wake_core_run(int core, int (*run)(void *context),
                   bool (*goes_on)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);

@@ -7,7 +7,7 @@
 #define SUB_BITS WAKE_DISTRIBUTION_SUB_BITS
 #define PER_POWER (1u << SUB_BITS)
 
-unsigned wake_distribution_bucket(uint64_t ns) {
+static unsigned bucket_of(uint64_t ns) {
   if (ns < PER_POWER)
     return (unsigned)ns;
   if (ns >> WAKE_DISTRIBUTION_BITS != 0)
@@ -15,6 +15,12 @@ unsigned wake_distribution_bucket(uint64_t ns) {
   unsigned shift = 63 - (unsigned)__builtin_clzll(ns) - SUB_BITS;
   return ((shift + 1) << SUB_BITS) +
          ((unsigned)(ns >> shift) & (PER_POWER - 1));
+}
+
+void wake_distribution_add(struct wake_distribution *distribution,
+                           uint64_t ns) {
+  distribution->count[bucket_of(ns)]++;
+  distribution->total++;
 }
 
 static double middle_of(unsigned bucket) {

@@ -1,5 +1,5 @@
-/* distribution: counts latencies in a fixed number of buckets, so that memory
- * use does not grow with the number of datapoints. */
+/* distribution: counts latencies in a fixed number of buckets, so that
+ * percentiles need no sorting. */
 #ifndef PERCORE_WAKE_DISTRIBUTION_H
 #define PERCORE_WAKE_DISTRIBUTION_H
 
@@ -20,8 +20,7 @@ struct wake_distribution {
   uint32_t count[WAKE_DISTRIBUTION_BUCKETS];
 };
 
-/* Returns the bucket of a latency. */
-unsigned wake_distribution_bucket(uint64_t ns);
+void wake_distribution_add(struct wake_distribution *distribution, uint64_t ns);
 
 /* Returns a percentile in ns, or NAN if fewer than 10 datapoints are above it.
  */

@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
 	src/base/bpf.h \
 	src/base/clock.h \
-	src/wake/burst.c src/wake/burst.h \
 	src/wake/collect.c src/wake/collect.h \
 	src/wake/core.c src/wake/core.h \
 	src/wake/distribution.c src/wake/distribution.h \

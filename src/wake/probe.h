@@ -14,10 +14,9 @@
 
 struct wake_probe {
   /* Set by this process before the programs run. */
-  uint32_t core;
+  uint32_t core;        /* the programs ignore all other cores */
   uint32_t thread;      /* ID of the waiting thread; 0: BPF timer, or passive */
   uint32_t timer_flags; /* flags of bpf_timer_start */
-  uint32_t stop;
   uint64_t distance_min, distance_max; /* ns from arming to LTime */
   uint64_t pause;                      /* ns between two events; 0: no pause */
   uint64_t armed_max; /* the BPF timer stops after this many events */

@@ -1,9 +1,28 @@
 #include "programs.h"
 
+#include "base/bpf.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
+#define TIMER_CPU_PIN 2
+
+static const struct {
+  const char *name;
+  bool optional;
+} tracepoints[WAKE_LINKS] = {{"hrtimer_start", false},
+                             {"hrtimer_expire_entry", false},
+                             {"irq_handler_entry", false},
+                             {"local_timer_entry", true}, /* only on x86 */
+                             {"cpu_idle", false}};
+#define LINK_START 0
+
+/* ---------------------------------------------------------------------------
+ * Loading
+ */
 
 /* Linux refuses BPF timers with PREEMPT_RT by this number, which the verifier
  * explains as "bpf_timer cannot be used for PREEMPT_RT". */
@@ -19,22 +38,8 @@ const char *wake_programs_refusal(int error, bool has_timer) {
 }
 
 #ifdef PERCORE_BPF
-#include "base/bpf.h"
 #include "wake/wake.lskel.h"
 #include "wake/wake_timer.lskel.h"
-
-#define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
-#define TIMER_CPU_PIN 2
-
-static const struct {
-  const char *name;
-  bool optional;
-} tracepoints[WAKE_LINKS] = {{"hrtimer_start", false},
-                             {"hrtimer_expire_entry", false},
-                             {"irq_handler_entry", false},
-                             {"local_timer_entry", true}, /* only on x86 */
-                             {"cpu_idle", false}};
-#define LINK_START 0
 
 /* The programs of an object in the order of `tracepoints`. */
 #define PROGRAMS(bpf)                                                          \
@@ -66,10 +71,30 @@ static int load(struct wake_programs *programs, bool has_timer) {
   return timer->maps.wake_probes.map_fd;
 }
 
+static void unload(struct wake_programs *programs) {
+  if (programs->bpf != NULL)
+    wake_bpf__destroy(programs->bpf);
+  if (programs->timer != NULL)
+    wake_timer_bpf__destroy(programs->timer);
+}
+#else
+static int load(struct wake_programs *programs, bool has_timer) {
+  (void)programs, (void)has_timer;
+  return -1;
+}
+static void unload(struct wake_programs *programs) { (void)programs; }
+#endif
+
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
                        char why[WAKE_WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   *programs = (struct wake_programs){.probe = NULL};
+#ifndef PERCORE_BPF
+  snprintf(why, WAKE_WHY_SIZE,
+           "this percore was built without BPF; build it with clang, bpftool "
+           "and libbpf-dev");
+  return -ENOTSUP;
+#endif
   if (missing != NULL) {
     snprintf(why, WAKE_WHY_SIZE,
              "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
@@ -97,6 +122,10 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
   programs->probe = probe;
   return 0;
 }
+
+/* ---------------------------------------------------------------------------
+ * Running
+ */
 
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
@@ -148,46 +177,8 @@ int wake_programs_start_timer(struct wake_programs *programs) {
 }
 
 void wake_programs_free(struct wake_programs *programs) {
-  if (programs->bpf == NULL && programs->timer == NULL)
-    return;
   wake_programs_detach(programs);
   if (programs->probe != NULL)
     munmap(programs->probe, sizeof(*programs->probe));
-  if (programs->bpf != NULL)
-    wake_bpf__destroy(programs->bpf);
-  if (programs->timer != NULL)
-    wake_timer_bpf__destroy(programs->timer);
-  *programs = (struct wake_programs){.probe = NULL};
+  unload(programs);
 }
-#else
-int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       char why[WAKE_WHY_SIZE]) {
-  (void)has_timer;
-  *programs = (struct wake_programs){.probe = NULL};
-  snprintf(why, WAKE_WHY_SIZE,
-           "this percore was built without BPF; build it with clang, bpftool "
-           "and libbpf-dev");
-  return -ENOTSUP;
-}
-
-/* In this build, wake_programs_load always fails, so the functions below do
- * nothing. */
-int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
-                         char why[WAKE_WHY_SIZE]) {
-  (void)programs, (void)finds_timer, (void)why;
-  return -ENOTSUP;
-}
-
-int wake_programs_start_timer(struct wake_programs *programs) {
-  (void)programs;
-  return -ENOTSUP;
-}
-
-void wake_programs_timer_is_found(struct wake_programs *programs) {
-  (void)programs;
-}
-
-void wake_programs_detach(struct wake_programs *programs) { (void)programs; }
-
-void wake_programs_free(struct wake_programs *programs) { (void)programs; }
-#endif

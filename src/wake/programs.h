@@ -40,7 +40,7 @@ void wake_programs_detach(struct wake_programs *programs);
 /* Starts the BPF timer on this thread's core. */
 int wake_programs_start_timer(struct wake_programs *programs);
 
-/* Detaches and unloads the programs. `programs` may be zeroed. */
+/* Detaches and unloads the programs. */
 void wake_programs_free(struct wake_programs *programs);
 
 #endif

@@ -38,26 +38,22 @@ int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]) {
   return access(folder, W_OK | X_OK) == 0 ? 0 : fail(folder, errno, why);
 }
 
-/* Datapoints have the same columns, because wult refuses empty values. */
+/* Writes no column that is empty, because wult refuses empty values. */
 static void write_points(FILE *file, const struct wake_points *points) {
-  const struct wake_point *first = &points->list[0];
-  bool is_known[WAKE_METRICS], has_distance = !isnan(first->distance_us);
-  for (int metric = 0; metric < WAKE_METRICS; metric++) {
-    is_known[metric] = !isnan(first->us[metric]);
-    if (is_known[metric])
+  bool has_user = !isnan(points->list[0].us[WAKE_USER_LATENCY]);
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (metric != WAKE_USER_LATENCY || has_user)
       fprintf(file, "%s,", wake_metric_name((enum wake_metric)metric));
-  }
-  fprintf(file, "%sIntrOff,ReqCState\n", has_distance ? "LDist," : "");
+  fputs("LDist,IntrOff,ReqCState\n", file);
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
     if (!wake_point_counts(points, point))
       continue;
     for (int metric = 0; metric < WAKE_METRICS; metric++)
-      if (is_known[metric])
+      if (metric != WAKE_USER_LATENCY || has_user)
         fprintf(file, "%.3f,", (double)point->us[metric]);
-    if (has_distance)
-      fprintf(file, "%.3f,", (double)point->distance_us);
-    fprintf(file, "%s,%s\n", point->interrupts_off ? "True" : "False",
+    fprintf(file, "%.3f,%s,%s\n", (double)point->distance_us,
+            point->interrupts_off ? "True" : "False",
             points->states[point->state]);
   }
 }

@@ -17,7 +17,8 @@ struct wake_result_info {
  * holds a part of a result. Call this before measuring. */
 int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]);
 
-/* Writes the datapoints that count. Never overwrites a file. */
+/* Writes the datapoints that count, which must have been armed: wult wants
+ * their LDist. Never overwrites a file. */
 int wake_result_write(const struct wake_points *points, const char *folder,
                       const struct wake_result_info *info,
                       char why[WAKE_WHY_SIZE]);

@@ -28,20 +28,21 @@ typedef __u32 uint32_t;
 /* Why an expired timer produced no datapoint. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
-  WAKE_DROP_OTHER, /* an interrupt before LTime, or a timer that was due before
-                      LTime, had woken the core */
+  WAKE_DROP_OTHER, /* another interrupt, or a timer that was due before LTime,
+                      had woken the core */
   WAKE_DROP_EARLY, /* the timer expired before LTime or more than 1 s after it,
                       so struct hrtimer has a different layout than expected */
   WAKE_DROP_LOST,  /* the end of the idle state, or of the thread's wait, was
                       not seen */
   WAKE_DROP_NO_INTERRUPT, /* the entry of the interrupt was not seen */
-  WAKE_DROPS_BY_STEPS
+  WAKE_DROPS
 };
 
 /* An event. All times are in nanoseconds of CLOCK_MONOTONIC, except `distance`,
  * a duration in nanoseconds. */
 struct wake_event {
   uint64_t ltime, distance, tbi, tai, tintr;
+  uint64_t end;   /* when the waiting thread ran; 0: no thread waited */
   uint32_t state; /* number of the idle state */
   uint32_t interrupts_off;
 };
@@ -60,7 +61,7 @@ struct wake_steps {
   uint32_t is_pending; /* TAI or, if passive, an earlier LTime may follow */
   struct wake_event event;
   uint64_t idles; /* how many idle states the core has entered */
-  uint64_t drops[WAKE_DROPS_BY_STEPS];
+  uint64_t drops[WAKE_DROPS];
 };
 
 /* The functions below that return bool return true if they have completed a
@@ -117,11 +118,12 @@ static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
   if (now < ltime || now - ltime > 1000000000)
     return wake_drop(steps, WAKE_DROP_EARLY);
   if (steps->tbi == 0 || steps->tbi >= ltime ||
-      (steps->tai != 0 && steps->tai < ltime))
+      (steps->tai != 0 && steps->tai <= ltime))
     return wake_drop(steps, WAKE_DROP_BUSY);
   if (steps->tintr == 0)
     return wake_drop(steps, WAKE_DROP_NO_INTERRUPT);
-  if (steps->tintr < ltime || (steps->earliest != 0 && steps->earliest < ltime))
+  if (steps->tintr <= ltime || steps->tintr < steps->tai ||
+      (steps->earliest != 0 && steps->earliest < ltime))
     return wake_drop(steps, WAKE_DROP_OTHER);
   steps->event.ltime = ltime;
   steps->event.distance = steps->is_passive ? 0 : steps->distance;

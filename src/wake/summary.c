@@ -69,21 +69,21 @@ static void summarize(struct wake_summary *summary, float *numbers,
       summary->percentile[i] = quantile(numbers, len, percentiles[i] / 100);
 }
 
-int wake_summarize(struct wake_summary *summary,
-                   const struct wake_points *points, int state,
-                   enum wake_metric metric) {
+int wake_summarize(struct wake_summary summaries[WAKE_METRICS],
+                   const struct wake_points *points, int state) {
   float *numbers = malloc((points->len + 1) * sizeof(*numbers));
   if (numbers == NULL)
     return -ENOMEM;
-  size_t len = 0;
-  for (size_t i = 0; i < points->len; i++) {
-    const struct wake_point *point = &points->list[i];
-    double us = wake_point_us(point, metric);
-    if ((state == WAKE_ALL_STATES || point->state == state) && !isnan(us) &&
-        wake_point_counts(points, point))
-      numbers[len++] = (float)us;
+  for (int metric = 0; metric < WAKE_METRICS; metric++) {
+    size_t len = 0;
+    for (size_t i = 0; i < points->len; i++) {
+      const struct wake_point *point = &points->list[i];
+      double us = wake_point_us(points, point, state, (enum wake_metric)metric);
+      if (!isnan(us))
+        numbers[len++] = (float)us;
+    }
+    summarize(&summaries[metric], numbers, len);
   }
-  summarize(summary, numbers, len);
   free(numbers);
   return 0;
 }

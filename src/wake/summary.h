@@ -5,7 +5,6 @@
 #include "wake.h"
 
 #define WAKE_PERCENTILES 4
-#define WAKE_ALL_STATES (-1)
 
 /* True if at least 10 of `count` datapoints are above the percentile. */
 bool wake_percentile_is_known(size_t count, double percent);
@@ -29,10 +28,9 @@ extern const struct wake_figure {
 } wake_figures[WAKE_FIGURES];
 double wake_figure(const struct wake_summary *summary, size_t figure);
 
-/* Summarizes a metric over the datapoints of a state that count, or of all
+/* Summarizes each metric over the datapoints of a state that count, or of all
  * states if `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */
-int wake_summarize(struct wake_summary *summary,
-                   const struct wake_points *points, int state,
-                   enum wake_metric metric);
+int wake_summarize(struct wake_summary summaries[WAKE_METRICS],
+                   const struct wake_points *points, int state);
 
 #endif

@@ -1,6 +1,7 @@
 #include "survey.h"
 
 #include "base/array.h"
+#include "collect.h"
 #include "core.h"
 #include "distribution.h"
 
@@ -11,37 +12,46 @@
 #include <stdlib.h>
 
 /* How far the number of idle states that the programs saw may differ from the
- * number that cpuidle counted: by one state at each end of a burst, plus a
- * share too small to distort the percentiles. */
+ * number that cpuidle counted: by one state at each end, plus a share too small
+ * to distort the percentiles. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
-#define NO_BUCKET UINT16_MAX
+#define POLL_NS UINT64_C(20000000)
+#define LATE_NS UINT64_C(100000000) /* how long to wait for late probes */
 
-/* A datapoint in the window: its bucket in each distribution. */
-struct counted {
-  uint64_t round_ns; /* when its round began */
-  uint16_t buckets[WAKE_METRICS];
+_Static_assert(WAKE_SURVEY_PROBES_MAX <= WAKE_EVENTS_KEPT,
+               "events would be lost");
+
+static const struct {
+  const char *name;
+  enum wake_metric metric;
+  double percent;
+} values[WAKE_SURVEY_VALUES] = {
+    {"timer_wake_p50", WAKE_LATENCY, 50},
+    {"timer_wake_p99", WAKE_LATENCY, 99},
+    {"timer_wake_p99_9", WAKE_LATENCY, 99.9},
+    {"timer_intr_p50", WAKE_INTR_LATENCY, 50},
+    {"timer_intr_p99", WAKE_INTR_LATENCY, 99},
+    {"timer_intr_p99_9", WAKE_INTR_LATENCY, 99.9},
+    {"timer_silent_p50", WAKE_SILENT_TIME, 50},
 };
+
+const char *wake_survey_value_name(int value) { return values[value].name; }
 
 struct surveyed {
   int core;
   bool said; /* the reason why this core is not measured has been logged */
-  struct wake_points points; /* the datapoints of the last burst, and how many
-                                of all bursts had interrupts on or off */
-  struct counted *window;    /* oldest first */
-  size_t window_len, window_capacity;
-  struct wake_distribution distribution[WAKE_METRICS];
+  struct wake_points points; /* in the window */
 };
-
-_Static_assert(WAKE_DISTRIBUTION_BUCKETS < NO_BUCKET, "a bucket fits");
 
 struct wake_survey {
   struct wake_survey_options options;
-  struct wake_burst *burst;
+  struct wake_collect *collect;
   struct surveyed **list;
   size_t len;
   int next; /* the number of the core with which the next round begins */
+  uint64_t until_ns; /* when the round ends */
   uint64_t probes;
 };
 
@@ -50,21 +60,36 @@ static int no_memory(char why[WAKE_WHY_SIZE]) {
   return -ENOMEM;
 }
 
+static bool goes_on(void *context) {
+  const struct wake_survey *survey = context;
+  return survey->options.wait(survey->options.context, 0);
+}
+
 int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WAKE_WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
+  const struct wake_collect_options collect = {.method = WAKE_BPF_TIMER,
+                                               .armed_max = options->probes,
+                                               .goes_on = goes_on,
+                                               .context = survey};
   *result = NULL;
   if (survey == NULL)
     return no_memory(why);
   survey->options = *options;
-  int status = wake_burst_open(&survey->burst, &options->burst, why);
-  if (status != 0) {
+  int status = -ENODEV;
+  if (wake_core_has_cpuidle(0))
+    status = wake_collect_open(&survey->collect, &collect, why);
+  else
+    snprintf(why, WAKE_WHY_SIZE,
+             "cpuidle has no driver here, so there is no count of idle states "
+             "to check the figures against; percore wake shows unchecked "
+             "figures");
+  if (status == 0)
+    *result = survey;
+  else
     free(survey);
-    return status;
-  }
-  *result = survey;
-  return 0;
+  return status;
 }
 
 void wake_survey_close(struct wake_survey *survey) {
@@ -72,11 +97,10 @@ void wake_survey_close(struct wake_survey *survey) {
     return;
   for (size_t i = 0; i < survey->len; i++) {
     wake_points_free(&survey->list[i]->points);
-    free(survey->list[i]->window);
     free(survey->list[i]);
   }
   free(survey->list);
-  wake_burst_close(survey->burst);
+  wake_collect_close(survey->collect);
   free(survey);
 }
 
@@ -118,101 +142,74 @@ say_once(const struct wake_survey *survey, struct surveyed *core,
   core->said = true;
 }
 
-/* Adds a datapoint to the distributions, or takes it away again. */
-static void count(struct surveyed *core, const struct counted *counted,
-                  int change) {
-  for (int metric = 0; metric < WAKE_METRICS; metric++)
-    if (counted->buckets[metric] != NO_BUCKET) {
-      struct wake_distribution *distribution = &core->distribution[metric];
-      distribution->total += (uint64_t)change;
-      distribution->count[counted->buckets[metric]] += (uint32_t)change;
-    }
-}
-
-/* Forgets the datapoints of rounds that began before `since_ns`. */
-static void forget(struct surveyed *core, uint64_t since_ns) {
-  size_t old = 0;
-  while (old < core->window_len && core->window[old].round_ns < since_ns)
-    count(core, &core->window[old++], -1);
-  core->window_len -= old;
-  if (old > 0)
-    memmove(core->window, core->window + old,
-            core->window_len * sizeof(*core->window));
-}
-
-/* Moves the datapoints of the last burst into the window. Returns 0 or -ENOMEM.
- */
-static int count_points(struct surveyed *core, uint64_t round_ns) {
-  struct wake_points *points = &core->points;
-  size_t len = points->len;
-  points->len = 0;
-  for (size_t i = 0; i < len; i++) {
-    struct counted counted = {.round_ns = round_ns};
-    if (!wake_point_counts(points, &points->list[i]))
-      continue;
-    for (int metric = 0; metric < WAKE_METRICS; metric++) {
-      double us = wake_point_us(&points->list[i], (enum wake_metric)metric);
-      counted.buckets[metric] =
-          isnan(us)
-              ? NO_BUCKET
-              : (uint16_t)wake_distribution_bucket((uint64_t)llround(us * 1e3));
-    }
-    if (!array_reserve(&core->window, core->window_len, &core->window_capacity,
-                       sizeof(*core->window)))
-      return -ENOMEM;
-    core->window[core->window_len++] = counted;
-    count(core, &counted, 1);
-  }
-  return 0;
-}
-
-/* Counts the events of a burst if the programs and cpuidle counted about the
- * same number of idle states. Otherwise ignores the burst, and logs this once.
- * Returns 0 or -ENOMEM. */
-static int count_events(const struct wake_survey *survey, struct surveyed *core,
-                        const struct wake_burst_result *result,
-                        uint64_t round_ns) {
-  double missed = fabs((double)result->usage - (double)result->idles);
-  if (result->usage < 0) {
+/* True if the programs and cpuidle counted about the same number of idle
+ * states. Otherwise the datapoints may be wrong, which is logged once. */
+static bool is_valid(const struct wake_survey *survey, struct surveyed *core,
+                     const struct wake_collect_status *status) {
+  double missed = fabs((double)status->usage - (double)status->idles);
+  if (status->is_offline)
+    say_once(survey, core,
+             "wake latency of core %d is not measured: it went offline",
+             core->core);
+  else if (status->usage < 0)
     say_once(survey, core,
              "wake latency of core %d is not measured: cpuidle has no driver "
              "for it",
              core->core);
-    return 0;
-  }
-  if (missed > IDLES_EDGE + IDLES_SHARE * (double)result->usage) {
+  else if (missed > IDLES_EDGE + IDLES_SHARE * (double)status->usage)
     say_once(survey, core,
              "a burst of probes on core %d is ignored: the programs saw "
              "%llu idle states, cpuidle counted %lld",
-             core->core, (unsigned long long)result->idles,
-             (long long)result->usage);
-    return 0;
-  }
-  int status = 0;
-  for (size_t i = 0; status == 0 && i < result->events_len; i++)
-    status = wake_points_add(&core->points, &result->events[i], NAN);
-  return status == 0 ? count_points(core, round_ns) : status;
+             core->core, (unsigned long long)status->idles,
+             (long long)status->usage);
+  else
+    return true;
+  return false;
 }
 
-/* Probes one core and counts its datapoints. Returns 0, -ENOMEM, or -ETIME or
- * -EINTR if the round is over. */
-static int probe(struct wake_survey *survey, int number, uint64_t round_ns,
+/* Waits until all probes are done or the time is up. Returns false if `wait`
+ * returned false. First sleeps for as long as the probes take on average,
+ * because this thread would disturb the core if it woke up there earlier. */
+static bool wait_for_probes(const struct wake_survey *survey,
+                            struct wake_collect_status *status) {
+  const struct wake_survey_options *options = &survey->options;
+  uint64_t begin = options->now_ns(options->context);
+  uint64_t most = options->probes * WAKE_DISTANCE_MAX_NS;
+  uint64_t until = begin + most + LATE_NS;
+  if (until > survey->until_ns)
+    until = survey->until_ns;
+  uint64_t left = until > begin ? until - begin : 0;
+  bool going =
+      options->wait(options->context, most / 2 < left ? most / 2 : left);
+  for (;; going = options->wait(options->context, POLL_NS)) {
+    wake_collect_status(survey->collect, status);
+    if (!going || status->is_done || options->now_ns(options->context) >= until)
+      return going;
+  }
+}
+
+/* Probes one core and adds its datapoints. Returns 0, -ENOMEM, or -EINTR if the
+ * round must end. */
+static int probe(struct wake_survey *survey, int number,
                  char why[WAKE_WHY_SIZE]) {
-  struct wake_burst_result result;
+  struct wake_collect_status found;
   struct surveyed *core = find_or_add(survey, number);
   if (core == NULL)
-    return no_memory(why);
-  int status = wake_burst_probe(survey->burst, number, &result, why);
-  if (status == -ETIME || status == -EINTR)
-    return status;
-  if (status != 0) {
+    return -ENOMEM;
+  int status = wake_collect_begin(survey->collect, number, why);
+  if (status == 0 && !wait_for_probes(survey, &found))
+    status = -EINTR;
+  if (status == 0) {
+    survey->probes += found.armed;
+    if (is_valid(survey, core, &found))
+      status = wake_collect_poll(survey->collect, &core->points);
+  } else if (status != -EINTR) {
     say_once(survey, core, "wake latency of core %d is not measured: %s",
              number, why);
-    return 0;
+    status = 0;
   }
-  survey->probes += result.armed;
-  status = count_events(survey, core, &result, round_ns);
-  return status == 0 ? 0 : no_memory(why);
+  wake_collect_end(survey->collect);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -221,58 +218,76 @@ static int probe(struct wake_survey *survey, int number, uint64_t round_ns,
 
 static int probe_all(struct wake_survey *survey,
                      const struct wake_survey_core *cores, size_t len,
-                     uint64_t round_ns, char why[WAKE_WHY_SIZE]) {
+                     char why[WAKE_WHY_SIZE]) {
+  const struct wake_survey_options *options = &survey->options;
   size_t first = 0;
+  int status = 0;
   while (first < len && cores[first].core < survey->next)
     first++;
   survey->next = 0;
-  for (size_t i = 0; i < len; i++) {
+  for (size_t i = 0; status == 0 && i < len; i++) {
     const struct wake_survey_core *core = &cores[(first + i) % len];
-    if (!(core->load <= survey->options.load_max))
+    if (!(core->load <= options->load_max))
       continue;
-    int status = probe(survey, core->core, round_ns, why);
-    if (status == -ETIME)
+    if (options->now_ns(options->context) >= survey->until_ns) {
       survey->next = core->core;
-    if (status != 0)
-      return status == -ETIME || status == -EINTR ? 0 : status;
+      break;
+    }
+    status = probe(survey, core->core, why);
   }
-  return 0;
+  return status == -ENOMEM ? no_memory(why) : 0;
+}
+
+static void count(struct wake_distribution *distribution,
+                  const struct wake_points *points, enum wake_metric metric) {
+  *distribution = (struct wake_distribution){.total = 0};
+  for (size_t i = 0; i < points->len; i++) {
+    double us =
+        wake_point_us(points, &points->list[i], WAKE_ALL_STATES, metric);
+    if (!isnan(us))
+      wake_distribution_add(distribution, (uint64_t)llround(us * 1e3));
+  }
+}
+
+static void store_figures(const struct wake_survey *survey,
+                          struct wake_survey_core *core) {
+  static const struct wake_points none;
+  struct wake_distribution distribution;
+  const struct surveyed *found = find(survey, core->core);
+  const struct wake_points *points = found == NULL ? &none : &found->points;
+  core->datapoints = wake_points_counted(points);
+  for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
+    if (v == 0 || values[v].metric != values[v - 1].metric)
+      count(&distribution, points, values[v].metric);
+    core->value_s[v] =
+        wake_distribution_percentile(&distribution, values[v].percent) / 1e9;
+  }
 }
 
 int wake_survey_round(struct wake_survey *survey,
-                      const struct wake_survey_core *cores, size_t len,
-                      uint64_t now_ns, uint64_t duration_ns,
-                      char why[WAKE_WHY_SIZE]) {
+                      struct wake_survey_core *cores, size_t len,
+                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+  const struct wake_survey_options *options = &survey->options;
+  uint64_t now_ns = options->now_ns(options->context);
   bool any = false;
+  int status = 0;
   for (size_t i = 0; i < survey->len; i++)
-    if (now_ns > survey->options.window_ns)
-      forget(survey->list[i], now_ns - survey->options.window_ns);
+    if (now_ns > options->window_ns)
+      wake_points_forget(&survey->list[i]->points, now_ns - options->window_ns);
   for (size_t i = 0; i < len; i++)
-    any |= cores[i].load <= survey->options.load_max;
-  if (!any)
-    return 0;
-  int status = wake_burst_begin(survey->burst, duration_ns, why);
-  if (status != 0)
-    return status;
-  status = probe_all(survey, cores, len, now_ns, why);
-  wake_burst_end(survey->burst);
+    any |= cores[i].load <= options->load_max;
+  if (any) {
+    survey->until_ns = now_ns + duration_ns;
+    status = wake_collect_attach(survey->collect, why);
+    if (status == 0)
+      status = probe_all(survey, cores, len, why);
+    wake_collect_detach(survey->collect);
+  }
+  for (size_t i = 0; i < len; i++)
+    store_figures(survey, &cores[i]);
   return status;
 }
 
 uint64_t wake_survey_probes(const struct wake_survey *survey) {
   return survey->probes;
-}
-
-size_t wake_survey_datapoints(const struct wake_survey *survey, int core) {
-  const struct surveyed *found = find(survey, core);
-  return found == NULL ? 0 : found->window_len;
-}
-
-double wake_survey_percentile(const struct wake_survey *survey, int core,
-                              enum wake_metric metric, double percent) {
-  const struct surveyed *found = find(survey, core);
-  return found == NULL ? NAN
-                       : wake_distribution_percentile(
-                             &found->distribution[metric], percent) /
-                             1e9;
 }

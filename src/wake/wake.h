@@ -43,16 +43,11 @@ enum wake_metric {
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
+  uint64_t ltime_ns;
   float us[WAKE_METRICS]; /* NAN if not measured */
-  float distance_us;      /* LDist; NAN if unknown */
+  float distance_us;      /* LDist; 0 if not armed by percore */
   uint8_t state;          /* the idle state: an index into wake_points.states */
   bool interrupts_off;    /* idle ended before the interrupt was taken */
-};
-
-enum {
-  WAKE_DROP_ORDER = WAKE_DROPS_BY_STEPS, /* LTime is not after TBI, or not
-                                            before TAI and TIntr */
-  WAKE_DROPS
 };
 
 struct wake_points {
@@ -61,15 +56,14 @@ struct wake_points {
   char states[WAKE_STATES_MAX][WAKE_STATE_NAME_SIZE]; /* "POLL", "C6" */
   int states_len; /* at least 1; an event of a higher state is in the last */
   /* The number of datapoints of each state with interrupts on, and off. */
-  size_t on[WAKE_STATES_MAX], off[WAKE_STATES_MAX];
-  uint64_t drops[WAKE_DROPS];
+  size_t len_of[WAKE_STATES_MAX][2];
 };
 
-/* Turns an event into a datapoint, or drops it if its times are in an
- * impossible order. user_us is the UserLatency of the event, or NAN. Returns 0
- * or -ENOMEM. */
-int wake_points_add(struct wake_points *points, const struct wake_event *event,
-                    float user_us);
+/* Turns an event into a datapoint. Returns 0 or -ENOMEM. */
+int wake_points_add(struct wake_points *points, const struct wake_event *event);
+
+/* Forgets the datapoints before the first whose LTime is at least since_ns. */
+void wake_points_forget(struct wake_points *points, uint64_t since_ns);
 
 /* Interrupts are either on or off in an idle state, which only the datapoints
  * tell: the order of the majority is the state's. A datapoint in the other
@@ -79,19 +73,24 @@ int wake_points_add(struct wake_points *points, const struct wake_event *event,
 bool wake_point_counts(const struct wake_points *points,
                        const struct wake_point *point);
 
-/* Returns how many datapoints count. */
+/* Returns how many datapoints of all states count. */
 size_t wake_points_counted(const struct wake_points *points);
 
-/* Returns the value of a metric, or NAN if it is unknown. If interrupts are on
- * in the idle state, the interrupt runs before idle ends, so WakeLatency says
- * nothing about the latency and is unknown here. */
-double wake_point_us(const struct wake_point *point, enum wake_metric metric);
+#define WAKE_ALL_STATES (-1)
 
-/* Returns the name of a reason, such as "busy". */
-const char *wake_drop_name(int reason);
-/* Returns an explanation of a reason, such as "the core was not idle; ...".
+/* Returns the value of a metric of a datapoint that counts and is of this
+ * state; otherwise, or if the value is unknown, returns NAN. If interrupts are
+ * on in the idle state, the interrupt runs before idle ends, so WakeLatency
+ * says nothing about the latency and is unknown here. */
+double wake_point_us(const struct wake_points *points,
+                     const struct wake_point *point, int state,
+                     enum wake_metric metric);
+
+/* The names and explanations of reasons: "busy", "the core was not idle; ..."
  */
-const char *wake_drop_help(int reason);
+extern const struct wake_drop_text {
+  const char *name, *help;
+} wake_drop_texts[WAKE_DROPS];
 
 void wake_points_free(struct wake_points *points);
 

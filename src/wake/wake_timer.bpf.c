@@ -36,7 +36,7 @@ static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
 static int on_timer(void *map, __u32 *key, struct timer *timer) {
   (void)map, (void)key;
   struct wake_probe *probe = probe_of_this_core();
-  if (probe && !probe->stop && probe->armed < probe->armed_max)
+  if (probe && probe->armed < probe->armed_max)
     arm(probe, timer);
   return 0;
 }

@@ -21,3 +21,6 @@ BENCHES += tests/bench/choice
 tests_bench_choice_SOURCES = tests/bench/choice.c
 EXTRA_DIST += tests/bench/choice.py tests/bench/choice.svg
 tests_bench_choice_LDADD = libboard.la -lm
+BENCHES += tests/bench/board_readers
+tests_bench_board_readers_SOURCES = tests/bench/board_readers.c tests/bench/bench.h
+tests_bench_board_readers_LDADD = libboard.la libregion.la libcycles.la -lm

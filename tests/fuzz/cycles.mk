@@ -6,9 +6,7 @@ CYCLES_REPLAYS = \
 	tests/fuzz/replay_perf_event \
 	tests/fuzz/replay_topology \
 	tests/fuzz/replay_cpuidle \
-	tests/fuzz/replay_btf \
 	tests/fuzz/replay_engine \
-	tests/fuzz/replay_interrupts \
 	tests/fuzz/replay_schedstat
 check_PROGRAMS += $(CYCLES_REPLAYS)
 TESTS += $(CYCLES_REPLAYS)
@@ -35,18 +33,10 @@ tests_fuzz_replay_cpuidle_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz_cpuidle.
 tests_fuzz_replay_cpuidle_CPPFLAGS = $(fuzz_cppflags) \
 	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_cpuidle"'
 tests_fuzz_replay_cpuidle_LDADD = $(fuzz_ldadd)
-tests_fuzz_replay_btf_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz_btf.c
-tests_fuzz_replay_btf_CPPFLAGS = $(fuzz_cppflags) \
-	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_btf"'
-tests_fuzz_replay_btf_LDADD = $(fuzz_ldadd)
 tests_fuzz_replay_engine_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz_engine.c tests/fuzz/pieces.h
 tests_fuzz_replay_engine_CPPFLAGS = $(fuzz_cppflags) \
 	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_engine"'
 tests_fuzz_replay_engine_LDADD = $(fuzz_ldadd)
-tests_fuzz_replay_interrupts_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz_interrupts.c
-tests_fuzz_replay_interrupts_CPPFLAGS = $(fuzz_cppflags) \
-	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_interrupts"'
-tests_fuzz_replay_interrupts_LDADD = $(fuzz_ldadd)
 tests_fuzz_replay_schedstat_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz_schedstat.c
 tests_fuzz_replay_schedstat_CPPFLAGS = $(fuzz_cppflags) \
 	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_schedstat"'
@@ -54,5 +44,5 @@ tests_fuzz_replay_schedstat_LDADD = $(fuzz_ldadd)
 endif
 EXTRA_DIST += tests/fuzz/corpus_core_set tests/fuzz/corpus_procstat \
 	tests/fuzz/corpus_perf_event tests/fuzz/corpus_topology \
-	tests/fuzz/corpus_cpuidle tests/fuzz/corpus_btf tests/fuzz/corpus_engine \
-	tests/fuzz/corpus_interrupts tests/fuzz/corpus_schedstat
+	tests/fuzz/corpus_cpuidle tests/fuzz/corpus_engine \
+	tests/fuzz/corpus_schedstat

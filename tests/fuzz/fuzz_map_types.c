@@ -42,7 +42,7 @@ static int write_file(const uint8_t *body, size_t size, size_t strings) {
 }
 
 static void read_fields(const struct btf_types *types,
-                        const struct map_info *map) {
+                        const struct bpf_map_info *map) {
   char why[MAP_WHY_SIZE];
   struct map_fields fields;
   char *value = calloc(1, map->value_size); /* ASan checks bounds */
@@ -57,13 +57,13 @@ static void read_fields(const struct btf_types *types,
   free(value);
 }
 
-static void name_key(const struct btf_types *types, const struct map_info *map,
-                     const uint8_t *key) {
+static void name_key(const struct btf_types *types,
+                     const struct bpf_map_info *map, const uint8_t *key) {
   char name[MAP_ROW_NAME_SIZE];
   char *exact = malloc(map->key_size);
   memcpy(exact, key, map->key_size);
-  if (map_key_name(name, types, map, exact) &&
-      (name[0] == '\0' || !region_text_is_valid(name)))
+  map_key_name(name, types, map, exact);
+  if (name[0] == '\0' || !region_text_is_valid(name))
     abort();
   free(exact);
 }
@@ -79,8 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char path[32], why[MAP_WHY_SIZE] = "";
   int fd = write_file(data + sizeof(head), body, strings);
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  struct map_info map = {.key_size = head.key_size % KEY_SIZE + 1,
-                         .value_size = head.value_size + 1};
+  struct bpf_map_info map = {.key_size = head.key_size % KEY_SIZE + 1,
+                             .value_size = head.value_size + 1};
   strcpy(map.name, head.is_section % 2 != 0 ? "m.bss" : "m");
   struct btf_types types;
   int status = btf_open(&types, &map, path, why);

@@ -24,7 +24,7 @@ static const char *const files[] = {
     NODE "node0/cpulist",
     NODE "node1/cpulist",
     "/proc/cpuinfo",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    NODE "online",
     "/proc/stat",
 };
 #define FILES ((int)(sizeof(files) / sizeof(files[0])))
@@ -42,8 +42,7 @@ static void put_files(struct fake_machine *fake, const struct pieces *pieces,
 
 static void check(const struct topology *topology) {
   for (int core = 0; core < topology->cores_len; core++)
-    if (topology->node[core] < -1 ||
-        topology->node[core] >= TOPOLOGY_NODES_MAX ||
+    if (topology->node[core] < -1 || topology->node[core] >= CORES_MAX ||
         topology->package[core] < -1 || topology->sibling[core] < -1 ||
         topology->sibling[core] >= topology->cores_len ||
         topology->sibling[core] == core)

@@ -3,13 +3,16 @@ to a page whose fault is never answered, because the page belongs to a file syst
 this process serves. Needs root, because it mounts the file system in a new mount
 namespace.
 
-    held_locks.py DIRECTORY directory PATH     the lock of a directory, by listing it;
-                                               a second process waits for it, to create
-                                               a file, so that nobody else gets it
+    held_locks.py DIRECTORY directory PATH     the lock of a directory, by listing it as
+                                               a member of the group 65534; a second
+                                               process waits for it, to create a file,
+                                               so that nobody else gets it
     held_locks.py DIRECTORY changed PATH       the same, just after the directory changed
     held_locks.py DIRECTORY write PATH         none: it writes from the page to the memory
                                                that the producer at PATH hands over, and
                                                prints what the kernel answers
+    held_locks.py DIRECTORY read PATH          the same with read(2), which blocks: of the
+                                               position of the descriptor handed over
     held_locks.py DIRECTORY position PATH      of the position of a producer's memory; the
                                                producer serves the file PATH.region at PATH
 
@@ -29,6 +32,7 @@ import threading
 from dead_files import LIBC, PR_SET_PDEATHSIG, mount, serve_files
 from producers import SEALS, Impostor, hello
 
+MEMBER = 65534  # user and group
 GETDENTS64 = {"x86_64": 217, "aarch64": 61}[os.uname().machine]
 LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + \
@@ -58,6 +62,13 @@ def copy(page, call, fd):
     thread.start()
     thread.join(0.5)
     return said[0] if said else None
+
+
+def become_member():
+    os.setgroups([])
+    os.setgid(MEMBER)
+    os.setuid(MEMBER)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # setuid(2) has cleared it
 
 
 def hold_directory(page, path):
@@ -92,13 +103,14 @@ def serve_reopened(path):
 
 def hold(directory, what, path):
     page = stuck_page(directory)
+    become_member()
     read, write = {"x86_64": (0, 1), "aarch64": (63, 64)}[os.uname().machine]
     if what == "changed":
         os.close(os.open(f"{path}/change-{os.getpid()}", os.O_CREAT | os.O_WRONLY))
     if what in ("directory", "changed"):
         said = hold_directory(page, path)
-    elif what == "write":
-        said = copy(page, write, received_from(path))
+    elif what in ("write", "read"):
+        said = copy(page, write if what == "write" else read, received_from(path))
     else:
         said = copy(page, read, serve_reopened(path))
     print(said or "ok", flush=True)

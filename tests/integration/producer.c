@@ -108,17 +108,6 @@ static const struct {
        FIELDS(session_fields),
        .max_rows = 20000000,
        .key = PERCORE_KEY_IPV4}}},
-    /* As many rows as fit into the 4 GiB that readers allow by default. */
-    {"huge",
-     {GLOBALS,
-      PORT(port_fields, 4),
-      {.name = "session",
-       .storage = PERCORE_OWNED,
-       .fields = session_fields,
-       .field_count = 1,
-       .max_rows = 130000000,
-       .key = PERCORE_KEY_IPV4,
-       .flags = PERCORE_NO_RESET}}},
 };
 
 static struct percore_region *region;

@@ -1,6 +1,7 @@
 """Tests the board with real samplers, real readers, and users with and without
 rights."""
 
+import contextlib
 import grp
 import os
 import re
@@ -21,6 +22,10 @@ KILLS = 1000 if LONG else 10
 GROUP = grp.getgrgid(1)  # daemon
 READER = 64126
 GET_NS, UPDATE_NS = 50, 2000
+STEP_S = 0.010
+READERS = 100
+# The board is tried again every 10 s: so many reads see two attempts.
+SECOND_READS = 25
 
 
 class Place(RuntimeDir):
@@ -45,8 +50,8 @@ class Place(RuntimeDir):
 class Client(Child):
     """Reads the lines of a board_client."""
 
-    def __init__(self, place, mode, before=()):
-        super().__init__([*before, CLIENT, mode], env=place.environment,
+    def __init__(self, place, mode, before=(), after=()):
+        super().__init__([*before, CLIENT, mode, *after], env=place.environment,
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def look(self):
@@ -206,6 +211,9 @@ def plugin():
             with Collectd(load, INTERVAL_S).start() as collectd:
                 collectd.wait_for_reads(4)
                 path = f"{place.path}/board.sock"
+                if readers != "off":
+                    wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
+                             "no board", 20)
                 check(os.path.exists(path) == (readers != "off"), collectd.log())
                 if readers != "off":
                     with Client(place, "only") as client:
@@ -221,8 +229,8 @@ def plugin():
 
 
 def cost():
-    """a load is read in less than 50 ns, and an update without new loads takes less than
-    2 us"""
+    """a load is read in less than 50 ns; an update without new loads takes less than
+    2 us and makes no system call"""
     with Place() as place, place.sample():
         done = subprocess.run([CLIENT, "cost"], env=place.environment, text=True,
                               capture_output=True, check=True)
@@ -230,6 +238,52 @@ def cost():
         figures = dict(re.findall(r"(\w+) ([\d.]+)", done.stdout))
         check(float(figures["get"]) < GET_NS, done.stdout)
         check(float(figures["update"]) < UPDATE_NS, done.stdout)
+        check("no system call" in done.stdout, done.stdout)
+
+
+def step_of_load():
+    """a step of real load changes the answer within one interval and 10 ms"""
+    if os.cpu_count() < 2:
+        raise Skip("needs two cores")
+    with Place() as place, place.sample():
+        done = subprocess.run([CLIENT, "step"], env=place.environment, text=True,
+                              capture_output=True, check=True, timeout=120)
+        times = sorted(map(float, done.stdout.split()))
+        say(f"after {times[0]:.3f} to {times[-1]:.3f} s, interval {INTERVAL_S} s")
+        check(times[-1] <= INTERVAL_S + STEP_S, str(times))
+
+
+def many_readers():
+    """100 programs that open the board at the same moment all read it"""
+    with Place() as place, place.sample(), contextlib.ExitStack() as stack:
+        start = str(int(time.monotonic()) + 4)
+        clients = [stack.enter_context(Client(place, "either", after=[start]))
+                   for _ in range(READERS)]
+        lines = [client.stdout.readline() for client in clients]
+        counters = [line for line in lines if line.split()[1:2] != ["1"]]
+        check(not counters, f"{len(counters)} have counters: {counters[:3]}")
+
+
+def two_collectds():
+    """a second collectd is refused the board and says so once"""
+    if not is_root():
+        raise Skip("collectd needs root")
+    with Place(0o3771) as place:
+        os.environ["PERCORE_RUNTIME_DIR"] = place.path
+        load = '<Load>\nBoard "group"\n</Load>'
+        with Collectd(load, INTERVAL_S).start() as first:
+            wait_for(lambda: place.run("pick", "--by", "1min").returncode == 0,
+                     "no board", 20)
+            with Collectd(load, INTERVAL_S).start() as second:
+                wait_for(lambda: "the board is not published" in second.log(),
+                         "not said", 20)
+                second.wait_for_reads(SECOND_READS)
+                check(second.log().count("the board is not published") == 1,
+                      second.log())
+                check("board" not in first.log(), first.log())
+                with Client(place, "only") as client:
+                    client.wait(wanted=is_known)
+    del os.environ["PERCORE_RUNTIME_DIR"]
 
 
 if __name__ == "__main__":
@@ -243,5 +297,8 @@ if __name__ == "__main__":
         second_sampler,
         rights,
         plugin,
+        two_collectds,
         cost,
+        step_of_load,
+        many_readers,
     ])

@@ -70,13 +70,8 @@ def test_usage_errors():
 
 
 def test_mistyped_command():
-    """the message about an unknown command names the command that was meant, or lists
-    all commands"""
-    for wrong, meant in (("laod", "load"), ("region", "regions"),
-                         ("docter", "doctor")):
-        done = run(wrong)
-        check(f"did you mean {meant}?" in done.stderr, done.stderr)
-    done = run("something-else")
+    """the message about an unknown command lists all commands"""
+    done = run("laod")
     for command in ("load", "regions", "doctor"):
         check(command in done.stderr, done.stderr)
 

@@ -72,8 +72,6 @@ def test_compare_shows_the_hog():
         # Time stolen from the hog is not load.
         check(load["percore"] > truth - 0.02 - stolen / LOAD_S,
               f"percore {load['percore']}")
-        check(abs(load["task_clock"] - 1) < 0.01,
-              f"task clock {load['task_clock']}")
         if load["percore"] - load["stat_busy"] > 0.3:
             return
         check(tasks is not None and tasks - truth > 0.05,

@@ -467,24 +467,6 @@ def other_users():
             wait_for_number(collectd, host("packets", "eth0"), 5)
 
 
-def max_region_size():
-    """A region larger than MaxRegionSize is refused with one message, and
-    others are still read"""
-    options = ('<Region "gtpu">\nMaxRegionSize 65536\n</Region>\n'
-               '<Region "small">\n</Region>')
-    with RuntimeDir(), Producer("gtpu", "many"), Producer("small") as small:
-        small.do("core 0", ETH0)
-        with Collectd(options, FAST).start() as collectd:
-            wait_until_read(collectd)
-            small.do(f"add {PORT} 0 {PACKETS} 5 0")
-            wait_for_number(collectd, host("packets", "eth0", region="small"),
-                            5)
-            collectd.wait_for_value(REGIONS, count=5)
-            check(not identifiers_of(collectd, "percore_host_gtpu"), "it is read")
-            said = collectd.log().count("region gtpu is not read")
-            check(said == 1, f"logged {said} times: {collectd.log()}")
-
-
 def run_beside_garbage():
     """Checks a good region next to sockets that send garbage. Returns how many
     milliseconds percore took to stop."""
@@ -658,7 +640,6 @@ if __name__ == "__main__":
         reset_changes_no_rate,
         silent_and_stale,
         other_users,
-        max_region_size,
         garbage_on_the_socket,
         max_values,
         a_million_rows,

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from harness import Child, Collectd, Skip, check, is_root, run_all, say
-from producers import (ETH0, PACKETS, PORT, SEALS, Impostor, Producer, RuntimeDir,
+from producers import (ETH0, PACKETS, PORT, SEALS, SESSION, Impostor, Producer, RuntimeDir,
                        hello)
 from region_format import CORE_TABLE, LIVE, OWNED, TABLES, Region
 
@@ -50,8 +50,18 @@ def need_fuse():
         raise Skip("needs root and /dev/fuse, to mount a file system")
 
 
+class GroupDir(RuntimeDir):
+    """A runtime directory in which another user is a member of the group."""
+
+    def __enter__(self):
+        super().__enter__()
+        os.chown(self.path, 0, NOBODY)
+        os.chmod(self.path, 0o3770)
+        return self
+
+
 def hold(what, path, directory):
-    """Starts a process that holds a lock until it is killed."""
+    """Starts a process of a member that holds a lock until it is killed."""
     process = Child([sys.executable, f"{os.path.dirname(__file__)}/held_locks.py",
                      directory, what, path], stdout=subprocess.PIPE, text=True)
     said = process.stdout.readline().strip()
@@ -131,18 +141,27 @@ LOAD = "percore_host-self/duration-lateness"  # comes with the loads, also unpro
 
 def a_held_directory():
     """A member who holds the lock of the runtime directory for ever, while others wait for
-    it, delays no region that is known: collectd lists the directory only after a change"""
+    it, delays no region that is known, nor its producer's rows: collectd lists the
+    directory only after a change. Afterwards, a new producer is read"""
     need_fuse()
-    with RuntimeDir() as runtime, Honest() as honest, \
+    with GroupDir() as runtime, Honest() as honest, \
             tempfile.TemporaryDirectory() as directory, \
             Collectd(interval=INTERVAL) as collectd:
         collectd.start()
         collectd.wait_for_value(GOOD)
         time.sleep(1.5)  # a change of the last second may be followed by another
-        with hold("directory", runtime.path, directory) as holder:
-            honest.check_exact(collectd)
-            check_stops(collectd)
-            holder.kill()
+        for stops in (False, True):
+            with hold("directory", runtime.path, directory) as holder:
+                honest.add_row(PORT, f"eth{1 + stops}")
+                honest.check_exact(collectd)
+                if stops:
+                    check_stops(collectd)
+                holder.kill()
+            if not stops:
+                with Producer("late") as late:
+                    late.do("core 0", ETH0)
+                    collectd.wait_for_value(GOOD.replace("good", "late"))
+                time.sleep(1.5)
 
 
 def a_listing_that_hangs():
@@ -150,7 +169,7 @@ def a_listing_that_hangs():
     collectd says after 10 s. Loads come in every interval, collectd stops in time, and
     after the lock is free, no count is missing"""
     need_fuse()
-    with RuntimeDir() as runtime, Honest() as honest, \
+    with GroupDir() as runtime, Honest() as honest, \
             tempfile.TemporaryDirectory() as directory, \
             Collectd(interval=INTERVAL) as collectd:
         collectd.start()
@@ -173,19 +192,71 @@ def a_listing_that_hangs():
                 honest.check_exact(collectd)
 
 
+def a_reader_that_holds_the_memory(what, expected):
+    """Reads a region beside a reader that makes a system call with a page that never comes
+    and the descriptor that it was handed. Checks what the kernel answers it."""
+    need_fuse()
+    with GroupDir() as runtime, Honest() as honest, \
+            tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd, \
+            Child([sys.executable, f"{os.path.dirname(__file__)}/held_locks.py",
+                   directory, what, runtime.socket("good")],
+                  stdout=subprocess.PIPE, text=True) as reader:
+        said = reader.stdout.readline().strip()
+        check(said == expected, f"the kernel says {said}")
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        honest.add_row(PORT, "eth1")
+        honest.check_exact(collectd)
+        check_stops(collectd)
+        reader.kill()
+
+
 def a_reader_that_writes():
     """A reader that writes from a page that never comes to the memory that it was handed
     takes no lock of the memory: the descriptor is read-only, and the kernel says EBADF"""
-    need_fuse()
+    a_reader_that_holds_the_memory("write", "EBADF")
+
+
+def a_reader_that_reads():
+    """A reader that holds the position of the descriptor that it was handed for ever, which
+    is that of all readers, delays neither collectd nor the producer"""
+    a_reader_that_holds_the_memory("read", "ok")
+
+
+SEEK = """
+import os, socket, sys
+peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+peer.connect(sys.argv[1])
+memory = socket.recv_fds(peer, 64, 1)[1][0]
+memory = os.open(f"/proc/self/fd/{memory}", os.O_RDONLY)
+print("ok", flush=True)
+while True:
+    os.lseek(memory, 0, os.SEEK_HOLE)
+"""
+
+
+def readers_that_seek():
+    """While readers seek holes in a region as fast as they can, which takes the lock of its
+    memory's inode each time, its producer allocates rows within 50 ms and collectd reads
+    it"""
     with RuntimeDir() as runtime, Honest() as honest, \
-            tempfile.TemporaryDirectory() as directory:
-        with Child([sys.executable, f"{os.path.dirname(__file__)}/held_locks.py",
-                    directory, "write", runtime.socket("good")],
-                   stdout=subprocess.PIPE, text=True) as writer:
-            said = writer.stdout.readline().strip()
-            check(said == "EBADF", f"the kernel says {said}")
-            honest.add_row(PORT, "eth1")
-            writer.kill()
+            Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        seekers = [Child([sys.executable, "-c", SEEK, runtime.socket("good")],
+                         stdout=subprocess.PIPE, text=True) for _ in range(4)]
+        for seeker in seekers:
+            check(seeker.stdout.readline() == "ok\n", "it has no descriptor")
+        begin = time.monotonic()
+        honest.add_row(SESSION, "first")  # allocates memory
+        took = time.monotonic() - begin
+        honest.check_exact(collectd)
+        for seeker in seekers:
+            seeker.kill()
+            seeker.wait()
+        say(f"the row took {1000 * took:.1f} ms")
+        check(took < 0.05, f"the row took {took:.3f} s")
 
 
 # ---------------------------------------------------------------------------
@@ -317,6 +388,8 @@ if __name__ == "__main__":
         a_held_directory,
         a_listing_that_hangs,
         a_reader_that_writes,
+        a_reader_that_reads,
+        readers_that_seek,
         many_holes,
         a_fat_region,
         a_flood_of_resets,

@@ -109,7 +109,7 @@ def test_regions():
         for name in states:
             check(name == "alive" or found[name]["why"], str(found[name]))
         check("percore_serve" in found["silent@1"]["why"], str(found))
-        check("start it again" in found["killed"]["why"], str(found))
+        check("start the producer again" in found["killed"]["why"], str(found))
         table = place.succeed("regions").splitlines()
         check(len(table) == 1 + len(found), str(table))
         alive.process.send_signal(signal.SIGSTOP)
@@ -350,20 +350,26 @@ def has_control_bytes(text):
 
 
 def test_hostile_names():
-    """escape sequences, quotes and broken UTF-8 in names of rows, threads and
-    states harm neither the terminal nor JSON"""
+    """escape sequences, quotes and broken UTF-8 in names of rows, threads, states, files
+    and arguments harm neither the terminal nor JSON"""
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
         with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
                   encoding="ascii"):
             pass
-        for command in (["dump", "hostile"], ["regions"],
+        for command in (["dump", "hostile"], ["regions"], ["check", "hostile"],
                         ["top", "hostile", "-n", "1", "-i", "0.1"]):
             text = place.succeed(*command)
             check(not has_control_bytes(text), repr(text))
             for document in place.documents(*command):
                 check(not has_control_bytes(
                     json.dumps(document, ensure_ascii=False)), str(document))
+        for command in (["doctor"], ["reset", "hostile", "port"],
+                        ["reset", "hostile", "port", "\033[2J"],
+                        ["dump", "hostile", "--table", "\033[2J"],
+                        ["dump", "\033[2J"], ["\033[2J"]):
+            done = place.run(*command)
+            check(not has_control_bytes(done.stdout + done.stderr), repr(done))
         got = place.dump("hostile")
         names = [row["row"] for row in got["port"]["rows"]]
         check(len(names) == 2 and 'a"b\\c' in names[1], str(names))

@@ -3,7 +3,7 @@
 import pwd
 import time
 
-from churn import Churner
+from churn import LONG, Churner
 from harness import Collectd, Skip, check, is_root, run_all, say, take_precedence
 from producers import ETH0, PACKETS, PORT, Producer, RuntimeDir
 from test_region_fairness import (GOOD, Hostile, empty_intervals, names_of)
@@ -85,16 +85,27 @@ def changing_schemas():
     """While the producers of 20 regions of 100 tables restart with other fields several
     times a second, a small region is reported in every interval and exactly, a producer
     that starts is read within seconds, and at most 100 lines are logged"""
-    names = names_of(20)
+    change_schemas(names_of(20), 8, tables=100, rows=20, period=300)
+
+
+def many_changing_schemas():
+    """The same while the producers of 26 regions of 255 tables with 33 fields each restart
+    every nine seconds"""
+    if not LONG:
+        raise Skip("runs with --long")
+    change_schemas(names_of(26), 60, tables=255, rows=1, counters=32, period=9000)
+
+
+def change_schemas(names, seconds, **options):
     with RuntimeDir() as runtime, Producer("good") as good, \
             Churner(runtime, "model", rows=4, live=1), \
             Collectd(interval=INTERVAL) as collectd:
         good.do("core 0", ETH0)
         collectd.start()
         collectd.wait_for_value(GOOD, count=2)
-        with Hostile(runtime, names, tables=100, rows=20, period=300):
+        with Hostile(runtime, names, **options):
             begin, counted = time.time(), 0
-            while time.time() < begin + 8:
+            while time.time() < begin + seconds:
                 good.do(f"add {PORT} 0 {PACKETS} 10 0")
                 counted += 10
                 time.sleep(0.1)
@@ -122,4 +133,5 @@ if __name__ == "__main__":
         earlier_instance_of_another_user,
         users_that_are_allowed_are_summed,
         changing_schemas,
+        many_changing_schemas,
     ])

@@ -294,7 +294,7 @@ def test_wult_reads_the_result():
     column, info.yml has the keys of format 1.3, and the figures are those of --json"""
     need_bpf()
     types = {"IntrOff": {"True": True, "False": False}.__getitem__, "ReqCState": str}
-    for method in METHODS:
+    for method in ("bpf-timer", "thread"):
         with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
             folder = os.path.join(above, "result")
             document = measure(online_cores()[0], method, "--outdir", folder)
@@ -305,10 +305,9 @@ def test_wult_reads_the_result():
             with open(f"{folder}/info.yml", encoding="ascii") as file:
                 info = dict(line.rstrip("\n").split(": ", 1) for line in file)
         check(len(rows) == document["datapoints"], str(len(rows)))
-        check({"IntrLatency", "WakeLatency", "SilentTime", "IntrOff",
+        check({"IntrLatency", "WakeLatency", "SilentTime", "LDist", "IntrOff",
                "ReqCState"} <= rows[0].keys(), str(rows[0]))
         check(("UserLatency" in rows[0]) == (method == "thread"), str(rows[0]))
-        check(("LDist" in rows[0]) == (method != "passive"), str(rows[0]))
         for row in rows:
             check(None not in row and None not in row.values(), str(row))
             for name, value in row.items():
@@ -344,6 +343,16 @@ def test_results_are_not_overwritten():
                   and done.stdout == "", done.stderr)
         with open(f"{folder}/info.yml", encoding="ascii") as file:
             check(file.read() == "toolname: wult\n", "overwritten")
+
+
+def test_passive_has_no_result():
+    """--outdir refuses the method passive, because `wult report` refuses a result
+    without LDist"""
+    with tempfile.TemporaryDirectory(prefix="percore-wake-") as above:
+        done = run("wake", "--method", "passive", "--outdir", f"{above}/result")
+        check(done.returncode == 2 and "another --method" in done.stderr,
+              done.stderr)
+        check(not os.listdir(above), "a directory without a result")
 
 
 def test_no_datapoints():

@@ -5,6 +5,7 @@
 #include "cores.h"
 #include "report.h"
 #include "wake/collect.h"
+#include "wake/core.h"
 #include "wake/summary.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define COUNT 1100 /* enough datapoints for a 99 % percentile */
 #define POLLS_MAX 100
@@ -32,11 +32,27 @@ static const struct run {
 } runs[] = {{"BPF timer", WAKE_BPF_TIMER}, {"thread", WAKE_THREAD}};
 #define RUNS (sizeof(runs) / sizeof(runs[0]))
 
+/* Begins to measure a core. Returns NULL if that fails, and its status in
+ * `status`. */
+static struct wake_collect *open_on(int core, enum wake_method method,
+                                    int *status, char why[WAKE_WHY_SIZE]) {
+  const struct wake_collect_options options = {.method = method};
+  struct wake_collect *collect;
+  *status = wake_collect_open(&collect, &options, why);
+  if (*status == 0)
+    *status = wake_collect_attach(collect, why);
+  if (*status == 0)
+    *status = wake_collect_begin(collect, core, why);
+  if (*status == 0)
+    return collect;
+  wake_collect_close(collect);
+  return NULL;
+}
+
 /* Checks the number of idle states. Also checks that interrupts were off at all
  * datapoints if there is a cpuidle driver, and on at all of them otherwise. */
 static void judge_counts(const char *name, struct wake_collect *collect,
-                         bool has_cpuidle) {
-  const struct wake_points *points = wake_collect_points(collect);
+                         const struct wake_points *points, bool has_cpuidle) {
   struct wake_collect_status status;
   wake_collect_status(collect, &status);
   note("%s: %zu datapoints of %llu events, %llu busy; %llu idle states, usage "
@@ -67,37 +83,37 @@ static void summarize(struct wake_summary *summary,
   for (size_t i = 0; i < points->len; i++)
     if (points->list[i].us[WAKE_SILENT_TIME] > WAY_IN_US)
       late.list[late.len++] = points->list[i];
-  wake_summarize(summary, &late, WAKE_ALL_STATES, metric);
+  struct wake_summary summaries[WAKE_METRICS];
+  wake_summarize(summaries, &late, WAKE_ALL_STATES);
+  *summary = summaries[metric];
   free(late.list);
 }
 
 static void measure(const struct run *run, bool has_cpuidle,
                     struct wake_summary *summary) {
   char why[WAKE_WHY_SIZE] = "";
+  int status;
   enum wake_metric metric = has_cpuidle ? WAKE_LATENCY : WAKE_INTR_LATENCY;
-  struct wake_collect *collect;
+  struct wake_collect *collect = open_on(0, run->method, &status, why);
+  struct wake_points points = {0};
   *summary = (struct wake_summary){.median = NAN};
-  if (wake_collect_open(
-          &collect,
-          &(struct wake_collect_options){.method = run->method,
-                                         .distance_min_ns = US,
-                                         .distance_max_ns = 4 * MS},
-          why) != 0) {
+  if (collect == NULL) {
     note("%s: %s", run->name, why);
     result(false, "%s: measures", run->name);
     return;
   }
-  const struct wake_points *points = wake_collect_points(collect);
-  for (int i = 0; i < POLLS_MAX && points->len < COUNT; i++) {
+  wake_core_states(0, &points);
+  for (int i = 0; i < POLLS_MAX && points.len < COUNT; i++) {
     sleep_ns(POLL_NS);
-    wake_collect_poll(collect, why);
+    wake_collect_poll(collect, &points);
   }
-  judge_counts(run->name, collect, has_cpuidle);
-  summarize(summary, points, metric);
+  judge_counts(run->name, collect, &points, has_cpuidle);
+  summarize(summary, &points, metric);
   note("%s: %s min %.3f median %.3f 99 %% %.3f max %.3f us", run->name,
        wake_metric_name(metric), summary->min, summary->median,
        summary->percentile[0], summary->max);
   wake_collect_close(collect);
+  wake_points_free(&points);
 }
 
 static void measure_all(bool has_cpuidle) {
@@ -162,24 +178,21 @@ static void give_core_back(pthread_t thread) {
 }
 
 void chapter_wake_taken(void) {
-  static const struct wake_collect_options options = {
-      .core = 1, .method = WAKE_THREAD, .distance_max_ns = 4 * MS};
   char why[WAKE_WHY_SIZE] = "";
-  struct wake_collect *collect;
+  int status;
   run_on(0);
   write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");
   pthread_t taker = take_core(1);
-  int status = wake_collect_open(&collect, &options, why);
+  open_on(1, WAKE_THREAD, &status, why);
   note("%s", why);
   give_core_back(taker);
   result(status == -ETIMEDOUT, "a core that is taken is refused in the end");
-  status = wake_collect_open(&collect, &options, why);
+  struct wake_collect *collect = open_on(1, WAKE_THREAD, &status, why);
   sleep_ns(POLL_NS);
   taker = take_core(1);
   sleep_ns(POLL_NS);
   uint64_t begun = now_ns();
-  if (status == 0)
-    wake_collect_close(collect);
+  wake_collect_close(collect);
   double took_s = 1e-9 * (double)(now_ns() - begun);
   note("ended in %.3f s", took_s);
   result(status == 0 && took_s < ENDED_S,

@@ -5,29 +5,23 @@
 #include <stdio.h>
 
 static int open_or_load(void *context, enum clock_kind kind,
-                        const struct idle_clock_traits *traits,
-                        char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
   struct fake_machine *fake = context;
   if (kind != CLOCK_IDLE)
     return -ENOSYS;
   snprintf(why, PROGRAMS_WHY_SIZE,
-           traits == NULL ? "no clock is pinned" : "it needs CAP_BPF");
-  if (traits == NULL && !fake->clock.pinned)
+           state0_polls == NULL ? "no clock is pinned" : "it needs CAP_BPF");
+  if (state0_polls == NULL && !fake->clock.pinned)
     return -ENOENT;
-  if (traits != NULL && fake->clock.load_error != 0)
+  if (state0_polls != NULL && fake->clock.load_error != 0)
     return -fake->clock.load_error;
   fake->clock.open = true;
-  if (traits == NULL)
+  if (state0_polls == NULL)
     return 0;
   fake->clock.loads++;
   for (int i = 0; i < fake->cores_len; i++)
     fake->cores[i].clock_ran = false;
   return 0;
-}
-
-static void list_missing(void *context, char *list, size_t list_size) {
-  (void)context;
-  snprintf(list, list_size, "thermal_apic");
 }
 
 /* Returns the word that the idle clock stores for a core. A core whose load is
@@ -75,7 +69,6 @@ static void close_clock(void *context, enum clock_kind kind) {
 void fake_machine_idle_clock(struct fake_machine *fake) {
   struct machine *machine = &fake->machine;
   machine->clock_open = open_or_load;
-  machine->clock_missing = list_missing;
   machine->clock_read = read_words;
   machine->clock_start = start;
   machine->clock_close = close_clock;

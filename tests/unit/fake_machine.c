@@ -239,9 +239,10 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
     stat_row(out, name, fake->cores[i].column_ns);
   }
   fprintf(out,
-          "intr 1 2 3\nctxt 4\nbtime 5\nprocesses 6\n"
+          "intr %.0f 2 3\nctxt %.0f\nbtime 5\nprocesses 6\n"
           "procs_running %d\nprocs_blocked %d\n",
-          fake->procs_running, fake->procs_blocked);
+          fake->interrupts, fake->switches, fake->procs_running,
+          fake->procs_blocked);
   fclose(out);
 
   if (slow)

@@ -105,6 +105,8 @@ struct fake_machine {
   bool steal_apart;
   struct core_set stat_hidden; /* cores without a row in /proc/stat */
   int procs_running, procs_blocked;
+  double interrupts;  /* of all cores, in /proc/stat */
+  double switches;    /* of contexts, likewise */
   int cpuidle_states; /* 0: no cpuidle folder; otherwise state 0 is POLL */
   int cpuidle_reads;  /* how often a file of cpuidle was read */
 

@@ -13,6 +13,7 @@ void play_start(struct play *play, int cores) {
   fake_journal_open(&play->journal);
   play->options = (struct engine_options){.machine = &play->fake->machine,
                                           .hardware = true,
+                                          .bounds = true,
                                           .source = SOURCE_AUTO,
                                           .journal = play->journal.journal};
 }

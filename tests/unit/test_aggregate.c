@@ -146,6 +146,7 @@ static void set_packages(struct fake_machine *fake, int cores_each) {
 static void each_of_two_nodes_has_an_aggregate(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_file(fake, NODE "/online", "0-1\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
   set_packages(fake, 4);
@@ -164,6 +165,7 @@ static void each_of_two_nodes_has_an_aggregate(void **state) {
 static void a_package_of_several_nodes_has_an_aggregate(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_file(fake, NODE "/online", "0-3\n");
   for (int node = 0; node < 4; node++) {
     char list[16];
     snprintf(list, sizeof list, "%d-%d\n", 2 * node, 2 * node + 1);

@@ -32,13 +32,29 @@ static void say(void *context, enum journal_level level, const char *line) {
   said_len++;
 }
 
-static const struct journal journal = {.write = say};
-
 static uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * S + (uint64_t)now.tv_nsec;
 }
+
+/* The reader's clock, if it is not the real one. */
+static uint64_t played_ns;
+
+static uint64_t clock_ns(void *context, clockid_t clock) {
+  (void)context, (void)clock;
+  return played_ns > 0 ? played_ns : now_ns();
+}
+
+static struct machine machine = {.clock_ns = clock_ns};
+
+/* Reads the board at this time; 0: now. */
+static int update_at(uint64_t time_ns) {
+  played_ns = time_ns;
+  return board_reader_update(reader);
+}
+
+static const struct journal journal = {.write = say};
 
 static int begin(void **state) {
   (void)state;
@@ -70,8 +86,9 @@ static int begin(void **state) {
                                .cores_len = CORES,
                                .cores = cores};
   said_len = 0;
+  played_ns = 0;
   board = board_open(BOARD_GROUP, &journal);
-  return board_reader_open(&reader, CORES, AGE_MAX_NS);
+  return board_reader_open(&reader, &machine, CORES, AGE_MAX_NS);
 }
 
 static int end(void **state) {
@@ -96,7 +113,7 @@ static void what_is_published_is_read(void **state) {
   struct board_core core;
   cores[3].taken = 0.25;
   publish();
-  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_int_equal(update_at(0), 1);
   for (int i = 0; i < CORES; i++) {
     assert_true(board_reader_core(reader, i, &core));
     assert_near(core.load, 0.1 * i, 1e-6);
@@ -108,12 +125,12 @@ static void what_is_published_is_read(void **state) {
     assert_near(core.sibling, siblings[i], 0);
     assert_near(core.average[3], 0.04, 1e-6);
   }
-  assert_int_equal(board_reader_average(reader, 10), 3);
-  assert_int_equal(board_reader_average(reader, 20), -1);
-  assert_int_equal(board_reader_update(reader, now_ns()), 0);
+  assert_int_equal(board_reader_average(reader, 10), BOARD_AVERAGE + 3);
+  assert_int_equal(board_reader_average(reader, 20), BOARD_COLUMNS);
+  assert_int_equal(update_at(0), 0);
   cores[1].busy = 0.75;
   publish();
-  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_int_equal(update_at(0), 1);
   assert_near(load_of(1), 0.75, 1e-6);
 }
 
@@ -122,7 +139,7 @@ static void offline_cores_and_cores_without_load_are_unknown(void **state) {
   cores[1].online = false;
   cores[2].busy = NAN;
   publish();
-  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_int_equal(update_at(0), 1);
   assert_nan(load_of(1));
   assert_nan(load_of(2));
   assert_near(load_of(3), 0.3, 1e-6);
@@ -130,50 +147,43 @@ static void offline_cores_and_cores_without_load_are_unknown(void **state) {
 
 static void without_a_board_there_is_nothing(void **state) {
   (void)state;
-  assert_int_equal(board_reader_update(reader, now_ns()), -ESTALE);
+  assert_int_equal(update_at(0), -ESTALE);
 }
 
 static void a_frozen_board_is_dead_after_two_intervals(void **state) {
   (void)state;
   publish();
   uint64_t published_ns = now_ns();
-  assert_int_equal(board_reader_update(reader, published_ns), 1);
-  assert_int_equal(
-      board_reader_update(reader, published_ns + INTERVAL_S * S * 3 / 2), 0);
-  assert_int_equal(
-      board_reader_update(reader, published_ns + INTERVAL_S * S * 21 / 10),
-      -ESTALE);
+  assert_int_equal(update_at(published_ns), 1);
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S * 3 / 2), 0);
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S * 21 / 10), -ESTALE);
 }
 
-static void
-a_board_that_ended_is_dead_when_its_next_picture_is_due(void **state) {
+static void a_board_that_ended_is_dead_after_two_intervals(void **state) {
   (void)state;
   publish();
   uint64_t published_ns = now_ns();
-  assert_int_equal(board_reader_update(reader, published_ns), 1);
+  assert_int_equal(update_at(published_ns), 1);
   board_close(board);
   board = NULL;
-  assert_int_equal(
-      board_reader_update(reader, published_ns + INTERVAL_S * S * 13 / 10),
-      -ESTALE);
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S * 21 / 10), -ESTALE);
 }
 
 static void a_board_that_took_its_place_is_read(void **state) {
   (void)state;
+  snapshot.interval_ns = S / 2;
   publish();
-  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_int_equal(update_at(0), 1);
   board_close(board);
   board = board_open(BOARD_GROUP, &journal);
+  snapshot.interval_ns = INTERVAL_S * S;
   cores[0].busy = 0.5;
   snapshot.periods_len = 3;
   publish();
   uint64_t later_ns = now_ns();
-  /* The old board's next picture is late. The new one is from before that. */
-  int status = board_reader_update(reader, later_ns + INTERVAL_S * S * 13 / 10);
-  for (int i = 0; status != 1 && i < 3; i++)
-    status = board_reader_update(reader, (later_ns += S / 5) +
-                                             INTERVAL_S * S * 13 / 10);
-  assert_int_equal(status, 1);
+  /* Two intervals of the old board, but not of the new. */
+  assert_int_equal(update_at(later_ns + S), -ESTALE);
+  assert_int_equal(update_at(later_ns + S), 1);
   assert_near(load_of(0), 0.5, 1e-6);
 }
 
@@ -181,7 +191,7 @@ static void a_board_that_is_slower_than_wanted_is_not_taken(void **state) {
   (void)state;
   snapshot.interval_ns = AGE_MAX_NS + 1;
   publish();
-  assert_int_equal(board_reader_update(reader, now_ns()), -ESTALE);
+  assert_int_equal(update_at(0), -ESTALE);
 }
 
 static void a_second_board_is_refused_and_said_once(void **state) {
@@ -195,7 +205,7 @@ static void a_second_board_is_refused_and_said_once(void **state) {
   assert_int_equal(said_len, 1);
   assert_non_null(strstr(said, "the board is not published: "));
   board_close(second);
-  assert_int_equal(board_reader_update(reader, now_ns()), 1);
+  assert_int_equal(update_at(0), 1);
 }
 
 /* ---------------------------------------------------------------------------
@@ -255,8 +265,8 @@ static void lies_are_not_believed(void **state) {
         publish_lies(lies[i].load, time_ns + (uint64_t)lies[i].later_ns,
                      lies[i].machine_cores);
     struct board_reader *fresh;
-    assert_int_equal(board_reader_open(&fresh, CORES, AGE_MAX_NS), 0);
-    assert_int_equal(board_reader_update(fresh, now_ns()), lies[i].status);
+    assert_int_equal(board_reader_open(&fresh, &machine, CORES, AGE_MAX_NS), 0);
+    assert_int_equal(board_reader_update(fresh), lies[i].status);
     if (lies[i].status == 1) {
       assert_true(isnan(load_in(fresh, 0)) == (lies[i].load != 0));
       assert_near(load_in(fresh, 1), 0, 0);
@@ -264,6 +274,18 @@ static void lies_are_not_believed(void **state) {
     board_reader_close(fresh);
     percore_destroy(region);
   }
+}
+
+static void while_a_row_is_written_the_last_picture_is_true(void **state) {
+  (void)state;
+  struct percore_region *region = publish_lies(0, now_ns(), CORES);
+  percore_owned_table_t rows;
+  percore_owned_table(region, 0, &rows);
+  assert_int_equal(update_at(0), 1);
+  percore_row_begin(percore_owned_row(rows, 0));
+  assert_int_equal(update_at(0), 0);
+  percore_row_end(percore_owned_row(rows, 0));
+  percore_destroy(region);
 }
 
 static void a_region_of_that_name_that_is_no_board_is_not_read(void **state) {
@@ -275,7 +297,7 @@ static void a_region_of_that_name_that_is_no_board_is_not_read(void **state) {
                                              .field_count = 1};
   struct percore_region *region;
   assert_int_equal(percore_create(&region, BOARD_NAME, &table, 1, NULL), 0);
-  assert_int_equal(board_reader_update(reader, now_ns()), -ESTALE);
+  assert_int_equal(update_at(0), -ESTALE);
   percore_destroy(region);
 }
 
@@ -286,11 +308,12 @@ int main(void) {
       TEST(offline_cores_and_cores_without_load_are_unknown),
       TEST(without_a_board_there_is_nothing),
       TEST(a_frozen_board_is_dead_after_two_intervals),
-      TEST(a_board_that_ended_is_dead_when_its_next_picture_is_due),
+      TEST(a_board_that_ended_is_dead_after_two_intervals),
       TEST(a_board_that_took_its_place_is_read),
       TEST(a_board_that_is_slower_than_wanted_is_not_taken),
       TEST(a_second_board_is_refused_and_said_once),
       TEST(lies_are_not_believed),
+      TEST(while_a_row_is_written_the_last_picture_is_true),
       TEST(a_region_of_that_name_that_is_no_board_is_not_read),
   };
   return cmocka_run_group_tests_name("board", tests, NULL, NULL);

@@ -29,13 +29,10 @@ static void bare_metal_is_measured_by_mperf(void **state) {
   play_end(&play);
 }
 
-static void without_mperf_ref_cycles_are_used(void **state) {
+static void in_a_virtual_machine_ref_cycles_are_used(void **state) {
   (void)state;
   struct play play;
-  play_start(&play, 2);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
-  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
-  fake_machine_load(play.fake, 0.37);
+  play_start_ref_cycles(&play, 2, 0.37);
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
@@ -105,47 +102,23 @@ static void a_refuted_counter_is_never_used(void **state) {
   play_end(&play);
 }
 
-static void on_a_host_with_guests_ref_cycles_must_be_named(void **state) {
+/* A host may run guests at any time, which a counter of the core can keep from
+ * starting. */
+static void on_bare_metal_ref_cycles_must_be_named(void **state) {
   (void)state;
-  static const struct {
-    const char *path, *text;
-    bool auto_takes_it;
-  } hosts[] = {
-      {"/sys/module/kvm_intel/refcnt", "0\n", true},
-      {"/sys/module/kvm_intel/refcnt", "7\n", false},
-      {"/sys/module/kvm_amd/refcnt", "1\n", false},
-      {"/sys/module/kvm_amd/parameters/npt", "1\n",
-       false}, /* KVM is built in */
-  };
-  for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
-    for (int named = 0; named < 2; named++) {
-      struct play play;
-      play_start(&play, 1);
-      fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
-      fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
-      fake_machine_file(play.fake, hosts[i].path, hosts[i].text);
-      if (named)
-        play.options.source = SOURCE_REF_CYCLES;
-      play_open(&play);
-      play_seconds(&play, 2);
-      assert_int_equal(play_source(&play, 0), named || hosts[i].auto_takes_it
-                                                  ? SOURCE_REF_CYCLES
-                                                  : SOURCE_IDLE);
-      play_end(&play);
-    }
-}
-
-/* Events of the msr PMU cannot keep a guest from starting, so the engine keeps
- * using them. */
-static void on_a_host_with_guests_mperf_is_still_used(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.25);
-  fake_machine_file(play.fake, "/sys/module/kvm_intel/refcnt", "12\n");
-  play_open(&play);
-  play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  play_end(&play);
+  for (int named = 0; named < 2; named++) {
+    struct play play;
+    play_start(&play, 1);
+    fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+    fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+    if (named)
+      play.options.source = SOURCE_REF_CYCLES;
+    play_open(&play);
+    play_seconds(&play, 2);
+    assert_int_equal(play_source(&play, 0),
+                     named ? SOURCE_REF_CYCLES : SOURCE_IDLE);
+    play_end(&play);
+  }
 }
 
 static void if_the_source_idle_is_named_no_counter_is_opened(void **state) {
@@ -257,6 +230,7 @@ static void a_warning_names_an_event_that_cannot_be_parsed(void **state) {
 
 static void start_hybrid(struct play *play) {
   play_start(play, 4);
+  fake_machine_hypervisor(play->fake);
   fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
   fake_machine_file(play->fake, DEVICES "cpu_core/type", "4\n");
   fake_machine_file(play->fake, DEVICES "cpu_core/cpus", "0-1\n");
@@ -294,6 +268,7 @@ no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
+  fake_machine_hypervisor(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
   fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
   fake_machine_file(play.fake, DEVICES "cpu_core/cpus", "0-1\n");
@@ -447,24 +422,6 @@ static void cores_that_an_option_names_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void no_counter_is_calibrated_on_an_isolated_core(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
-  fake_machine_file(
-      play.fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
-  core_set_add(&play.options.also_isolated, 0);
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, 1)->core =
-      1;
-  play_open(&play);
-  play_seconds(&play, 2);
-  for (size_t i = 0; i < play.fake->descriptors_len; i++)
-    assert_int_equal(fake_machine_descriptor_core(play.fake, i), 1);
-  play_end(&play);
-}
-
 static void
 a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
   (void)state;
@@ -488,14 +445,13 @@ a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bare_metal_is_measured_by_mperf),
-      cmocka_unit_test(without_mperf_ref_cycles_are_used),
+      cmocka_unit_test(in_a_virtual_machine_ref_cycles_are_used),
       cmocka_unit_test(under_a_hypervisor_auto_does_not_choose_mperf),
       cmocka_unit_test(
           under_a_hypervisor_mperf_serves_if_it_is_named_and_proven),
       cmocka_unit_test(on_bare_metal_a_pending_or_unproven_counter_is_used),
       cmocka_unit_test(a_refuted_counter_is_never_used),
-      cmocka_unit_test(on_a_host_with_guests_ref_cycles_must_be_named),
-      cmocka_unit_test(on_a_host_with_guests_mperf_is_still_used),
+      cmocka_unit_test(on_bare_metal_ref_cycles_must_be_named),
       cmocka_unit_test(if_the_source_idle_is_named_no_counter_is_opened),
       cmocka_unit_test(a_warning_names_a_configured_source_that_is_unavailable),
       cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
@@ -514,7 +470,6 @@ int main(void) {
       cmocka_unit_test(
           a_core_isolated_later_is_left_undisturbed_within_a_minute),
       cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
-      cmocka_unit_test(no_counter_is_calibrated_on_an_isolated_core),
       cmocka_unit_test(
           a_counter_for_isolated_cores_is_proposed_once_with_its_cost),
   };

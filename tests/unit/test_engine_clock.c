@@ -436,21 +436,6 @@ a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
   play_end(&play);
 }
 
-static void a_clock_that_stops_while_cores_halt_is_replaced(void **state) {
-  (void)state;
-  struct play play;
-  start_pinned(&play, 2, 0.5);
-  play.fake->cpuidle_states = 3;
-  play_open(&play);
-  play_seconds(&play, 2);
-  play.fake->clock.detached = true;
-  play_seconds(&play, 10);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(fake_journal_count(&play.journal, "no longer runs", NULL),
-                   1);
-  play_end(&play);
-}
-
 static void closing_the_engine_closes_the_clock(void **state) {
   (void)state;
   struct play play;
@@ -493,7 +478,6 @@ int main(void) {
           a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),
       cmocka_unit_test(
           a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned),
-      cmocka_unit_test(a_clock_that_stops_while_cores_halt_is_replaced),
       cmocka_unit_test(closing_the_engine_closes_the_clock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

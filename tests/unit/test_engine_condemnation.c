@@ -149,26 +149,6 @@ static void a_source_is_condemned_per_core(void **state) {
   play_end(&play);
 }
 
-static void the_next_source_may_be_another_counter(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
-  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
-  fake_machine_load(play.fake, 0.5);
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
-      0.5;
-  play_open(&play);
-  play_seconds(&play, 30);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "cores 0-1", "mperf gives way", NULL),
-      1);
-  play_end(&play);
-}
-
 static void a_single_sample_condemns_no_source(void **state) {
   (void)state;
   struct play play;
@@ -183,8 +163,6 @@ static void a_condemned_source_returns_only_through_a_proof(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.2, 0.1);
-  play_proof(&play, SOURCE_REF_CYCLES,
-             PROOF_PROVEN); /* no proof of it is due */
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_seconds(&play, 880);
@@ -445,7 +423,6 @@ int main(void) {
           a_counter_that_misses_work_is_replaced_by_the_next_source),
       cmocka_unit_test(one_line_names_both_sources_and_why),
       cmocka_unit_test(a_source_is_condemned_per_core),
-      cmocka_unit_test(the_next_source_may_be_another_counter),
       cmocka_unit_test(a_single_sample_condemns_no_source),
       cmocka_unit_test(a_condemned_source_returns_only_through_a_proof),
       cmocka_unit_test(

@@ -1,6 +1,7 @@
 /* Tests the source "idle": wall time minus the idle columns. */
 #include "unit.h"
 
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <errno.h>
@@ -309,13 +310,14 @@ renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
     assert_nan(play_load(&play, core));
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
   }
-  assert_null(engine_procstat(play.engine));
-  assert_int_equal(fake_journal_count(&play.journal, "0-1", "0-3", NULL), 1);
+  assert_false(play.engine->stat_valid);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "0-1", "0-3", "withheld", NULL), 1);
 
   core_set_clear(&play.fake->stat_hidden);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 3), 0, PLAY_SECOND_ERROR);
-  assert_non_null(engine_procstat(play.engine));
+  assert_true(play.engine->stat_valid);
   play_end(&play);
 }
 
@@ -348,7 +350,7 @@ lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   play_open(&play);
   play_seconds(&play, 10);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
-  assert_null(engine_procstat(play.engine));
+  assert_false(play.engine->stat_valid);
   assert_int_equal(fake_journal_count(&play.journal, "LXCFS", "withheld", NULL),
                    1);
   assert_non_null(
@@ -457,6 +459,61 @@ static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
   play_end(&play);
 }
 
+/* Of 50 000 halts a second, the idle loop takes 1 us each, which the columns
+ * count as idle. All other interrupts are on core 1. Where an idle driver
+ * monitors the run queue, halts end without interrupts. */
+static void
+in_a_flood_of_interrupts_the_truth_is_within_the_bounds(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    bool has_driver = i % 2 == 0;
+    double load = i < 2 ? 0.6 : 0.95, others = 100e3;
+    struct play play;
+    play_start(&play, 2);
+    play.fake->cpuidle_states = has_driver ? 2 : 0;
+    fake_machine_load(play.fake, load);
+    for (int core = 0; core < 2; core++)
+      play.fake->cores[core].idle = 1 - load + 0.05;
+    play_open(&play);
+    for (int second = 0; second < 20; second++) {
+      for (int core = 0; core < 2; core++)
+        play.fake->cores[core].halts += 49000;
+      *(has_driver ? &play.fake->switches : &play.fake->interrupts) +=
+          50e3 + others;
+      play_seconds(&play, 1);
+      struct bounds bounds = play_bounds(&play, 0);
+      assert_true(bounds.low <= load && load <= bounds.high);
+      assert_true(play_load(&play, 0) < load);
+      if (has_driver && second > 0)
+        assert_true(bounds.high <= load - 0.05 + 0.1 + PLAY_SECOND_ERROR);
+    }
+    play_end(&play);
+  }
+}
+
+/* Reading them takes more time than /proc/stat. */
+static void
+idle_drivers_are_read_only_in_a_flood_and_only_for_bounds(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    bool flood = i > 0, wanted = i == 1;
+    struct play play;
+    play_start(&play, 1);
+    play.options.bounds = i < 2;
+    play.fake->cpuidle_states = 3;
+    play_open(&play);
+    play_seconds(&play, 20);
+    int reads = play.fake->cpuidle_reads;
+    for (int second = 0; second < 10; second++) {
+      play.fake->interrupts += flood ? 5100 : 4900;
+      play_seconds(&play, 1);
+    }
+    assert_in_range(play.fake->cpuidle_reads - reads, wanted ? 32 : 2,
+                    wanted ? 33 : 3);
+    play_end(&play);
+  }
+}
+
 static void lxcfs_under_proc_stat_alone_withholds_the_source(void **state) {
   (void)state;
   struct play play;
@@ -477,7 +534,7 @@ static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.6, 1e-6);
-  assert_null(engine_procstat(play.engine));
+  assert_false(play.engine->stat_valid);
   play_end(&play);
 }
 
@@ -511,8 +568,10 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
     assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
   assert_nan(play_load(&play, 0));
   assert_false(engine_has_source(play.engine));
-  assert_int_equal(
-      fake_journal_count(&play.journal, "/proc/stat cannot be used", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal,
+                                      "/proc/stat cannot be used", "withheld",
+                                      NULL),
+                   1);
   assert_int_equal(
       fake_journal_count(&play.journal, "no source of loads: idle:", NULL), 1);
   fake_machine_remove(play.fake, "/proc/stat");
@@ -700,6 +759,9 @@ int main(void) {
       cmocka_unit_test(samples_do_not_read_how_long_a_core_polls_that_does_not),
       cmocka_unit_test(with_idle_poll_a_core_is_never_idle),
       cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
+      cmocka_unit_test(in_a_flood_of_interrupts_the_truth_is_within_the_bounds),
+      cmocka_unit_test(
+          idle_drivers_are_read_only_in_a_flood_and_only_for_bounds),
       cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
       cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),

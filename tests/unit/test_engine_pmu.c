@@ -107,85 +107,6 @@ a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * A TSC that cannot be measured
- */
-
-/* Sets up a machine without a steady TSC. The engine divides its counters by
- * time-enabled multiplied by the TSC frequency that it measured. */
-static void start_unsteady(struct play *play) {
-  play_start_mperf(play, 2, 0.5);
-  fake_machine_file(
-      play->fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
-  play->fake->perf_read_ns = FAKE_MS; /* the TSC advances between two reads */
-}
-
-static void
-the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it(void **state) {
-  (void)state;
-  struct play play;
-  start_unsteady(&play);
-  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, -1)->core =
-      1;
-  play_open(&play);
-  play_seconds(&play, 2);
-  for (int core = 0; core < 2; core++) {
-    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
-    assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
-  }
-  play_end(&play);
-}
-
-static void
-a_source_is_used_once_the_rate_of_its_tsc_is_measured(void **state) {
-  (void)state;
-  static const int errors[] = {ENODEV, EACCES, EMFILE};
-  for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-    struct play play;
-    start_unsteady(&play);
-    play.options.cancel = &cancelled;
-    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, errors[i]);
-    play_open(&play);
-    engine_prove(play.engine);
-    play_seconds(&play, 5);
-    assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-    assert_non_null(
-        strstr(engine_source_reason(play.engine, SOURCE_MPERF), "msr/tsc"));
-    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, 0);
-    play_seconds(&play, 70);
-    assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-    assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-    assert_string_equal(engine_source_reason(play.engine, SOURCE_MPERF), "");
-    play_end(&play);
-  }
-}
-
-static void guests(struct play *play, const char *count) {
-  fake_machine_file(play->fake, "/sys/module/kvm_amd/refcnt", count);
-}
-
-static void
-a_source_whose_tsc_is_measured_late_still_yields_to_guests(void **state) {
-  (void)state;
-  struct play play;
-  start_unsteady(&play);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
-  fake_machine_remove(play.fake, DEVICES "msr/events/mperf");
-  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
-  guests(&play, "1\n");
-  fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, ENODEV);
-  play_open(&play);
-  fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, 0);
-  play_seconds(&play, 70);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  guests(&play, "0\n");
-  play_seconds(&play, 6);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  play_end(&play);
-}
-
-/* ---------------------------------------------------------------------------
  * Cores of several kinds
  */
 
@@ -250,6 +171,7 @@ static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
 
 static void start_hybrid(struct play *play, const char *atoms) {
   play_start(play, 4);
+  fake_machine_hypervisor(play->fake);
   fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
   fake_machine_file(play->fake, DEVICES "cpu_core/type", "4\n");
   fake_machine_file(play->fake, DEVICES "cpu_core/cpus", "0-1\n");
@@ -305,6 +227,7 @@ mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2-3\n");
+  fake_machine_plain_server(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
   play_open(&play);
   play_seconds(&play, 2);
@@ -313,7 +236,7 @@ mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_int_equal(play_source(&play, core),
-                     core < 2 ? SOURCE_MPERF : SOURCE_REF_CYCLES);
+                     core < 2 ? SOURCE_MPERF : SOURCE_IDLE);
   play_end(&play);
 }
 
@@ -353,44 +276,6 @@ static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
   }
 }
 
-/* ---------------------------------------------------------------------------
- * Guests of this host
- */
-
-static void a_counter_in_use_is_given_up_when_a_guest_starts(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
-  guests(&play, "0\n");
-  play_open(&play);
-  play_seconds(&play, 2);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  guests(&play, "3\n");
-  play_seconds(&play, 6);
-  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
-  assert_int_equal(
-      fake_journal_count(&play.journal, "ref-cycles", "guests", NULL), 1);
-  guests(&play, "0\n");
-  play_seconds(&play, 6);
-  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_string_equal(engine_source_reason(play.engine, SOURCE_REF_CYCLES), "");
-  play_end(&play);
-}
-
-static void a_named_counter_stays_when_a_guest_starts(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
-  play.options.source = SOURCE_REF_CYCLES;
-  play_open(&play);
-  play_seconds(&play, 2);
-  guests(&play, "3\n");
-  play_seconds(&play, 60);
-  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  play_end(&play);
-}
-
 /* Counters that exclude guests neither keep a guest from starting nor take its
  * PMU. */
 static void instructions_are_not_counted_in_guests(void **state) {
@@ -411,19 +296,12 @@ int main(void) {
       cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
       cmocka_unit_test(
           a_core_that_comes_back_online_counts_instructions_at_once),
-      cmocka_unit_test(
-          the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it),
-      cmocka_unit_test(a_source_is_used_once_the_rate_of_its_tsc_is_measured),
-      cmocka_unit_test(
-          a_source_whose_tsc_is_measured_late_still_yields_to_guests),
       cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
       cmocka_unit_test(mperf_refuted_on_one_kind_of_core_is_used_on_the_other),
       cmocka_unit_test(an_event_is_used_only_on_the_cores_of_its_pmu),
       cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
       cmocka_unit_test(a_core_that_comes_online_uses_its_current_pmu),
       cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
-      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_starts),
-      cmocka_unit_test(a_named_counter_stays_when_a_guest_starts),
       cmocka_unit_test(instructions_are_not_counted_in_guests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,12 +23,10 @@ struct play {
    * read_takes_ns. */
   int slow_reads_after, fast_reads_after;
   int reads, read_status;
-  int moves_at_read; /* the word of core 0 grows by 1 s before this read */
   int open_status, load_status;
-  int started; /* number of the core that was started; -1: none */
-  struct idle_clock_traits loaded_with;
+  int started;       /* number of the core that was started; -1: none */
+  bool state0_polls; /* of the last load */
   bool closed;
-  const char *missing;
 };
 
 static struct play *play_of(void *context) {
@@ -37,8 +35,7 @@ static struct play *play_of(void *context) {
     play = (struct play){.words_len = 4,
                          .now_ns = 1000 * SECOND,
                          .open_status = -ENOENT,
-                         .started = -1,
-                         .missing = ""};
+                         .started = -1};
   return &play;
 }
 
@@ -54,19 +51,15 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
 }
 
 static int open_or_load(void *context, enum clock_kind kind,
-                        const struct idle_clock_traits *traits,
-                        char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
   struct play *play = play_of(context);
   assert_int_equal(kind, CLOCK_IDLE);
-  snprintf(why, PROGRAMS_WHY_SIZE, traits == NULL ? "no pin" : "no rights");
-  if (traits == NULL)
+  snprintf(why, PROGRAMS_WHY_SIZE,
+           state0_polls == NULL ? "no pin" : "no rights");
+  if (state0_polls == NULL)
     return play->open_status;
-  play->loaded_with = *traits;
+  play->state0_polls = *state0_polls;
   return play->load_status;
-}
-
-static void list_missing(void *context, char *list, size_t list_size) {
-  snprintf(list, list_size, "%s", play_of(context)->missing);
 }
 
 static int read_words(void *context, enum clock_kind kind, void *words,
@@ -74,8 +67,6 @@ static int read_words(void *context, enum clock_kind kind, void *words,
   (void)kind;
   struct play *play = play_of(context);
   play->reads++;
-  if (play->reads == play->moves_at_read)
-    play->words[0] += SECOND;
   bool slow = play->reads > play->slow_reads_after &&
               play->reads <= play->fast_reads_after;
   play->now_ns += slow ? play->read_takes_ns : 1000;
@@ -103,7 +94,6 @@ static int setup(void **state) {
                                    .clock_ns = clock_ns,
                                    .read_file = read_file,
                                    .clock_open = open_or_load,
-                                   .clock_missing = list_missing,
                                    .clock_read = read_words,
                                    .clock_start = start,
                                    .clock_close = close_clock};
@@ -121,9 +111,8 @@ static int teardown(void **state) {
 static int open_clock(struct play *play, bool may_load) {
   char why[PROGRAMS_WHY_SIZE];
   struct core_set possible;
-  assert_int_equal(machine_read_core_set(&play->machine,
-                                         "/sys/devices/system/cpu/possible",
-                                         &possible),
+  assert_int_equal(machine_read_core_set(&play->machine, &possible,
+                                         "/sys/devices/system/cpu/possible"),
                    0);
   return idle_clock_open(&play->clock, &play->machine, &possible, may_load,
                          why);
@@ -235,21 +224,6 @@ static void reads_that_all_take_too_long_give_no_value(void **state) {
   assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
 }
 
-static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  fake_machine_file(play->fake, "/proc/self/timens_offsets",
-                    "monotonic       -86400 500000000\n"
-                    "boottime         -7200         0\n");
-  open_clock(play, true);
-  /* The kernel's clock is 86399.5 s ahead of the clock of this process. */
-  play->words[0] = -(1000 * SECOND + 86400 * SECOND - SECOND / 2);
-  play->now_ns += 3 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(reading.halted_ns, 3 * SECOND + 1000);
-  assert_int_equal(reading.time_ns, play->now_ns);
-}
-
 static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
     void **state) {
   struct play *play = *state;
@@ -290,217 +264,12 @@ static void another_number_of_words_than_cores_ends_the_clock(void **state) {
   assert_int_equal(idle_clock_read(play->clock), -EINVAL);
 }
 
-static void play_halts(struct play *play, int core, const char *poll,
-                       const char *halts) {
-  static const char folder[] = "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/";
-  for (int i = 0; i < 2; i++) {
-    char path[128];
-    snprintf(path, sizeof(path), folder, core, i);
-    fake_machine_filef(play->fake, i == 0 ? "POLL" : "C1", "%sname", path);
-    fake_machine_filef(play->fake, "0", "%stime", path);
-    fake_machine_filef(play->fake, i == 0 ? poll : halts, "%susage", path);
-  }
-}
-
-/* Opens and reads the clock while the word of core 0 is `word` and its idle
- * driver has counted ten polls and ten halts. */
-static void open_and_read(struct play *play, int64_t word) {
-  struct idle_clock_reading reading;
-  open_clock(play, true);
-  play->words[0] = word;
-  play_halts(play, 0, "10", "10");
-  assert_int_equal(read_core(play, 0, &reading), 0);
-}
-
-/* Lets six seconds pass and reads core 0 again, while its idle driver shows the
- * counts `polls` and `halts`. Returns the status of the core. */
-static int read_later(struct play *play, const char *polls, const char *halts) {
-  struct idle_clock_reading reading;
-  play_halts(play, 0, polls, halts);
-  play->now_ns += 6 * SECOND;
-  int status = idle_clock_read(play->clock);
-  return status != 0 ? status : idle_clock_core(play->clock, 0, &reading);
-}
-
-static void
-a_core_that_halts_while_its_word_stands_still_ends_the_clock(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  const int64_t words[] = {5 * SECOND, -990 * SECOND};
-  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-    open_and_read(play, words[i]);
-    assert_int_equal(read_later(play, "10", "10"), 0);
-    assert_int_equal(read_later(play, "10", "12"), -ENOLINK);
-    assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
-    idle_clock_close(play->clock);
-    play->clock = NULL;
-  }
-}
-
-static void
-a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
-  struct play *play = *state;
-  open_and_read(play, 5 * SECOND);
-  assert_int_equal(read_later(play, "10", "10"), 0);
-  /* The driver now also counts the halt that began before the first reading. */
-  assert_int_equal(read_later(play, "900", "11"), 0);
-  /* The core has halted once more, and its word has changed. */
-  play->words[0] += SECOND;
-  assert_int_equal(read_later(play, "900", "12"), 0);
-  assert_int_equal(read_later(play, "900", "19"), 0);
-}
-
-static void
-a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  open_and_read(play, 5 * SECOND);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play->moves_at_read = play->reads + 2;
-  assert_int_equal(read_later(play, "10", "19"), 0);
-  assert_int_equal(idle_clock_core(play->clock, 0, &reading), 0);
-  assert_int_equal(reading.halted_ns, 6 * SECOND);
-}
-
-static void a_word_that_cannot_be_read_again_in_time_is_no_value(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  open_and_read(play, 5 * SECOND);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play->read_takes_ns = 101000000;
-  play->slow_reads_after = play->reads + 1;
-  play->fast_reads_after = 100;
-  assert_int_equal(read_later(play, "10", "19"), -EAGAIN);
-  assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
-  play->fast_reads_after = 0;
-  play->words[0] += SECOND;
-  assert_int_equal(read_later(play, "10", "19"), 0);
-}
-
-static void
-an_idle_driver_that_counts_from_0_again_does_not_end_the_clock(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  open_and_read(play, 5 * SECOND);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(read_later(play, "0", "0"), 0);
-  play_halts(play, 0, "0", "2");
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
-}
-
-static void play_softirqs(struct play *play, const char *core0) {
-  char text[256];
-  snprintf(text, sizeof(text),
-           "                    CPU0       CPU1       CPU2       CPU3\n"
-           "          HI:          1          7          7          7\n"
-           "       TIMER: %10s          7          7          7\n",
-           core0);
-  fake_machine_file(play->fake, "/proc/softirqs", text);
-}
-
-static void
-without_an_idle_driver_a_softirq_in_a_halt_that_lasts_ends_the_clock(
-    void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  open_clock(play, true);
-  play->words[0] = -990 * SECOND;
-  play_softirqs(play, "10");
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_softirqs(play, "12");
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
-}
-
-static void
-without_an_idle_driver_a_core_that_works_keeps_its_value(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  open_clock(play, true);
-  play->words[0] = 5 * SECOND;
-  play_softirqs(play, "10");
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_softirqs(play, "9000");
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  /* The core halts after softirqs that its word does not show. */
-  play->words[0] = -990 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_softirqs(play, "9900");
-  play->words[0] = 6 * SECOND;
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(idle_clock_read(play->clock), 0);
-}
-
-static void counts_that_cannot_be_read_prove_nothing(void **state) {
-  struct play *play = *state;
-  struct idle_clock_reading reading;
-  static const char *const texts[] = {"", "\n", "CPU0\nHI\n", "CPU0\nHI:\n",
-                                      "CPU0\nHI: x\n"};
-  for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-    open_clock(play, true);
-    fake_machine_file(play->fake, "/proc/softirqs", texts[i]);
-    play->words[0] = -990 * SECOND;
-    for (int j = 0; j < 3; j++) {
-      assert_int_equal(read_core(play, 0, &reading), 0);
-      play->now_ns += 6 * SECOND;
-    }
-    idle_clock_close(play->clock);
-    play->clock = NULL;
-  }
-}
-
-static void
-interrupts_that_end_no_halt_are_listed_once_they_occur(void **state) {
-  struct play *play = *state;
-  static const struct {
-    const char *interrupts, *missing, *unseen;
-  } cases[] = {
-      {"  CPU0 CPU1\n 24: 1 0 IO-APIC\nLOC: 9 9 Local timer interrupts\n", "",
-       ""},
-      {"  CPU0 CPU1\nNMI: 0 0 Non-maskable\nHYP: 0 3 Hypervisor callback\n", "",
-       "HYP"},
-      {"  CPU0\nHYP: 1 Hypervisor callback\nHVS: 1 stimer0\n", "thermal_apic",
-       "thermal_apic HYP HVS"},
-      {"", "thermal_apic", "thermal_apic"},
-  };
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    fake_machine_file(play->fake, "/proc/interrupts", cases[i].interrupts);
-    play->missing = cases[i].missing;
-    open_clock(play, true);
-    assert_string_equal(idle_clock_unseen(play->clock), cases[i].unseen);
-    idle_clock_close(play->clock);
-    play->clock = NULL;
-  }
-}
-
-static void
-only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers(void **state) {
-  struct play *play = *state;
-  static const struct {
-    const char *device;
-    bool known;
-  } cases[] = {{"lapic-deadline\n", true},
-               {"arch_sys_timer\n", true},
-               {"Hyper-V clockevent\n", false},
-               {"", false}};
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    fake_machine_file(
-        play->fake,
-        "/sys/devices/system/clockevents/clockevent0/current_device",
-        cases[i].device);
-    open_clock(play, true);
-    assert_int_equal(play->loaded_with.timer_is_known, cases[i].known);
-    idle_clock_close(play->clock);
-    play->clock = NULL;
-  }
+static void add_idle_driver(struct play *play, int core, const char *state0) {
+  static const char *const files[] = {"time", "usage"};
+  const char *folder = "/sys/devices/system/cpu/cpu%d/cpuidle/state0/%s";
+  fake_machine_filef(play->fake, state0, folder, core, "name");
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+    fake_machine_filef(play->fake, "1", folder, core, files[i]);
 }
 
 static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
@@ -533,16 +302,15 @@ static void
 state_0_polls_if_it_says_so_or_there_is_no_idle_driver(void **state) {
   struct play *play = *state;
   open_clock(play, true);
-  assert_true(play->loaded_with.state0_polls);
+  assert_true(play->state0_polls);
   idle_clock_close(play->clock);
-  play_halts(play, 2, "1", "1");
+  add_idle_driver(play, 2, "POLL");
   open_clock(play, true);
-  assert_true(play->loaded_with.state0_polls);
+  assert_true(play->state0_polls);
   idle_clock_close(play->clock);
-  fake_machine_file(play->fake,
-                    "/sys/devices/system/cpu/cpu2/cpuidle/state0/name", "WFI");
+  add_idle_driver(play, 2, "WFI");
   open_clock(play, true);
-  assert_false(play->loaded_with.state0_polls);
+  assert_false(play->state0_polls);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -557,22 +325,10 @@ int main(void) {
       TEST(a_read_that_took_too_long_is_repeated),
       TEST(a_read_over_1_ms_has_its_length_as_bracket),
       TEST(reads_that_all_take_too_long_give_no_value),
-      TEST(the_offset_of_a_time_namespace_is_taken_off),
       TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value),
       TEST(a_core_that_is_not_possible_has_no_value),
       TEST(words_are_those_of_possible_cores_only),
       TEST(another_number_of_words_than_cores_ends_the_clock),
-      TEST(a_core_that_halts_while_its_word_stands_still_ends_the_clock),
-      TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
-      TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
-      TEST(a_word_that_cannot_be_read_again_in_time_is_no_value),
-      TEST(an_idle_driver_that_counts_from_0_again_does_not_end_the_clock),
-      TEST(
-          without_an_idle_driver_a_softirq_in_a_halt_that_lasts_ends_the_clock),
-      TEST(without_an_idle_driver_a_core_that_works_keeps_its_value),
-      TEST(counts_that_cannot_be_read_prove_nothing),
-      TEST(interrupts_that_end_no_halt_are_listed_once_they_occur),
-      TEST(only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers),
       TEST(the_pinned_clock_is_taken_before_one_is_loaded),
       TEST(without_a_pin_nothing_is_loaded_unless_asked),
       TEST(a_pin_that_is_not_trusted_is_not_replaced),

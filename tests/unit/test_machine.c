@@ -251,12 +251,12 @@ static void numbers_are_decimal_with_blanks_around_them(void **state) {
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     uint64_t value = 0;
     temp_tree_write(&fixture->tree, "/number", files[i].text);
-    assert_int_equal(machine_read_u64(fixture->machine, "/number", &value),
+    assert_int_equal(machine_read_u64(fixture->machine, &value, "/number"),
                      files[i].status);
     assert_int_equal(value, files[i].value);
   }
   uint64_t value;
-  assert_int_equal(machine_read_u64(fixture->machine, "/none", &value),
+  assert_int_equal(machine_read_u64(fixture->machine, &value, "/none"),
                    -ENOENT);
 }
 
@@ -266,7 +266,7 @@ static void a_number_in_a_file_without_end_is_refused(void **state) {
   uint64_t value;
   memset(text, '1', sizeof text - 1);
   temp_tree_write(&fixture->tree, "/number", text);
-  assert_int_equal(machine_read_u64(fixture->machine, "/number", &value),
+  assert_int_equal(machine_read_u64(fixture->machine, &value, "/number"),
                    -EINVAL);
 }
 
@@ -274,12 +274,12 @@ static void core_lists_are_read_from_files(void **state) {
   const struct fixture *fixture = *state;
   struct core_set set;
   temp_tree_write(&fixture->tree, "/online", "0-2,5\n");
-  assert_int_equal(machine_read_core_set(fixture->machine, "/online", &set), 0);
+  assert_int_equal(machine_read_core_set(fixture->machine, &set, "/online"), 0);
   assert_int_equal(core_set_count(&set), 4);
   temp_tree_write(&fixture->tree, "/online", "(null)\n");
-  assert_int_equal(machine_read_core_set(fixture->machine, "/online", &set),
+  assert_int_equal(machine_read_core_set(fixture->machine, &set, "/online"),
                    -EINVAL);
-  assert_int_equal(machine_read_core_set(fixture->machine, "/none", &set),
+  assert_int_equal(machine_read_core_set(fixture->machine, &set, "/none"),
                    -ENOENT);
 }
 
@@ -293,7 +293,7 @@ static void the_longest_core_list_fits(void **state) {
   core_set_format(&even, text, sizeof text);
   strcat(text, "\n");
   temp_tree_write(&fixture->tree, "/online", text);
-  assert_int_equal(machine_read_core_set(fixture->machine, "/online", &set), 0);
+  assert_int_equal(machine_read_core_set(fixture->machine, &set, "/online"), 0);
   assert_true(core_set_equal(&even, &set));
 }
 

@@ -279,7 +279,8 @@ int main(void) {
       cmocka_unit_test_setup(counters_grow_in_each_copy, begin),
       cmocka_unit_test_setup(a_gauge_rises_and_falls, begin),
       cmocka_unit_test_setup(a_narrow_counter_wraps, begin),
-      cmocka_unit_test_setup(a_narrow_counter_that_may_wrap_unnoticed_is_fast, begin),
+      cmocka_unit_test_setup(a_narrow_counter_that_may_wrap_unnoticed_is_fast,
+                             begin),
       cmocka_unit_test_setup(
           an_entry_whose_counters_all_decreased_was_created_again, begin),
       cmocka_unit_test_setup(a_field_that_falls_alone_is_suspect, begin),

@@ -34,7 +34,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_true(config.send_notifications);
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
-  assert_false(config.load.report_bounds);
+  assert_false(config.sampler.engine.bounds);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
   assert_false(config.sampler.engine.frequency);
@@ -126,7 +126,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_int_equal(options.sample_interval_ns, 250000000);
   assert_false(config.load.report_per_core);
   assert_false(config.load.report_host);
-  assert_true(config.load.report_bounds);
+  assert_true(config.sampler.engine.bounds);
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);

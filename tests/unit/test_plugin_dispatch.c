@@ -120,7 +120,7 @@ static struct wake_figures *make_wake(size_t cores_len) {
   for (size_t i = 0; i < cores_len; i++) {
     wake->cores[i].core = (int)i;
     wake->cores[i].datapoints = 100 * i;
-    for (int v = 0; v < WAKE_VALUES; v++)
+    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
       wake->cores[i].value_s[v] = 1e-6 * (v + 1);
   }
   return wake;
@@ -133,7 +133,7 @@ static void free_snapshot(struct snapshot *snapshot) {
 }
 
 static void report_everything(void) {
-  config.load.report_bounds = true;
+  config.sampler.engine.bounds = true;
   config.load.sample_interval_s = 1;
   config.load.report_hidden = true;
   config.load.report_time = config.load.report_softirq = true;

@@ -13,7 +13,6 @@ static void without_a_block_every_region_is_read(void **state) {
   assert_int_equal(gtpu->report_per_core, REGION_PER_CORE_FEW);
   assert_true(gtpu->report_host);
   assert_false(gtpu->report_per_instance);
-  assert_true(gtpu->max_region_size == UINT64_C(4294967296));
   assert_true(region_config_may_read(4711, (void *)gtpu));
   assert_null(region_config_table(gtpu, "session"));
 }
@@ -37,14 +36,14 @@ static void blocks_of_one_name_add_up(void **state) {
   (void)state;
   assert_accepted("<Region \"gtpu\">\nReportPerInstance true\n"
                   "<Table \"session\">\nField \"rx\"\n</Table>\n</Region>\n");
-  assert_accepted("<Region \"gtpu\">\nMaxRegionSize 65536\n"
+  assert_accepted("<Region \"gtpu\">\nReportHost false\n"
                   "<Table \"session\">\nField \"tx\" \"drops\"\n</Table>\n"
                   "</Region>\n");
   const struct region_config *gtpu = of("gtpu");
   const struct region_table_config *session =
       region_config_table(gtpu, "session");
   assert_true(gtpu->report_per_instance);
-  assert_true(gtpu->max_region_size == 65536);
+  assert_false(gtpu->report_host);
   assert_true(region_config_wants_field(session, "rx"));
   assert_true(region_config_wants_field(session, "drops"));
   assert_false(region_config_wants_field(session, "errors"));
@@ -99,9 +98,6 @@ static void a_bad_value_is_an_error_that_names_option_and_value(void **state) {
        "1"},
       {"<Region \"a\">\nAllowUser 0\n</Region>\n", "AllowUser", "0"},
       {"<Region \"a\">\nAllowUser \"\"\n</Region>\n", "AllowUser", "\"\""},
-      {"<Region \"a\">\nMaxRegionSize 0\n</Region>\n", "MaxRegionSize", "0"},
-      {"<Region \"a\">\nMaxRegionSize \"4G\"\n</Region>\n", "MaxRegionSize",
-       "\"4G\""},
       {"<Region \"a\">\n<Table \"T\">\n</Table>\n</Region>\n", "Table",
        "\"T\""},
       {"<Region \"a\">\n<Table \"t\">\nField 3\n</Table>\n</Region>\n", "Field",

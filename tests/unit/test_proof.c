@@ -149,27 +149,45 @@ static ssize_t read_nothing(void *context, int fd, void *buffer, size_t size) {
   return -EIO;
 }
 
+static int open_one(void *context, struct perf_event_attr *attr, int core,
+                    int group) {
+  (void)context;
+  (void)attr;
+  (void)core;
+  (void)group;
+  return 0;
+}
+
+static void close_one(void *context, int fd) {
+  (void)context;
+  (void)fd;
+}
+
 /* Tries to prove the source on the core of this thread. */
-static enum proof prove(struct source *source, const struct perf_group *group,
+static enum proof prove(const struct source *source,
+                        ssize_t (*perf_read)(void *, int, void *, size_t),
                         char why[PROOF_WHY_MAX]) {
   const atomic_bool cancel = false;
   struct probe *probe;
-  struct machine *machine = machine_linux("/");
-  assert_non_null(machine);
+  struct source proven;
+  struct machine *linux_machine = machine_linux("/");
+  assert_non_null(linux_machine);
+  struct machine machine = *linux_machine;
+  machine.perf_open = open_one;
+  machine.perf_read = perf_read;
+  machine.perf_close = close_one;
   assert_int_equal(
-      probe_start(&probe, machine, sched_getcpu(), source, group, &cancel), 0);
-  enum proof proof = probe_end(probe, why);
-  machine_linux_close(machine);
+      probe_start(&probe, &machine, sched_getcpu(), source, &cancel), 0);
+  enum proof proof = probe_end(probe, &proven, why);
+  machine_linux_close(linux_machine);
   return proof;
 }
 
 static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
   (void)state;
-  const struct machine broken = {.perf_read = read_nothing};
-  const struct perf_group group = {.machine = &broken};
-  struct source source = {.kind = SOURCE_MPERF};
+  const struct source source = {.kind = SOURCE_MPERF, .events_len = 1};
   char why[PROOF_WHY_MAX];
-  assert_int_equal(prove(&source, &group, why), PROOF_UNPROVEN);
+  assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
 }
 
@@ -189,15 +207,13 @@ static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
  * keep the core busy. */
 static void a_counter_that_never_stops_is_not_proven(void **state) {
   (void)state;
-  const struct machine endless = {.perf_read = read_clock};
-  const struct perf_group group = {.machine = &endless, .events_len = 1};
-  struct source source = {.kind = SOURCE_EVENT,
-                          .events_len = 1,
-                          .tsc = -1,
-                          .aperf = -1,
-                          .base_frequency_hz = 1e9};
+  const struct source source = {.kind = SOURCE_EVENT,
+                                .events_len = 1,
+                                .tsc = -1,
+                                .aperf = -1,
+                                .base_frequency_hz = 1e9};
   char why[PROOF_WHY_MAX];
-  enum proof proof = prove(&source, &group, why);
+  enum proof proof = prove(&source, read_clock, why);
   if (proof == PROOF_REFUTED)
     assert_non_null(strstr(why, "does not stop when the core halts"));
   else
@@ -217,18 +233,12 @@ int clock_getres(clockid_t clock, struct timespec *resolution) {
 
 static void without_the_period_of_the_tick_nothing_is_proven(void **state) {
   (void)state;
-  const atomic_bool cancel = false;
+  const struct source source = {.kind = SOURCE_IDLE};
   char why[PROOF_WHY_MAX];
-  struct probe *probe;
-  struct machine *machine = machine_linux("/");
-  assert_non_null(machine);
   clock_error = EPERM;
-  assert_int_equal(
-      probe_start(&probe, machine, sched_getcpu(), NULL, NULL, &cancel), 0);
-  assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
+  assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   clock_error = 0;
   assert_non_null(strstr(why, "failed: Operation not permitted"));
-  machine_linux_close(machine);
 }
 
 int main(void) {

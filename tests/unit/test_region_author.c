@@ -418,35 +418,6 @@ static void a_sink_prints_its_reason_once(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void
-a_region_of_more_than_4_gib_says_that_readers_refuse_it(void **state) {
-  (void)state;
-  static const struct percore_field field = {.name = "rx"};
-  struct percore_table table = {.name = "flow",
-                                .storage = PERCORE_OWNED,
-                                .fields = &field,
-                                .field_count = 1,
-                                .max_rows = 1u << 28};
-  struct percore_options options = {.size = sizeof(options)};
-  struct percore_region *region;
-  for (int small = 0; small < 2; small++, table.max_rows >>= 4) {
-    FILE *file = begin_to_listen();
-    assert_return_code(percore_create(&region, "author", &table, 1, &options),
-                       errno);
-    end_listening(file);
-    struct percore_region_status status = status_of(region);
-    assert_int_equal(status.served, 1);
-    assert_int_equal(lines_said(), 1 - small);
-    assert_true((strstr(said, "region 'author' is too large: collectd and ") !=
-                 NULL) == (small == 0));
-    assert_true((strstr(status.reason,
-                        "raise MaxRegionSize and "
-                        "percore_reader_limit (4294967296 bytes)") != NULL) ==
-                (small == 0));
-    assert_return_code(percore_destroy(region), errno);
-  }
-}
-
 static void a_quiet_sink_prints_nothing_and_keeps_its_reason(void **state) {
   (void)state;
   struct percore_options options = {.size = sizeof(options), .quiet = 1};
@@ -569,7 +540,6 @@ int main(void) {
       cmocka_unit_test(the_status_reports_slots_and_refused_calls),
       cmocka_unit_test(the_status_reports_the_number_of_readers),
       cmocka_unit_test(a_sink_prints_its_reason_once),
-      cmocka_unit_test(a_region_of_more_than_4_gib_says_that_readers_refuse_it),
       cmocka_unit_test(a_quiet_sink_prints_nothing_and_keeps_its_reason),
       cmocka_unit_test(the_reason_names_the_rule_that_a_description_breaks),
       cmocka_unit_test(the_reason_says_how_to_create_a_missing_directory),

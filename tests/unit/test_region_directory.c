@@ -20,8 +20,6 @@
 #include "region/view.h"
 #include "region_unit.h"
 
-enum { MAX_SIZE = 1 << 30 };
-
 struct bytes {
   unsigned char *start;
   size_t size;
@@ -458,19 +456,6 @@ static int memory_with(const struct bytes *bytes) {
   return fd;
 }
 
-static void a_region_larger_than_allowed_is_refused(void **state) {
-  (void)state;
-  struct bytes bytes = make_directory();
-  struct region_view view;
-  struct region_fault fault;
-  assert_int_equal(region_view_open(&view, memory_with(&bytes),
-                                    bytes.region_size, bytes.region_size - 1,
-                                    NULL, &fault),
-                   -1);
-  assert_int_equal(fault.error, EFBIG);
-  free(bytes.start);
-}
-
 /* The plugin advises to raise its own limit (MaxMemory) only for this error. */
 static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   (void)state;
@@ -480,8 +465,7 @@ static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   struct region_view view;
   struct region_fault fault;
   assert_int_equal(region_view_open(&view, memory_with(&bytes),
-                                    bytes.region_size, bytes.region_size,
-                                    &allowance, &fault),
+                                    bytes.region_size, &allowance, &fault),
                    -1);
   assert_int_equal(fault.error, EDQUOT);
   free(bytes.start);
@@ -501,9 +485,8 @@ static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
   assert_int_equal(pwrite(fd, &generation, 8, (off_t)port->generations_offset),
                    8);
   assert_int_equal(pwrite(fd, label, 24, (off_t)port->labels_offset), 24);
-  assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                      MAX_SIZE, NULL, &fault),
-                     0);
+  assert_return_code(
+      region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
   memset(name, 'x', sizeof(name));
   assert_true(region_reader_row_name(&reader, PORT + 1, 0, generation, name));
   assert_memory_equal(name, label, sizeof(label));
@@ -536,9 +519,8 @@ static void a_row_reused_without_births_is_skipped(void **state) {
   assert_int_equal(pwrite(fd, generations, 16, (off_t)flow.generations_offset),
                    16);
   assert_int_equal(pwrite(fd, &cell, 8, (off_t)flow.single_offset), 8);
-  assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                      MAX_SIZE, NULL, &fault),
-                     0);
+  assert_return_code(
+      region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
   assert_return_code(region_tile_init(&tile, &reader, FLOW + 1, 2,
                                       REGION_WANT_BIRTHS | REGION_WANT_RESETS),
                      errno);
@@ -586,8 +568,7 @@ static void holes_in_huge_pages_are_not_allocated(void **state) {
   assert_return_code(fstat(fd, &before), errno);
   assert_true((uint64_t)before.st_blocks * 512 < bytes.region_size);
   assert_return_code(
-      region_view_open(&view, fd, bytes.region_size, MAX_SIZE, NULL, &fault),
-      0);
+      region_view_open(&view, fd, bytes.region_size, NULL, &fault), 0);
   uint64_t last = 1;
   region_view_load(&view, bytes.region_size - 8, 1, 0, &last);
   assert_int_equal(last, 0);
@@ -610,8 +591,7 @@ static void open_sparse(struct region_view *view, struct bytes *bytes) {
   assert_int_equal(pwrite(fd, &zero, 8, end + page), 8);
   assert_int_equal(pwrite(fd, &word, 8, end + 2 * page), 8);
   assert_return_code(
-      region_view_open(view, fd, bytes->region_size, MAX_SIZE, NULL, &fault),
-      0);
+      region_view_open(view, fd, bytes->region_size, NULL, &fault), 0);
 }
 
 static void assert_sparse(struct region_view *view, uint64_t region_size) {
@@ -696,8 +676,7 @@ static void reading_takes_no_lock_of_the_memory(void **state) {
     struct region_fault fault;
     uint64_t word;
     forbid_locks();
-    if (region_view_open(&view, fd, bytes.region_size, MAX_SIZE, NULL,
-                         &fault) != 0)
+    if (region_view_open(&view, fd, bytes.region_size, NULL, &fault) != 0)
       _exit(3);
     for (uint64_t at = 0; at < bytes.region_size; at += 512)
       region_view_load(&view, at, 1, 0, &word);
@@ -739,9 +718,8 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   off_t first_slot = (off_t)directory.header.blocks_offset;
   region_directory_free(&directory);
   struct region_reader reader = {.producer = 1};
-  assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                      MAX_SIZE, NULL, &fault),
-                     0);
+  assert_return_code(
+      region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, &reader, PORT + 1, PORT_ROWS,
                                       REGION_WANT_BIRTHS | REGION_WANT_CORES),
@@ -769,9 +747,8 @@ static void a_reader_survives_garbage_in_every_byte(void **state) {
       map[i] = (unsigned char)rand_r(&seed);
     munmap(map, bytes.region_size);
     struct region_reader reader = {.producer = 1};
-    assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                        MAX_SIZE, NULL, &fault),
-                       0);
+    assert_return_code(
+        region_view_open(&reader.view, fd, bytes.region_size, NULL, &fault), 0);
     for (uint32_t t = 0; t <= TABLES; t++) {
       struct region_tile tile;
       assert_return_code(region_tile_init(&tile, &reader, t, 64,
@@ -808,7 +785,6 @@ int main(void) {
       cmocka_unit_test(rows_that_overlap_within_a_slot_block_are_named),
       cmocka_unit_test(tables_that_share_their_fields_are_refused),
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
-      cmocka_unit_test(a_region_larger_than_allowed_is_refused),
       cmocka_unit_test(exceeding_the_allowance_is_not_a_lack_of_memory),
       cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),

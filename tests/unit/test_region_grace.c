@@ -12,7 +12,7 @@
 #include "region/writer.h"
 #include "region_unit.h"
 
-enum { WORKERS = 2, NAMES = 3000, BETWEEN_QUIESCENT = 50 };
+enum { WORKERS = 2, NAMES = 1000, BETWEEN_QUIESCENT = 50 };
 
 struct stage {
   struct percore_region *region;

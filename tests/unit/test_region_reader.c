@@ -61,6 +61,39 @@ the_last_values_of_a_producer_can_be_read_after_it_left(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+static void
+the_last_values_can_be_read_while_the_successor_is_refused(void **state) {
+  (void)state;
+  struct percore_options larger = {
+      .size = sizeof(larger), .cores = 1, .extra_slots = 8000};
+  struct region_reader_options reading = {.hello_wait_ms = 30000};
+  struct region_pool pool = {.own = 1 << 20};
+  struct region_allowance allowance = {.pool = &pool};
+  struct region_reader *reader;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_shared_table_t slow;
+  uint32_t row;
+  uint64_t values[2];
+  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
+  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_add(percore_shared_row(slow, row), 0, 12);
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
+  region_reader_use_allowance(reader, &allowance);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  pool.own = allowance.used;
+  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &larger), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
+  assert_int_equal(allowance.used, pool.own);
+  unit_totals(reader, SLOW, row, values);
+  assert_int_equal(values[0], 12);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
 static bool refuse_user(uid_t uid, void *argument) {
   return uid != *(uid_t *)argument;
 }
@@ -388,7 +421,7 @@ static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
-  int peers[64];
+  int peers[256];
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_return_code(percore_serve(region), 0);
@@ -776,16 +809,32 @@ static void an_application_reads_quantiles_and_bounds_of_buckets(void **state) {
   unit_end(region);
 }
 
-static void a_reader_refuses_regions_above_its_limit(void **state) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+static void a_region_of_16_gib_is_read(void **state) {
+  static const struct percore_field field = {.name = "rx"};
+  static const struct percore_table table = {.name = "flow",
+                                             .storage = PERCORE_OWNED,
+                                             .fields = &field,
+                                             .field_count = 1,
+                                             .max_rows = 1u << 29};
+  const struct percore_options options = {.size = sizeof(options)};
+  struct percore_region *region;
   struct percore_reader *reader;
+  percore_owned_table_t flows;
+  uint64_t value = 0;
+  uint32_t row;
   (void)state;
-  assert_return_code(percore_open(&reader, "unit", NULL), 0);
-  percore_reader_limit(reader, 4096);
-  assert_fails(percore_refresh(reader), EFBIG);
-  assert_non_null(strstr(percore_reader_error(reader), "at most 4096"));
-  percore_reader_limit(reader, UINT64_MAX);
+  assert_return_code(percore_create(&region, "unit", &table, 1, &options),
+                     errno);
+  assert_true(region->size > UINT64_C(16) << 30);
+  assert_return_code(percore_owned_table(region, 0, &flows), errno);
+  assert_return_code(percore_row_add_key(region, 0, 1, &row), errno);
+  percore_add(percore_owned_row(flows, row), 0, 7);
+  assert_return_code(percore_open(&reader, "unit", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
+  assert_return_code(
+      percore_read_row(reader, 0, row, PERCORE_TOTAL, NULL, 0, &value, 1),
+      errno);
+  assert_int_equal(value, 7);
   percore_close(reader);
   unit_end(region);
 }
@@ -849,6 +898,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reader_may_be_opened_before_its_producer),
       cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
+      cmocka_unit_test(
+          the_last_values_can_be_read_while_the_successor_is_refused),
       cmocka_unit_test(cells_of_a_row_that_is_changing_are_in_its_tile),
       cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
       cmocka_unit_test(an_account_continues_over_a_reset),
@@ -867,7 +918,7 @@ int main(void) {
       cmocka_unit_test(a_reader_can_neither_write_to_a_region_nor_fill_it),
       cmocka_unit_test(an_application_tells_the_objects_of_a_row_apart),
       cmocka_unit_test(an_application_reads_quantiles_and_bounds_of_buckets),
-      cmocka_unit_test(a_reader_refuses_regions_above_its_limit),
+      cmocka_unit_test(a_region_of_16_gib_is_read),
       cmocka_unit_test(applications_read_regions_by_percore_open),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

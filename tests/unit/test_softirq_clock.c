@@ -28,10 +28,9 @@ struct it {
   struct softirq_clock *clock;
 };
 
-static int load(void *context, enum clock_kind kind,
-                const struct idle_clock_traits *traits,
+static int load(void *context, enum clock_kind kind, const bool *state0_polls,
                 char why[PROGRAMS_WHY_SIZE]) {
-  (void)context, (void)traits;
+  (void)context, (void)state0_polls;
   if (kind != CLOCK_SOFTIRQ)
     return -ENOENT;
   snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
@@ -188,16 +187,6 @@ static void a_sum_that_steps_back_far_begins_anew(void **state) {
   assert_near(next(it).hard, 0.1, 1e-5);
 }
 
-static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
-  teardown(state);
-  struct it *it =
-      begin("/proc/self/timens_offsets", "monotonic       -5 500000000\n");
-  next(it);
-  /* The kernel's clock is 4.5 s ahead of the clock of this process. */
-  kernel.words[0].hard = -now_ns(it) - 5 * SECOND;
-  assert_near(next(it).hard, 0.5, 1e-5);
-}
-
 static void words_that_no_clock_can_hold_give_no_figures(void **state) {
   struct it *it = of(state);
   const int64_t impossible[] = {INT64_MAX, INT64_MIN, now_ns(it) * 2,
@@ -333,7 +322,6 @@ int main(void) {
       TEST(words_of_different_instants_are_never_more_than_wall_time),
       TEST(a_sum_never_steps_back),
       TEST(a_sum_that_steps_back_far_begins_anew),
-      TEST(the_offset_of_a_time_namespace_is_taken_off),
       TEST(words_that_no_clock_can_hold_give_no_figures),
       TEST(a_read_that_took_too_long_is_repeated_or_part_of_the_next),
       TEST(a_clock_that_cannot_be_loaded_is_named_once_and_tried_again),

@@ -58,13 +58,6 @@ static void isolated_cores_are_idle_hardware_or_skip(void **state) {
   assert_int_equal(isolated_cores_parse(&isolated, "auto"), -EINVAL);
 }
 
-static void numbers_out_of_range_have_a_printable_name(void **state) {
-  (void)state;
-  assert_non_null(source_name(SOURCES));
-  assert_non_null(source_name(99));
-  assert_non_null(proof_name(99));
-}
-
 static void a_journal_receives_whole_lines_with_their_level(void **state) {
   (void)state;
   struct fake_journal journal;
@@ -97,7 +90,6 @@ int main(void) {
       cmocka_unit_test(every_source_and_proof_has_a_name_of_its_own),
       cmocka_unit_test(the_source_none_cannot_be_configured),
       cmocka_unit_test(isolated_cores_are_idle_hardware_or_skip),
-      cmocka_unit_test(numbers_out_of_range_have_a_printable_name),
       cmocka_unit_test(a_journal_receives_whole_lines_with_their_level),
       cmocka_unit_test(a_journal_without_a_writer_drops_all_lines),
       cmocka_unit_test(a_line_too_long_is_cut),

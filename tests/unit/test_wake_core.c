@@ -23,6 +23,11 @@ static int wait_for_end(void *context) {
   return 0;
 }
 
+static bool always(void *context) {
+  (void)context;
+  return true;
+}
+
 static bool ends_at_second_look(void *context) {
   (void)context;
   if (++asked < 2)
@@ -38,7 +43,7 @@ static void a_function_runs_on_the_core(void **state) {
   (void)state;
   char why[WAKE_WHY_SIZE] = "";
   int core = some_core(), ran_on = -1;
-  assert_int_equal(wake_core_run(core, say_core, NULL, &ran_on, why), 0);
+  assert_int_equal(wake_core_run(core, say_core, always, &ran_on, why), 0);
   assert_int_equal(ran_on, core);
   assert_string_equal(why, "");
 }
@@ -59,7 +64,8 @@ static void a_core_that_does_not_exist_is_refused(void **state) {
   (void)state;
   char why[WAKE_WHY_SIZE] = "";
   int ran_on = -1;
-  assert_int_equal(wake_core_run(8191, say_core, NULL, &ran_on, why), -EINVAL);
+  assert_int_equal(wake_core_run(8191, say_core, always, &ran_on, why),
+                   -EINVAL);
   assert_non_null(strstr(why, "cannot run on core 8191"));
   assert_int_equal(ran_on, -1);
 }

@@ -2,7 +2,8 @@
  * of wult 1.12 (wultlibs/result): RORawResult reads datapoints.csv and
  * info.yml, wants the keys reportid, toolname and toolver, takes toolname
  * "wult" and format_version '1.3', and refuses a file with an empty value, a
- * value of another type, or no datapoint at all. */
+ * value of another type, or no datapoint at all. `wult report` also refuses one
+ * without LDist. */
 #include "wake/result.h"
 
 #include "unit.h"
@@ -47,15 +48,16 @@ static int end(void **state) {
   return 0;
 }
 
-static void add(uint32_t state, bool off, float user_us, uint64_t distance) {
+static void add(uint32_t state, bool off, uint64_t user_us) {
   struct wake_event event = {.tbi = 1000,
                              .ltime = 5000,
-                             .distance = distance,
+                             .distance = 7000,
+                             .end = user_us > 0 ? 5000 + user_us * 1000 : 0,
                              .tai = off ? 13500 : 20000,
                              .tintr = 17250,
                              .state = state,
                              .interrupts_off = off};
-  assert_int_equal(wake_points_add(&points, &event, user_us), 0);
+  assert_int_equal(wake_points_add(&points, &event), 0);
 }
 
 static void write_result(void) {
@@ -73,30 +75,31 @@ static const char *read_file(const char *name) {
 
 static void every_datapoint_has_a_value_in_every_column(void **state) {
   (void)state;
-  add(0, false, 30, 7000);
-  add(1, true, 40, 8000);
+  add(0, false, 30);
+  add(1, true, 40);
   write_result();
   assert_string_equal(
       read_file("datapoints.csv"),
       "WakeLatency,IntrLatency,UserLatency,SilentTime,LDist,IntrOff,ReqCState\n"
       "15.000,12.250,30.000,4.000,7.000,False,POLL\n"
-      "8.500,12.250,40.000,4.000,8.000,True,C6 deep\n");
+      "8.500,12.250,40.000,4.000,7.000,True,C6 deep\n");
 }
 
 static void what_was_not_measured_has_no_column(void **state) {
   (void)state;
-  add(1, true, NAN, 0);
+  add(1, true, 0);
   write_result();
-  assert_string_equal(read_file("datapoints.csv"),
-                      "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
-                      "8.500,12.250,4.000,True,C6 deep\n");
+  assert_string_equal(
+      read_file("datapoints.csv"),
+      "WakeLatency,IntrLatency,SilentTime,LDist,IntrOff,ReqCState\n"
+      "8.500,12.250,4.000,7.000,True,C6 deep\n");
 }
 
 static void datapoints_that_do_not_count_are_not_written(void **state) {
   (void)state;
-  add(1, false, NAN, 0);
-  add(1, true, NAN, 0);
-  add(1, true, NAN, 0);
+  add(1, false, 0);
+  add(1, true, 0);
+  add(1, true, 0);
   write_result();
   assert_null(strstr(read_file("datapoints.csv"), "False"));
 }
@@ -114,7 +117,7 @@ static void info_has_the_keys_of_wult(void **state) {
       "^devdescr: [^:]+$",
       "^resolution: [0-9]+$",
       "^duration: 12\\.3s$"};
-  add(1, true, NAN, 0);
+  add(1, true, 0);
   write_result();
   read_file("info.yml");
   for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -129,7 +132,7 @@ static void info_has_the_keys_of_wult(void **state) {
 static void a_result_is_never_overwritten(void **state) {
   (void)state;
   static const char *const parts[] = {"datapoints.csv", "info.yml"};
-  add(1, true, NAN, 0);
+  add(1, true, 0);
   for (size_t i = 0; i < 2; i++) {
     write_result();
     unlink(in_folder(parts[1 - i]));
@@ -142,7 +145,7 @@ static void a_result_is_never_overwritten(void **state) {
   /* Nor is one that another program has written during the measurement. */
   rmdir(in_folder("stats"));
   write_result();
-  add(1, true, NAN, 0);
+  add(1, true, 0);
   assert_int_not_equal(wake_result_write(&points, folder, &info, why), 0);
   read_file("datapoints.csv");
   assert_int_equal(strchr(strchr(text, '\n') + 1, '\n')[1], '\0');

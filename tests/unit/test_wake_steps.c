@@ -125,6 +125,28 @@ static void a_core_that_another_interrupt_had_woken_is_dropped(void **state) {
   wake_on_interrupt(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
+  /* An interrupt after LTime that ended the idle state before the timer's. */
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_interrupt(&steps, 9010);
+  wake_on_wake(&steps, 9020);
+  wake_on_interrupt(&steps, 9100);
+  assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
+  assert_int_equal(steps.drops[WAKE_DROP_OTHER], 2);
+}
+
+static void what_happens_at_ltime_does_not_follow_it(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_wake(&steps, 5000);
+  wake_on_interrupt(&steps, 5100);
+  assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_BUSY], 1);
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_interrupt(&steps, 9000);
+  assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
+  assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
 }
 
 static void a_core_that_woke_for_an_earlier_timer_is_dropped(void **state) {
@@ -195,7 +217,7 @@ static void add(size_t count, uint32_t state, bool off) {
                              .state = state,
                              .interrupts_off = off};
   for (size_t i = 0; i < count; i++)
-    assert_int_equal(wake_points_add(&points, &event, NAN), 0);
+    assert_int_equal(wake_points_add(&points, &event), 0);
 }
 
 static void an_event_becomes_a_datapoint(void **state) {
@@ -228,8 +250,9 @@ static void
 with_interrupts_on_the_wake_latency_is_unknown_but_kept(void **state) {
   (void)state;
   add(1, 1, false);
-  assert_nan(wake_point_us(&points.list[0], WAKE_LATENCY));
-  assert_near(wake_point_us(&points.list[0], WAKE_INTR_LATENCY), 0.2, 1e-6);
+  assert_nan(wake_point_us(&points, &points.list[0], 1, WAKE_LATENCY));
+  assert_near(wake_point_us(&points, &points.list[0], 1, WAKE_INTR_LATENCY),
+              0.2, 1e-6);
   assert_near(points.list[0].us[WAKE_LATENCY], 0.3, 1e-6);
 }
 
@@ -247,26 +270,15 @@ static void in_poll_interrupts_are_on(void **state) {
   assert_int_equal(wake_points_counted(&points), 1);
 }
 
-static void times_in_an_impossible_order_are_dropped(void **state) {
+static void forgotten_datapoints_do_not_decide(void **state) {
   (void)state;
-  static const struct wake_event bad[] = {
-      {.tbi = 5000,
-       .ltime = 5000,
-       .tai = 5100,
-       .tintr = 5200,
-       .interrupts_off = 1},
-      {.tbi = 1000,
-       .ltime = 5100,
-       .tai = 5100,
-       .tintr = 5200,
-       .interrupts_off = 1},
-      {.tbi = 1000, .ltime = 5200, .tai = 5300, .tintr = 5200},
-      {.tbi = 1000, .ltime = 5000, .tai = 5100, .tintr = 5200},
-  };
-  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-    assert_int_equal(wake_points_add(&points, &bad[i], NAN), 0);
-  assert_int_equal(points.drops[WAKE_DROP_ORDER], 4);
-  assert_int_equal(points.len, 0);
+  add(10, 2, true);
+  points.list[9].ltime_ns = 7000;
+  wake_points_forget(&points, 7000);
+  assert_int_equal(points.len, 1);
+  assert_int_equal(points.list[0].ltime_ns, 7000);
+  add(2, 2, false);
+  assert_int_equal(wake_points_counted(&points), 2);
 }
 
 static void preempt_rt_is_named_as_the_reason(void **state) {
@@ -289,6 +301,7 @@ int main(void) {
       TEST(lost_events_are_dropped_and_counted),
       TEST(of_two_interrupts_the_first_counts),
       TEST(a_core_that_another_interrupt_had_woken_is_dropped),
+      TEST(what_happens_at_ltime_does_not_follow_it),
       TEST(a_core_that_woke_for_an_earlier_timer_is_dropped),
       TEST(a_pause_is_no_datapoint),
       TEST(passive_takes_the_first_of_the_timers_of_an_interrupt),
@@ -298,7 +311,7 @@ int main(void) {
       TEST(with_interrupts_on_the_wake_latency_is_unknown_but_kept),
       TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last),
       TEST(in_poll_interrupts_are_on),
-      TEST(times_in_an_impossible_order_are_dropped),
+      TEST(forgotten_datapoints_do_not_decide),
       TEST(preempt_rt_is_named_as_the_reason),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,23 +27,32 @@ static int end(void **state) {
   return 0;
 }
 
-static void add(float user, int state) {
-  struct wake_event event = {
-      .tbi = 1, .ltime = 2, .tai = 4, .tintr = 3, .state = (uint32_t)state};
-  assert_int_equal(wake_points_add(&points, &event, user), 0);
+/* Adds a datapoint with this UserLatency in microseconds. */
+static void add(double user, int state) {
+  struct wake_event event = {.tbi = 1,
+                             .ltime = 2,
+                             .tai = 4,
+                             .tintr = 3,
+                             .end = 2 + (uint64_t)(user * 1000),
+                             .state = (uint32_t)state};
+  assert_int_equal(wake_points_add(&points, &event), 0);
+}
+
+static struct wake_summary summarize(int state) {
+  struct wake_summary summaries[WAKE_METRICS];
+  assert_int_equal(wake_summarize(summaries, &points, state), 0);
+  return summaries[WAKE_USER_LATENCY];
 }
 
 static void add_series(int len) {
   for (int i = 0; i < len; i++)
-    add((float)(i * 7919 % 10007) / 8, 0);
+    add((i * 7919 % 10007) / 8., 0);
 }
 
 static void statistics_agree_with_those_of_python(void **state) {
   (void)state;
-  struct wake_summary summary;
   add_series(10000);
-  assert_int_equal(
-      wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_USER_LATENCY), 0);
+  struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 10000);
   assert_near(summary.min, 0, 0);
   assert_near(summary.max, 1250.75, 0);
@@ -57,37 +66,34 @@ static void statistics_agree_with_those_of_python(void **state) {
 
 static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
   (void)state;
-  struct wake_summary summary;
   add_series(1000);
-  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_USER_LATENCY);
+  struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_near(summary.percentile[0], 1237.63625, 1e-9);
   assert_nan(summary.percentile[1]);
   end(NULL);
   begin(NULL);
   add_series(999);
-  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_USER_LATENCY);
+  summary = summarize(WAKE_ALL_STATES);
   assert_nan(summary.percentile[0]);
 }
 
 static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
   (void)state;
-  struct wake_summary summary;
-  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_USER_LATENCY);
+  struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 0);
   assert_nan(summary.min);
   add(7, 0);
-  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_USER_LATENCY);
+  summary = summarize(WAKE_ALL_STATES);
   assert_near(summary.median, 7, 0);
   assert_nan(summary.stddev);
 }
 
 static void states_are_summed_up_one_by_one(void **state) {
   (void)state;
-  struct wake_summary summary;
   add(1, 0);
   add(5, 1);
   add(7, 1);
-  wake_summarize(&summary, &points, 1, WAKE_USER_LATENCY);
+  struct wake_summary summary = summarize(1);
   assert_int_equal(summary.count, 2);
   assert_near(summary.mean, 6, 0);
 }

@@ -1,5 +1,6 @@
-/* Tests which cores a survey probes, and the percentiles that it computes.
- * Simulated bursts replace the kernel and the clock. */
+/* Tests which cores a survey probes, and the figures that it computes. A
+ * simulated collector and clock replace the kernel. */
+#include "wake/collect.h"
 #include "wake/core.h"
 #include "wake/distribution.h"
 #include "wake/survey.h"
@@ -12,29 +13,37 @@
 #define CORES 4
 #define PROBES 100
 #define ROUND_S 10
-#define WINDOW_S 10000
+#define WINDOW_S 1000
 #define NS UINT64_C(1000000000)
 
 /* ---------------------------------------------------------------------------
- * A simulated burst
+ * A simulated collector
  */
 
 static struct {
-  int begins, ends;
+  int attached;
+  int attaches;
   int probed[16], probed_len;
-  int budget;       /* largest number of cores that a burst can probe */
   int absent;       /* number of a core on which no thread may run; -1: none */
   bool interrupted; /* collectd is shutting down */
+  bool is_offline;
   bool interrupts_on;
+  bool has_no_cpuidle;
   int64_t usage;   /* according to cpuidle */
   int64_t unseen;  /* number of idle states that the programs miss */
   unsigned step;   /* position in the series of simulated latencies */
   unsigned factor; /* of all simulated latencies */
-  uint64_t now_s;
-  struct wake_event events[PROBES];
+  uint64_t now_ns;
+  uint64_t slow_ns; /* how much later than expected the probes are done */
+  uint64_t done_ns; /* when the probes of this core are done */
   char said[512];
   int said_len;
 } play;
+
+bool wake_core_has_cpuidle(int core) {
+  (void)core;
+  return !play.has_no_cpuidle;
+}
 
 void wake_core_states(int core, struct wake_points *points) {
   (void)core;
@@ -42,63 +51,76 @@ void wake_core_states(int core, struct wake_points *points) {
   points->states_len = 1;
 }
 
-int wake_burst_open(struct wake_burst **burst,
-                    const struct wake_burst_options *options,
-                    char why[WAKE_WHY_SIZE]) {
+int wake_collect_open(struct wake_collect **collect,
+                      const struct wake_collect_options *options,
+                      char why[WAKE_WHY_SIZE]) {
   (void)why;
-  assert_int_equal(options->probes, PROBES);
-  *burst = NULL;
+  assert_int_equal(options->armed_max, PROBES);
+  assert_int_equal(options->method, WAKE_BPF_TIMER);
+  *collect = NULL;
   return 0;
 }
 
-void wake_burst_close(struct wake_burst *burst) { (void)burst; }
+void wake_collect_close(struct wake_collect *collect) { (void)collect; }
 
-int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
-                     char why[WAKE_WHY_SIZE]) {
-  (void)burst, (void)duration_ns, (void)why;
-  play.begins++;
+int wake_collect_attach(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  (void)collect, (void)why;
+  play.attached++;
+  play.attaches++;
   play.probed_len = 0;
   return 0;
 }
 
-void wake_burst_end(struct wake_burst *burst) {
-  (void)burst;
-  play.ends++;
+void wake_collect_detach(struct wake_collect *collect) {
+  (void)collect;
+  play.attached--;
+}
+
+int wake_collect_begin(struct wake_collect *collect, int core,
+                       char why[WAKE_WHY_SIZE]) {
+  (void)collect;
+  play.probed[play.probed_len++] = core;
+  play.done_ns = play.now_ns + PROBES * WAKE_DISTANCE_MAX_NS / 2 + play.slow_ns;
+  if (core != play.absent)
+    return 0;
+  snprintf(why, WAKE_WHY_SIZE, "cannot run on core %d", core);
+  return -EINVAL;
+}
+
+void wake_collect_status(const struct wake_collect *collect,
+                         struct wake_collect_status *status) {
+  (void)collect;
+  *status =
+      (struct wake_collect_status){.armed = PROBES,
+                                   .is_offline = play.is_offline,
+                                   .is_done = play.now_ns >= play.done_ns,
+                                   .idles = (uint64_t)(1000 - play.unseen),
+                                   .usage = play.usage};
 }
 
 /* Returns the next simulated event. The latencies of 10 000 events in
  * succession are a permutation of 10.000 us, 10.001 us ... */
 static struct wake_event next_event(void) {
   uint64_t latency = play.factor * (10000 + play.step++ * 7919 % 10000);
-  struct wake_event event = {.tbi = 1000, .ltime = 3000000};
+  struct wake_event event = {.ltime = play.now_ns};
+  event.tbi = event.ltime - 2999000;
   event.tai = event.ltime + latency;
   event.tintr = event.tai + (play.interrupts_on ? UINT64_C(-5) : 5);
   event.interrupts_off = !play.interrupts_on;
   return event;
 }
 
-int wake_burst_probe(struct wake_burst *burst, int core,
-                     struct wake_burst_result *result,
-                     char why[WAKE_WHY_SIZE]) {
-  (void)burst;
-  if (play.probed_len == play.budget)
-    return -ETIME;
-  if (play.interrupted)
-    return -EINTR;
-  play.probed[play.probed_len++] = core;
-  if (core == play.absent) {
-    snprintf(why, WAKE_WHY_SIZE, "cannot run on core %d", core);
-    return -EINVAL;
+int wake_collect_poll(struct wake_collect *collect,
+                      struct wake_points *points) {
+  (void)collect;
+  for (int i = 0; i < PROBES; i++) {
+    struct wake_event event = next_event();
+    assert_int_equal(wake_points_add(points, &event), 0);
   }
-  for (int i = 0; i < PROBES; i++)
-    play.events[i] = next_event();
-  *result = (struct wake_burst_result){.armed = PROBES,
-                                       .events = play.events,
-                                       .events_len = PROBES,
-                                       .idles = (uint64_t)(1000 - play.unseen),
-                                       .usage = play.usage};
   return 0;
 }
+
+void wake_collect_end(struct wake_collect *collect) { (void)collect; }
 
 /* ---------------------------------------------------------------------------
  * Tests
@@ -106,6 +128,18 @@ int wake_burst_probe(struct wake_burst *burst, int core,
 
 static struct wake_survey *survey;
 static struct wake_survey_core cores[CORES];
+static struct wake_survey_options options;
+
+static uint64_t now_ns(void *context) {
+  (void)context;
+  return play.now_ns;
+}
+
+static bool wait_for(void *context, uint64_t ns) {
+  (void)context;
+  play.now_ns += ns;
+  return !play.interrupted;
+}
 
 static void say(void *context, const char *line) {
   (void)context;
@@ -117,36 +151,42 @@ static int begin(void **state) {
   (void)state;
   char why[WAKE_WHY_SIZE];
   memset(&play, 0, sizeof(play));
-  play.budget = CORES + 1;
   play.absent = -1;
   play.usage = 1000;
   play.factor = 1;
   for (int i = 0; i < CORES; i++)
     cores[i] = (struct wake_survey_core){.core = 2 * i, .load = 0.1};
-  const struct wake_survey_options options = {.burst.probes = PROBES,
-                                              .window_ns = WINDOW_S * NS,
-                                              .load_max = 0.5,
-                                              .say = say};
+  options = (struct wake_survey_options){.probes = PROBES,
+                                         .window_ns = WINDOW_S * NS,
+                                         .load_max = 0.5,
+                                         .now_ns = now_ns,
+                                         .wait = wait_for,
+                                         .say = say};
   return wake_survey_open(&survey, &options, why);
 }
 
 static int end(void **state) {
   (void)state;
-  assert_int_equal(play.begins, play.ends);
+  assert_int_equal(play.attached, 0);
   wake_survey_close(survey);
   return 0;
 }
 
 static void run_rounds(int rounds, size_t len) {
   char why[WAKE_WHY_SIZE];
-  for (int i = 0; i < rounds; i++)
-    assert_int_equal(wake_survey_round(survey, cores, len,
-                                       (play.now_s += ROUND_S) * NS, 0, why),
-                     0);
+  for (int i = 0; i < rounds; i++) {
+    play.now_ns += ROUND_S * NS - play.now_ns % (ROUND_S * NS);
+    assert_int_equal(wake_survey_round(survey, cores, len, NS, why), 0);
+  }
 }
 
-static double percentile(enum wake_metric metric, double percent) {
-  return wake_survey_percentile(survey, 0, metric, percent);
+/* Returns a value of core 0. */
+static double value(const char *name) {
+  for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
+    if (strcmp(wake_survey_value_name(v), name) == 0)
+      return cores[0].value_s[v];
+  fail_msg("there is no %s", name);
+  return NAN;
 }
 
 static void assert_probed(const char *wanted) {
@@ -159,50 +199,53 @@ static void assert_probed(const char *wanted) {
 
 static void ten_datapoints_lie_above_every_percentile(void **state) {
   (void)state;
-  run_rounds(9, 1);
-  assert_near(percentile(WAKE_LATENCY, 50), 15e-6, 1e-6);
-  assert_nan(percentile(WAKE_LATENCY, 99));
+  run_rounds(9, 2);
+  assert_near(value("timer_wake_p50"), 15e-6, 1e-6);
+  assert_nan(value("timer_wake_p99"));
   run_rounds(90, 1);
-  assert_nan(percentile(WAKE_LATENCY, 99.9));
+  assert_nan(value("timer_wake_p99_9"));
   run_rounds(1, 1);
-  assert_near(percentile(WAKE_LATENCY, 99.9), 19.99e-6, 0.16e-6);
-  assert_nan(wake_survey_percentile(survey, 2, WAKE_LATENCY, 50));
+  assert_near(value("timer_wake_p99_9"), 19.99e-6, 0.16e-6);
+  assert_near(value("timer_silent_p50"), 2999e-6, 2999e-6 * 0.0079);
 }
 
 static void percentiles_cover_the_window(void **state) {
   (void)state;
   run_rounds(3 * WINDOW_S / ROUND_S, 1);
-  assert_int_equal(wake_survey_datapoints(survey, 0),
-                   (WINDOW_S / ROUND_S + 1) * PROBES);
-  assert_int_equal(wake_survey_datapoints(survey, 2), 0);
+  assert_int_equal(cores[0].datapoints, (WINDOW_S / ROUND_S + 1) * PROBES);
+  assert_int_equal(cores[1].datapoints, 0);
   play.factor = 2;
   run_rounds(WINDOW_S / ROUND_S / 4, 1);
-  assert_near(percentile(WAKE_LATENCY, 50), 16.7e-6, 0.5e-6);
+  assert_near(value("timer_wake_p50"), 16.7e-6, 0.5e-6);
   run_rounds(WINDOW_S / ROUND_S, 1);
-  assert_near(percentile(WAKE_LATENCY, 50), 30e-6, 1e-6);
-  assert_near(percentile(WAKE_LATENCY, 1), 20e-6, 1e-6);
+  assert_near(value("timer_wake_p50"), 30e-6, 1e-6);
+  assert_near(value("timer_wake_p99"), 39.8e-6, 1e-6);
 }
 
 static void
 a_core_that_is_no_longer_probed_loses_its_percentiles(void **state) {
   (void)state;
   run_rounds(10, 1);
-  assert_false(isnan(percentile(WAKE_LATENCY, 50)));
+  assert_false(isnan(value("timer_wake_p50")));
   cores[0].load = 1;
-  play.now_s += WINDOW_S;
   run_rounds(1, 1);
-  assert_nan(percentile(WAKE_LATENCY, 50));
-  assert_int_equal(wake_survey_datapoints(survey, 0), 0);
+  assert_false(isnan(value("timer_wake_p50")));
+  play.now_ns += WINDOW_S * NS;
+  run_rounds(1, 1);
+  assert_nan(value("timer_wake_p50"));
+  assert_int_equal(cores[0].datapoints, 0);
 }
 
 static void percentiles_are_right_to_less_than_1_percent(void **state) {
   (void)state;
-  run_rounds(100, 1);
+  struct wake_distribution distribution = {.total = 0};
+  for (uint64_t ns = 10000; ns < 20000; ns++)
+    wake_distribution_add(&distribution, ns);
   for (int percent = 1; percent < 100; percent++) {
-    double wanted = (10 + percent / 10.) * 1e-6;
-    assert_near(percentile(WAKE_LATENCY, percent), wanted, wanted * 0.0079);
+    double wanted = 10000 + 100 * percent;
+    assert_near(wake_distribution_percentile(&distribution, percent), wanted,
+                wanted * 0.0079);
   }
-  assert_near(percentile(WAKE_SILENT_TIME, 50), 2999e-6, 2999e-6 * 0.0079);
 }
 
 static void distributions_take_every_latency(void **state) {
@@ -221,8 +264,8 @@ static void distributions_take_every_latency(void **state) {
                                        UINT64_MAX};
   for (size_t i = 0; i < sizeof(latencies) / sizeof(latencies[0]); i++) {
     struct wake_distribution distribution = {.total = 0};
-    distribution.total = 20;
-    distribution.count[wake_distribution_bucket(latencies[i])] = 20;
+    for (int n = 0; n < 20; n++)
+      wake_distribution_add(&distribution, latencies[i]);
     double wanted = fmin((double)latencies[i], 1 << 30);
     assert_near(wake_distribution_percentile(&distribution, 50), wanted,
                 wanted * 0.0079);
@@ -233,8 +276,8 @@ static void states_with_interrupts_on_have_no_wake_latency(void **state) {
   (void)state;
   play.interrupts_on = true;
   run_rounds(10, 1);
-  assert_nan(percentile(WAKE_LATENCY, 50));
-  assert_near(percentile(WAKE_INTR_LATENCY, 50), 15e-6, 1e-6);
+  assert_nan(value("timer_wake_p50"));
+  assert_near(value("timer_intr_p50"), 15e-6, 1e-6);
 }
 
 static void busy_cores_and_cores_of_unknown_load_are_not_probed(void **state) {
@@ -252,12 +295,12 @@ static void without_a_core_to_probe_nothing_is_attached(void **state) {
   run_rounds(1, 0);
   cores[0].load = 0.9;
   run_rounds(1, 1);
-  assert_int_equal(play.begins, 0);
+  assert_int_equal(play.attaches, 0);
 }
 
 static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
   (void)state;
-  play.budget = 3;
+  play.slow_ns = NS / 5; /* three cores take more than the second of a round */
   run_rounds(1, CORES);
   assert_probed("0 2 4");
   run_rounds(1, CORES);
@@ -266,6 +309,14 @@ static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
   cores[2].core = 5;
   run_rounds(1, CORES);
   assert_probed("5 6 0");
+}
+
+static void probes_that_are_late_are_not_waited_for(void **state) {
+  (void)state;
+  play.slow_ns = 10 * NS;
+  run_rounds(1, 1);
+  assert_near((double)(play.now_ns % (ROUND_S * NS)) / NS, 0.5, 0.021);
+  assert_int_equal(cores[0].datapoints, PROBES);
 }
 
 static void
@@ -277,37 +328,50 @@ why_a_core_is_not_measured_is_said_once_and_others_are_measured(void **state) {
   assert_int_equal(play.said_len, 1);
   assert_string_equal(play.said, "wake latency of core 2 is not measured: "
                                  "cannot run on core 2");
-  assert_false(isnan(percentile(WAKE_LATENCY, 50)));
+  assert_false(isnan(value("timer_wake_p50")));
 }
 
 static void bursts_count_only_if_cpuidle_saw_the_same(void **state) {
   (void)state;
   play.unseen = 13;
   run_rounds(20, 1);
-  assert_nan(percentile(WAKE_INTR_LATENCY, 50));
+  assert_nan(value("timer_intr_p50"));
   assert_int_equal(play.said_len, 1);
   assert_non_null(strstr(play.said, "987 idle states, cpuidle counted 1000"));
   play.unseen = 12;
   run_rounds(10, 1);
-  assert_false(isnan(percentile(WAKE_INTR_LATENCY, 50)));
+  assert_false(isnan(value("timer_intr_p50")));
 }
 
 static void
 a_core_without_cpuidle_is_unchecked_and_has_no_figures(void **state) {
   (void)state;
+  char why[WAKE_WHY_SIZE];
   play.usage = -1;
   run_rounds(10, 1);
-  assert_nan(percentile(WAKE_INTR_LATENCY, 50));
+  assert_nan(value("timer_intr_p50"));
   assert_int_equal(play.said_len, 1);
   assert_non_null(strstr(play.said, "cpuidle has no driver"));
+  play.has_no_cpuidle = true;
+  struct wake_survey *other;
+  assert_int_equal(wake_survey_open(&other, &options, why), -ENODEV);
+  assert_non_null(strstr(why, "cpuidle has no driver here"));
+}
+
+static void a_core_that_goes_offline_gives_no_datapoints(void **state) {
+  (void)state;
+  play.is_offline = true;
+  run_rounds(1, 1);
+  assert_int_equal(cores[0].datapoints, 0);
+  assert_non_null(strstr(play.said, "went offline"));
 }
 
 static void the_end_of_collectd_ends_a_round(void **state) {
   (void)state;
   play.interrupted = true;
   run_rounds(1, CORES);
-  assert_probed("");
-  assert_int_equal(play.ends, 1);
+  assert_probed("0");
+  assert_int_equal(play.attaches, 1);
 }
 
 int main(void) {
@@ -322,9 +386,11 @@ int main(void) {
       TEST(busy_cores_and_cores_of_unknown_load_are_not_probed),
       TEST(without_a_core_to_probe_nothing_is_attached),
       TEST(a_round_begins_where_the_time_of_the_last_was_over),
+      TEST(probes_that_are_late_are_not_waited_for),
       TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured),
       TEST(bursts_count_only_if_cpuidle_saw_the_same),
       TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures),
+      TEST(a_core_that_goes_offline_gives_no_datapoints),
       TEST(the_end_of_collectd_ends_a_round),
   };
   return cmocka_run_group_tests_name("wake_survey", tests, NULL, NULL);

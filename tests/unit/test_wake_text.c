@@ -17,9 +17,9 @@ static char *text_of(const struct wake_run *run) {
 
 static void a_core_that_went_offline_is_said_to_be_offline(void **state) {
   (void)state;
-  static const struct wake_points none = {.states = {"C1"}, .states_len = 1};
-  struct wake_run run = {
-      .points = &none, .method = "thread", .status = {.usage = -1}};
+  struct wake_run run = {.points = {.states = {"C1"}, .states_len = 1},
+                         .method = "thread",
+                         .status = {.usage = -1}};
   char *text = text_of(&run);
   assert_non_null(strstr(text, "no cpuidle driver"));
   free(text);
@@ -40,7 +40,7 @@ static void add(struct wake_points *points, uint32_t state, bool off) {
                              .state = state,
                              .interrupts_off = off};
   for (int i = 0; i < 30; i++)
-    assert_int_equal(wake_points_add(points, &event, NAN), 0);
+    assert_int_equal(wake_points_add(points, &event), 0);
 }
 
 static int count(const char *text, const char *words) {
@@ -55,16 +55,16 @@ static int count(const char *text, const char *words) {
 static void
 statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
   (void)state;
-  struct wake_points points = {.states = {"POLL", "C1"}, .states_len = 2};
-  struct wake_run run = {.points = &points, .method = "thread"};
-  add(&points, 0, false);
+  struct wake_run run = {.points = {.states = {"POLL", "C1"}, .states_len = 2},
+                         .method = "thread"};
+  add(&run.points, 0, false);
   char *text = text_of(&run);
   assert_int_equal(count(text, "All states"), 0);
   assert_int_equal(count(text, "median"), 1);
   assert_int_equal(count(text, "IntrLatency, us"), 1);
   assert_null(strstr(text, "WakeLatency"));
   free(text);
-  add(&points, 1, true);
+  add(&run.points, 1, true);
   text = text_of(&run);
   assert_int_equal(count(text, "All states\n"), 1);
   assert_int_equal(count(text, "\nPOLL\n"), 1);
@@ -73,7 +73,7 @@ statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
   assert_int_equal(count(text, "  WakeLatency, us"), 2);
   assert_int_equal(count(text, "  8.0 to 11.3          30 ###"), 2);
   free(text);
-  wake_points_free(&points);
+  wake_points_free(&run.points);
 }
 
 static size_t widest_line(const char *text) {
@@ -88,8 +88,7 @@ static size_t widest_line(const char *text) {
 
 static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
   (void)state;
-  struct wake_points points = {.states = {"C1"}, .states_len = 1};
-  struct wake_run run = {.points = &points,
+  struct wake_run run = {.points = {.states = {"C1"}, .states_len = 1},
                          .method = "bpf-timer",
                          .core = 1000,
                          .seconds = 86400,
@@ -100,13 +99,13 @@ static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
   for (int reason = 0; reason < WAKE_DROPS; reason++)
     run.status.drops[reason] = 1234567;
   for (int i = 0; i < 3; i++)
-    add(&points, 0, true);
-  add(&points, 0, false);
+    add(&run.points, 0, true);
+  add(&run.points, 0, false);
   char *text = text_of(&run);
   assert_int_equal(count(text, "dropped "), WAKE_DROPS + 1);
   assert_in_range(widest_line(text), 1, 80);
   free(text);
-  wake_points_free(&points);
+  wake_points_free(&run.points);
 }
 
 int main(void) {

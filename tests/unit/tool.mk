@@ -3,26 +3,24 @@ if TOOL
 if TESTS_ENABLED
 tool_tests = \
 	tests/unit/test_arguments \
-	tests/unit/test_comparison \
+	tests/unit/test_compare \
 	tests/unit/test_findings \
 	tests/unit/test_json \
 	tests/unit/test_load_table \
-	tests/unit/test_methods \
 	tests/unit/test_text \
 	tests/unit/test_wake_text
 check_PROGRAMS += $(tool_tests)
 TESTS += $(tool_tests)
 tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
 tests_unit_test_arguments_LDADD = $(tool_tests_libs)
-tests_unit_test_comparison_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-tests_unit_test_comparison_LDADD = $(tool_tests_libs)
+tests_unit_test_compare_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
+tests_unit_test_compare_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_findings_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_findings_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_json_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_json_LDADD = $(tool_tests_libs)
 tests_unit_test_load_table_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_load_table_LDADD = $(tool_tests_libs)
-tests_unit_test_methods_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_text_LDADD = $(tool_tests_libs)
 tests_unit_test_wake_text_LDADD = $(tool_tests_libs)
 endif

@@ -1,0 +1,430 @@
+/* percore load --compare: measures loads by every method over the same
+ * intervals. */
+#include "compare.h"
+#include "json.h"
+#include "live.h"
+#include "load.h"
+#include "tool.h"
+
+#include "cycles/core.h"
+#include "cycles/cpuidle.h"
+#include "cycles/schedstat.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMAND "load"
+
+/* The busy time and wall time of a core since an arbitrary moment, which is the
+ * same in all readings of an epoch. */
+struct reading {
+  bool valid;
+  uint64_t epoch;
+  double wall_ns, busy_ns;
+};
+
+struct method {
+  const char *name, *title; /* in JSON, in the table */
+  struct reading (*read)(const struct comparison *comparison,
+                         const struct core *core);
+  /* The only source of the row's engine, or SOURCE_NONE. */
+  enum source_kind source;
+  const char *absent; /* why there is no reading; NULL: the engine says why */
+};
+
+struct row { /* an open method */
+  const struct method *method;
+  struct engine *engine;
+  /* Used by `engine` only, because a machine reports each hotplug event only
+   * once; NULL if `engine` is that of the comparison. */
+  struct machine *machine;
+  struct reading *before, *now; /* [core number] */
+  char title[64];
+  char why[256]; /* why no core has a reading; "": at least one has */
+};
+
+enum { METHODS = 10 };
+
+struct comparison {
+  const struct machine *machine;
+  struct engine *engine; /* percore's own method; also reads /proc/stat */
+  int cores_len;         /* highest possible core number + 1 */
+  struct schedstat schedstat;
+  uint64_t schedstat_ns;
+  struct row rows[METHODS];
+  size_t rows_len;
+  uint64_t time_ns, read_ns; /* CLOCK_REALTIME, CLOCK_MONOTONIC */
+  double interval_s;
+  double bracket_s; /* how long it took to read all methods */
+};
+
+/* ---------------------------------------------------------------------------
+ * The methods
+ */
+
+static struct reading read_busy(const struct comparison *comparison,
+                                const struct core *core) {
+  (void)comparison;
+  const struct core_totals *total = &core->total;
+  return (struct reading){total->stat_wall > 0, total->stat_epoch,
+                          total->stat_wall, total->stat_busy};
+}
+
+static struct reading read_share(const struct comparison *comparison,
+                                 const struct core *core) {
+  struct reading reading = read_busy(comparison, core);
+  reading.wall_ns = core_stat_sum(&core->total);
+  return reading;
+}
+
+static struct reading read_not_idle(const struct comparison *comparison,
+                                    const struct core *core) {
+  struct reading reading = read_busy(comparison, core);
+  reading.busy_ns = reading.wall_ns - core->total.stat_idle;
+  return reading;
+}
+
+static struct reading read_schedstat(const struct comparison *comparison,
+                                     const struct core *core) {
+  const struct schedstat *stat = &comparison->schedstat;
+  if (comparison->schedstat_ns == 0 ||
+      !core_set_has(&stat->cores, core->number))
+    return (struct reading){.valid = false};
+  return (struct reading){true, 0, (double)comparison->schedstat_ns,
+                          (double)stat->rows[core->number].run_ns};
+}
+
+static struct reading read_cpuidle(const struct comparison *comparison,
+                                   const struct core *core) {
+  struct cpuidle cpuidle;
+  uint64_t now_ns = machine_now_ns(comparison->machine, CLOCK_MONOTONIC);
+  double wall_ns = (double)now_ns, busy_ns = wall_ns;
+  bool valid = cpuidle_read(&cpuidle, comparison->machine, core->number) > 0;
+  for (int i = 0; i < cpuidle.states_len; i++)
+    busy_ns -= (double)cpuidle.state[i].time_ns;
+  return (struct reading){valid, 0, wall_ns, busy_ns};
+}
+
+static struct reading read_source(const struct comparison *comparison,
+                                  const struct core *core) {
+  (void)comparison;
+  const struct core_totals *total = &core->total;
+  return (struct reading){core->source != SOURCE_NONE, total->epoch,
+                          total->wall, total->unhalted};
+}
+
+#define NO_STAT "/proc/stat cannot be used: see 'percore doctor'"
+static const struct method methods[METHODS] = {
+    {"stat_busy", "/proc/stat busy columns / wall", read_busy, SOURCE_NONE,
+     NO_STAT},
+    {"stat_share", "/proc/stat busy / sum (as top does)", read_share,
+     SOURCE_NONE, NO_STAT},
+    {"stat_not_idle", "1 - (idle+iowait) / wall", read_not_idle, SOURCE_NONE,
+     NO_STAT},
+    {"schedstat", "/proc/schedstat run time", read_schedstat, SOURCE_NONE,
+     "this kernel is built without CONFIG_SCHEDSTATS"},
+    {"cpuidle", "1 - cpuidle time", read_cpuidle, SOURCE_NONE,
+     "this machine has no cpuidle driver"},
+    {"mperf", "perf msr/mperf", read_source, SOURCE_MPERF, NULL},
+    {"ref_cycles", "perf ref-cycles", read_source, SOURCE_REF_CYCLES, NULL},
+    {"event", "perf event", read_source, SOURCE_EVENT, NULL},
+    {"bpf", "idle clock (bpf)", read_source, SOURCE_BPF, NULL},
+    {"percore", "percore", read_source, SOURCE_NONE,
+     "no source works here: 'percore doctor' says why"},
+};
+
+/* ---------------------------------------------------------------------------
+ * Opening
+ */
+
+static int open_row(struct comparison *comparison, const struct method *method,
+                    const struct engine_options *percore) {
+  struct row *row = &comparison->rows[comparison->rows_len++];
+  size_t len = (size_t)comparison->cores_len;
+  row->method = method;
+  snprintf(row->title, sizeof(row->title), "%s", method->title);
+  row->before = calloc(len, sizeof(*row->before));
+  row->now = calloc(len, sizeof(*row->now));
+  if (row->before == NULL || row->now == NULL)
+    return -ENOMEM;
+  row->engine = comparison->engine;
+  if (method->source == SOURCE_NONE)
+    return 0;
+  row->machine = machine_linux(NULL);
+  row->engine = NULL;
+  if (row->machine == NULL)
+    return -ENOMEM;
+  struct engine_options options = *percore;
+  options.machine = row->machine;
+  options.source = method->source;
+  options.journal = (struct journal){0};
+  return engine_open(&row->engine, &options);
+}
+
+/* Repeats the tests of sources that are due. Does not test a source that is
+ * unavailable, because each test takes time. */
+static void prove(struct comparison *comparison) {
+  for (size_t i = 0; i < comparison->rows_len; i++) {
+    struct row *row = &comparison->rows[i];
+    bool is_own = row->machine != NULL;
+    if (engine_proof_due(row->engine) &&
+        (!is_own ||
+         engine_source_reason(row->engine, row->method->source)[0] == '\0'))
+      engine_prove(row->engine);
+  }
+}
+
+static int open_rows(struct comparison *comparison,
+                     const struct engine_options *percore) {
+  comparison->cores_len = engine_topology(comparison->engine)->cores_len;
+  for (size_t i = 0; i < METHODS; i++) {
+    enum source_kind source = methods[i].source;
+    bool is_wanted = source == SOURCE_NONE ||
+                     (percore->hardware &&
+                      (source != SOURCE_EVENT || percore->event != NULL));
+    int status = is_wanted ? open_row(comparison, &methods[i], percore) : 0;
+    if (status != 0)
+      return status;
+  }
+  prove(comparison);
+  return 0;
+}
+
+int comparison_open(struct comparison **result,
+                    const struct engine_options *percore) {
+  struct comparison *comparison = calloc(1, sizeof(*comparison));
+  if (comparison == NULL)
+    return -ENOMEM;
+  comparison->machine = percore->machine;
+  int status = engine_open(&comparison->engine, percore);
+  if (status == 0)
+    status = open_rows(comparison, percore);
+  if (status != 0)
+    comparison_close(comparison);
+  *result = comparison;
+  return status;
+}
+
+void comparison_close(struct comparison *comparison) {
+  for (size_t i = 0; i < comparison->rows_len; i++) {
+    struct row *row = &comparison->rows[i];
+    if (row->machine != NULL)
+      engine_close(row->engine);
+    machine_linux_close(row->machine);
+    free(row->before);
+    free(row->now);
+  }
+  engine_close(comparison->engine);
+  schedstat_free(&comparison->schedstat);
+  free(comparison);
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+/* A core that was added after the start is not shown. */
+static bool is_shown(const struct comparison *comparison,
+                     const struct core *core) {
+  return core->online && core->number < comparison->cores_len;
+}
+
+/* Reads a method on every core that is shown. */
+static void read_row(const struct comparison *comparison, struct row *row) {
+  const struct method *method = row->method;
+  struct reading *now = row->before;
+  bool any = false;
+  size_t len;
+  row->before = row->now;
+  row->now = now;
+  memset(now, 0, (size_t)comparison->cores_len * sizeof(*now));
+  if (row->machine != NULL)
+    engine_sample(row->engine, false);
+  const struct core *cores = engine_cores(row->engine, &len);
+  for (size_t i = 0; i < len; i++) {
+    const struct core *core = &cores[i];
+    if (!is_shown(comparison, core) ||
+        (method->source != SOURCE_NONE && core->source != method->source))
+      continue;
+    now[core->number] = method->read(comparison, core);
+    any |= now[core->number].valid;
+  }
+  const char *why = method->absent != NULL
+                        ? method->absent
+                        : engine_source_reason(row->engine, method->source);
+  text_clean_string(row->why, sizeof(row->why), any ? "" : why);
+}
+
+/* Titles percore's own method, for example "percore, source idle", or "percore,
+ * source by core" if cores use different sources. */
+static void name_source(struct comparison *comparison) {
+  struct row *row = &comparison->rows[comparison->rows_len - 1];
+  const char *name = source_name(SOURCE_NONE);
+  size_t len;
+  const struct core *cores = engine_cores(comparison->engine, &len);
+  for (size_t i = 0; i < len; i++) {
+    if (!cores[i].online || cores[i].source == SOURCE_NONE)
+      continue;
+    const char *other = source_name(cores[i].source);
+    name =
+        name == source_name(SOURCE_NONE) || name == other ? other : "by core";
+  }
+  snprintf(row->title, sizeof(row->title), "%s, source %s", row->method->title,
+           name);
+}
+
+int comparison_read(struct comparison *comparison) {
+  const struct machine *machine = comparison->machine;
+  uint64_t begin_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
+  if (engine_sample(comparison->engine, false) == -ENOMEM)
+    return -ENOMEM;
+  bool has_schedstat = schedstat_read(&comparison->schedstat, machine) == 0;
+  comparison->schedstat_ns =
+      has_schedstat ? machine_now_ns(machine, CLOCK_MONOTONIC) : 0;
+  for (size_t i = 0; i < comparison->rows_len; i++)
+    read_row(comparison, &comparison->rows[i]);
+  name_source(comparison);
+  uint64_t end_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
+  comparison->bracket_s = (double)(end_ns - begin_ns) / 1e9;
+  comparison->interval_s = (double)(begin_ns - comparison->read_ns) / 1e9;
+  comparison->time_ns = machine_now_ns(machine, CLOCK_REALTIME);
+  comparison->read_ns = begin_ns;
+  return 0;
+}
+
+/* Returns a load as a fraction; NAN: unknown. Only loads of percore's sources
+ * are limited to the range from 0 to 1. */
+static double load_of(const struct row *row, int core) {
+  const struct reading *from = &row->before[core], *to = &row->now[core];
+  if (!from->valid || !to->valid || from->epoch != to->epoch ||
+      !(to->wall_ns > from->wall_ns))
+    return NAN;
+  double load = (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
+  return row->method->read == read_source ? fmin(fmax(load, 0), 1) : load;
+}
+
+/* ---------------------------------------------------------------------------
+ * Writing
+ */
+
+int comparison_table_write(FILE *out, const void *figures,
+                           struct screen screen) {
+  const struct comparison *comparison = figures;
+  char time[TIME_TEXT_SIZE], text[32];
+  size_t len;
+  const struct core *cores = engine_cores(comparison->engine, &len);
+  time_text(time, comparison->time_ns);
+  fprintf(out, "%s  over %.3f s, all methods read within %.1f ms\n", time,
+          comparison->interval_s, 1000 * comparison->bracket_s);
+  for (size_t i = 0; i < comparison->rows_len; i++) {
+    const struct row *row = &comparison->rows[i];
+    fprintf(out, "%c  %s%s", (char)('A' + i), row->title,
+            row->why[0] != '\0' ? ": " : "\n");
+    if (row->why[0] != '\0')
+      text_wrap(out, row->why, 3, screen.width);
+  }
+  paint_pad(out, screen.colour, PAINT_TITLE, "load %", -7);
+  for (size_t i = 0; i < comparison->rows_len; i++)
+    paint_pad(out, screen.colour, PAINT_TITLE, (char[]){(char)('A' + i), '\0'},
+              7);
+  for (size_t c = 0; c < len; c++) {
+    if (!is_shown(comparison, &cores[c]))
+      continue;
+    fprintf(out, "\n%7d", cores[c].number);
+    for (size_t i = 0; i < comparison->rows_len; i++) {
+      number_text(text, sizeof(text), "%.1f",
+                  100 * load_of(&comparison->rows[i], cores[c].number));
+      fprintf(out, "%7s", text);
+    }
+  }
+  fputc('\n', out);
+  return 0;
+}
+
+int comparison_json_write(FILE *out, const void *figures) {
+  const struct comparison *comparison = figures;
+  struct json *json = json_begin(out, "load --compare");
+  size_t len;
+  const struct core *cores = engine_cores(comparison->engine, &len);
+  if (json == NULL)
+    return -ENOMEM;
+  json_thousandths(json, "time", (double)comparison->time_ns / 1e9);
+  json_number(json, "interval_s", comparison->interval_s);
+  json_number(json, "bracket_s", comparison->bracket_s);
+  json_open_array(json, "methods");
+  for (size_t i = 0; i < comparison->rows_len; i++) {
+    const struct row *row = &comparison->rows[i];
+    json_open_object(json, NULL);
+    json_text(json, "name", row->method->name);
+    json_text(json, "title", row->title);
+    if (row->why[0] != '\0')
+      json_text(json, "unavailable", row->why);
+    json_close_object(json);
+  }
+  json_close_array(json);
+  json_open_array(json, "cores");
+  for (size_t c = 0; c < len; c++) {
+    if (!is_shown(comparison, &cores[c]))
+      continue;
+    json_open_object(json, NULL);
+    json_integer(json, "core", cores[c].number);
+    json_open_object(json, "load");
+    for (size_t i = 0; i < comparison->rows_len; i++)
+      json_number(json, comparison->rows[i].method->name,
+                  load_of(&comparison->rows[i], cores[c].number));
+    json_close_object(json);
+    json_close_object(json);
+  }
+  json_close_array(json);
+  return json_end(json);
+}
+
+/* ---------------------------------------------------------------------------
+ * The command
+ */
+
+static int next(struct live *live, void *context, const void **figures) {
+  struct comparison *comparison = context;
+  prove(comparison);
+  if (!live_wait(live))
+    return TOOL_OK;
+  int status = comparison_read(comparison);
+  if (status != 0)
+    return live_fail(live, "cannot read loads: %s", strerror(-status));
+  *figures = comparison;
+  return TOOL_OK;
+}
+
+static const struct live_face face = {
+    .command = COMMAND,
+    .waiting = "Testing every method; figures come in a few seconds. Ctrl-C "
+               "ends.",
+    .next = next,
+    .table = comparison_table_write,
+    .json = comparison_json_write,
+};
+
+int compare_run(const struct load_options *options, struct machine *machine) {
+  struct live *live = live_open(&face, options->json);
+  if (live == NULL)
+    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  struct engine_options percore = load_engine_options(
+      options, machine, live_journal(live, JOURNAL_WARNING));
+  struct comparison *comparison;
+  int result, status = comparison_open(&comparison, &percore);
+  if (status != 0) {
+    result = live_fail(live, "cannot read loads: %s", strerror(-status));
+  } else {
+    comparison_read(comparison);
+    live_pace(live, options->interval_s);
+    result = live_run(live, options->count, comparison);
+    if (result == TOOL_OK && !stop_requested() &&
+        !engine_has_source(comparison->engine))
+      result = live_fail(live, LOAD_NO_SOURCE);
+    comparison_close(comparison);
+  }
+  live_close(live);
+  return result;
+}
