@@ -36,6 +36,7 @@ enum condition {
   /* An isolated core uses the idle source although a counter could be used. */
   CONDITION_ISOLATED_ON_IDLE,
   CONDITION_POLLS,
+  CONDITION_NO_FREQUENCY, /* it is asked for, and no source counts it */
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
