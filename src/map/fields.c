@@ -59,16 +59,19 @@ uint64_t map_field_value(const struct map_field *field, const void *value) {
   switch (field->size) {
   case 1:
     memcpy(&one, at, sizeof(one));
-    return field->is_signed ? (uint64_t)(int8_t)one : one;
+    return field->is_signed ? (uint64_t)(int8_t)one
+                            : (uint64_t)one >> field->shift;
   case 2:
     memcpy(&two, at, sizeof(two));
-    return field->is_signed ? (uint64_t)(int16_t)two : two;
+    return field->is_signed ? (uint64_t)(int16_t)two
+                            : (uint64_t)two >> field->shift;
   case 4:
     memcpy(&four, at, sizeof(four));
-    return field->is_signed ? (uint64_t)(int32_t)four : four;
+    return field->is_signed ? (uint64_t)(int32_t)four
+                            : (uint64_t)four >> field->shift;
   default:
     memcpy(&eight, at, sizeof(eight));
-    return eight;
+    return eight >> field->shift;
   }
 }
 

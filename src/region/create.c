@@ -321,7 +321,8 @@ static bool take_options(struct percore_options *options,
            given->size < sizeof(*options) ? given->size : sizeof(*options));
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
-                        "options.serving is not of enum percore_serving");
+                        "options.serving must be PERCORE_SERVE_THREAD or "
+                        "PERCORE_SERVE_POLLED");
   if (options->extra_slots == 0)
     options->extra_slots = default_extra_slots();
   return true;

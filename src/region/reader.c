@@ -172,7 +172,8 @@ int region_reader_connect(struct region_reader *reader) {
              !options->may_read(coming->uid, options->argument)) {
     drop_coming(reader);
     region_fails(&reader->fault, EACCES,
-                 "its producer runs as a user that is not allowed");
+                 "its producer runs as a user that is not allowed; "
+                 "AllowUser names those that are");
   } else {
     return 0;
   }

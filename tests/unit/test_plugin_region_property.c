@@ -31,7 +31,7 @@ static const char *const row_names[] = {"a",   "b",   "c",     "d", "e",
 
 #define COUNTERS                                                               \
   {.name = "packets", .unit = "packets"}, { .name = "bytes", .unit = "bytes" }
-#define OPEN_UPDOWN                                                             \
+#define OPEN_UPDOWN                                                            \
   { .name = "open", .unit = "1", .kind = PERCORE_UPDOWN }
 #define SIZES                                                                  \
   {                                                                            \
