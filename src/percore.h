@@ -177,8 +177,9 @@ void percore_load_close(struct percore_load *load);
  * memory that no program reads (a sink), so that the update paths need no test
  * and the application never stops for its statistics. The return value and
  * errno report what happened; an application may ignore them. Updates do not
- * check handles: one that no call has made, such as zeros, must not be used.
- * With PERCORE_DEBUG defined, the program then aborts with a message.
+ * check handles: with one that no call has made, such as zeros, the program
+ * crashes or overwrites other memory. With PERCORE_DEBUG defined, it aborts
+ * with a message.
  *
  *   call                                  concurrently on the same region
  *   percore_create                        any thread

@@ -145,6 +145,14 @@ static inline uint64_t *percore_words_(void *memory) {
 #define PERCORE_NO_TABLE_ "the handle of the table has not been made"
 #define PERCORE_NO_SUCH_ROW_                                                   \
   "the table has no such row: add rows with percore_row_add"
+#define PERCORE_CHECK_CELL_(cells, column)                                     \
+  PERCORE_CHECK_((cells) && (column) < PERCORE_MAX_COLUMNS,                    \
+                 "there is no such cell")
+
+static inline struct percore_slot_head *percore_head_(percore_slot_t slot) {
+  PERCORE_CHECK_(slot.head, "the slot has not been attached");
+  return slot.head;
+}
 
 /* Returns the handle of a row of a PER_CORE table in a slot. Nothing is checked
  * unless PERCORE_DEBUG is defined: the slot must come from percore_attach, the
@@ -154,11 +162,11 @@ static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
                                                   uint32_t row) {
   percore_core_row_t handle;
-  PERCORE_CHECK_(slot.head, "the slot has not been attached");
   PERCORE_CHECK_(table.offset, PERCORE_NO_TABLE_);
   PERCORE_CHECK_(PERCORE_HAS_ROW_(table, row), PERCORE_NO_SUCH_ROW_);
-  handle.core_cells = percore_words_(percore_bytes_(slot.head) + table.offset +
-                                     PERCORE_CAST_(size_t, table.stride) * row);
+  handle.core_cells =
+      percore_words_(percore_bytes_(percore_head_(slot)) + table.offset +
+                     PERCORE_CAST_(size_t, table.stride) * row);
   return handle;
 }
 
@@ -193,8 +201,7 @@ percore_shared_row(percore_shared_table_t table, uint32_t row) {
 static inline void percore_cell_add_(uint64_t *cells, uint32_t column,
                                      uint64_t n) {
   uint64_t value;
-  PERCORE_CHECK_(cells && column < PERCORE_MAX_COLUMNS,
-                 "there is no such cell");
+  PERCORE_CHECK_CELL_(cells, column);
   value = __atomic_load_n(&cells[column], __ATOMIC_RELAXED);
   __atomic_store_n(&cells[column], value + n, __ATOMIC_RELAXED);
 }
@@ -207,8 +214,7 @@ static inline void percore_cell_grow_(uint64_t *cells, uint32_t column,
 
 static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
                                      uint64_t value) {
-  PERCORE_CHECK_(cells && column < PERCORE_MAX_COLUMNS,
-                 "there is no such cell");
+  PERCORE_CHECK_CELL_(cells, column);
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
@@ -300,12 +306,14 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 /* Adds n to a cell. Any thread and signal handlers may call this. */
 static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
                                       uint64_t n) {
+  PERCORE_CHECK_CELL_(row.shared_cells, column);
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
 }
 
 /* Sets a gauge or a state of a SHARED table; the last call wins. */
 static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
                                       uint64_t value) {
+  PERCORE_CHECK_CELL_(row.shared_cells, column);
   __atomic_store_n(&row.shared_cells[column], value, __ATOMIC_RELAXED);
 }
 
@@ -330,11 +338,11 @@ static inline void percore_sequence_end_(uint64_t *sequence) {
  * Sections must not nest (with PERCORE_DEBUG defined, nesting aborts) and
  * should be short: a handful of adds. */
 static inline void percore_begin(percore_slot_t slot) {
-  percore_sequence_begin_(&slot.head->sequence);
+  percore_sequence_begin_(&percore_head_(slot)->sequence);
 }
 
 static inline void percore_end(percore_slot_t slot) {
-  percore_sequence_end_(&slot.head->sequence);
+  percore_sequence_end_(&percore_head_(slot)->sequence);
 }
 
 /* Begin and end a section of updates of one row of an OWNED table that has
@@ -380,8 +388,9 @@ static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
  * before the thread looks up its next row is issued by percore_row_remove or
  * percore_row_add on behalf of all threads (membarrier). */
 static inline void percore_quiescent(percore_slot_t slot) {
-  uint64_t passed = __atomic_load_n(&slot.head->quiescent, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
+  struct percore_slot_head *head = percore_head_(slot);
+  uint64_t passed = __atomic_load_n(&head->quiescent, __ATOMIC_RELAXED);
+  __atomic_store_n(&head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
 /* Implemented in poll.c. percore_poll_long_ accounts for a long round, during
@@ -401,7 +410,7 @@ void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)
  * point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
-  struct percore_slot_head *head = slot.head;
+  struct percore_slot_head *head = percore_head_(slot);
   uint64_t elapsed = tsc - head->last_tsc;
   if (__builtin_expect(elapsed > head->long_round, 0)) {
     percore_poll_long_(slot, tsc, n);
@@ -434,7 +443,7 @@ static inline void percore_sleep(percore_slot_t slot) {
 }
 
 static inline void percore_wake(percore_slot_t slot) {
-  struct percore_slot_head *head = slot.head;
+  struct percore_slot_head *head = percore_head_(slot);
   uint64_t now = percore_tsc(), slept = now - head->asleep_tsc;
   if (head->asleep_tsc == 0 || slept > now)
     slept = 0; /* no percore_sleep, or the clock has restarted */

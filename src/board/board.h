@@ -11,10 +11,11 @@
  * The board is an ordinary region with one table, `cores`: `percore top board`
  * shows it. Each core that is measured has a row, whose number and key are the
  * core's. A core whose source is "none" has no load; its other figures mean
- * nothing. Other figures that are unknown are those of the load, or 0.
+ * nothing. If another figure is unknown, it is written as the load, or as 0.
  *
- * Each picture writes all rows, and last row 0, which is always there: its time
- * is that of the picture. */
+ * A picture is the figures of all cores at the end of an interval. It is
+ * written to all rows, and last to row 0, which is always there: the time of
+ * row 0 is that of the picture. */
 #ifndef PERCORE_BOARD_BOARD_H
 #define PERCORE_BOARD_BOARD_H
 

@@ -7,8 +7,8 @@
  *   1. Each chooser has a list of all cores in an order of its own, at first
  *      random. The cores that it has looked at move to the end.
  *   2. It looks at the first d cores in its list, and takes the one with the
- *      most room. A core that it took since the loads were measured counts as
- *      full, once for each time.
+ *      most room. Each time that it took a core since the loads were measured
+ *      counts as one more full load of that core.
  *   3. d is what the loads are worth: 1 / (1.05 - p)^2 and at least 1, where p,
  *      the persistence, is the correlation of the loads with those that were
  *      measured before. How much a core is loaded in the long run says nothing

@@ -59,8 +59,8 @@ struct engine_options {
   enum isolated_cores isolated_cores;
   struct core_set also_isolated; /* in addition to the kernel's list */
   bool ipc;                      /* also count cycles and instructions */
-  bool bounds; /* where cores wake often, also count how often each halts */
-  bool frequency;                /* also count aperf */
+  bool bounds;    /* where cores wake often, also count how often each halts */
+  bool frequency; /* also count aperf */
   bool raise_limit; /* raise the limit on open files if it is too low */
   struct journal journal;
   /* When this becomes true, engine_prove returns soon. May be NULL. */

@@ -1,13 +1,54 @@
-#include "bounds.h"
-#include "figures_private.h"
+#include "figures.h"
 
 #include "aggregate.h"
+#include "bounds.h"
+#include "cpuidle.h"
+#include "engine_private.h"
+#include "schedstat.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The totals at which a core's current windows began. All zeros until the core
+ * has been seen; no totals have the epoch 0, so its first windows have no
+ * load. */
+struct core_windows {
+  struct core_totals sample, average, interval;
+  double busy;     /* in the last interval */
+  double min, max; /* NAN until the interval's first sample window has ended */
+  struct loadavg load_average[FIGURES_PERIODS_MAX];
+  /* CLOCK_MONOTONIC of the last update of load_average; 0 before the first
+   * update. */
+  uint64_t averaged_ns;
+  uint64_t cpuidle_ns;
+  struct cpuidle cpuidle;
+  /* The last values from /proc/schedstat; wait_time_ns is 0 before the first
+   * reading. */
+  uint64_t wait_time_ns, wait_ns;
+};
+
+struct figures {
+  struct figures_options options;
+  const struct engine *engine;
+  struct loadavg run_queue[FIGURES_PERIODS_MAX];
+  uint64_t run_queue_ns;
+  struct schedstat schedstat;
+  bool has_schedstat;            /* schedstat was read in this interval */
+  struct softirq_clock *softirq; /* NULL: not wanted, or out of memory */
+  /* Pages that are never written take no memory. */
+  struct core_windows windows[CORES_MAX];
+};
+
+static double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : NAN;
+}
+
+static double between_0_and_1(double share) {
+  return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
+}
 
 static const double first_periods[] = {60, 300, 900};
 
@@ -31,6 +72,16 @@ static void start_run_queue(struct figures *figures) {
                   loadavg_interpolate(kernel, figures->options.period_s[i]));
 }
 
+static void try_schedstat(struct figures *figures) {
+  const struct engine_options *options = &figures->engine->options;
+  int status = schedstat_read(&figures->schedstat, options->machine);
+  if (status != 0)
+    journal_say(&options->journal, JOURNAL_WARNING,
+                "switches and waiting tasks are unavailable: /proc/schedstat: "
+                "%s",
+                strerror(-status));
+}
+
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine) {
   struct figures *figures = calloc(1, sizeof(*figures));
@@ -44,6 +95,8 @@ struct figures *figures_open(const struct figures_options *options,
   }
   if (options->softirq)
     figures->softirq = softirq_clock_open(engine);
+  if (options->schedstat)
+    try_schedstat(figures);
   start_run_queue(figures);
   figures->run_queue_ns = engine->time_ns;
   return figures;
@@ -184,6 +237,75 @@ static void counters_interval(struct core_figures *core,
   }
 }
 
+/* ---------------------------------------------------------------------------
+ * An interval: files and clocks that are read once in it
+ */
+
+static void cstates_interval(const struct figures *figures,
+                             struct core_windows *windows,
+                             struct core_figures *core) {
+  struct cpuidle now;
+  uint64_t now_ns = figures->engine->time_ns;
+  core->cstates_len = 0;
+  if (!figures->options.cstates || !core->online)
+    return;
+  cpuidle_read(&now, figures->engine->options.machine, core->core);
+  double wall_ns = (double)(now_ns - windows->cpuidle_ns);
+  bool comparable =
+      wall_ns > 0 && now.states_len == windows->cpuidle.states_len;
+  core->cstates_len = (size_t)now.states_len;
+  for (int i = 0; i < now.states_len; i++) {
+    struct cstate_figures *figure = &core->cstate[i];
+    const struct cpuidle_state *from = &windows->cpuidle.state[i];
+    const struct cpuidle_state *to = &now.state[i];
+    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
+    figure->poll = to->poll;
+    figure->entries = to->entries;
+    /* The kernel adds the time of a state when the core leaves it, so a long
+     * stay can add more than the length of the interval in which it ends. */
+    figure->residency =
+        comparable && to->time_ns >= from->time_ns
+            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
+            : NAN;
+  }
+  windows->cpuidle = now;
+  windows->cpuidle_ns = now_ns;
+}
+
+static void schedstat_interval(const struct figures *figures,
+                               struct core_windows *windows,
+                               struct core_figures *core) {
+  const struct schedstat *stat = &figures->schedstat;
+  core->waiting = core->switches = NAN;
+  if (!figures->has_schedstat || !core->online ||
+      !core_set_has(&stat->cores, core->core)) {
+    windows->wait_time_ns = 0;
+    return;
+  }
+  const struct schedstat_row *row = &stat->rows[core->core];
+  uint64_t now_ns = figures->engine->time_ns;
+  if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
+    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
+                          (double)(now_ns - windows->wait_time_ns));
+  core->switches = (double)row->switches;
+  windows->wait_ns = row->wait_ns;
+  windows->wait_time_ns = now_ns;
+}
+
+/* Reads the files and clocks that each describe all cores. */
+static void read_files(struct figures *figures) {
+  figures->has_schedstat =
+      figures->options.schedstat &&
+      schedstat_read(&figures->schedstat, figures->engine->options.machine) ==
+          0;
+  if (figures->softirq != NULL)
+    softirq_clock_read(figures->softirq);
+}
+
+/* ---------------------------------------------------------------------------
+ * An interval: all figures of a core
+ */
+
 static void core_interval(struct figures *figures, struct core_windows *windows,
                           const struct core *state, struct core_figures *core) {
   const struct core_totals *from = &windows->interval, *to = &state->total;
@@ -211,7 +333,9 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
   if (source_is_counter(state->source))
     core->counter_running = between_0_and_1(state->multiplexed);
-  figures_files_interval(figures, windows, core);
+  cstates_interval(figures, windows, core);
+  schedstat_interval(figures, windows, core);
+  core->softirq = softirq_clock_core(figures->softirq, core->core);
   windows->interval = *to;
   windows->busy = core->busy;
   windows->min = windows->max = NAN;
@@ -290,7 +414,7 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores = calloc(len > 0 ? len : 1, sizeof(*snapshot->cores));
   if (snapshot->cores == NULL)
     goto failed;
-  figures_files_read(figures);
+  read_files(figures);
   snapshot->periods_len = figures->options.periods_len;
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));

@@ -18,7 +18,6 @@ libcycles_la_SOURCES = \
 	src/cycles/engine_judge.c src/cycles/engine_private.h \
 	src/cycles/engine_prove.c src/cycles/engine_sources.c \
 	src/cycles/figures.c src/cycles/figures.h \
-	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/kernel_clock.c src/cycles/kernel_clock.h \

@@ -256,7 +256,7 @@ static int linux_clock_open(void *context, enum clock_kind kind,
                             char why[PROGRAMS_WHY_SIZE]) {
   struct linux_machine *self = context;
   struct programs *clock = &self->clocks[kind];
-  return state0_polls == NULL ? programs_open(clock, IDLE_CLOCK_PINS, why)
+  return state0_polls == NULL ? programs_open(clock, why)
                               : programs_load(clock, kind, *state0_polls, why);
 }
 

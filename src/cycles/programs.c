@@ -102,7 +102,9 @@ static const struct {
                        sizeof(struct softirq_words), ""},
 };
 
-#define MAP_NAME "idle_clock" /* the map of the idle clock, and its pin */
+/* The map of the idle clock, and its pin. A map with other values must have
+ * another name, because readers do not ask for their size. */
+#define MAP_NAME "idle_clock"
 
 void programs_init(struct programs *programs) {
   *programs = (struct programs){.map = -1, .start = -1};
@@ -241,9 +243,8 @@ int programs_load(struct programs *programs, enum clock_kind kind,
  * Pins
  */
 
-static void pin_path(char path[PATH_MAX], const char *folder,
-                     const char *name) {
-  snprintf(path, PATH_MAX, "%s/%s", folder, name);
+static void pin_path(char path[PATH_MAX], const char *name) {
+  snprintf(path, PATH_MAX, IDLE_CLOCK_PINS "/%s", name);
 }
 
 static int cannot(const char *what, const char *path, int error,
@@ -271,71 +272,54 @@ static int check_owner(const char *path, struct stat *file,
  * lists the parent could hold for ever. A tmpfs keeps the entries of existing
  * files in the cache, so a folder that is not found there does not exist. Linux
  * before 5.12 cannot look in the cache alone. */
-static int open_folder(const char *folder) {
+static int open_folder(void) {
   const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                                .resolve = RESOLVE_CACHED};
-  int fd = (int)syscall(SYS_openat2, AT_FDCWD, folder, &how, sizeof(how));
+  int fd =
+      (int)syscall(SYS_openat2, AT_FDCWD, IDLE_CLOCK_PINS, &how, sizeof(how));
   if (fd < 0 && errno == EAGAIN)
     errno = ENOENT;
   else if (fd < 0 && (errno == ENOSYS || errno == EINVAL))
-    fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    fd = open(IDLE_CLOCK_PINS, O_PATH | O_DIRECTORY | O_CLOEXEC);
   return fd;
 }
 
 /* Checks that only root can have pinned the files in the folder. Any user can
  * create a directory and a map, but only root can mount a bpffs that belongs to
  * root. */
-static int check_folder(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
+static int check_folder(char why[PROGRAMS_WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
-  int fd = open_folder(folder);
+  int fd = open_folder();
   int status = fd < 0 || fstatfs(fd, &kind) != 0 ? -errno : 0;
   if (fd >= 0)
     close(fd);
   if (status != 0)
-    return fail(why, status, "no clock is pinned: %s: %s", folder,
+    return fail(why, status, "no clock is pinned: " IDLE_CLOCK_PINS ": %s",
                 strerror(-status));
   if (kind.f_type != BPF_FS_MAGIC)
     return fail(why, -ENOENT,
-                "no clock is pinned in %s: no bpffs is mounted there", folder);
-  return check_owner(folder, &file, why);
+                "no clock is pinned in " IDLE_CLOCK_PINS
+                ": no bpffs is mounted there");
+  return check_owner(IDLE_CLOCK_PINS, &file, why);
 }
 
-static int check_map(int map, char why[PROGRAMS_WHY_SIZE]) {
-  struct bpf_map_info info = {0};
-  union bpf_attr attr = {0};
-  attr.info.bpf_fd = (uint32_t)map;
-  attr.info.info_len = sizeof(info);
-  attr.info.info = (uintptr_t)&info;
-  int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
-  if (status < 0)
-    return fail(why, status, "cannot read the pinned map: %s",
-                strerror(-status));
-  if (info.type != BPF_MAP_TYPE_PERCPU_ARRAY || info.key_size != 4 ||
-      info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
-      strcmp(info.name, MAP_NAME) != 0)
-    return fail(why, -EINVAL,
-                "the pinned map does not belong to an idle clock");
-  return 0;
-}
-
-int programs_open(struct programs *programs, const char *folder,
-                  char why[PROGRAMS_WHY_SIZE]) {
+int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
   struct stat pin;
   programs_init(programs);
-  int status = check_folder(folder, why);
+  int status = check_folder(why);
   for (int i = HOOKS_REQUIRED - 1; i >= HOOK_HALT && status == 0; i--) {
-    pin_path(path, folder, idle_hooks[i].tracepoint);
+    pin_path(path, idle_hooks[i].tracepoint);
     status = check_owner(path, &programs->pin, why);
     if (status == -ENOENT)
       status = fail(why, -ENOLINK,
-                    "the clock in %s lacks the pin %s, because it was "
-                    "pinned or unpinned only in part; run percore "
-                    "clock --pin again",
-                    folder, idle_hooks[i].tracepoint);
+                    "the clock in " IDLE_CLOCK_PINS " lacks the pin %s, "
+                    "because it was pinned or unpinned only in part; run "
+                    "percore clock --pin again",
+                    idle_hooks[i].tracepoint);
   }
-  pin_path(path, folder, MAP_NAME);
+  pin_path(path, MAP_NAME);
   if (status == 0)
     status = check_owner(path, &pin, why);
   if (status != 0)
@@ -347,21 +331,15 @@ int programs_open(struct programs *programs, const char *folder,
   if (fd < 0)
     return fail(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
                 fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed" : "");
-  status = check_map(fd, why);
-  if (status != 0) {
-    close(fd);
-    return status;
-  }
   programs->map = fd;
   programs->value_size = clocks[CLOCK_IDLE].value_size;
-  programs->folder = folder;
+  programs->pinned = true;
   return 0;
 }
 
-static int pin_one(int fd, const char *folder, const char *name,
-                   char why[PROGRAMS_WHY_SIZE]) {
+static int pin_one(int fd, const char *name, char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
-  pin_path(path, folder, name);
+  pin_path(path, name);
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.bpf_fd = (uint32_t)fd;
@@ -369,69 +347,55 @@ static int pin_one(int fd, const char *folder, const char *name,
   return status < 0 ? cannot("pin", path, -status, why) : 0;
 }
 
-/* Mounts a bpffs at `folder`. The directory must belong to root, because
- * another owner could replace it. */
-static int mount_pins(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
+/* Mounts a bpffs. Its directory must belong to root, because another owner
+ * could replace it. */
+static int mount_pins(char why[PROGRAMS_WHY_SIZE]) {
   struct stat file;
-  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-    return cannot("create", folder, errno, why);
-  int status = check_owner(folder, &file, why);
+  if (mkdir(IDLE_CLOCK_PINS, 0755) != 0 && errno != EEXIST)
+    return cannot("create", IDLE_CLOCK_PINS, errno, why);
+  int status = check_owner(IDLE_CLOCK_PINS, &file, why);
   if (status != 0)
     return status;
-  if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+  if (mount("percore", IDLE_CLOCK_PINS, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
             "mode=0755") != 0)
-    return cannot("mount a bpffs on", folder, errno, why);
+    return cannot("mount a bpffs on", IDLE_CLOCK_PINS, errno, why);
   return 0;
 }
 
 /* Pins cpu_idle last, so that a clock with this pin has all its pins, even if
- * this process is killed. Removes what a killed process has left. */
-int programs_pin(struct programs *programs, const char *folder,
-                 char why[PROGRAMS_WHY_SIZE]) {
-  struct programs other;
+ * this process is killed. */
+int programs_pin(const struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
-  pin_path(path, folder, MAP_NAME);
-  int status = programs_open(&other, folder, why);
-  programs_close(&other);
-  if (status == 0)
-    return fail(why, -EEXIST,
-                "a clock is already pinned in %s; run percore clock "
-                "--unpin first",
-                folder);
-  if (status == -ENOLINK && umount2(folder, MNT_DETACH) != 0)
-    return cannot("unmount", folder, errno, why);
-  status = mount_pins(folder, why);
+  pin_path(path, MAP_NAME);
+  int status = mount_pins(why);
   if (status != 0)
     return status;
-  status = pin_one(programs->map, folder, MAP_NAME, why);
+  status = pin_one(programs->map, MAP_NAME, why);
   if (status == 0 && chmod(path, 0444) != 0)
     status = cannot("change the mode of", path, errno, why);
   for (int i = HOOKS - 1; i >= 0 && status == 0; i--)
     if (programs->links[i] >= 0)
-      status =
-          pin_one(programs->links[i], folder, idle_hooks[i].tracepoint, why);
+      status = pin_one(programs->links[i], idle_hooks[i].tracepoint, why);
   if (status != 0)
-    umount2(folder, MNT_DETACH);
+    umount2(IDLE_CLOCK_PINS, MNT_DETACH);
   return status;
 }
 
 /* Removes the pin for the tracepoint cpu_idle first, because readers check that
  * pin: without it they reject the clock, so no reader trusts a clock that no
  * longer sees interrupts. */
-int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
+int programs_unpin(char why[PROGRAMS_WHY_SIZE]) {
   char path[PATH_MAX];
-  int status = check_folder(folder, why);
+  int status = check_folder(why);
   if (status != 0)
     return status;
   for (int i = 0; i < HOOKS; i++) {
-    pin_path(path, folder, idle_hooks[i].tracepoint);
+    pin_path(path, idle_hooks[i].tracepoint);
     if (unlink(path) != 0 && errno != ENOENT)
       return cannot("remove", path, errno, why);
   }
-  pin_path(path, folder, MAP_NAME);
-  unlink(path);
-  if (umount2(folder, MNT_DETACH) != 0)
-    return cannot("unmount", folder, errno, why);
+  if (umount2(IDLE_CLOCK_PINS, MNT_DETACH) != 0)
+    return cannot("unmount", IDLE_CLOCK_PINS, errno, why);
   return 0;
 }
 
@@ -445,9 +409,9 @@ int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]) {
 static bool is_attached(const struct programs *programs) {
   char path[PATH_MAX];
   struct stat pin;
-  if (programs->folder == NULL)
+  if (!programs->pinned)
     return true;
-  pin_path(path, programs->folder, idle_hooks[HOOK_HALT].tracepoint);
+  pin_path(path, idle_hooks[HOOK_HALT].tracepoint);
   return lstat(path, &pin) == 0 && pin.st_dev == programs->pin.st_dev &&
          pin.st_ino == programs->pin.st_ino &&
          pin.st_ctim.tv_sec == programs->pin.st_ctim.tv_sec &&

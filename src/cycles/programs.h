@@ -28,8 +28,7 @@ struct programs {
   int start;                     /* the program on_start, or -1 */
   int links[PROGRAMS_LINKS_MAX]; /* attached tracepoints; -1: not attached */
   size_t value_size;             /* of the map */
-  /* Directory of the pins; NULL if this process loaded the programs. */
-  const char *folder;
+  bool pinned;                   /* false if this process loaded the programs */
   struct stat pin; /* the pin of the link to the tracepoint cpu_idle */
 };
 
@@ -55,19 +54,17 @@ int programs_attach(struct programs *programs, int link, const char *tracepoint,
  * unknown), and returns it as -errno. */
 int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
 
-/* Mounts a bpffs at `folder` and pins a loaded idle clock there, so that it
- * keeps running. Needs root. Fails with -EEXIST if a clock is already pinned
- * there. */
-int programs_pin(struct programs *programs, const char *folder,
-                 char why[PROGRAMS_WHY_SIZE]);
-int programs_unpin(const char *folder, char why[PROGRAMS_WHY_SIZE]);
+/* Mounts a bpffs at IDLE_CLOCK_PINS and pins a loaded idle clock there, so that
+ * it keeps running. Needs root. Call this only if programs_open fails with
+ * -ENOENT. */
+int programs_pin(const struct programs *programs, char why[PROGRAMS_WHY_SIZE]);
+int programs_unpin(char why[PROGRAMS_WHY_SIZE]);
 
 /* Opens a pinned idle clock for reading, after checking that only root can have
- * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. `folder`
- * must outlive the programs. Fails with -ENOENT if no clock is pinned there,
- * and with -ENOLINK if a required pin is missing. */
-int programs_open(struct programs *programs, const char *folder,
-                  char why[PROGRAMS_WHY_SIZE]);
+ * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. Fails
+ * with -ENOENT if no clock is pinned, and with -ENOLINK if a required pin is
+ * missing. */
+int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]);
 
 /* Reads the map: the values of all possible cores, in ascending order. Each
  * value begins with an int64_t that is never INT64_MIN. `values` must have room

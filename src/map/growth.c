@@ -1,7 +1,7 @@
 #include "growth.h"
 
 static uint64_t mask_of(const struct map_field *field) {
-  return field->size < 8 ? (UINT64_C(1) << (8 * field->size)) - 1 : UINT64_MAX;
+  return UINT64_MAX >> (64 - 8 * field->size) >> field->shift;
 }
 
 static bool is_counter(const struct map_field *field) {

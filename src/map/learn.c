@@ -68,6 +68,7 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
     struct map_field *field = &source->fields.list[i];
     field->is_gauge |=
         field->bucket == 0 && is_among(field->name, &table->gauges);
+    field->shift = field->is_signed ? 0 : (uint8_t)table->shift;
     if (is_wanted(source, field))
       source->fields.list[kept++] = *field;
   }

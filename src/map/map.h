@@ -3,7 +3,9 @@
  * information (BTF), and reads their entries.
  *
  * This folder does not depend on collectd or cycles/, nor on the internals of
- * region/: only publish.[ch] uses percore.h, as any producer does.
+ * region/: it uses percore.h, as any producer does. rows.c reads the entries,
+ * and source.c adds what each has grown (growth.c) to its row of the region,
+ * which publish.c has created.
  *
  * Functions that can fail return 0 or a negative errno. If they fail, they
  * write one line to `why`: what failed and, where possible, what to do. */

@@ -36,6 +36,7 @@ struct map_table {
   struct map_fields fields_at;
   struct map_names row_names; /* names of an array's rows, by index */
   uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
+  uint32_t shift; /* how many low bits of each unsigned value are no count */
 };
 
 struct map_publisher_options {

@@ -11,8 +11,10 @@
  *   wake_sampler  a thread that measures how fast cores wake
  *   map_config    the options of <Map>
  *   map_sampler   a thread that publishes BPF maps as regions
- *   region_*      options, value lists and notifications of regions, and a
- *                 thread that reads regions (region_sampler)
+ *   region_*      reads regions: region_thread runs a round of region_watch
+ *                 each interval, in which region_list finds sockets,
+ *                 region_source reads cells and adds their growth to rows of
+ *                 region_sum, and region_put dispatches these
  *
  * Errors: functions that read options, and callbacks of collectd, return 0, or
  * -1 after logging the error. All other functions return 0 or -errno; those
@@ -52,10 +54,9 @@ struct config {
 
   /* All other options of <Load>. */
   struct {
-    double sample_interval_s; /* 0: the sampler's default */
+    double sample_interval_s; /* 0: minima and maxima are not measured */
     bool report_per_core;
     bool report_host;
-    bool report_minimum;
     bool report_hidden;
     bool report_time;
     bool report_softirq;

@@ -112,6 +112,12 @@ static const struct config_option map_options[] = {
      .offset = AT(table.max_rows),
      .min = 1,
      .max = 1e7},
+    {.key = "Shift",
+     .read = config_integer,
+     .allowed = "a whole number from 1 to 31, without quotes",
+     .offset = AT(table.shift),
+     .min = 1,
+     .max = 31},
     {.key = NULL},
 };
 

@@ -19,7 +19,7 @@ static void prefetch_ahead(const uint64_t *cells, const uint64_t *end) {
 /* Unrolled by hand, because compilers neither merge nor unroll relaxed atomic
  * loads. Loading two cells at once takes 5 to 10 % less time, but architectures
  * do not guarantee that such a load reads each cell atomically. */
-static void load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
+void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
                        uint64_t *values) {
   size_t c = 0;
   for (; c + LINE <= count; c += LINE) {
@@ -39,18 +39,13 @@ static void load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
     values[c] = region_load(&cells[c]);
 }
 
-void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
-                       uint64_t *values) {
-  load_cells(cells, count, end, values);
-}
-
 bool region_load_checked(const uint64_t *sequence, const uint64_t *cells,
                          size_t count, const uint64_t *end, int tries,
                          uint64_t *values) {
   for (int i = 0; i < tries; i++) {
     /* Pairs with the store-release of percore_end. */
     uint64_t before = region_load_acquire(sequence);
-    load_cells(cells, count, end, values);
+    region_load_cells(cells, count, end, values);
     /* Pairs with the release fence of percore_begin. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (!(before & 1) && region_load(sequence) == before)

@@ -275,38 +275,6 @@ make_planned(const char *name, struct region_plan *plan,
   return NULL;
 }
 
-/* Mistakes in a description that do not break the format. */
-static bool state_names_differ(const struct percore_field *field,
-                               struct region_fault *fault) {
-  for (uint32_t i = 1; i < field->state_count; i++)
-    for (uint32_t other = 0; other < i; other++)
-      if (strcmp(field->states[i], field->states[other]) == 0)
-        return region_breaks(fault, REGION_RULE_STATES,
-                             "states %u and %u have the same name", other, i);
-  return true;
-}
-
-static bool tables_are_sensible(const struct percore_table *tables,
-                                uint32_t table_count,
-                                struct region_fault *fault) {
-  for (uint32_t t = 0; t < table_count; t++) {
-    for (uint32_t f = 0; f < tables[t].field_count; f++)
-      if (!state_names_differ(&tables[t].fields[f], fault)) {
-        fault->error = EINVAL;
-        region_blame_field(fault, tables[t].fields[f].name, f);
-        return region_blame_table(fault, tables[t].name, t);
-      }
-    if (tables[t].max_rows == 0 && tables[t].row_name_size != 0) {
-      region_breaks(fault, REGION_RULE_ROW_NAME_SIZE,
-                    "it has a row name size, but max_rows is 0, so it has one "
-                    "row without a name");
-      fault->error = EINVAL;
-      return region_blame_table(fault, tables[t].name, t);
-    }
-  }
-  return true;
-}
-
 /* Makes a region and serves it. Returns NULL with a fault or errno on failure.
  */
 static struct percore_region *make_region(const char *name,
@@ -321,8 +289,7 @@ static struct percore_region *make_region(const char *name,
   uint64_t page_size =
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   if (region_plan_make(&plan, name, tables, table_count, options, cores,
-                       page_size, fault) == 0 &&
-      tables_are_sensible(tables, table_count, fault)) {
+                       page_size, fault) == 0) {
     region = find_unserved(&plan, name, options);
     if (region == NULL)
       region = make_planned(name, &plan, options);
@@ -354,7 +321,8 @@ static bool take_options(struct percore_options *options,
            given->size < sizeof(*options) ? given->size : sizeof(*options));
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
-                        "options.serving is not of enum percore_serving");
+                        "options.serving must be PERCORE_SERVE_THREAD or "
+                        "PERCORE_SERVE_POLLED");
   if (options->extra_slots == 0)
     options->extra_slots = default_extra_slots();
   return true;

@@ -87,13 +87,6 @@ static bool are_apart(struct space *space) {
  * The directory, slots and blocks
  */
 
-static bool add_slots(struct space *space, const struct region_header *header) {
-  return add(space, "slot records", header->slots_offset, header->slot_count,
-             header->slot_size) &&
-         add(space, "slot blocks", header->blocks_offset, header->slot_count,
-             header->block_stride);
-}
-
 bool region_header_places_are_valid(const struct region_header *header,
                                     struct region_fault *fault) {
   struct part parts[DIRECTORY_PARTS];
@@ -102,16 +95,6 @@ bool region_header_places_are_valid(const struct region_header *header,
                             .parts = parts,
                             .table = NO_TABLE,
                             .fault = fault};
-  struct space slots = {.rule = REGION_RULE_SLOT_PARTS,
-                        .start = header->directory_size,
-                        .end = header->region_size,
-                        .parts = parts,
-                        .table = NO_TABLE,
-                        .fault = fault};
-  const struct region_limit limits[] = {
-      {REGION_RULE_SLOT_PARTS, "block stride", header->block_stride,
-       sizeof(struct percore_slot_head), UINT64_MAX, 8, NULL},
-      REGION_LIMITS_END};
   return add(&directory, "header", 0, 1, header->header_size) &&
          add(&directory, "table records", header->tables_offset,
              header->table_count, header->table_size) &&
@@ -119,8 +102,7 @@ bool region_header_places_are_valid(const struct region_header *header,
              header->field_count, header->field_size) &&
          add(&directory, "strings", header->strings_offset,
              header->strings_size, 1) &&
-         are_apart(&directory) && region_within(limits, fault) &&
-         add_slots(&slots, header);
+         are_apart(&directory);
 }
 
 /* ---------------------------------------------------------------------------
@@ -218,7 +200,12 @@ bool region_geometry_is_valid(const struct region_directory *directory,
       SLOT_PARTS + REGION_TABLE_PARTS * directory->table_count, sizeof(*parts));
   if (parts == NULL)
     return region_fails(fault, ENOMEM, "");
-  struct space region = {.start = header->directory_size,
+  const struct region_limit limits[] = {
+      {REGION_RULE_SLOT_PARTS, "block stride", header->block_stride,
+       sizeof(struct percore_slot_head), UINT64_MAX, 8, NULL},
+      REGION_LIMITS_END};
+  struct space region = {.rule = REGION_RULE_SLOT_PARTS,
+                         .start = header->directory_size,
                          .end = header->region_size,
                          .parts = parts,
                          .table = NO_TABLE,
@@ -227,8 +214,12 @@ bool region_geometry_is_valid(const struct region_directory *directory,
   struct space block = region;
   block.start = REGION_CORE_ROW_OFFSET;
   block.end = header->block_stride;
-  bool valid = add_slots(&region, header) && tables_are_valid(&region) &&
-               blocks_are_valid(&block);
+  bool valid = region_within(limits, fault) &&
+               add(&region, "slot records", header->slots_offset,
+                   header->slot_count, header->slot_size) &&
+               add(&region, "slot blocks", header->blocks_offset,
+                   header->slot_count, header->block_stride) &&
+               tables_are_valid(&region) && blocks_are_valid(&block);
   free(parts);
   return valid;
 }

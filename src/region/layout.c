@@ -200,7 +200,10 @@ static bool place_all(struct region_plan *plan,
       place(&places, header->slot_count, header->block_stride, align);
   header->region_size = place(&places, 0, 1, page);
   return places.overflow || block.overflow
-             ? region_fails(fault, ENOMEM, "the region is too large to address")
+             ? region_fails(
+                   fault, ENOMEM,
+                   "the region is too large to address: declare fewer rows or "
+                   "cores")
              : true;
 }
 

@@ -1,10 +1,10 @@
 #include "percore_config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,27 +196,11 @@ void region_memory_make_huge(unsigned char *map, uint64_t offset,
     (void)madvise(map + start, end - start, MADV_COLLAPSE);
 }
 
-static int node_of_core(int core) {
-  char path[4096];
-  snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu%d",
-           region_memory_root, core);
-  DIR *dir = opendir(path);
-  if (dir == NULL)
-    return -1;
-  int node = -1;
-  for (struct dirent *entry = readdir(dir); entry != NULL && node < 0;
-       entry = readdir(dir))
-    if (sscanf(entry->d_name, "node%d", &node) != 1)
-      node = -1;
-  closedir(dir);
-  return node;
-}
-
-void region_memory_prefer(void *start, uint64_t length, int core) {
+void region_memory_prefer(void *start, uint64_t length) {
   enum { MAX_NODES = 1024, BITS = 8 * sizeof(unsigned long) };
   unsigned long nodes[MAX_NODES / BITS] = {0};
-  int node = node_of_core(core);
-  if (node < 0 || node >= MAX_NODES)
+  unsigned cpu, node;
+  if (getcpu(&cpu, &node) != 0 || node >= MAX_NODES)
     return;
   nodes[node / BITS] = 1ul << node % BITS;
   (void)syscall(SYS_mbind, start, length, MPOL_PREFERRED, nodes, MAX_NODES + 1,

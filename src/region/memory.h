@@ -53,9 +53,9 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length);
 
-/* Makes the kernel allocate this range on the core's NUMA node if that node has
- * enough free memory. */
-void region_memory_prefer(void *start, uint64_t length, int core);
+/* Makes the kernel allocate this range on the NUMA node on which the calling
+ * thread runs, if that node has enough free memory, whoever allocates it. */
+void region_memory_prefer(void *start, uint64_t length);
 
 /* Returns how many cores this machine can have, at least 1. */
 uint32_t region_possible_cores(void);

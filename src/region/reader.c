@@ -172,7 +172,8 @@ int region_reader_connect(struct region_reader *reader) {
              !options->may_read(coming->uid, options->argument)) {
     drop_coming(reader);
     region_fails(&reader->fault, EACCES,
-                 "its producer runs as a user that is not allowed");
+                 "its producer runs as a user that is not allowed; "
+                 "AllowUser names those that are");
   } else {
     return 0;
   }
@@ -359,17 +360,15 @@ uint64_t region_reader_adds_postponed(struct region_reader *reader,
   return region_load(&live_header(reader)->adds_postponed);
 }
 
-/* Loads a live word of a table; 0 if there is no such table. */
+/* Loads a live word of a table; 0 if there is no such table. Pairs with the
+ * store-release of rows_in_use. */
 static uint64_t live_word(struct region_reader *reader, uint32_t t,
                           size_t word) {
-  uint64_t value = 0;
-  if (has_view(reader) && t < reader->view.directory.table_count)
-    region_view_load(&reader->view,
-                     reader->view.directory.tables[t].live_offset + word, 1, 0,
-                     &value);
-  /* Pairs with the store-release of rows_in_use. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return value;
+  const struct region_directory *directory = &reader->view.directory;
+  return has_view(reader) && t < directory->table_count
+             ? region_view_word(&reader->view,
+                                directory->tables[t].live_offset + word)
+             : 0;
 }
 
 uint64_t region_reader_adds_refused(struct region_reader *reader,

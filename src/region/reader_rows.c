@@ -16,31 +16,50 @@ uint32_t region_reader_slots(const struct region_reader *reader) {
                                   : 0;
 }
 
-/* Returns the core that a slot counts for. Each of the first slots belongs to
- * the core with the same number. For other slots, `label` is the core from the
- * slot's record, which is untrusted data: returns PERCORE_NO_CORE, or -1 if the
+/* Returns the core from a slot's record, which is untrusted data, or -1 if the
  * region has no such core. */
-static int core_of(const struct region_header *header, uint32_t s, int label) {
-  if (s < header->core_count)
-    return (int)s;
-  return label == PERCORE_NO_CORE ||
-                 (label >= 0 && (uint32_t)label < header->core_count)
-             ? label
+static int core_of(const struct region_header *header, int32_t core) {
+  return core == PERCORE_NO_CORE ||
+                 (core >= 0 && (uint32_t)core < header->core_count)
+             ? core
              : -1;
 }
 
+static uint64_t slot_offset(const struct region_header *header, uint32_t s) {
+  return header->slots_offset + (uint64_t)s * header->slot_size;
+}
+
+/* The core of a slot never changes once the slot is used, so it is loaded
+ * without a second look at the generation word. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t s,
                                 int *core) {
-  struct region_view *view = &reader->view;
-  const struct region_header *header = &view->directory.header;
-  struct region_slot slot = {.core = -1};
-  if (s >= region_reader_slots(reader) ||
-      region_state(region_view_slot_generation(view, s)) == REGION_FREE)
+  const struct region_header *header = &reader->view.directory.header;
+  struct region_slot slot;
+  if (s >= region_reader_slots(reader))
     return false;
-  if (s >= header->core_count)
-    region_view_slot(view, s, &slot);
-  *core = core_of(header, s, slot.core);
-  return true;
+  region_view_load(&reader->view, slot_offset(header, s),
+                   offsetof(struct region_slot, since_boottime_ns) / 8, 0,
+                   (uint64_t *)(void *)&slot);
+  *core = core_of(header, slot.core);
+  return region_state(slot.generation) != REGION_FREE;
+}
+
+/* Copies the record of a slot. If it changes at every attempt, the copy may mix
+ * two owners. */
+static void copy_slot(struct region_view *view, uint32_t s,
+                      struct region_slot *slot) {
+  uint64_t offset = slot_offset(&view->directory.header, s);
+  bool whole = false;
+  for (int i = 0; i < REGION_TRIES && !whole; i++) {
+    /* Pairs with the store-release that ends a change. */
+    uint64_t before = region_view_word(view, offset);
+    region_view_load(view, offset, sizeof(*slot) / 8, 0,
+                     (uint64_t *)(void *)slot);
+    /* Pairs with the release fence that begins a change. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    whole = region_state(before) != REGION_CHANGING &&
+            region_view_word(view, offset) == before;
+  }
 }
 
 void region_reader_slot(struct region_reader *reader, uint32_t s,
@@ -50,8 +69,8 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
   struct percore_slot_head head;
   *slot = (struct region_slot_view){.state = REGION_FREE, .core = -1};
   if (s < region_reader_slots(reader))
-    region_view_slot(view, s, &record);
-  int core = core_of(&view->directory.header, s, record.core);
+    copy_slot(view, s, &record);
+  int core = core_of(&view->directory.header, record.core);
   if (region_state(record.generation) == REGION_FREE || core == -1)
     return;
   *slot =
@@ -109,17 +128,15 @@ static void write_key(uint32_t format, uint64_t key, char *name) {
   }
 }
 
+/* The load pairs with the store-release that ended the change to this word. */
 uint64_t region_reader_generation(struct region_reader *reader, uint32_t t,
                                   uint32_t row) {
-  uint64_t generation = 0;
-  if (row < region_reader_rows(reader, t))
-    region_view_load(&reader->view,
-                     reader->view.directory.tables[t].generations_offset +
-                         8ull * row,
-                     1, 0, &generation);
-  /* Pairs with the store-release that ended the change to this word. */
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return generation;
+  return row < region_reader_rows(reader, t)
+             ? region_view_word(
+                   &reader->view,
+                   reader->view.directory.tables[t].generations_offset +
+                       8ull * row)
+             : 0;
 }
 
 bool region_reader_row_name(struct region_reader *reader, uint32_t t,

@@ -119,7 +119,8 @@ static bool shape_is_valid(const struct percore_table *table,
   static const uint32_t known = PERCORE_CONSISTENT | PERCORE_NO_RESET;
   uint32_t align = table->row_align, size = table->row_name_size;
   bool owned = table->storage == PERCORE_OWNED;
-  bool named = size == 24 || size == 56 || size == 120;
+  bool named =
+      table->max_rows != 0 && (size == 24 || size == 56 || size == 120);
   const struct region_limit limits[] = {
       REGION_LIMIT(STORAGE, "storage", table->storage, 0, PERCORE_SHARED),
       REGION_LIMIT(KEY, "key format", table->key, 0, PERCORE_KEY_MAC),
@@ -133,7 +134,8 @@ static bool shape_is_valid(const struct percore_table *table,
        "an alignment is 0 or a power of two up to 4096"},
       REGION_LIMIT(MAX_ROWS, "max_rows", table->max_rows, 0, REGION_MAX_ROWS),
       {REGION_RULE_ROW_NAME_SIZE, "row name size", size, 0, named ? 120 : 0, 0,
-       "0 stands for a key, and names have 24, 56 or 120 bytes"},
+       "0 stands for a key or for a table of one row, and names have 24, 56 or "
+       "120 bytes"},
       REGION_LIMIT(TABLE_FIELDS, "number of fields", table->field_count, 1,
                    REGION_MAX_TABLE_FIELDS),
       REGION_LIMITS_END};

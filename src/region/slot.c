@@ -36,12 +36,9 @@ static bool find_extra_slot(const struct percore_region *region, int core,
 /* Finds the slot of another core on which the thread may run, so that the
  * counts of a thread that is not pinned are not lost. */
 static bool find_other_core(const struct percore_region *region,
-                            uint32_t *found) {
-  cpu_set_t cpus;
-  if (region->numbers_cores || sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
-    return false;
+                            const cpu_set_t *cpus, uint32_t *found) {
   for (uint32_t s = 0; s < region->header->core_count && s < CPU_SETSIZE; s++)
-    if (CPU_ISSET((size_t)s, &cpus) &&
+    if (CPU_ISSET((size_t)s, cpus) &&
         !region_slot_has_owner(&region->slots[s])) {
       *found = s;
       return true;
@@ -55,22 +52,15 @@ static bool find_other_core(const struct percore_region *region,
  * core later, or the core is wrong and the core's own slot should stay free for
  * another thread. */
 static bool find_slot(const struct percore_region *region, int core,
-                      bool may_run, uint32_t *found) {
+                      bool may_run, const cpu_set_t *cpus, uint32_t *found) {
   if (core == PERCORE_NO_CORE)
     return find_extra_slot(region, core, found);
   if (!may_run && find_extra_slot(region, core, found))
     return true;
   *found = (uint32_t)core;
   return !region_slot_has_owner(&region->slots[core]) ||
-         find_extra_slot(region, core, found) || find_other_core(region, found);
-}
-
-static bool may_run_on(const struct percore_region *region, int core) {
-  cpu_set_t cpus;
-  if (core < 0 || region->numbers_cores || core >= CPU_SETSIZE ||
-      sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
-    return true;
-  return CPU_ISSET((size_t)core, &cpus);
+         find_extra_slot(region, core, found) ||
+         find_other_core(region, cpus, found);
 }
 
 /* Warns once per region, because programs that attach their threads before they
@@ -127,14 +117,19 @@ static int attach(struct percore_region *region, const char *name, int core,
   if (core != PERCORE_NO_CORE &&
       (core < 0 || (uint32_t)core >= region->header->core_count))
     return region_failed(EINVAL);
-  bool may_run = may_run_on(region, core);
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus); /* as if it were unknown */
+  if (!region->numbers_cores)
+    (void)sched_getaffinity(0, sizeof(cpus), &cpus);
+  bool may_run = CPU_COUNT(&cpus) == 0 || core < 0 || core >= CPU_SETSIZE ||
+                 CPU_ISSET((size_t)core, &cpus);
   if (!may_run)
     warn_of_affinity(region, name, core);
-  if (!find_slot(region, core, may_run, found))
+  if (!find_slot(region, core, may_run, &cpus, found))
     return region_failed(ENOSPC);
   if (region_state(region->slots[*found].generation) == REGION_FREE) {
     region_memory_prefer(region_block(region, *found),
-                         region->header->block_stride, core);
+                         region->header->block_stride);
     if (region_provide_slot_rows(region, *found) != 0)
       return -1;
   }

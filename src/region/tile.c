@@ -160,22 +160,16 @@ static struct copy slot_copy(const struct region_view *view, uint32_t t,
                        .core = -1};
 }
 
-static uint64_t word_at(struct region_view *view, uint64_t offset) {
-  return region_view_has(view, offset, 8)
-             ? region_load_acquire(region_view_words(view, offset))
-             : 0;
-}
-
 /* Like region_load_checked, for cells of which some may be in holes. */
 static bool load_checked(struct region_view *view, uint64_t sequence,
                          uint64_t cells, size_t count, uint64_t ahead,
                          uint64_t *values) {
   for (int i = 0; i < REGION_TRIES; i++) {
     region_view_forget(view);
-    uint64_t before = word_at(view, sequence);
+    uint64_t before = region_view_word(view, sequence);
     region_view_load(view, cells, count, ahead, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (!(before & 1) && word_at(view, sequence) == before)
+    if (!(before & 1) && region_view_word(view, sequence) == before)
       return true;
   }
   return false;
@@ -227,10 +221,10 @@ static void load_copy(struct region_view *view, uint32_t t,
   const struct region_table *table = &view->directory.tables[t];
   if (copy->sequence != 0) {
     region_view_forget(view);
-    uint64_t before = word_at(view, copy->sequence);
+    uint64_t before = region_view_word(view, copy->sequence);
     load_rows(view, t, copy, first, count, values);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (!(before & 1) && word_at(view, copy->sequence) == before)
+    if (!(before & 1) && region_view_word(view, copy->sequence) == before)
       return;
   } else if (!(table->flags & REGION_TABLE_CONSISTENT)) {
     load_rows(view, t, copy, first, count, values);

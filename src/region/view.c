@@ -238,36 +238,3 @@ void region_view_close(struct region_view *view) {
   (void)region_view_lend(view);
   *view = (struct region_view){.memfd = -1};
 }
-
-/* ---------------------------------------------------------------------------
- * Slots
- */
-
-static uint64_t slot_offset(const struct region_view *view, uint32_t s) {
-  const struct region_header *header = &view->directory.header;
-  return header->slots_offset + (uint64_t)s * header->slot_size;
-}
-
-uint64_t region_view_slot_generation(struct region_view *view, uint32_t s) {
-  uint64_t offset = slot_offset(view, s);
-  return region_view_has(view, offset, 8)
-             ? region_load_acquire(region_view_words(view, offset))
-             : 0;
-}
-
-void region_view_slot(struct region_view *view, uint32_t s,
-                      struct region_slot *copy) {
-  enum { WORDS = sizeof(*copy) / sizeof(uint64_t) };
-  uint64_t offset = slot_offset(view, s), words[WORDS];
-  bool whole = false;
-  for (int i = 0; i < REGION_TRIES && !whole; i++) {
-    /* Pairs with the store-release that ends a change. */
-    uint64_t before = region_view_slot_generation(view, s);
-    region_view_load(view, offset, WORDS, offset, words);
-    /* Pairs with the release fence that begins a change. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    whole = region_state(before) != REGION_CHANGING &&
-            region_view_slot_generation(view, s) == before;
-  }
-  memcpy(copy, words, sizeof(*copy));
-}

@@ -85,14 +85,13 @@ static inline uint64_t region_view_block(const struct region_view *view,
          slot * view->directory.header.block_stride;
 }
 
-/* Copies the record of a slot. If it changes at every attempt, the copy may mix
- * two owners. */
-void region_view_slot(struct region_view *view, uint32_t slot,
-                      struct region_slot *copy);
-
-/* Returns the generation word of a slot, which is 0 if no thread has ever
- * attached to the slot. */
-uint64_t region_view_slot_generation(struct region_view *view, uint32_t slot);
+/* Loads a word with acquire semantics; one in a hole is 0. */
+static inline uint64_t region_view_word(struct region_view *view,
+                                        uint64_t offset) {
+  return region_view_has(view, offset, 8)
+             ? region_load_acquire(region_view_words(view, offset))
+             : 0;
+}
 
 struct region_reader {
   struct region_reader_options options;

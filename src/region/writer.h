@@ -1,6 +1,6 @@
 /* writer.h: a region in the memory of its producer. Private to the files of the
  * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
- * status and create.
+ * status and create; and to open, which reads regions of its own process.
  *
  * A sink is memory that no reader sees. Handles of failed calls, and regions
  * that could not be created, write to a sink.

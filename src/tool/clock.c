@@ -48,7 +48,7 @@ static int load_and_pin(const struct machine *machine,
   if (status != 0)
     return status;
   start_cores(&clock, &online);
-  status = programs_pin(&clock, IDLE_CLOCK_PINS, why);
+  status = programs_pin(&clock, why);
   programs_close(&clock);
   return status;
 }
@@ -60,18 +60,19 @@ static int say_done(const char *text) {
 
 static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
   struct programs clock;
-  int status = programs_open(&clock, IDLE_CLOCK_PINS, why);
+  int status = programs_open(&clock, why);
   programs_close(&clock);
   if (status == 0)
     return say_done("an idle clock is already pinned in " IDLE_CLOCK_PINS "\n");
-  if ((status != -ENOENT && status != -ENOLINK) ||
-      load_and_pin(machine, why) != 0)
+  if (status == -ENOLINK && programs_unpin(why) == 0)
+    status = -ENOENT; /* what a killed process has left is gone */
+  if (status != -ENOENT || load_and_pin(machine, why) != 0)
     return say_failure(COMMAND, "cannot pin the clock: %s", why);
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }
 
 static int unpin(char why[PROGRAMS_WHY_SIZE]) {
-  if (programs_unpin(IDLE_CLOCK_PINS, why) != 0)
+  if (programs_unpin(why) != 0)
     return say_failure(COMMAND, "%s", why);
   return TOOL_OK;
 }

@@ -36,9 +36,9 @@ struct method {
 
 struct row { /* an open method */
   const struct method *method;
-  struct engine *engine; /* NULL if the method uses that of the comparison */
+  struct engine *engine;
   /* Used by `engine` only, because a machine reports each hotplug event only
-   * once. */
+   * once; NULL if `engine` is that of the comparison. */
   struct machine *machine;
   struct reading *before, *now; /* [core number] */
   char title[64];
@@ -149,9 +149,11 @@ static int open_row(struct comparison *comparison, const struct method *method,
   row->now = calloc(len, sizeof(*row->now));
   if (row->before == NULL || row->now == NULL)
     return -ENOMEM;
+  row->engine = comparison->engine;
   if (method->source == SOURCE_NONE)
     return 0;
   row->machine = machine_linux(NULL);
+  row->engine = NULL;
   if (row->machine == NULL)
     return -ENOMEM;
   struct engine_options options = *percore;
@@ -164,13 +166,12 @@ static int open_row(struct comparison *comparison, const struct method *method,
 /* Repeats the tests of sources that are due. Does not test a source that is
  * unavailable, because each test takes time. */
 static void prove(struct comparison *comparison) {
-  if (engine_proof_due(comparison->engine))
-    engine_prove(comparison->engine);
   for (size_t i = 0; i < comparison->rows_len; i++) {
     struct row *row = &comparison->rows[i];
-    if (row->engine != NULL &&
-        engine_source_reason(row->engine, row->method->source)[0] == '\0' &&
-        engine_proof_due(row->engine))
+    bool is_own = row->machine != NULL;
+    if (engine_proof_due(row->engine) &&
+        (!is_own ||
+         engine_source_reason(row->engine, row->method->source)[0] == '\0'))
       engine_prove(row->engine);
   }
 }
@@ -209,7 +210,8 @@ int comparison_open(struct comparison **result,
 void comparison_close(struct comparison *comparison) {
   for (size_t i = 0; i < comparison->rows_len; i++) {
     struct row *row = &comparison->rows[i];
-    engine_close(row->engine);
+    if (row->machine != NULL)
+      engine_close(row->engine);
     machine_linux_close(row->machine);
     free(row->before);
     free(row->now);
@@ -232,18 +234,15 @@ static bool is_shown(const struct comparison *comparison,
 /* Reads a method on every core that is shown. */
 static void read_row(const struct comparison *comparison, struct row *row) {
   const struct method *method = row->method;
-  struct engine *engine = row->engine;
   struct reading *now = row->before;
   bool any = false;
   size_t len;
   row->before = row->now;
   row->now = now;
   memset(now, 0, (size_t)comparison->cores_len * sizeof(*now));
-  if (engine != NULL)
-    engine_sample(engine, false);
-  else
-    engine = comparison->engine;
-  const struct core *cores = engine_cores(engine, &len);
+  if (row->machine != NULL)
+    engine_sample(row->engine, false);
+  const struct core *cores = engine_cores(row->engine, &len);
   for (size_t i = 0; i < len; i++) {
     const struct core *core = &cores[i];
     if (!is_shown(comparison, core) ||
@@ -254,7 +253,7 @@ static void read_row(const struct comparison *comparison, struct row *row) {
   }
   const char *why = method->absent != NULL
                         ? method->absent
-                        : engine_source_reason(engine, method->source);
+                        : engine_source_reason(row->engine, method->source);
   text_clean_string(row->why, sizeof(row->why), any ? "" : why);
 }
 

@@ -320,7 +320,7 @@ static int dump_table(struct dump *dump, uint32_t t) {
   uint32_t want = REGION_WANT_BIRTHS | REGION_WANT_RESETS;
   if (dump->options->per_core || !table_has_totals(dump->directory, t))
     want |= REGION_WANT_CORES;
-  if (tile_open(&tile, dump->reader, t, want) != 0) {
+  if (region_tile_init(&tile, dump->reader, t, TILE_ROWS, want) != 0) {
     int error = errno;
     if (error != ENOMEM)
       say_failure(COMMAND, "cannot read table %s: %s",

@@ -27,13 +27,10 @@ static void check(struct json *json, yajl_gen_status status) {
     json->broken = true;
 }
 
-/* Makes a text safe and writes it. Most texts fit into `small` and need no
- * allocation. */
+/* Makes a text safe and writes it. */
 static void put_text(struct json *json, const char *text) {
-  char small[512], *clean = small;
   size_t length = strlen(text), size = length * TEXT_GROWTH + 1;
-  if (size > sizeof(small))
-    clean = malloc(size);
+  char *clean = malloc(size);
   if (clean == NULL) {
     json->broken = true;
     check(json, yajl_gen_null(json->generator));
@@ -42,8 +39,7 @@ static void put_text(struct json *json, const char *text) {
   size_t clean_length = text_clean(clean, size, text, length);
   check(json, yajl_gen_string(json->generator, (const unsigned char *)clean,
                               clean_length));
-  if (clean != small)
-    free(clean);
+  free(clean);
 }
 
 static void put_key(struct json *json, const char *key) {

@@ -166,37 +166,7 @@ static void say_line(void *context, const char *line) {
   say_failure(COMMAND, "%s", line);
 }
 
-/* Returns the id of the map with this name, or 0 after an error message. */
-static uint32_t find_by_name(const char *name) {
-  char why[MAP_WHY_SIZE];
-  uint32_t found = 0, id = map_next_id(0);
-  bool may_open = id != 0 || errno != EPERM;
-  struct map map;
-  for (; id != 0; id = map_next_id(id)) {
-    int status = map_open_id(&map, id, why);
-    may_open &= status != -EPERM;
-    if (status != 0)
-      continue;
-    if (strcmp(map.info.name, name) == 0) {
-      if (found != 0)
-        say_failure(COMMAND,
-                    "maps %u and %u are both called %s; give one as id:%u",
-                    found, id, name, id);
-      found = found == 0 ? id : UINT32_MAX;
-    }
-    map_close(&map);
-  }
-  if (found == 0 && !may_open)
-    say_failure(COMMAND,
-                "maps cannot be found by name without CAP_SYS_ADMIN; give the "
-                "path of a pin, or run as root");
-  else if (found == 0)
-    say_failure(COMMAND, "no map is called %s; 'percore map list' lists them",
-                name);
-  return found == UINT32_MAX ? 0 : found;
-}
-
-/* Parses PIN, id:N or name:NAME into *table. Returns TOOL_OK, or another exit
+/* Parses PIN or id:N into *table. Returns TOOL_OK, or another exit
  * status after an error message. */
 static int choose_map(struct map_table *table, const char *word) {
   static char name[MAP_NAME_SIZE];
@@ -205,9 +175,6 @@ static int choose_map(struct map_table *table, const char *word) {
     table->id = (uint32_t)strtoul(word + 3, &end, 10);
     if (*end != '\0' || table->id == 0)
       return say_usage(COMMAND, "'%s' is not a map id: write id:NUMBER", word);
-  } else if (strncmp(word, "name:", 5) == 0) {
-    if ((table->id = find_by_name(word + 5)) == 0)
-      return TOOL_FAILURE;
   } else {
     table->path = word;
   }
@@ -228,11 +195,9 @@ static int publish(struct map_table *table, const char *word,
                                           .if_no_types = "compile its program "
                                                          "with clang -g",
                                           .say = say_line};
-  char if_missing[128];
-  snprintf(if_missing, sizeof(if_missing),
-           "to give a map by its name, write name:%s", word);
   if (strchr(word, '/') == NULL)
-    options.if_missing = if_missing;
+    options.if_missing = "give the path of a pin, or id:NUMBER; 'percore map "
+                         "list' lists them";
   int status = choose_map(table, word);
   if (status != TOOL_OK)
     return status;
@@ -319,7 +284,7 @@ const struct command map_command = {
         "Lists the BPF maps of this machine that percore can read, or shows "
         "a map as 'percore top' and 'percore dump' show a region: its "
         "entries are rows, the members of its values are fields. MAP is "
-        "the path of a pin, id:NUMBER or name:NAME; options of top or dump "
+        "the path of a pin or id:NUMBER; options of top or dump "
         "may follow it. Reads the type information of a map, which needs "
         "CAP_SYS_ADMIN.",
     .arguments = ARGUMENTS(arguments),

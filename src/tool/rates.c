@@ -349,7 +349,7 @@ static int open_all(struct rates *rates, struct region_reader *reader,
     want |= REGION_WANT_CORES;
   if (rates->options.rows > rows)
     rates->options.rows = rows;
-  if (tile_open(&rates->tile, reader, table, want) != 0)
+  if (region_tile_init(&rates->tile, reader, table, TILE_ROWS, want) != 0)
     return -ENOMEM;
   int status = make_columns(rates, directory);
   if (status == 0)

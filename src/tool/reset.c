@@ -12,24 +12,15 @@
 enum { ANSWER_WAIT_MS = 2000 };
 
 static int say_refused(const char *region, const char *table, int error) {
-  switch (error) {
-  case EPERM:
-    return say_failure(COMMAND,
-                       "the producer of %s refuses: only root and the "
-                       "user it runs as may reset",
-                       region);
-  case ETIMEDOUT:
-    return say_failure(COMMAND, "the producer of %s did not answer in %g s: %s",
-                       region, ANSWER_WAIT_MS / 1e3, target_advice(error));
-  case ENOTSUP:
-    return say_failure(COMMAND,
-                       "table %s of %s cannot be reset: its producer made it "
-                       "with PERCORE_NO_RESET",
-                       table, region);
-  default:
-    return say_failure(COMMAND, "cannot reset table %s of %s: %s", table,
-                       region, strerror(error));
-  }
+  const char *why = strerror(error);
+  if (error == EPERM)
+    why = "only root and the user that its producer runs as may reset";
+  if (error == ENOTSUP)
+    why = "its producer made it with PERCORE_NO_RESET";
+  if (error == ETIMEDOUT)
+    why = target_advice(error);
+  return say_failure(COMMAND, "cannot reset table %s of %s: %s", table, region,
+                     why);
 }
 
 static int reset(struct region_reader *reader, char **words, int count) {

@@ -6,7 +6,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -96,23 +95,19 @@ const atomic_bool *stop_flag(void) { return &stopped; }
 
 uint64_t monotonic_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* Blocks the signals that request a stop, except during ppoll. Otherwise a
- * signal that arrived between the test of the flag and the sleep would not end
- * the sleep. */
+/* Sleeps in slices, because a signal that arrives between the test of the flag
+ * and the sleep does not end the sleep. */
+#define SLICE_NS UINT64_C(50000000)
+
 bool sleep_until_ns(uint64_t time_ns) {
-  sigset_t stops, before;
-  sigemptyset(&stops);
-  sigaddset(&stops, SIGINT);
-  sigaddset(&stops, SIGTERM);
-  sigaddset(&stops, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &stops, &before);
-  bool over = false;
-  while (!stop_requested() && !over) {
-    uint64_t now_ns = monotonic_ns();
-    uint64_t left_ns = now_ns < time_ns ? time_ns - now_ns : 0;
-    struct timespec left = timespec_of_ns(left_ns);
-    over = left_ns == 0 || ppoll(NULL, 0, &left, &before) == 0;
+  uint64_t now_ns;
+  while ((now_ns = monotonic_ns()) < time_ns) {
+    uint64_t left_ns = time_ns - now_ns;
+    struct timespec slice =
+        timespec_of_ns(left_ns < SLICE_NS ? left_ns : SLICE_NS);
+    if (stop_requested())
+      return false;
+    nanosleep(&slice, NULL);
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return over;
+  return !stop_requested();
 }

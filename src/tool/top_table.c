@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,13 +79,12 @@ static void write_worker(FILE *out, bool colour,
   fputc('\n', out);
 }
 
-/* Writes a line for each thread, and at most `lines` lines (0: unlimited). */
+/* Writes a line for each thread, and at most `lines` lines. */
 static void write_workers(FILE *out, const struct region_workers *workers,
                           int lines, const struct screen *screen) {
   uint32_t count = workers->attached, shown = 0;
-  uint32_t most = lines <= 0 || (int)count + 2 <= lines ? count
-                  : lines > 4                           ? (uint32_t)lines - 3
-                                                        : 1;
+  uint32_t room = lines > 4 ? (uint32_t)lines - 3 : 1;
+  uint32_t most = count + 2 <= (uint32_t)lines ? count : room;
   fprintf(out, "core: %u %s attached\n", count,
           count == 1 ? "thread" : "threads");
   if (count == 0)
@@ -289,18 +289,15 @@ static size_t row_lines(const struct rates *rates) {
   return lines;
 }
 
-/* Returns how many rows fit into `lines` lines; if `lines` is 0, all rows fit.
- */
+/* Returns how many rows fit into `lines` lines, at least 1. */
 static size_t rows_that_fit(const struct rates *rates, int lines) {
-  if (lines <= 0)
-    return rates->rows_len;
   size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates) : 1;
   if (room == 0)
     room = 1;
   return rates->rows_len < room ? rates->rows_len : room;
 }
 
-/* Writes a table in at most `lines` lines; 0 means unlimited. */
+/* Writes a table in at most `lines` lines. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
                        const struct screen *screen) {
@@ -352,34 +349,29 @@ static void write_title(FILE *out, const struct top_figures *figures) {
           figures->interval_s);
 }
 
-/* Returns how many lines a table or the list of threads may have, so that all
- * of them fit into `lines` lines if possible: short ones are written whole, and
- * the others get equal shares of what is left. */
-static int fair_share(const struct top_figures *figures, int lines) {
-  int share = lines;
-  for (; share > 1; share--) {
-    int threads = 2 + (int)figures->workers.attached, used = 0;
-    if (figures->with_workers)
-      used = threads < share ? threads : share;
-    for (size_t t = 0; t < figures->tables_len; t++) {
-      const struct rates *rates = &figures->tables[t];
-      int wanted = 3 + (int)(rates->rows_len * row_lines(rates));
-      used += wanted < share ? wanted : share;
-    }
-    if (used <= lines)
-      break;
-  }
+/* Returns an equal share of the lines for the next of `parts` tables, and takes
+ * what it uses of it. */
+static int take_lines(int *lines, int parts, int wanted) {
+  int share = *lines / parts > 1 ? *lines / parts : 1;
+  *lines -= wanted < share ? wanted : share;
   return share;
 }
 
 int top_table_write(FILE *out, const void *top_figures, struct screen screen) {
   const struct top_figures *figures = top_figures;
-  int status = 0;
-  int share = screen.height > 0 ? fair_share(figures, screen.height - 1) : 0;
+  int status = 0, lines = screen.height > 0 ? screen.height - 1 : INT_MAX;
+  int parts = (int)figures->tables_len + figures->with_workers;
   write_title(out, figures);
   if (figures->with_workers)
-    write_workers(out, &figures->workers, share, &screen);
-  for (size_t t = 0; t < figures->tables_len && status == 0; t++)
-    status = write_rates(out, figures, &figures->tables[t], share, &screen);
+    write_workers(
+        out, &figures->workers,
+        take_lines(&lines, parts--, 2 + (int)figures->workers.attached),
+        &screen);
+  for (size_t t = 0; t < figures->tables_len && status == 0; t++) {
+    const struct rates *rates = &figures->tables[t];
+    int wanted = 3 + (int)(rates->rows_len * row_lines(rates));
+    status = write_rates(out, figures, rates,
+                         take_lines(&lines, parts--, wanted), &screen);
+  }
   return status;
 }

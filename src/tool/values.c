@@ -38,23 +38,6 @@ const char *field_unit(struct field_ref field) {
   return field.described->unit != NULL ? field.described->unit : "";
 }
 
-int tile_open(struct region_tile *tile, const struct region_reader *reader,
-              uint32_t table, uint32_t want) {
-  enum {
-    BYTES = 4 << 20,
-    MOST = 8192,
-    TOTALS = 3 /* totals, births and resets */
-  };
-  const struct region_directory *directory = region_reader_directory(reader);
-  const struct region_table *layout = &directory->tables[table];
-  uint64_t copies = TOTALS;
-  if ((want & REGION_WANT_CORES) && layout->storage == PERCORE_PER_CORE)
-    copies += directory->header.core_count;
-  uint64_t rows = BYTES / (copies * layout->columns * sizeof(uint64_t));
-  uint32_t capacity = rows < 1 ? 1 : rows > MOST ? MOST : (uint32_t)rows;
-  return region_tile_init(tile, reader, table, capacity, want);
-}
-
 const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,
                                 uint32_t core) {
   size_t row = (size_t)core * tile->capacity + i;

@@ -30,10 +30,8 @@ bool table_has_totals(const struct region_directory *directory, uint32_t table);
 /* Returns the unit of a field, or "" if it has no unit. */
 const char *field_unit(struct field_ref field);
 
-/* Opens a tile for as many rows as fit into about 4 MiB, at least 1 and at most
- * 8192. Returns what region_tile_init returns. */
-int tile_open(struct region_tile *tile, const struct region_reader *reader,
-              uint32_t table, uint32_t want);
+/* How many rows are read together. */
+enum { TILE_ROWS = 1024 };
 
 /* Returns one core's cells of row i of the tile. */
 const uint64_t *tile_core_cells(const struct region_tile *tile, uint32_t i,

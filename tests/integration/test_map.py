@@ -277,20 +277,15 @@ def a_map_that_cannot_be_read_is_said_once():
 
 
 def what_is_missing_to_show_a_map_is_said():
-    """If rights are missing, or the prefix `name:` of a map is missing, percore map
-    says what to do"""
+    """If rights are missing, or a word is no map, percore map says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
         for before, word, text in (
-                (weak, "name:flows",
-                 "maps cannot be found by name without CAP_SYS_ADMIN; give the path "
-                 "of a pin, or run as root"),
                 (weak, f"{gateway.pins}/flows",
                  "type information: Operation not permitted; run as root"),
-                ([], "name:no_such_map",
-                 "no map is called no_such_map; 'percore map list' lists them"),
                 ([], "protocols",
-                 "No such file or directory; to give a map by its name, write name:protocols")):
+                 "No such file or directory; give the path of a pin, or id:NUMBER; "
+                 "'percore map list' lists them")):
             done = subprocess.run([*before, PERCORE, "map", "dump", word],
                                   capture_output=True, text=True, check=False)
             check(done.returncode == 1 and f"{text}\n" in done.stderr,

@@ -243,12 +243,21 @@ MISTAKES = [
     ("percore_begin(slot), percore_begin(slot)", "sections do not nest"),
     ("percore_end(slot)", "has not begun"),
     ("percore_core_row(none, cores, 0)", "slot has not been attached"),
+    ("percore_begin(none)", "slot has not been attached"),
+    ("percore_end(none)", "slot has not been attached"),
+    ("percore_poll(none, 1)", "slot has not been attached"),
+    ("percore_quiescent(none)", "slot has not been attached"),
+    ("percore_sleep(none)", "slot has not been attached"),
+    ("percore_wake(none)", "slot has not been attached"),
     ("percore_core_row(slot, no_cores, 0)", "table has not been made"),
     ("percore_core_row(slot, cores, 9)", "no such row"),
     ("percore_owned_row(no_owned, 0)", "table has not been made"),
     ("percore_shared_row(shared, PERCORE_NO_ROW)", "no such row"),
     ("percore_add(percore_core_row(slot, cores, 8), PERCORE_MAX_COLUMNS, 1)",
-     "no such cell")]
+     "no such cell"),
+    ("percore_shared_add(percore_shared_row(shared, 0), PERCORE_MAX_COLUMNS, 1)",
+     "no such cell"),
+    ("percore_shared_set(no_row, 0, 1)", "no such cell")]
 
 
 def check_debug(directory):
@@ -262,12 +271,18 @@ def check_debug(directory):
                 "#include <percore.h>\n"
                 "static struct { struct percore_slot_head head; uint64_t cells[9]; }\n"
                 "block;\n"
+                "void percore_poll_long_(percore_slot_t slot, uint64_t tsc,\n"
+                "uint64_t n) { (void)slot, (void)tsc, (void)n; }\n"
+                "void percore_check_cpu_(percore_slot_t slot, uint64_t tsc)\n"
+                "{ (void)slot, (void)tsc; }\n"
                 "int main(int count, char **arguments) {\n"
                 "percore_slot_t slot = {&block.head}, none = {0};\n"
                 "percore_core_table_t cores = {128, 8, 8}, no_cores = {0};\n"
                 "percore_shared_table_t shared = {(void *)block.cells, 8, 8};\n"
                 "percore_owned_table_t no_owned = {0};\n"
+                "percore_shared_row_t no_row = {0};\n"
                 "(void)none, (void)no_cores, (void)no_owned, (void)shared;\n"
+                "(void)no_row;\n"
                 "(void)arguments, percore_begin(slot), percore_end(slot);\n"
                 "percore_add(percore_core_row(slot, cores, 8), 0, 1);\n"
                 f"if (count > 1) (void)({wrong});\n"
@@ -308,7 +323,7 @@ def main():
                    check_same_as_c, c_compiler, compiler, directory)
             proves(f"objects of percore.hpp work, and {compiler} gives no warning",
                    check_objects, compiler, directory)
-        proves("with PERCORE_DEBUG unbalanced sections abort",
+        proves("with PERCORE_DEBUG, a wrong slot, table, row or section aborts",
                check_debug, directory)
         proves("a program with the header of another ABI does not link",
                check_abi, directory)

@@ -218,6 +218,27 @@ static void a_refuted_source_is_proven_again_after_a_pause(void **state) {
   }
 }
 
+/* A proof there would take time from other work and prove nothing. */
+static void on_a_busy_host_no_proof_is_repeated_for_ten_minutes(void **state) {
+  (void)state;
+  static const enum source_kind sources[] = {SOURCE_MPERF, SOURCE_IDLE};
+  for (int busy = 0; busy < 2; busy++) {
+    struct play play;
+    int due = 0;
+    play_start_mperf(&play, 2, busy ? 0.95 : 0.2);
+    play_open(&play);
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
+      play_proof(&play, sources[i], PROOF_UNPROVEN);
+    play_seconds(&play, 10);
+    for (int second = 10; second < 600; second++) {
+      play_seconds(&play, 1);
+      due += engine_proof_due(play.engine);
+    }
+    assert_int_equal(due, busy ? 0 : 590);
+    play_end(&play);
+  }
+}
+
 /* XDP and softirqs can run while the kernel considers the core idle, so a
  * source may rightly count more work than the kernel. */
 static void
@@ -429,6 +450,7 @@ int main(void) {
           a_source_that_is_condemned_again_is_proven_after_longer_pauses),
       cmocka_unit_test(work_that_the_kernel_counts_as_idle_condemns_no_source),
       cmocka_unit_test(a_refuted_source_is_proven_again_after_a_pause),
+      cmocka_unit_test(on_a_busy_host_no_proof_is_repeated_for_ten_minutes),
       cmocka_unit_test(work_that_is_missed_under_steal_condemns_a_source),
       cmocka_unit_test(steal_alone_condemns_no_source),
       cmocka_unit_test(slow_reads_of_proc_stat_do_not_keep_a_wrong_source),

@@ -5,6 +5,7 @@
 #include "play.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------------------
@@ -549,6 +550,35 @@ static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
   play_end(&play);
 }
 
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* A quiet core runs for 0 to 0.4 % of each second. */
+static void on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart(
+    void **state) {
+  (void)state;
+  struct play play;
+  double widths[1000];
+  uint32_t random = 1;
+  play_start_mperf(&play, 1, 0);
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int second = 0; second < 1000; second++) {
+    random = random * 1664525 + 1013904223;
+    play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
+    play_seconds(&play, 1);
+    struct bounds bounds = play_bounds(&play, 0);
+    assert_true(bounds.low <= play.fake->cores[0].load);
+    assert_true(bounds.high >= play.fake->cores[0].load);
+    widths[second] = bounds.high - bounds.low;
+  }
+  qsort(widths, 1000, sizeof widths[0], compare);
+  assert_true(widths[500] <= 0.001);
+  play_end(&play);
+}
+
 static void closing_leaves_no_descriptor_open(void **state) {
   (void)state;
   struct play play;
@@ -603,6 +633,8 @@ int main(void) {
       cmocka_unit_test(a_migration_under_kvm_clock_gives_no_wrong_load),
       cmocka_unit_test(a_migration_leaves_the_truth_within_the_bounds),
       cmocka_unit_test(an_interrupted_sample_is_not_a_change_of_the_tsc),
+      cmocka_unit_test(
+          on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart),
       cmocka_unit_test(closing_leaves_no_descriptor_open),
       cmocka_unit_test(one_read_per_group_and_sample),
   };

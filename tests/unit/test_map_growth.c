@@ -187,6 +187,23 @@ static void a_field_that_is_withheld_decides_nothing(void **state) {
   assert_int_equal(suspect_falls(), 0);
 }
 
+/* xdp-filter keeps flags in the six lowest bits. */
+static void flags_below_a_count_are_not_counted(void **state) {
+  (void)state;
+  struct map_field shifted[FIELDS];
+  memcpy(shifted, list, sizeof(list));
+  shifted[PACKETS].shift = shifted[DROPS].shift = 6;
+  struct map_fields these = {.list = shifted, .len = FIELDS};
+  now[0] = (struct value){.packets = 1500 << 6 | 21, .drops = UINT32_MAX};
+  look_at(&these);
+  assert_int_equal(growth[PACKETS], 1500);
+  now[0] = (struct value){.packets = 1504 << 6 | 1, .drops = 9 << 6 | 63};
+  look_at(&these);
+  assert_int_equal(growth[PACKETS], 4);
+  assert_int_equal(growth[DROPS], 10); /* it wrapped */
+  assert_int_equal(suspect_falls(), 0);
+}
+
 static void an_array_that_was_set_to_zero_counts_from_zero(void **state) {
   (void)state;
   is_array = true;
@@ -288,6 +305,7 @@ int main(void) {
           a_core_that_was_set_to_zero_leaves_the_others_alone, begin),
       cmocka_unit_test_setup(a_narrow_counter_falls_with_the_others, begin),
       cmocka_unit_test_setup(a_field_that_is_withheld_decides_nothing, begin),
+      cmocka_unit_test_setup(flags_below_a_count_are_not_counted, begin),
       cmocka_unit_test_setup(an_array_that_was_set_to_zero_counts_from_zero,
                              begin),
       cmocka_unit_test_setup(an_array_that_falls_a_little_is_suspect, begin),
