@@ -21,7 +21,7 @@ static void put_load_averages(struct out *out, const double *average,
 
   if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
       isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
-    put_values(out, "load", name,
+    put_values(&out->list, "load", name,
                (value_t[]){{.gauge = value[0]},
                            {.gauge = value[1]},
                            {.gauge = value[2]}},
@@ -92,7 +92,7 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
       continue; /* an identifier must be unique */
     names_len++;
     put_gauge(out, "percent", name, cstate->residency, PERCENT);
-    put_derive(out, "operations", name, cstate->entries);
+    put_derive(&out->list, "operations", name, cstate->entries);
   }
 }
 
@@ -128,7 +128,7 @@ static const char *const time_names[TIMES] = {
 static void set_subject_core(struct out *out, int core) {
   char number[16];
   snprintf(number, sizeof(number), "%d", core);
-  set_subject(out, PLUGIN_CORE, number);
+  set_subject(&out->list, PLUGIN_CORE, number);
 }
 
 static void put_times(struct out *out, const struct core_figures *core) {
@@ -247,12 +247,12 @@ static void put_host(struct out *out) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
     if (aggregate->cores_len == 0)
       continue;
-    set_subject(out, PLUGIN_HOST, aggregate->name);
+    set_subject(&out->list, PLUGIN_HOST, aggregate->name);
     put_spread(out, "cores", &aggregate->busy);
   }
 
   const struct host_figures *host = &snapshot->host;
-  set_subject(out, PLUGIN_HOST, INSTANCE_ALL);
+  set_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
   put_load_averages(out, host->load_average, "", CORES_MAX);
   if (config->sampler.figures.run_queue)
     put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
@@ -270,7 +270,7 @@ static void put_time_spreads(struct out *out) {
     return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    set_subject(out, PLUGIN_HOST, aggregate->name);
+    set_subject(&out->list, PLUGIN_HOST, aggregate->name);
     for (int time = 0; time < TIMES; time++) {
       char prefix[32];
       snprintf(prefix, sizeof(prefix), "cores_%s", time_names[time]);
@@ -319,13 +319,13 @@ static void put_sources(struct out *out, const struct dispatch *dispatch) {
 static void put_self(struct out *out, const struct dispatch *dispatch) {
   struct self_figures self = out->snapshot->self;
   self.snapshots_dropped += dispatch->snapshots_withheld;
-  set_subject(out, PLUGIN_HOST, INSTANCE_SELF);
+  set_subject(&out->list, PLUGIN_HOST, INSTANCE_SELF);
   put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics), &self);
   put_sources(out, dispatch);
   if (dispatch->wake == NULL)
     return;
   put_gauge(out, "percent", "wake_cpu", dispatch->wake->cpu, PERCENT);
-  put_derive(out, "derive", "wake_probes", dispatch->wake->probes);
+  put_derive(&out->list, "derive", "wake_probes", dispatch->wake->probes);
 }
 
 /* ---------------------------------------------------------------------------

@@ -4,27 +4,39 @@
 
 #include <math.h>
 
-void set_subject(struct out *out, const char *plugin,
-                 const char *plugin_instance) {
-  sstrncpy(out->list.plugin, plugin, sizeof(out->list.plugin));
-  sstrncpy(out->list.plugin_instance, plugin_instance,
-           sizeof(out->list.plugin_instance));
+/* Copies a name without filling the rest of the part, as sstrncpy does: there
+ * may be millions. */
+static void set(char part[DATA_MAX_NAME_LEN], const char *name) {
+  size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
+  memcpy(part, name, length);
+  part[length] = '\0';
 }
 
-void put_values(struct out *out, const char *type, const char *type_instance,
+void set_subject(value_list_t *list, const char *plugin,
+                 const char *plugin_instance) {
+  set(list->plugin, plugin);
+  set(list->plugin_instance, plugin_instance);
+}
+
+void put_values(value_list_t *list, const char *type, const char *type_instance,
                 const value_t *values, size_t values_len) {
-  value_list_t *list = &out->list;
   list->values = (value_t *)values;
   list->values_len = values_len;
-  sstrncpy(list->type, type, sizeof(list->type));
-  sstrncpy(list->type_instance, type_instance, sizeof(list->type_instance));
+  set(list->type, type);
+  set(list->type_instance, type_instance);
   plugin_dispatch_values(list);
 }
 
-void put_derive(struct out *out, const char *type, const char *type_instance,
+void put_derive(value_list_t *list, const char *type, const char *type_instance,
                 uint64_t value) {
-  put_values(out, type, type_instance, &(value_t){.derive = (derive_t)value},
+  put_values(list, type, type_instance, &(value_t){.derive = (derive_t)value},
              1);
+}
+
+void put_number(value_list_t *list, const char *type, const char *type_instance,
+                double value) {
+  if (fabs(value) <= GAUGE_MAX) /* false for NAN */
+    put_values(list, type, type_instance, &(value_t){.gauge = value}, 1);
 }
 
 double scaled(double figure, enum scale scale) {
@@ -42,9 +54,7 @@ double scaled(double figure, enum scale scale) {
 
 void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale) {
-  double value = scaled(figure, scale);
-  if (!isnan(value))
-    put_values(out, type, type_instance, &(value_t){.gauge = value}, 1);
+  put_number(&out->list, type, type_instance, scaled(figure, scale));
 }
 
 static void put_metric(struct out *out, const struct metric *metric,
@@ -53,7 +63,7 @@ static void put_metric(struct out *out, const struct metric *metric,
   double figure;
   switch (metric->scale) {
   case TOTAL:
-    put_derive(out, type, type_instance, *(const uint64_t *)at);
+    put_derive(&out->list, type, type_instance, *(const uint64_t *)at);
     break;
   case NUMBER:
     put_gauge(out, type, type_instance, *(const int *)at, PLAIN);
@@ -61,7 +71,7 @@ static void put_metric(struct out *out, const struct metric *metric,
   case COUNT:
     figure = scaled(*(const double *)at, COUNT);
     if (!isnan(figure))
-      put_derive(out, type, type_instance, (uint64_t)figure);
+      put_derive(&out->list, type, type_instance, (uint64_t)figure);
     break;
   default:
     put_gauge(out, type, type_instance, *(const double *)at, metric->scale);

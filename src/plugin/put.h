@@ -1,4 +1,5 @@
-/* put: dispatches one figure as one value. */
+/* put: dispatches one figure as one value. All values of the plugin pass
+ * put_values. */
 #ifndef PERCORE_PLUGIN_PUT_H
 #define PERCORE_PLUGIN_PUT_H
 
@@ -15,7 +16,6 @@
 /* Figures above this limit are not dispatched. The limit is larger than any
  * meaningful figure, and far below the largest derive_t. */
 #define GAUGE_MAX 1e18
-
 
 /* The snapshot that is being dispatched. */
 struct out {
@@ -48,13 +48,17 @@ struct metric {
   size_t when;
 };
 
-void set_subject(struct out *out, const char *plugin,
+/* Names are cut to fit. */
+void set_subject(value_list_t *list, const char *plugin,
                  const char *plugin_instance);
 
-void put_values(struct out *out, const char *type, const char *type_instance,
+void put_values(value_list_t *list, const char *type, const char *type_instance,
                 const value_t *values, size_t values_len);
-void put_derive(struct out *out, const char *type, const char *type_instance,
+void put_derive(value_list_t *list, const char *type, const char *type_instance,
                 uint64_t value);
+/* Does nothing if the value is not finite or exceeds GAUGE_MAX. */
+void put_number(value_list_t *list, const char *type, const char *type_instance,
+                double value);
 
 double scaled(double figure, enum scale scale);
 

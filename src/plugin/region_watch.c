@@ -1,5 +1,6 @@
 #include "region_watch.h"
 
+#include "put.h"
 #include "region_instance.h"
 
 #include "base/clock.h"
@@ -512,17 +513,16 @@ static void put_self(const struct region_watch *watch) {
   region_put_begin(watch, &list, "percore_host", "self");
   if (watch->options.configs->len == 0 && !watch->any_met)
     return;
-  region_put_gauge(&list, "gauge", "regions", watch->regions);
-  region_put_gauge(&list, "gauge", "regions_silent", watch->silent);
-  region_put_gauge(&list, "gauge", "regions_stale", watch->stale);
-  region_put_gauge(&list, "gauge", "workers_stuck", watch->stuck);
-  region_put_gauge(&list, "gauge", "regions_memory",
-                   (double)watch->memory.used);
-  region_put_derive(&list, "attaches_refused", watch->attaches_refused);
-  region_put_derive(&list, "row_adds_refused", watch->adds_refused);
-  region_put_derive(&list, "rows_torn", watch->rows_torn);
-  region_put_derive(&list, "cells_back", watch->cells_back);
-  region_put_derive(&list, "rows_left_out", watch->rows_left_out);
+  put_number(&list, "gauge", "regions", watch->regions);
+  put_number(&list, "gauge", "regions_silent", watch->silent);
+  put_number(&list, "gauge", "regions_stale", watch->stale);
+  put_number(&list, "gauge", "workers_stuck", watch->stuck);
+  put_number(&list, "gauge", "regions_memory", (double)watch->memory.used);
+  put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
+  put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
+  put_derive(&list, "derive", "rows_torn", watch->rows_torn);
+  put_derive(&list, "derive", "cells_back", watch->cells_back);
+  put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
 }
 
 /* A sum is put if all of its sources have been read completely since its last
