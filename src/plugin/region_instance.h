@@ -158,5 +158,4 @@ struct region_budget *region_budget_find(struct region_watch *watch,
 
 void region_put_begin(const struct region_watch *watch, value_list_t *list,
                       const char *plugin, const char *plugin_instance);
-
 #endif

@@ -1,21 +1,27 @@
 /* Dispatches the values of a region_sum. */
-#include "put.h"
 #include "region_instance.h"
-#include "region_source.h"
+
+#include "put.h"
 
 #include "base/clock.h"
 
 #include "utils/common/common.h"
 
+#include <math.h>
+
 /* Rows are put in batches, which fit into the L1 cache, and within a batch
  * field by field, so that consecutive values differ only in the row. */
 #define ROWS_AT_ONCE 256
+
+/* ---------------------------------------------------------------------------
+ * Value lists
+ */
 
 void region_put_begin(const struct region_watch *watch, value_list_t *list,
                       const char *plugin, const char *plugin_instance) {
   *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns),
                          .interval = watch->options.interval};
-  set_subject(list, plugin, plugin_instance);
+  put_subject(list, plugin, plugin_instance);
 }
 
 /* ---------------------------------------------------------------------------
@@ -118,7 +124,7 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
                                           percentiles[i].q);
     snprintf(name, sizeof(name), "%s_%s", row->name, percentiles[i].name);
     if (at >= 0) /* else the histogram is empty */
-      put_number(&put->list, "gauge", name, in_ns(put, at));
+      put_gauge(&put->list, "gauge", name, in_ns(put, at));
   }
 }
 
@@ -148,8 +154,8 @@ static void put_row(struct put *put, struct region_sum_row *row) {
     put_percentiles(put, row, sent, now);
   else if (field->kind != PERCORE_COUNTER) {
     if (has_meaning(put, row))
-      put_number(&put->list, "gauge", row->name,
-                 in_ns(put, (double)(int64_t)*now));
+      put_gauge(&put->list, "gauge", row->name,
+                in_ns(put, (double)(int64_t)*now));
     return;
   } else if (!goes_on) {
     put_counter(put, row, *sent,
@@ -172,15 +178,15 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
   put->copy = copy;
   put->goes_on = sum->puts > 0 && put->field->put == sum->puts &&
                  (copy == 0 || sum->core_put[copy - 1] == sum->puts);
-  char plugin[512], instance[512], core[16] = "all";
-  snprintf(plugin, sizeof(plugin), "%s_%s_%s_%s",
+  char text[512], instance[160], core[16] = "all";
+  snprintf(text, sizeof(text), "%s_%s_%s_%s",
            copy == 0 ? "percore_host" : "percore", sum->budget->name,
            sum->table, put->field->label);
   if (copy > 0)
     snprintf(core, sizeof(core), "%u", copy - 1);
   snprintf(instance, sizeof(instance), "%s%s%s", core,
-           sum->instance[0] != 0 ? "@" : "", sum->instance);
-  set_subject(&put->list, plugin, instance);
+           sum->instance[0] != '\0' ? "@" : "", sum->instance);
+  put_subject(&put->list, text, instance);
   if (from == 0 && !sum->shape.single && sum->other->shown)
     put_row(put, sum->other);
   for (size_t i = from; i < to; i++)

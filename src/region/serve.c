@@ -20,8 +20,9 @@
 
 enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
 
-/* How often to check that the socket still exists. */
-enum { CHECK_SOCKET_MS = 2000 };
+/* How often to check that the socket still exists: at most, and how often the
+ * serving thread wakes for it. */
+enum { CHECK_SOCKET_MS = 2000, THREAD_CHECKS_MS = 10000 };
 
 struct connection {
   int fd; /* -1 if unused */
@@ -216,7 +217,7 @@ static void *serve_thread(void *argument) {
   pthread_setname_np(pthread_self(), "percore-serve");
   struct timespec pause = {0};
   while (!is_stopped(server)) {
-    pause.tv_nsec = serve_turn(region, CHECK_SOCKET_MS);
+    pause.tv_nsec = serve_turn(region, THREAD_CHECKS_MS);
     if (pause.tv_nsec > 0)
       nanosleep(&pause, NULL);
   }

@@ -99,7 +99,7 @@ def many_changing_schemas():
 def change_schemas(names, seconds, **options):
     with RuntimeDir() as runtime, Producer("good") as good, \
             Churner(runtime, "model", rows=4, live=1), \
-            Collectd(interval=INTERVAL) as collectd:
+            Collectd("MaxValues 10000", INTERVAL) as collectd:
         good.do("core 0", ETH0)
         collectd.start()
         collectd.wait_for_value(GOOD, count=2)
