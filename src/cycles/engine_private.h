@@ -35,6 +35,7 @@ enum condition {
   /* An isolated core uses the idle source although a counter could be used. */
   CONDITION_ISOLATED_ON_IDLE,
   CONDITION_POLLS,
+  CONDITION_NO_FREQUENCY, /* it is asked for, and no source counts it */
   /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
@@ -92,8 +93,8 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
-/* Returns the source for `source`, which must be SOURCE_IDLE or SOURCE_BPF.
- * There is always exactly one source for each of these two sources. */
+/* Returns the source of this kind, which must be SOURCE_IDLE or SOURCE_BPF:
+ * there is always exactly one of each. */
 static inline struct source *engine_source(struct engine *engine,
                                            enum source_kind kind) {
   struct source *source = engine->sources;

@@ -336,6 +336,16 @@ static void say_short_of_descriptors(struct engine *engine) {
                room->missing);
 }
 
+static void say_no_frequency(struct engine *engine) {
+  bool is_missing = engine->options.frequency;
+  for (int i = 0; i < engine->sources_len; i++)
+    is_missing &= !engine->sources[i].available || engine->sources[i].aperf < 0;
+  if (engine_begins(engine, CONDITION_NO_FREQUENCY, is_missing))
+    engine_say(engine, JOURNAL_INFO,
+               "the frequency of cores is unavailable: only the source mperf "
+               "can count it, with the event msr/aperf/");
+}
+
 void engine_choose_sources(struct engine *engine) {
   engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
   engine_for_each_online(core, engine) {
@@ -345,4 +355,5 @@ void engine_choose_sources(struct engine *engine) {
   say_no_source(engine);
   say_short_of_descriptors(engine);
   say_isolated(engine);
+  say_no_frequency(engine);
 }

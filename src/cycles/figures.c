@@ -72,6 +72,16 @@ static void start_run_queue(struct figures *figures) {
                   loadavg_interpolate(kernel, figures->options.period_s[i]));
 }
 
+static void try_schedstat(struct figures *figures) {
+  const struct engine_options *options = &figures->engine->options;
+  int status = schedstat_read(&figures->schedstat, options->machine);
+  if (status != 0)
+    journal_say(&options->journal, JOURNAL_WARNING,
+                "switches and waiting tasks are unavailable: /proc/schedstat: "
+                "%s",
+                strerror(-status));
+}
+
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine) {
   struct figures *figures = calloc(1, sizeof(*figures));
@@ -85,6 +95,8 @@ struct figures *figures_open(const struct figures_options *options,
   }
   if (options->softirq)
     figures->softirq = softirq_clock_open(engine);
+  if (options->schedstat)
+    try_schedstat(figures);
   start_run_queue(figures);
   figures->run_queue_ns = engine->time_ns;
   return figures;

@@ -1,7 +1,5 @@
 #include "schedule.h"
 
-#include "loadavg.h"
-
 /* Deadlines that are less than this apart share a sample, because a second
  * sample would add little precision. */
 #define COALESCE_NS UINT64_C(1000000)
@@ -20,22 +18,22 @@ static uint64_t next_multiple(const struct schedule *schedule,
   return last_multiple(schedule, time_ns) + schedule->interval_ns;
 }
 
-/* The deadline of samples that are no more frequent than snapshots, and are
- * taken with them. */
-#define NEVER UINT64_MAX
-
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, bool from_here,
                     uint64_t monotonic_ns, uint64_t realtime_ns) {
   *schedule = (struct schedule){
       .interval_ns = interval_ns,
       .sample_interval_ns = sample_interval_ns,
-      .next_sample_ns = sample_interval_ns < interval_ns
-                            ? monotonic_ns + sample_interval_ns
-                            : NEVER,
-      .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
+      .next_sample_ns =
+          sample_interval_ns > 0 && sample_interval_ns < interval_ns
+              ? monotonic_ns + sample_interval_ns
+              : UINT64_MAX,
+      .load_average_ns = interval_ns < 2 * LOADAVG_INTERVAL_NS
+                             ? LOADAVG_INTERVAL_NS
+                             : 2 * LOADAVG_INTERVAL_NS,
       .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
+  schedule->next_load_average_ns = monotonic_ns + schedule->load_average_ns;
   /* The first snapshot is due after at least half an interval. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
@@ -107,11 +105,9 @@ struct schedule_due schedule_take(struct schedule *schedule,
   struct schedule_due due = {0};
   take_deadline(&schedule->next_sample_ns, schedule->sample_interval_ns,
                 monotonic_ns, SCHEDULE_SAMPLE, &due);
-  take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
+  take_deadline(&schedule->next_load_average_ns, schedule->load_average_ns,
                 monotonic_ns, SCHEDULE_LOAD_AVERAGE, &due);
-  due.late = due.late_ns > 3 * schedule->sample_interval_ns;
+  due.late = due.late_ns > SCHEDULE_LATE_NS;
   take_grid(schedule, realtime_ns, &due);
-  if ((due.what & SCHEDULE_INTERVAL) != 0 && schedule->next_sample_ns == NEVER)
-    due.what |= SCHEDULE_SAMPLE;
   return due;
 }

@@ -336,6 +336,30 @@ static void times_seen_by_the_tick_are_shares_without_overlap(void **state) {
   figures_play_end(&it);
 }
 
+static void figures_that_are_asked_for_in_vain_are_reported_once(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  it.options.schedstat = it.play.options.frequency = true;
+  figures_play_start(&it);
+  figures_play_windows(&it, 3);
+  assert_int_equal(
+      fake_journal_count(&it.play.journal, "switches", "/proc/schedstat", NULL),
+      1);
+  assert_int_equal(
+      fake_journal_count(&it.play.journal, "frequency of cores", NULL), 0);
+  figures_play_end(&it);
+  figures_play_prepare(&it, 2, 0.3);
+  it.play.options.source = SOURCE_IDLE;
+  it.play.options.frequency = true;
+  figures_play_start(&it);
+  figures_play_windows(&it, 3);
+  assert_int_equal(fake_journal_count(&it.play.journal, "schedstat", NULL), 0);
+  assert_int_equal(
+      fake_journal_count(&it.play.journal, "frequency of cores", NULL), 1);
+  figures_play_end(&it);
+}
+
 static void switches_and_waiting_tasks_come_from_schedstat(void **state) {
   (void)state;
   struct figures_play it;
@@ -381,6 +405,7 @@ static void stolen_time_reveals_a_hypervisor(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(figures_that_are_asked_for_in_vain_are_reported_once),
       cmocka_unit_test(switches_and_waiting_tasks_come_from_schedstat),
       cmocka_unit_test(times_seen_by_the_tick_are_shares_without_overlap),
       cmocka_unit_test(stolen_time_reveals_a_hypervisor),
