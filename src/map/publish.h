@@ -10,6 +10,8 @@
 
 #include "fields.h"
 
+#include "base/names.h"
+
 #define MAP_ROWS_DEFAULT 100000
 
 /* A field that is specified by its offset and size in bytes, for values without
@@ -18,11 +20,6 @@ struct map_field_at {
   const char *name;
   uint32_t offset;
   uint32_t size;
-};
-
-struct map_names {
-  const char **list;
-  size_t len;
 };
 
 /* How to read one map. The caller owns all strings and lists, which must
@@ -36,15 +33,15 @@ struct map_table {
   const char *object;
   /* Names of the fields to read; empty: all. Global variables (.bss, .data) are
    * read only if they are named here or tagged. */
-  struct map_names fields;
-  struct map_names gauges; /* names of fields to read as gauges, of any type */
-  bool has_all_names; /* warn about names in `fields` and `gauges` that the map
-                         lacks */
+  struct names fields;
+  struct names gauges; /* names of fields to read as gauges, of any type */
+  bool has_all_names;  /* warn about names in `fields` and `gauges` that the map
+                          lacks */
   /* Unless empty, the fields to read without type information. */
   const struct map_field_at *fields_at;
   size_t fields_at_len;
-  struct map_names row_names; /* names of an array's rows, by index */
-  uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
+  struct names row_names; /* names of an array's rows, by index */
+  uint32_t max_rows;      /* 0: MAP_ROWS_DEFAULT */
   uint32_t shift; /* how many low bits of each unsigned value are no count */
 };
 
