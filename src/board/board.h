@@ -22,6 +22,7 @@
 #include "cycles/figures.h"
 #include "percore.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define BOARD_NAME "board"
@@ -60,6 +61,11 @@ extern const struct board_column board_columns[BOARD_AVERAGE + 1];
 
 static inline double board_figure(const struct board_core *row, size_t column) {
   return ((const double *)row)[column];
+}
+
+/* For figures that are unknown, which a board cannot say. */
+static inline double board_or(double value, double otherwise) {
+  return isnan(value) ? otherwise : value;
 }
 
 static inline const struct board_column *board_column(size_t column) {

@@ -205,7 +205,7 @@ static void join(struct region_instance *instance, uint32_t t) {
     region_source_join(source, sum);
   else
     leave_out(source, table_name,
-              ": MaxMemory leaves too little for it; raise MaxMemory.");
+              ": MaxMemory or MaxValues leave too little for it; raise them.");
 }
 
 /* ---------------------------------------------------------------------------
