@@ -64,7 +64,7 @@ static void list_choices(char *text, size_t size,
                 argument->choice(i));
 }
 
-int arguments_help(const struct command *command) {
+static int print_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
   char name[SAY_NAME_SIZE];
@@ -204,7 +204,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
   for (int letter; (letter = getopt_long(argc, argv, tables.letters,
                                          tables.options, NULL)) != -1;) {
     if (letter == 'h')
-      return arguments_help(command);
+      return print_help(command);
     if (letter == 'V')
       return say_version();
     if (letter == '?') /* getopt has already printed what is wrong */

@@ -244,26 +244,12 @@ static int show(const struct command *command, int argc, char **argv) {
   return status;
 }
 
-/* Prints the help of `percore map top` or `percore map dump`. */
-static int help(const struct command *shown) {
-  struct command command = *shown;
-  command.usage = "MAP [OPTION]...";
-  command.about = map_command.about;
-  say_within(COMMAND);
-  int status = arguments_help(&command);
-  say_within(NULL);
-  return status;
-}
-
 static int map_main(int argc, char **argv) {
   struct map_options options = {.json = false};
   const char *verb = argc > 1 ? argv[1] : "";
   const struct command *shown = strcmp(verb, "top") == 0    ? &top_command
                                 : strcmp(verb, "dump") == 0 ? &dump_command
                                                             : NULL;
-  for (int i = 2; i < argc && shown != NULL; i++)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-      return help(shown);
   if (shown != NULL && argc > 2 && argv[2][0] != '-')
     return show(shown, argc - 2, argv + 2);
   int status = arguments_read(&map_command, argc, argv, &options);
