@@ -29,7 +29,7 @@ struct method {
   const char *name, *title; /* in JSON, in the table */
   struct reading (*read)(const struct comparison *comparison,
                          const struct core *core);
-  const char *absent; /* why no core has a reading */
+  const char *absent; /* why no core has a load */
 };
 
 enum { METHODS = 6 };
@@ -42,7 +42,7 @@ struct comparison {
   uint64_t schedstat_ns;
   struct row {
     struct reading *before, *now; /* [core number] */
-    bool any;                     /* at least one core has a reading */
+    bool any;                     /* at least one core has a load */
   } rows[METHODS];
   uint64_t time_ns, read_ns; /* CLOCK_REALTIME, CLOCK_MONOTONIC */
   double interval_s;
@@ -57,8 +57,8 @@ static struct reading read_busy(const struct comparison *comparison,
                                 const struct core *core) {
   (void)comparison;
   const struct core_totals *total = &core->total;
-  return (struct reading){total->stat_wall > 0, total->stat_epoch,
-                          total->stat_wall, total->stat_busy};
+  return (struct reading){true, total->stat_epoch, total->stat_wall,
+                          total->stat_busy};
 }
 
 static struct reading read_share(const struct comparison *comparison,
@@ -172,6 +172,17 @@ static bool is_shown(const struct comparison *comparison,
   return core->online && core->number < comparison->cores_len;
 }
 
+/* Returns a load as a fraction, perhaps below 0 or above 1; NAN: unknown. */
+static double load_of(const struct comparison *comparison, size_t method,
+                      int core) {
+  const struct row *row = &comparison->rows[method];
+  const struct reading *from = &row->before[core], *to = &row->now[core];
+  if (!from->valid || !to->valid || from->epoch != to->epoch ||
+      !(to->wall_ns > from->wall_ns))
+    return NAN;
+  return (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
+}
+
 static void read_row(struct comparison *comparison, size_t number) {
   struct row *row = &comparison->rows[number];
   struct reading *now = row->before;
@@ -185,7 +196,7 @@ static void read_row(struct comparison *comparison, size_t number) {
     if (!is_shown(comparison, &cores[i]))
       continue;
     now[cores[i].number] = methods[number].read(comparison, &cores[i]);
-    row->any |= now[cores[i].number].valid;
+    row->any |= !isnan(load_of(comparison, number, cores[i].number));
   }
 }
 
@@ -205,17 +216,6 @@ int comparison_read(struct comparison *comparison) {
   comparison->time_ns = machine_now_ns(machine, CLOCK_REALTIME);
   comparison->read_ns = begin_ns;
   return 0;
-}
-
-/* Returns a load as a fraction, perhaps below 0 or above 1; NAN: unknown. */
-static double load_of(const struct comparison *comparison, size_t method,
-                      int core) {
-  const struct row *row = &comparison->rows[method];
-  const struct reading *from = &row->before[core], *to = &row->now[core];
-  if (!from->valid || !to->valid || from->epoch != to->epoch ||
-      !(to->wall_ns > from->wall_ns))
-    return NAN;
-  return (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
 }
 
 /* ---------------------------------------------------------------------------

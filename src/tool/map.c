@@ -252,6 +252,10 @@ static int map_main(int argc, char **argv) {
                                                             : NULL;
   if (shown != NULL && argc > 2 && argv[2][0] != '-')
     return show(shown, argc - 2, argv + 2);
+  if (shown != NULL && argc > 2) { /* such as --help */
+    say_within(COMMAND);
+    return shown->run(argc - 1, argv + 1);
+  }
   int status = arguments_read(&map_command, argc, argv, &options);
   if (status >= 0)
     return status;
