@@ -127,8 +127,7 @@ static int list(const struct map_options *options) {
   struct json *json = NULL;
   nftw(BPFFS, note_pin, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT);
   if (options->json) {
-    if ((json = json_begin(stdout, COMMAND)) == NULL)
-      return say_failure(COMMAND, "out of memory");
+    json = json_begin(stdout, COMMAND);
     json_open_array(json, "maps");
   } else {
     printf("%6s %-16s %-15s %5s %6s %9s  %s\n", "id", "type", "name", "key",
@@ -141,8 +140,7 @@ static int list(const struct map_options *options) {
   put_maps(json);
   if (json != NULL) {
     json_close_array(json);
-    if (json_end(json) != 0)
-      return say_failure(COMMAND, "out of memory");
+    json_end(json);
   }
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }

@@ -129,7 +129,7 @@ static void examine(struct place *place) {
   json_open_array(json, "findings");
   run_checks(&place->doctor);
   json_close_array(json);
-  assert_int_equal(json_end(json), 0);
+  json_end(json);
   fclose(file);
   yajl_val tree = yajl_tree_parse(out, NULL, 0);
   yajl_val list =
