@@ -46,7 +46,6 @@ PluginDir "{collectd}"
   SysRoot "{root}"
   <Load>
     SampleInterval 0.25
-    ReportMinimum true
     ReportHidden true
     ReportCStates true
   </Load>

@@ -142,8 +142,8 @@ HOST_ROWS = [
               'Mean over each interval.', 'percent', full=True),
         Panel('timeseries', 'Highest load within an interval',
               [percent('$core', 'busy_max', thin='max')], (12, 9),
-              'The busiest sample of each interval; by default a sample is 1.15 s long. It '
-              'shows bursts that the mean hides.', 'percent', full=True),
+              'The busiest sample of each interval: bursts that the mean hides. Only with the '
+              'option SampleInterval, see collectd-percore(5).', 'percent', full=True),
         Panel('timeseries', 'Spread over the cores ($set)',
               [percent('$set', 'cores_min', legend='min', thin='min'),
                percent('$set', 'cores_mean', legend='mean'),

@@ -1,10 +1,7 @@
-#include "load_private.h"
+#include "load.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define PERIOD_DEFAULT_S 60
 
@@ -24,23 +21,6 @@ static double room_of(const struct percore_load *load, int core,
          (choice->ignore_siblings || sibling < 0 ? 1 : 1 - sibling / 2);
 }
 
-static int learn(struct percore_load *load, double *loads) {
-  uint64_t seed;
-  if (load->chooser == NULL) {
-    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-      seed = (uintptr_t)load ^ machine_now_ns(load->machine, CLOCK_MONOTONIC);
-    load->chooser = chooser_open(load->cores_len, seed);
-  }
-  if (load->chooser == NULL)
-    return -ENOMEM;
-  for (int core = 0; core < load->cores_len; core++)
-    loads[core] = percore_load_get(load, core);
-  if (load->learned != load->measured)
-    chooser_learn(load->chooser, loads);
-  load->learned = load->measured;
-  return 0;
-}
-
 /* Returns the column by which cores are chosen, or BOARD_COLUMNS if these loads
  * do not have it. */
 static size_t column_of(const struct percore_load *load,
@@ -53,33 +33,39 @@ static size_t column_of(const struct percore_load *load,
                                        : BOARD_COLUMN(taken);
 }
 
-/* `room` has space for all cores. Returns the number of cores or a negative
- * errno. */
+/* Tells the chooser the loads, if they have changed. */
+static void learn(struct percore_load *load) {
+  if (load->learned == load->measured)
+    return;
+  for (int core = 0; core < load->cores_len; core++)
+    load->room[core] = percore_load_get(load, core);
+  chooser_learn(load->chooser, load->room);
+  load->learned = load->measured;
+}
+
+/* Returns the number of cores or a negative errno. */
 static int choose(struct percore_load *load,
-                  const struct percore_load_choice *choice, double *room,
-                  int *cores, int n) {
+                  const struct percore_load_choice *choice, int *cores, int n) {
+  const int *candidates = choice->candidates;
+  int len = candidates != NULL ? choice->candidate_count : load->cores_len;
   int found = 0;
   size_t by = column_of(load, choice);
   if (by == BOARD_COLUMNS)
     return -ENOTSUP;
-  int status = learn(load, room);
-  if (status != 0)
-    return status;
+  learn(load);
   for (int core = 0; core < load->cores_len; core++)
-    room[core] =
-        choice->candidates == NULL ? room_of(load, core, choice, by) : -1;
-  for (int i = 0; choice->candidates != NULL && i < choice->candidate_count;
-       i++) {
-    int core = choice->candidates[i];
+    load->room[core] = -1;
+  for (int i = 0; i < len; i++) {
+    int core = candidates != NULL ? candidates[i] : i;
     if (core >= 0 && core < load->cores_len)
-      room[core] = room_of(load, core, choice, by);
+      load->room[core] = room_of(load, core, choice, by);
   }
   while (found < n) {
-    int core = chooser_pick(load->chooser, room);
+    int core = chooser_pick(load->chooser, load->room);
     if (core < 0)
       break;
     cores[found++] = core;
-    room[core] = -1;
+    load->room[core] = -1;
   }
   return found;
 }
@@ -96,14 +82,9 @@ int percore_load_best(struct percore_load *load,
     errno = EINVAL;
     return -1;
   }
-  double *room = calloc((size_t)load->cores_len, sizeof(*room));
-  int found = -ENOMEM;
-  if (room != NULL) {
-    pthread_mutex_lock(&load->mutex);
-    found = choose(load, &choice, room, cores, n);
-    pthread_mutex_unlock(&load->mutex);
-  }
-  free(room);
+  pthread_mutex_lock(&load->mutex);
+  int found = choose(load, &choice, cores, n);
+  pthread_mutex_unlock(&load->mutex);
   if (found >= 0)
     return found;
   errno = -found;

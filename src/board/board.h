@@ -11,16 +11,18 @@
  * The board is an ordinary region with one table, `cores`: `percore top board`
  * shows it. Each core that is measured has a row, whose number and key are the
  * core's. A core whose source is "none" has no load; its other figures mean
- * nothing. Other figures that are unknown are those of the load, or 0.
+ * nothing. If another figure is unknown, it is written as the load, or as 0.
  *
- * Each picture writes all rows, and last row 0, which is always there: its time
- * is that of the picture. */
+ * A picture is the figures of all cores at the end of an interval. It is
+ * written to all rows, and last to row 0, which is always there: the time of
+ * row 0 is that of the picture. */
 #ifndef PERCORE_BOARD_BOARD_H
 #define PERCORE_BOARD_BOARD_H
 
 #include "cycles/figures.h"
 #include "percore.h"
 
+#include <math.h>
 #include <stddef.h>
 
 #define BOARD_NAME "board"
@@ -59,6 +61,11 @@ extern const struct board_column board_columns[BOARD_AVERAGE + 1];
 
 static inline double board_figure(const struct board_core *row, size_t column) {
   return ((const double *)row)[column];
+}
+
+/* For figures that are unknown, which a board cannot say. */
+static inline double board_or(double value, double otherwise) {
+  return isnan(value) ? otherwise : value;
 }
 
 static inline const struct board_column *board_column(size_t column) {

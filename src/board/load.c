@@ -1,4 +1,4 @@
-#include "load_private.h"
+#include "load.h"
 
 #include "base/clock.h"
 #include "cycles/bounds.h"
@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* The shortest windows. In shorter windows, errors dominate: the counters of a
  * group are read at slightly different times, and columns are truncated to
@@ -60,10 +61,6 @@ double load_figure(const struct percore_load *load, int core, size_t column) {
  * Counters
  */
 
-static double or_else(double value, double otherwise) {
-  return isnan(value) ? otherwise : value;
-}
-
 static void end_window(struct percore_load *load, const struct core *state,
                        const struct topology *topology, uint64_t time_ns) {
   struct window_start *start = &load->starts[state->number];
@@ -71,10 +68,10 @@ static void end_window(struct percore_load *load, const struct core *state,
   struct bounds bounds = bounds_of(from, to);
   struct board_core row = unknown;
   if (state->online) {
-    row.load = row.taken = or_else(engine_load(from, to), -1);
-    row.load_low = or_else(bounds.low, -1);
-    row.load_high = or_else(bounds.high, -1);
-    row.frequency_hz = or_else(engine_frequency_hz(from, to), 0);
+    row.load = row.taken = board_or(engine_load(from, to), -1);
+    row.load_low = board_or(bounds.low, -1);
+    row.load_high = board_or(bounds.high, -1);
+    row.frequency_hz = board_or(engine_frequency_hz(from, to), 0);
     row.node = topology->node[state->number];
     row.sibling = topology->sibling[state->number];
     row.isolated = core_set_has(&topology->isolated, state->number);
@@ -128,6 +125,7 @@ static void publish_board(struct percore_load *load) {
 
 static int make_cores(struct percore_load *load) {
   struct topology topology;
+  uint64_t seed;
   int status = topology_read(&topology, load->machine);
   if (status != 0)
     return status;
@@ -136,7 +134,12 @@ static int make_cores(struct percore_load *load) {
   size_t len = (size_t)load->cores_len;
   load->starts = calloc(len, sizeof(*load->starts));
   load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
-  if (load->starts == NULL || load->figures == NULL)
+  load->room = calloc(len, sizeof(*load->room));
+  if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+    seed = (uintptr_t)load ^ now_ns(load);
+  load->chooser = chooser_open(load->cores_len, seed);
+  if (load->starts == NULL || load->figures == NULL || load->room == NULL ||
+      load->chooser == NULL)
     return -ENOMEM;
   for (int i = 0; i < load->cores_len; i++) {
     load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
@@ -291,6 +294,7 @@ void percore_load_close(struct percore_load *load) {
   pthread_mutex_destroy(&load->mutex);
   free(load->starts);
   free(load->figures);
+  free(load->room);
   free(load);
 }
 

@@ -1,13 +1,57 @@
-/* load: implements the loads of percore.h on a machine, so that tests can
- * supply their own. */
+/* load: the loads of percore.h, from the board or from counters. load.c
+ * measures and reads them, best.c chooses cores by them. */
 #ifndef PERCORE_BOARD_LOAD_H
 #define PERCORE_BOARD_LOAD_H
 
-#include "cycles/machine.h"
-#include "percore.h"
+#include "choose.h"
+#include "read.h"
 
-/* As percore_load_open, but returns 0 or -errno. The machine must outlive the
- * load. */
+#include "cycles/core.h"
+#include "cycles/engine.h"
+
+#include <pthread.h>
+
+/* Where a core's next window begins. */
+struct window_start {
+  struct core_totals totals;
+  uint64_t time_ns;
+};
+
+struct percore_load {
+  pthread_mutex_t mutex; /* serialises updates */
+  struct machine *machine;
+  bool owns_machine;
+  /* Where the loads come from: one of the two, or the board, and counters when
+   * it is dead. */
+  struct board_reader *board;
+  struct engine *engine;
+  atomic_bool is_board;
+  bool may_be_board, may_count;  /* which of the two may be taken */
+  struct engine_options options; /* of the engine */
+  struct core_set wanted;        /* options.cores, unless that is NULL */
+  uint64_t age_max_ns;           /* of the board */
+  uint64_t shortest_ns;          /* shortest window; 0: depends on the source */
+  uint64_t due_ns;               /* when the window will be long enough */
+  struct window_start *starts;   /* by core number; not used with the board */
+  /* The columns of board.h, each for all cores, because callers mostly look at
+   * one figure of all cores. They are written under the mutex. Any thread may
+   * read them, with memory_order_relaxed. With counters, there are no averages.
+   */
+  _Atomic double *figures;
+  int cores_len;
+  uint64_t measured; /* how often loads were published */
+  /* Of percore_load_best. */
+  struct chooser *chooser;
+  uint64_t learned; /* `measured` when the chooser last learned */
+  double *room;     /* of each core */
+};
+
+/* Returns a figure of a core, or that of an unknown core if there is no such
+ * core. */
+double load_figure(const struct percore_load *load, int core, size_t column);
+
+/* As percore_load_open, but returns 0 or -errno. Tests supply machines of their
+ * own. The machine must outlive the load. */
 int load_open(struct percore_load **result, struct machine *machine,
               const struct percore_load_options *options);
 

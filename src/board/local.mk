@@ -5,7 +5,7 @@ libboard_la_SOURCES = \
 	src/board/best.c \
 	src/board/board.c src/board/board.h \
 	src/board/choose.c src/board/choose.h \
-	src/board/load.c src/board/load.h src/board/load_private.h \
+	src/board/load.c src/board/load.h \
 	src/board/publish.c src/board/publish.h \
 	src/board/read.c src/board/read.h
 libboard_la_LIBADD = -lm

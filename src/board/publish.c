@@ -123,10 +123,6 @@ static void open_to_all(void) {
  * Pictures
  */
 
-static double or_else(double value, double otherwise) {
-  return isnan(value) ? otherwise : value;
-}
-
 static void write_core(struct board *board, const struct snapshot *snapshot,
                        const struct topology *topology,
                        const struct core_figures *core, uint64_t now_ns) {
@@ -138,18 +134,18 @@ static void write_core(struct board *board, const struct snapshot *snapshot,
                            .interval_ns = (double)snapshot->interval_ns};
   if (core->online && !isnan(core->busy)) {
     row.load = core->busy;
-    row.load_min = or_else(core->busy_min, core->busy);
-    row.load_max = or_else(core->busy_max, core->busy);
-    row.load_low = or_else(core->busy_low, core->busy);
-    row.load_high = or_else(core->busy_high, core->busy);
-    row.taken = or_else(core->taken, core->busy);
-    row.steal = or_else(core->steal, 0);
-    row.frequency_hz = or_else(core->frequency_hz, 0);
+    row.load_min = board_or(core->busy_min, core->busy);
+    row.load_max = board_or(core->busy_max, core->busy);
+    row.load_low = board_or(core->busy_low, core->busy);
+    row.load_high = board_or(core->busy_high, core->busy);
+    row.taken = board_or(core->taken, core->busy);
+    row.steal = board_or(core->steal, 0);
+    row.frequency_hz = board_or(core->frequency_hz, 0);
     row.isolated = core->isolated;
     row.source = core->source - SOURCE_NONE;
     row.proof = core->proof;
     for (size_t i = 0; i < snapshot->periods_len; i++)
-      row.average[i] = or_else(core->load_average[i], core->busy);
+      row.average[i] = board_or(core->load_average[i], core->busy);
   }
   if (percore_row_add_at(board->region, 0, number, NULL, number) != 0 &&
       errno != EEXIST)

@@ -67,6 +67,7 @@ void core_restart(struct core *core) {
   memset(core->backoff, 0, sizeof(core->backoff));
   core->ipc_backoff = (struct backoff){0};
   core->carry_ns = core->steal_before_ns = 0;
+  core->is_poll_state_0 = false;
   core->condemned = 0;
 }
 

@@ -112,8 +112,9 @@ struct core {
   struct procstat_row row;
   uint64_t row_time_ns;
   /* True if the core polls in the idle loop, which the columns count as idle,
-   * or if that is not known yet. polled_ns belongs to `row`. */
-  bool polls;
+   * or if that is not known yet; true if its idle state 0 is known to be the
+   * state that polls. polled_ns belongs to `row`. */
+  bool polls, is_poll_state_0;
   uint64_t polled_ns;
   int64_t interrupts, switches; /* of all cores, at `row` */
   /* How often the core had entered an idle state at halts_ns (0: unknown). */

@@ -80,8 +80,9 @@ void core_read_columns(struct engine *engine, struct core *core) {
   }
   const struct procstat_row *row = &stat->rows[core->number];
   uint64_t idle_ns = procstat_idle_ns(row), polled_ns = core->polled_ns;
-  if (core->polls && cpuidle_read_polled(&polled_ns, engine->options.machine,
-                                         core->number) == -ENOENT)
+  if (core->polls &&
+      cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
+                          &core->is_poll_state_0) == -ENOENT)
     core->polls = false;
   if (!core->has_row) {
     core->polled_ns = polled_ns;

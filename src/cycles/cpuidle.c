@@ -50,12 +50,14 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
 }
 
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
-                        int core) {
+                        int core, bool *is_poll) {
   char name[8];
   uint64_t time_us;
-  if (machine_read(machine, name, sizeof(name), STATE "name", core, 0) <= 0 ||
-      strcmp(name, "POLL\n") != 0)
+  if (!*is_poll &&
+      (machine_read(machine, name, sizeof(name), STATE "name", core, 0) <= 0 ||
+       strcmp(name, "POLL\n") != 0))
     return -ENOENT;
+  *is_poll = true;
   int status = machine_read_u64(machine, &time_us, STATE "time", core, 0);
   return status == 0 &&
                  __builtin_mul_overflow(time_us, UINT64_C(1000), polled_ns)

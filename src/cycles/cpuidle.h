@@ -30,10 +30,11 @@ int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
 /* Reads how long the core has polled in the idle loop since boot. State 0 is
- * the only one that may poll. Returns 0; -ENOENT if no state polls or the core
- * has no idle driver; or another -errno. */
+ * the only one that may poll: checks its name, and sets *is_poll if it polls,
+ * unless *is_poll is already set. Returns 0; -ENOENT if no state polls or the
+ * core has no idle driver; or another -errno. */
 int cpuidle_read_polled(uint64_t *polled_ns, const struct machine *machine,
-                        int core);
+                        int core, bool *is_poll);
 
 /* Reads how often the core has entered an idle state since boot. Returns 0, or
  * -ENOENT if it has no idle driver. */

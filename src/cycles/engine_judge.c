@@ -102,7 +102,7 @@ static void judge_source(struct engine *engine, struct core *core) {
   snprintf(
       source->reason, sizeof(source->reason),
       "it read %.1f %% while the kernel measured at least %.1f %%, in three "
-      "consecutive windows of 4.6 s",
+      "consecutive windows of 4.6 s or more",
       100 * hardware, 100 * kernel);
   core->condemned |= 1U << core->source_index;
   source->condemned_core = core->number;
@@ -120,8 +120,8 @@ static double watch_polling(struct engine *engine, struct core *core) {
   double wall_ns = core->total.stat_wall - core->judged.stat_wall;
   if (engine->never_halts && is_idle)
     return share(core->judged.stat_idle, core->total.stat_idle, wall_ns);
-  if (cpuidle_read_polled(&polled_ns, engine->options.machine, core->number) !=
-      0)
+  if (cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
+                          &core->is_poll_state_0) != 0)
     return 0;
   bool grew = before_ns != UINT64_MAX && polled_ns > before_ns && wall_ns > 0;
   double polled = grew ? (double)(polled_ns - before_ns) / wall_ns : 0;

@@ -94,8 +94,8 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
-/* Returns the source for `source`, which must be SOURCE_IDLE or SOURCE_BPF.
- * There is always exactly one source for each of these two sources. */
+/* Returns the source of this kind, which must be SOURCE_IDLE or SOURCE_BPF:
+ * there is always exactly one of each. */
 static inline struct source *engine_source(struct engine *engine,
                                            enum source_kind kind) {
   struct source *source = engine->sources;

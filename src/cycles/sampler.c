@@ -130,8 +130,6 @@ int sampler_start(struct sampler **result,
   if (sampler == NULL)
     return -ENOMEM;
   sampler->options = *options;
-  if (sampler->options.sample_interval_ns == 0)
-    sampler->options.sample_interval_ns = LOADAVG_INTERVAL_NS / 4;
   sampling_thread_init(&sampler->sampling, SAMPLER_QUEUE);
   sampler->options.engine.cancel = &sampler->sampling.stop;
 

@@ -2,9 +2,10 @@
  *
  * At each multiple of the interval on CLOCK_REALTIME the thread takes a
  * snapshot of all figures. Between snapshots, the thread also samples at
- * regular intervals on CLOCK_MONOTONIC, to compute minima, maxima and load
- * averages. It blocks all signals, is not pinned, and never waits for its
- * consumer: when the queue is full, the oldest snapshot is dropped. */
+ * regular intervals on CLOCK_MONOTONIC, for load averages and, if
+ * sample_interval_ns is set, for minima and maxima. It blocks all signals, is
+ * not pinned, and never waits for its consumer: when the queue is full, the
+ * oldest snapshot is dropped. */
 #ifndef PERCORE_SAMPLER_H
 #define PERCORE_SAMPLER_H
 
@@ -20,7 +21,8 @@ struct sampler_options {
   uint64_t interval_ns; /* time between snapshots */
   /* intervals begin at the first sample, not at multiples of interval_ns */
   bool from_start;
-  uint64_t sample_interval_ns; /* 0: LOADAVG_INTERVAL_NS / 4 */
+  /* between samples that only minima and maxima need; 0: none are taken */
+  uint64_t sample_interval_ns;
   /* Called by the thread with each snapshot, before it is queued, to set
    * figures that only the host program knows, and to publish it. May be NULL.
    */

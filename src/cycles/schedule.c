@@ -1,7 +1,5 @@
 #include "schedule.h"
 
-#include "loadavg.h"
-
 /* Deadlines that are less than this apart share a sample, because a second
  * sample would add little precision. */
 #define COALESCE_NS UINT64_C(1000000)
@@ -20,28 +18,22 @@ static uint64_t next_multiple(const struct schedule *schedule,
   return last_multiple(schedule, time_ns) + schedule->interval_ns;
 }
 
-/* If samples are no more frequent than snapshots, they are taken together, and
- * the deadline of the sample is only a fallback for a snapshot that does not
- * come. Returns how long after the snapshot that deadline is, or 0 if samples
- * are more frequent. */
-static uint64_t grace_of(const struct schedule *schedule) {
-  return schedule->sample_interval_ns >= schedule->interval_ns
-             ? schedule->sample_interval_ns / 2
-             : 0;
-}
-
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, bool from_here,
                     uint64_t monotonic_ns, uint64_t realtime_ns) {
   *schedule = (struct schedule){
       .interval_ns = interval_ns,
       .sample_interval_ns = sample_interval_ns,
-      .next_sample_ns = monotonic_ns + sample_interval_ns,
-      .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
+      .next_sample_ns =
+          sample_interval_ns > 0 && sample_interval_ns < interval_ns
+              ? monotonic_ns + sample_interval_ns
+              : UINT64_MAX,
+      .load_average_ns = interval_ns < 2 * LOADAVG_INTERVAL_NS
+                             ? LOADAVG_INTERVAL_NS
+                             : 2 * LOADAVG_INTERVAL_NS,
       .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
-  if (grace_of(schedule) > 0)
-    schedule->next_sample_ns += interval_ns + grace_of(schedule);
+  schedule->next_load_average_ns = monotonic_ns + schedule->load_average_ns;
   /* The first snapshot is due after at least half an interval. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
@@ -109,25 +101,20 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns) {
   struct schedule_due due = {0};
-  uint64_t grace_ns = grace_of(schedule);
   int64_t late_ns = take_deadline(&schedule->next_sample_ns,
                                   schedule->sample_interval_ns, monotonic_ns);
   if (late_ns >= 0) {
     due.what |= SCHEDULE_SAMPLE;
     due.late_ns = (uint64_t)late_ns;
-    due.late = due.late_ns + grace_ns > 3 * schedule->sample_interval_ns;
   }
-  late_ns = take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
-                          monotonic_ns);
+  late_ns = take_deadline(&schedule->next_load_average_ns,
+                          schedule->load_average_ns, monotonic_ns);
   if (late_ns >= 0) {
     due.what |= SCHEDULE_LOAD_AVERAGE;
     if ((uint64_t)late_ns > due.late_ns)
       due.late_ns = (uint64_t)late_ns;
   }
+  due.late = due.late_ns > SCHEDULE_LATE_NS;
   take_grid(schedule, realtime_ns, &due);
-  if (grace_ns > 0 && (due.what & SCHEDULE_INTERVAL) != 0) {
-    due.what |= SCHEDULE_SAMPLE;
-    schedule->next_sample_ns = monotonic_ns + schedule->interval_ns + grace_ns;
-  }
   return due;
 }

@@ -8,13 +8,16 @@
 #ifndef PERCORE_SCHEDULE_H
 #define PERCORE_SCHEDULE_H
 
+#include "loadavg.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 struct schedule {
   uint64_t interval_ns;
   uint64_t sample_interval_ns;
-  uint64_t next_sample_ns;       /* CLOCK_MONOTONIC */
+  uint64_t next_sample_ns;       /* CLOCK_MONOTONIC; UINT64_MAX: never */
+  uint64_t load_average_ns;      /* between windows of the load averages */
   uint64_t next_load_average_ns; /* CLOCK_MONOTONIC */
   uint64_t next_grid_ns; /* CLOCK_REALTIME, a multiple of the interval */
   uint64_t origin_ns;    /* where multiples are counted from; usually 0 */
@@ -30,10 +33,17 @@ struct schedule_due {
   unsigned what;     /* the flags above, one for each thing that is due */
   uint64_t stamp_ns; /* time stamp of the snapshot, with SCHEDULE_INTERVAL */
   uint64_t late_ns;  /* how long the most overdue deadline has been due */
-  bool late;         /* late_ns is more than three sample intervals */
+  bool late;         /* a deadline on CLOCK_MONOTONIC is overdue by more than
+                        SCHEDULE_LATE_NS */
 };
 
-/* If from_here is true, intervals begin now rather than at multiples of the
+#define SCHEDULE_LATE_NS (LOADAVG_INTERVAL_NS / 2)
+
+/* If sample_interval_ns is 0, or not less than interval_ns, nothing is sampled
+ * between snapshots except for the load averages: every LOADAVG_INTERVAL_NS or,
+ * if two of these fit in an interval, half as often, to save processor time.
+ *
+ * If from_here is true, intervals begin now rather than at multiples of the
  * interval, so that the first snapshot covers a whole interval. */
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, bool from_here,

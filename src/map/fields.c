@@ -50,29 +50,23 @@ bool map_clean_name(char *name, size_t size, const char *text,
   return length > 0;
 }
 
+uint64_t map_integer(const void *at, uint32_t size, bool is_signed) {
+  uint64_t value = 0;
+  uint32_t unused = 64 - 8 * size;
+  if (size == 0 || size > sizeof(value))
+    return 0;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  memcpy((char *)&value + sizeof(value) - size, at, size);
+#else
+  memcpy(&value, at, size);
+#endif
+  return is_signed ? (uint64_t)((int64_t)(value << unused) >> unused) : value;
+}
+
 uint64_t map_field_value(const struct map_field *field, const void *value) {
-  uint8_t one;
-  uint16_t two;
-  uint32_t four;
-  uint64_t eight;
-  const char *at = (const char *)value + field->offset;
-  switch (field->size) {
-  case 1:
-    memcpy(&one, at, sizeof(one));
-    return field->is_signed ? (uint64_t)(int8_t)one
-                            : (uint64_t)one >> field->shift;
-  case 2:
-    memcpy(&two, at, sizeof(two));
-    return field->is_signed ? (uint64_t)(int16_t)two
-                            : (uint64_t)two >> field->shift;
-  case 4:
-    memcpy(&four, at, sizeof(four));
-    return field->is_signed ? (uint64_t)(int32_t)four
-                            : (uint64_t)four >> field->shift;
-  default:
-    memcpy(&eight, at, sizeof(eight));
-    return eight >> field->shift;
-  }
+  return map_integer((const char *)value + field->offset, field->size,
+                     field->is_signed) >>
+         field->shift;
 }
 
 /* ---------------------------------------------------------------------------
@@ -154,15 +148,10 @@ static void walk_into(struct walk *walk, const struct place *outer,
   walk_type(walk, type, &place);
 }
 
-static bool is_kernel_object(const char *name) {
-  static const char *const names[] = {
-      "bpf_spin_lock", "bpf_timer",   "bpf_list_head",
-      "bpf_list_node", "bpf_rb_root", "bpf_rb_node",
-      "bpf_refcount",  "bpf_wq",      "bpf_res_spin_lock"};
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    if (strcmp(name, names[i]) == 0)
-      return true;
-  return false;
+/* Locks are objects of the kernel; the members of all others begin with '_'. */
+static bool is_lock(const char *name) {
+  return strcmp(name, "bpf_spin_lock") == 0 ||
+         strcmp(name, "bpf_res_spin_lock") == 0;
 }
 
 /* Walks the members of a struct. Of a union, walks only the first member,
@@ -170,7 +159,7 @@ static bool is_kernel_object(const char *name) {
 static void walk_struct(struct walk *walk, uint32_t id,
                         const struct btf_type *type,
                         const struct place *place) {
-  if (is_kernel_object(btf_name(walk->types->btf, type->name_off)))
+  if (is_lock(btf_name(walk->types->btf, type->name_off)))
     return;
   uint32_t len = BTF_INFO_VLEN(type->info);
   if (BTF_INFO_KIND(type->info) == BTF_KIND_UNION && len > 1)

@@ -53,6 +53,10 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
 
 void map_fields_free(struct map_fields *fields);
 
+/* Returns an integer of 1 to 8 bytes, and otherwise 0. Signed integers are
+ * sign-extended to 64 bits. */
+uint64_t map_integer(const void *at, uint32_t size, bool is_signed);
+
 /* Returns the value of a field: shifted, or sign-extended to 64 bits. */
 uint64_t map_field_value(const struct map_field *field, const void *value);
 

@@ -36,18 +36,6 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *writer,
  * Single values
  */
 
-static uint64_t integer(const unsigned char *at, uint32_t size) {
-  uint64_t value = 0;
-  if (size <= sizeof(value)) {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    memcpy((char *)&value + sizeof(value) - size, at, size);
-#else
-    memcpy(&value, at, size);
-#endif
-  }
-  return value;
-}
-
 static void put_hex(struct writer *writer, const unsigned char *at,
                     uint32_t size, const char *separator) {
   for (uint32_t i = 0; i < size && writer->length < MAP_ROW_NAME_SIZE; i++)
@@ -71,53 +59,44 @@ static void put_text(struct writer *writer, const unsigned char *at,
 /* True for the name of a type, a member or a map that holds IPv4 addresses,
  * because many programs declare them as __u32. */
 static bool says_ipv4(const char *name) {
-  static const char *const parts[] = {"ipv4", "ip4", "in_addr", "saddr",
-                                      "daddr"};
+  static const char *const parts[] = {"__be32",  "ipv4",  "ip4",
+                                      "in_addr", "saddr", "daddr"};
   for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
     if (strstr(name, parts[i]) != NULL)
       return true;
   return false;
 }
 
-/* Returns "__be32" or "__be16" if a typedef by which the type was declared says
- * so, and otherwise "". */
-static const char *order_of(const struct btf *btf, uint32_t id) {
-  for (int depth = 0; depth < DEPTH_MAX; depth++) {
-    const struct btf_type *type = btf_type(btf, id);
-    if (type == NULL)
-      return "";
-    uint32_t kind = BTF_INFO_KIND(type->info);
-    const char *name = btf_name(btf, type->name_off);
-    if (kind == BTF_KIND_TYPEDEF && strncmp(name, "__be", 4) == 0)
-      return name;
-    if (kind == BTF_KIND_TYPEDEF && says_ipv4(name))
-      return "__be32";
-    if (kind != BTF_KIND_TYPEDEF && kind != BTF_KIND_CONST &&
-        kind != BTF_KIND_VOLATILE && kind != BTF_KIND_TYPE_TAG)
-      return "";
-    id = type->type;
-  }
-  return "";
+static bool says_port(const char *name) { return strcmp(name, "__be16") == 0; }
+
+/* True if a typedef by which the type was declared has such a name. */
+static bool is_declared_as(const struct btf *btf, uint32_t id,
+                           bool (*says)(const char *name)) {
+  uint32_t end = id;
+  if (btf_resolve(btf, &end) == NULL)
+    return false;
+  for (; id != end; id = btf_type(btf, id)->type)
+    if (says(btf_name(btf, btf_type(btf, id)->name_off)))
+      return true;
+  return false;
 }
 
 static void put_integer(struct writer *writer, uint32_t id,
                         const struct btf_type *type, const char *name,
                         const unsigned char *at) {
+  const struct btf *btf = writer->btf;
   bool is_signed = (btf_encoding(type) & BTF_INT_SIGNED) != 0;
-  const char *order = order_of(writer->btf, id);
-  uint64_t value = integer(at, type->size);
   if (type->size == 4 && !is_signed &&
-      (strcmp(order, "__be32") == 0 || says_ipv4(name)))
+      (says_ipv4(name) || is_declared_as(btf, id, says_ipv4)))
     put_address(writer, AF_INET, at);
-  else if (strcmp(order, "__be16") == 0 && type->size == 2)
+  else if (type->size == 2 && is_declared_as(btf, id, says_port))
     put(writer, "%u", at[0] * 256u + at[1]);
-  else if (type->size == 0 || type->size > sizeof(value))
+  else if (type->size == 0 || type->size > sizeof(uint64_t))
     put_hex(writer, at, type->size, "");
-  else if (is_signed) {
-    uint32_t unused = 64 - 8 * type->size;
-    put(writer, "%" PRId64, (int64_t)(value << unused) >> unused);
-  } else
-    put(writer, "%" PRIu64, value);
+  else if (is_signed)
+    put(writer, "%" PRId64, (int64_t)map_integer(at, type->size, true));
+  else
+    put(writer, "%" PRIu64, map_integer(at, type->size, false));
 }
 
 /* Writes a bit field that begins `bit` bits after the begin of the key. */
@@ -137,7 +116,7 @@ static void put_bits(struct writer *writer, uint64_t bit, uint32_t bits) {
 
 static void put_enum(struct writer *writer, const struct btf_type *type,
                      const unsigned char *at) {
-  uint64_t value = integer(at, type->size);
+  uint64_t value = map_integer(at, type->size, false);
   const struct btf_enum *enumerators = btf_tail(type);
   for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info) && type->size == 4; i++)
     if ((uint32_t)enumerators[i].val == value) {
@@ -267,7 +246,7 @@ void map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
   else if (types->btf != NULL && types->key != 0)
     put_type(&writer, types->key, info->name, 0, 0);
   else if (size == 1 || size == 2 || size == 4 || size == 8)
-    put(&writer, "%" PRIu64, integer(key, size));
+    put(&writer, "%" PRIu64, map_integer(key, size, false));
   else
     put_hex(&writer, key, size, "");
   if (writer.length == 0)

@@ -2,7 +2,7 @@
 #ifndef PERCORE_MAP_KEYS_H
 #define PERCORE_MAP_KEYS_H
 
-#include "types.h"
+#include "fields.h"
 
 /* Writes a name for the key; the name is never empty. Writes a __be32, and any
  * unsigned integer of 4 bytes whose type, member or map is named like an IPv4

@@ -13,27 +13,23 @@ static bool is_among(const char *name, const struct map_names *names) {
 }
 
 static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
-  const struct map_table *table = &source->table;
-  source->fields.list =
-      calloc(table->fields_at_len, sizeof(*source->fields.list));
+  const struct map_fields *given = &source->table.fields_at;
+  uint32_t size = source->map.info.value_size;
+  for (size_t i = 0; i < given->len; i++) {
+    const struct map_field *field = &given->list[i];
+    if (field->size <= size && field->offset <= size - field->size)
+      continue;
+    snprintf(why, MAP_WHY_SIZE, "field %s ends beyond the %u bytes of a value",
+             field->name, size);
+    return -ERANGE;
+  }
+  source->fields.list = calloc(given->len, sizeof(*given->list));
   if (source->fields.list == NULL) {
     snprintf(why, MAP_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
-  for (size_t i = 0; i < table->fields_at_len; i++) {
-    const struct map_field_at *at = &table->fields_at[i];
-    if (at->size > source->map.info.value_size ||
-        at->offset > source->map.info.value_size - at->size) {
-      snprintf(why, MAP_WHY_SIZE,
-               "field %s ends beyond the %u bytes of a value", at->name,
-               source->map.info.value_size);
-      return -ERANGE;
-    }
-    struct map_field *field = &source->fields.list[source->fields.len++];
-    *field = (struct map_field){
-        .offset = at->offset, .size = (uint8_t)at->size, .is_tagged = true};
-    snprintf(field->name, sizeof(field->name), "%s", at->name);
-  }
+  source->fields.len = given->len;
+  memcpy(source->fields.list, given->list, given->len * sizeof(*given->list));
   return 0;
 }
 
@@ -96,7 +92,7 @@ int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
   btf_close(&source->types);
   map_fields_free(&source->fields);
   int status = 0;
-  if (source->table.fields_at_len > 0) {
+  if (source->table.fields_at.len > 0) {
     status = fields_by_place(source, why);
   } else {
     status = btf_open(&source->types, info, source->table.object, why);

@@ -34,8 +34,7 @@ struct map {
 };
 
 /* Opens a pinned map for reading. Returns -ENOENT if the file `path` does not
- * exist, -EINVAL if it is not a map, and -EPERM if every user may replace it,
- * because its directory is world-writable and has no sticky bit. */
+ * exist, and -EINVAL if it is not a map. */
 int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]);
 
 /* Opens a map for reading by its id, which requires CAP_SYS_ADMIN. */

@@ -3,8 +3,6 @@
 #include "base/bpf.h"
 
 #include <errno.h>
-#include <libgen.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,24 +94,6 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   return -EIO;
 }
 
-/* True if every user may replace files in the directory of `path`, because it
- * is world-writable and has no sticky bit. */
-static bool is_in_open_directory(const char *path) {
-  char folder[PATH_MAX];
-  snprintf(folder, sizeof(folder), "%s", path);
-  struct stat status;
-  return stat(dirname(folder), &status) == 0 &&
-         (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
-}
-
-/* True if every user may replace the pin. If the path is a symbolic link,
- * checks both the directory of the link and the directory of its target. */
-static bool any_user_may_replace(const char *path) {
-  char target[PATH_MAX];
-  return is_in_open_directory(path) ||
-         (realpath(path, target) != NULL && is_in_open_directory(target));
-}
-
 static bool is_map(int fd) {
   char path[64], target[64] = "";
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -146,12 +126,6 @@ int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
   if (no_map != NULL) {
     snprintf(why, MAP_WHY_SIZE, "%s", no_map);
     status = -EINVAL;
-  } else if (any_user_may_replace(path)) {
-    snprintf(
-        why, MAP_WHY_SIZE,
-        "any user may write to its directory and replace it: run chmod o-w "
-        "on the directory");
-    status = -EPERM;
   } else if (status < 0) {
     bool rights = status == -EACCES || status == -EPERM;
     snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-status),

@@ -164,14 +164,12 @@ static void make_region(struct map_publisher *publisher) {
  * The publisher
  */
 
-int map_publisher_open(struct map_publisher **publisher_out,
-                       const struct map_publisher_options *options) {
+struct map_publisher *
+map_publisher_open(const struct map_publisher_options *options) {
   struct map_publisher *publisher = calloc(1, sizeof(*publisher));
-  *publisher_out = publisher;
-  if (publisher == NULL)
-    return -ENOMEM;
-  publisher->options = *options;
-  return 0;
+  if (publisher != NULL)
+    publisher->options = *options;
+  return publisher;
 }
 
 int map_publisher_add(struct map_publisher *publisher,

@@ -12,14 +12,6 @@
 
 #define MAP_ROWS_DEFAULT 100000
 
-/* A field that is specified by its offset and size in bytes, for values without
- * type information. */
-struct map_field_at {
-  const char *name;
-  uint32_t offset;
-  uint32_t size;
-};
-
 struct map_names {
   const char **list;
   size_t len;
@@ -41,8 +33,7 @@ struct map_table {
   bool has_all_names; /* warn about names in `fields` and `gauges` that the map
                          lacks */
   /* Unless empty, the fields to read without type information. */
-  const struct map_field_at *fields_at;
-  size_t fields_at_len;
+  struct map_fields fields_at;
   struct map_names row_names; /* names of an array's rows, by index */
   uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
   uint32_t shift; /* how many low bits of each unsigned value are no count */
@@ -68,9 +59,9 @@ struct map_publisher_options {
 
 struct map_publisher;
 
-/* Creates a publisher that has no maps yet. Returns 0 or -ENOMEM. */
-int map_publisher_open(struct map_publisher **publisher,
-                       const struct map_publisher_options *options);
+/* Creates a publisher that has no maps yet. Returns NULL if out of memory. */
+struct map_publisher *
+map_publisher_open(const struct map_publisher_options *options);
 
 /* Adds a map. If `fresh` is set, the map was created after the last update, so
  * its present values are counted. Returns 0, -EEXIST if a table already has the

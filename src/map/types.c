@@ -12,7 +12,6 @@
 
 #define LIBRARY "libbpf.so.1"
 #define FILE_SIZE_MAX (64 << 20) /* bytes; object files take a few MiB */
-#define TAGS_MAX 4096
 #define PREFIX "percore:"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
@@ -117,21 +116,14 @@ long btf_size(const struct btf *btf, uint32_t id) {
   return size <= INT32_MAX ? (long)size : -1;
 }
 
-/* Collects the tags once, because they are looked up for every member. */
-static int find_tags(struct btf_types *types, char why[MAP_WHY_SIZE]) {
+static void find_tags(struct btf_types *types) {
   uint32_t count = libbpf.count(types->btf);
-  types->tags = calloc(TAGS_MAX, sizeof(*types->tags));
-  if (types->tags == NULL) {
-    snprintf(why, MAP_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
-  for (uint32_t id = 1; id < count && types->tags_len < TAGS_MAX; id++) {
+  for (uint32_t id = 1; id < count && types->tags_len < BTF_TAGS_MAX; id++) {
     const struct btf_type *type = btf_type(types->btf, id);
     if (type != NULL && BTF_INFO_KIND(type->info) == BTF_KIND_DECL_TAG &&
         strncmp(btf_name(types->btf, type->name_off), PREFIX, PREFIX_LEN) == 0)
       types->tags[types->tags_len++] = id;
   }
-  return 0;
 }
 
 const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
@@ -282,8 +274,8 @@ int btf_open(struct btf_types *types, const struct bpf_map_info *info,
   }
   int status = find_types(types, info, file, why);
   if (status == 0)
-    status = find_tags(types, why);
-  if (status != 0)
+    find_tags(types);
+  else
     btf_close(types);
   return status;
 }
@@ -291,6 +283,5 @@ int btf_open(struct btf_types *types, const struct bpf_map_info *info,
 void btf_close(struct btf_types *types) {
   if (types->btf != NULL)
     libbpf.free(types->btf);
-  free(types->tags);
   *types = (struct btf_types){0};
 }

@@ -7,6 +7,8 @@
 
 #include <linux/btf.h>
 
+#define BTF_TAGS_MAX 4096
+
 struct btf; /* defined by libbpf */
 
 /* A map's type information. `key` and `value` are the ids of their types; 0:
@@ -14,7 +16,9 @@ struct btf; /* defined by libbpf */
 struct btf_types {
   struct btf *btf;
   uint32_t key, value;
-  uint32_t *tags; /* ids of the declaration tags that begin with "percore:" */
+  /* The ids of the declaration tags that begin with "percore:", because they
+   * are looked up for every member. */
+  uint32_t tags[BTF_TAGS_MAX];
   size_t tags_len;
 };
 

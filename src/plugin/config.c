@@ -272,7 +272,6 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
     CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
     CONFIG_BOOLEAN("ReportBounds", struct config, sampler.engine.bounds),
-    CONFIG_BOOLEAN("ReportMinimum", struct config, load.report_minimum),
     CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
     CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
     CONFIG_BOOLEAN("ReportFrequency", struct config, sampler.engine.frequency),

@@ -54,10 +54,9 @@ struct config {
 
   /* All other options of <Load>. */
   struct {
-    double sample_interval_s; /* 0: the sampler's default */
+    double sample_interval_s; /* 0: minima and maxima are not measured */
     bool report_per_core;
     bool report_host;
-    bool report_minimum;
     bool report_hidden;
     bool report_time;
     bool report_softirq;

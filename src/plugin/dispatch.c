@@ -9,6 +9,90 @@
 #define WHEN(member) offsetof(struct config, member)
 #define CORE(member) offsetof(struct core_figures, member)
 
+/* The snapshot that is being dispatched. */
+struct out {
+  const struct config *config;
+  const struct snapshot *snapshot;
+  value_list_t list;
+};
+
+/* ---------------------------------------------------------------------------
+ * Figures
+ */
+
+/* How a figure is converted and dispatched. NAN stays NAN. */
+enum scale {
+  /* A share of 0 to 1, shown in percent. It is clamped, because collectd does
+   * not enforce the limits of 0 and 100 that types.db declares. */
+  PERCENT,
+  POINTS, /* a difference of shares, shown in percentage points; may be negative
+           */
+  PLAIN,  /* unchanged; negative figures become NAN */
+  COUNT,  /* a counter, dispatched as DERIVE */
+  NUMBER, /* an int, unchanged */
+  TOTAL,  /* a uint64_t, dispatched as DERIVE */
+};
+
+/* `figure` is the offset of a number in a struct of figures: a double, unless
+ * the scale says otherwise. `when` is the offset of the bool in struct config
+ * that enables the metric; 0: it is always enabled. */
+struct metric {
+  const char *type;
+  const char *type_instance;
+  enum scale scale;
+  size_t figure;
+  size_t when;
+};
+
+static double scaled(double figure, enum scale scale) {
+  if (!isfinite(figure) || fabs(figure) > GAUGE_MAX)
+    return NAN;
+  switch (scale) {
+  case PERCENT:
+    return figure <= 0 ? 0 : figure >= 1 ? 100 : figure * 100;
+  case POINTS:
+    return figure * 100;
+  default:
+    return figure < 0 ? NAN : figure;
+  }
+}
+
+static void put_figure(struct out *out, const char *type,
+                       const char *type_instance, double figure,
+                       enum scale scale) {
+  put_gauge(&out->list, type, type_instance, scaled(figure, scale));
+}
+
+static void put_metric(struct out *out, const struct metric *metric,
+                       const void *at) {
+  const char *type = metric->type, *type_instance = metric->type_instance;
+  double figure;
+  switch (metric->scale) {
+  case TOTAL:
+    put_derive(&out->list, type, type_instance, *(const uint64_t *)at);
+    break;
+  case NUMBER:
+    put_figure(out, type, type_instance, *(const int *)at, PLAIN);
+    break;
+  case COUNT:
+    figure = scaled(*(const double *)at, COUNT);
+    if (!isnan(figure))
+      put_derive(&out->list, type, type_instance, (uint64_t)figure);
+    break;
+  default:
+    put_figure(out, type, type_instance, *(const double *)at, metric->scale);
+  }
+}
+
+/* Dispatches the metrics that are enabled and whose figures are known.
+ * `figures` points to the struct of figures. */
+static void put_metrics(struct out *out, const struct metric *metrics,
+                        size_t metrics_len, const void *figures) {
+  for (size_t i = 0; i < metrics_len; i++)
+    if (metrics[i].when == 0 || *((const bool *)out->config + metrics[i].when))
+      put_metric(out, &metrics[i], (const char *)figures + metrics[i].figure);
+}
+
 /* Puts load averages. The averages over the standard periods are one value with
  * three data sources; the average over each additional period is a separate
  * value. */
@@ -21,7 +105,7 @@ static void put_load_averages(struct out *out, const double *average,
 
   if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
       isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
-    put_values(out, "load", name,
+    put_values(&out->list, "load", name,
                (value_t[]){{.gauge = value[0]},
                            {.gauge = value[1]},
                            {.gauge = value[2]}},
@@ -31,7 +115,7 @@ static void put_load_averages(struct out *out, const double *average,
     snprintf(instance, sizeof(instance), "%s_%.0fs",
              name[0] != '\0' ? name : "load", snapshot->period_s[i]);
     if (isfinite(average[i]))
-      put_gauge(out, "gauge", instance, value[i], PLAIN);
+      put_figure(out, "gauge", instance, value[i], PLAIN);
   }
 }
 
@@ -91,8 +175,8 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
     if (cstate_is_known(names, names_len, name))
       continue; /* an identifier must be unique */
     names_len++;
-    put_gauge(out, "percent", name, cstate->residency, PERCENT);
-    put_derive(out, "operations", name, cstate->entries);
+    put_figure(out, "percent", name, cstate->residency, PERCENT);
+    put_derive(&out->list, "operations", name, cstate->entries);
   }
 }
 
@@ -101,21 +185,22 @@ static void put_softirq_vectors(struct out *out,
   for (int i = 0; i < SOFTIRQ_VECTORS; i++) {
     char name[DATA_MAX_NAME_LEN];
     snprintf(name, sizeof(name), "softirq_%s", softirq_vector_name(i));
-    put_gauge(out, "percent", name, core->softirq.vector[i], PERCENT);
+    put_figure(out, "percent", name, core->softirq.vector[i], PERCENT);
   }
 }
 
 static void put_core_load(struct out *out, const struct core_figures *core) {
-  put_gauge(out, "percent", "busy", core->busy, PERCENT);
-  put_gauge(out, "percent", "taken", core->taken, PERCENT);
+  put_figure(out, "percent", "busy", core->busy, PERCENT);
+  put_figure(out, "percent", "taken", core->taken, PERCENT);
 }
 
 static void put_core_averages(struct out *out,
                               const struct core_figures *core) {
   put_load_averages(out, core->load_average, "", 1);
-  put_gauge(out, "percent", "busy_max", core->busy_max, PERCENT);
-  if (out->config->load.report_minimum)
-    put_gauge(out, "percent", "busy_min", core->busy_min, PERCENT);
+  if (out->config->load.sample_interval_s > 0) {
+    put_figure(out, "percent", "busy_max", core->busy_max, PERCENT);
+    put_figure(out, "percent", "busy_min", core->busy_min, PERCENT);
+  }
 }
 
 static const char *const time_names[TIMES] = {
@@ -128,12 +213,12 @@ static const char *const time_names[TIMES] = {
 static void set_subject_core(struct out *out, int core) {
   char number[16];
   snprintf(number, sizeof(number), "%d", core);
-  set_subject(out, PLUGIN_CORE, number);
+  put_subject(&out->list, PLUGIN_CORE, number);
 }
 
 static void put_times(struct out *out, const struct core_figures *core) {
   for (int i = 0; out->config->load.report_time && i < TIMES; i++)
-    put_gauge(out, "percent", time_names[i], core->time[i], PERCENT);
+    put_figure(out, "percent", time_names[i], core->time[i], PERCENT);
 }
 
 static void put_core_details(struct out *out, const struct core_figures *core) {
@@ -171,11 +256,11 @@ static void put_wake(struct out *out, const struct wake_figures *wake) {
     if (!is_online(out->snapshot, core->core))
       continue;
     set_subject_core(out, core->core);
-    put_gauge(out, "gauge", "timer_datapoints", (double)core->datapoints,
-              PLAIN);
+    put_figure(out, "gauge", "timer_datapoints", (double)core->datapoints,
+               PLAIN);
     for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-      put_gauge(out, "latency", wake_survey_value_name(v), core->value_s[v],
-                PLAIN);
+      put_figure(out, "latency", wake_survey_value_name(v), core->value_s[v],
+                 PLAIN);
   }
 }
 
@@ -195,7 +280,7 @@ static void put_spread(struct out *out, const char *prefix,
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(parts); i++) {
     char name[DATA_MAX_NAME_LEN];
     snprintf(name, sizeof(name), "%s_%s", prefix, parts[i].name);
-    put_gauge(out, "percent", name, parts[i].figure, PERCENT);
+    put_figure(out, "percent", name, parts[i].figure, PERCENT);
   }
 }
 
@@ -230,12 +315,12 @@ static void put_room(struct out *out) {
     max = fmax(max, taken);
   }
   if (known > 0)
-    put_gauge(out, "gauge", "cores_without_room", full, PLAIN);
+    put_figure(out, "gauge", "cores_without_room", full, PLAIN);
   if (taken_known == 0)
     return;
-  put_gauge(out, "percent", "cores_taken_mean", sum / taken_known, PERCENT);
-  put_gauge(out, "percent", "cores_taken_min", min, PERCENT);
-  put_gauge(out, "percent", "cores_taken_max", max, PERCENT);
+  put_figure(out, "percent", "cores_taken_mean", sum / taken_known, PERCENT);
+  put_figure(out, "percent", "cores_taken_min", min, PERCENT);
+  put_figure(out, "percent", "cores_taken_max", max, PERCENT);
 }
 
 static void put_host(struct out *out) {
@@ -247,21 +332,21 @@ static void put_host(struct out *out) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
     if (aggregate->cores_len == 0)
       continue;
-    set_subject(out, PLUGIN_HOST, aggregate->name);
+    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
     put_spread(out, "cores", &aggregate->busy);
   }
 
   const struct host_figures *host = &snapshot->host;
-  set_subject(out, PLUGIN_HOST, INSTANCE_ALL);
+  put_subject(&out->list, PLUGIN_HOST, INSTANCE_ALL);
   put_load_averages(out, host->load_average, "", CORES_MAX);
   if (config->sampler.figures.run_queue)
     put_load_averages(out, host->run_queue_average, "runqueue", GAUGE_MAX);
-  put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
+  put_figure(out, "gauge", "hidden", host->hidden, POINTS);
   put_room(out);
   if (shows_unaccounted(out))
-    put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
+    put_figure(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
-    put_gauge(out, "percent", "steal", host->steal, PERCENT);
+    put_figure(out, "percent", "steal", host->steal, PERCENT);
 }
 
 static void put_time_spreads(struct out *out) {
@@ -270,7 +355,7 @@ static void put_time_spreads(struct out *out) {
     return;
   for (size_t i = 0; i < snapshot->aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
-    set_subject(out, PLUGIN_HOST, aggregate->name);
+    put_subject(&out->list, PLUGIN_HOST, aggregate->name);
     for (int time = 0; time < TIMES; time++) {
       char prefix[32];
       snprintf(prefix, sizeof(prefix), "cores_%s", time_names[time]);
@@ -311,21 +396,21 @@ static void put_sources(struct out *out, const struct dispatch *dispatch) {
     for (char *p = name; *p != '\0'; p++)
       if (*p == '-')
         *p = '_';
-    put_gauge(out, "gauge", name, out->snapshot->self.cores_by_source[source],
-              PLAIN);
+    put_figure(out, "gauge", name, out->snapshot->self.cores_by_source[source],
+               PLAIN);
   }
 }
 
 static void put_self(struct out *out, const struct dispatch *dispatch) {
   struct self_figures self = out->snapshot->self;
   self.snapshots_dropped += dispatch->snapshots_withheld;
-  set_subject(out, PLUGIN_HOST, INSTANCE_SELF);
+  put_subject(&out->list, PLUGIN_HOST, INSTANCE_SELF);
   put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics), &self);
   put_sources(out, dispatch);
   if (dispatch->wake == NULL)
     return;
-  put_gauge(out, "percent", "wake_cpu", dispatch->wake->cpu, PERCENT);
-  put_derive(out, "derive", "wake_probes", dispatch->wake->probes);
+  put_figure(out, "percent", "wake_cpu", dispatch->wake->cpu, PERCENT);
+  put_derive(&out->list, "derive", "wake_probes", dispatch->wake->probes);
 }
 
 /* ---------------------------------------------------------------------------

@@ -57,17 +57,20 @@ static int read_field_at(void *into, const struct config_option *option,
   uint32_t size = (uint32_t)item->values[2].value.number;
   if (size != 1 && size != 2 && size != 4 && size != 8)
     return config_option_refuse(option, item, NULL);
-  for (size_t f = 0; f < map->table.fields_at_len; f++)
-    if (strcmp(map->table.fields_at[f].name, item->values[0].value.string) == 0)
+  struct map_fields *fields = &map->table.fields_at;
+  const char *name = item->values[0].value.string;
+  for (size_t f = 0; f < fields->len; f++)
+    if (strcmp(fields->list[f].name, name) == 0)
       return config_option_refuse(option, item, "this name is given twice");
-  struct map_field_at *at = config_append(
-      &map->table.fields_at, &map->table.fields_at_len, sizeof(*at));
-  if (at == NULL)
+  struct map_field *field =
+      config_append(&fields->list, &fields->len, sizeof(*field));
+  if (field == NULL)
     return -1;
-  *at = (struct map_field_at){.name = strdup(item->values[0].value.string),
-                              .offset = (uint32_t)item->values[1].value.number,
-                              .size = size};
-  return at->name != NULL ? 0 : -1;
+  *field = (struct map_field){.offset = (uint32_t)item->values[1].value.number,
+                              .size = (uint8_t)size,
+                              .is_tagged = true};
+  snprintf(field->name, sizeof(field->name), "%s", name);
+  return 0;
 }
 
 #define AT(member) offsetof(struct map_config, member)
@@ -217,9 +220,7 @@ void map_configs_free(struct map_configs *configs) {
     free_names(&table->fields);
     free_names(&table->gauges);
     free_names(&table->row_names);
-    for (size_t f = 0; f < table->fields_at_len; f++)
-      free((char *)table->fields_at[f].name);
-    free((void *)table->fields_at);
+    free(table->fields_at.list);
   }
   free(configs->list);
   *configs = (struct map_configs){0};

@@ -66,9 +66,8 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
       .say = warn,
       .must_end = must_end,
       .context = sampler};
-  if (map_publisher_open(&region->publisher, &options) != 0)
-    return NULL;
-  sampler->regions_len++;
+  region->publisher = map_publisher_open(&options);
+  sampler->regions_len += region->publisher != NULL;
   return region->publisher;
 }
 

@@ -2,7 +2,6 @@
 
 #include "put.h"
 
-#include "globals.h"
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -39,16 +38,6 @@ static void format_loads(char *text, size_t size, double before, double after) {
   if (!isnan(before) && !isnan(after))
     snprintf(text, size, "; their mean load was %.1f %%, and is now %.1f %%",
              before * 100, after * 100);
-}
-
-static void send_notification(const notification_t *change) {
-  notification_t note = *change;
-  sstrncpy(note.host, hostname_g, sizeof(note.host));
-  sstrncpy(note.plugin, PLUGIN_HOST, sizeof(note.plugin));
-  sstrncpy(note.plugin_instance, INSTANCE_SELF, sizeof(note.plugin_instance));
-  sstrncpy(note.type, "gauge", sizeof(note.type));
-  sstrncpy(note.type_instance, "source", sizeof(note.type_instance));
-  plugin_dispatch_notification(&note);
 }
 
 static bool has_changed(const struct notify *notify,
@@ -90,7 +79,7 @@ static void report_change(struct notify *notify,
            count == 1 ? "" : "s", list, more, loads);
   NOTICE("percore: %s", note.message);
   if (send)
-    send_notification(&note);
+    put_notification(&note, INSTANCE_SELF, "source");
 }
 
 void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,

@@ -8,6 +8,8 @@
 #include "region_thread.h"
 #include "wake_sampler.h"
 
+#include "base/clock.h"
+
 #include "utils/common/common.h"
 
 #define PLUGIN_NAME "percore"
@@ -26,9 +28,11 @@ static struct {
   struct dispatch dispatch;
   struct region_room room;
   struct notify notify;
-  struct region_thread *region_thread; /* NULL: the next read tries again */
-  struct map_sampler *map_sampler;     /* NULL: no <Map> */
-  struct wake_sampler *wake_sampler;   /* NULL: no <WakeLatency> */
+  struct region_thread
+      *region_thread; /* NULL: no regions, or it cannot start */
+  uint64_t began_boottime_ns;
+  struct map_sampler *map_sampler;   /* NULL: no <Map> */
+  struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   c_complain_t regions_unread, regions_hang;
   struct region_thread *ended_region_thread; /* its memory is not freed */
   bool region_thread_is_left; /* it hangs at the end, and may use the config */
@@ -123,18 +127,12 @@ static void try_to_start(void) {
 /* This fails only for lack of memory, threads or processes. */
 static void start_region_thread(void) {
   struct region_watch_options options = {
-      .configs = &plugin.config.regions,
-      .sys_root = plugin.config.sys_root,
-      .cores = config_cores(&plugin.config.cores),
-      .groups = plugin.config.groups,
-      .groups_len = plugin.config.groups_len,
-      .values_max = (size_t)plugin.config.max_values,
-      .memory_max = (size_t)plugin.config.max_memory,
+      .config = &plugin.config,
       .room = &plugin.room,
-      .send_notifications = plugin.config.send_notifications,
       .interval = plugin.dispatch.interval,
   };
-  int status = region_thread_start(&plugin.region_thread, &options);
+  int status = region_thread_start(&plugin.region_thread, &options,
+                                   plugin.began_boottime_ns);
   if (status == 0) {
     c_release(LOG_INFO, &plugin.regions_unread,
               "percore: regions are read again.");
@@ -156,18 +154,20 @@ static void stop_region_thread(__attribute__((unused)) void *unused) {
 }
 
 static void watch_region_thread(void) {
-  if (plugin.region_thread == NULL)
-    start_region_thread();
-  else if (region_thread_hangs(plugin.region_thread))
+  if (plugin.region_thread == NULL) {
+    if (region_watch_is_needed(&plugin.config))
+      start_region_thread();
+  } else if (region_thread_hangs(plugin.region_thread)) {
     c_complain_once(LOG_WARNING, &plugin.regions_hang,
                     "percore: regions are not read: their thread has been "
                     "blocked for %d s, by the lock of the runtime directory "
                     "or by a notification plugin; loads go on. "
                     "/proc/%d/task/*/wchan shows where it waits.",
                     (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
-  else
+  } else {
     c_release(LOG_INFO, &plugin.regions_hang,
               "percore: the thread that reads regions goes on.");
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -242,9 +242,10 @@ static int percore_init(void) {
   plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.has_read = false;
   plugin.retry_delay = 0;
+  plugin.began_boottime_ns = clock_now_ns(CLOCK_BOOTTIME);
   open_board();
   try_to_start();
-  start_region_thread();
+  watch_region_thread();
   start_optional_samplers();
   user_data_t end = {.free_func = stop_region_thread};
   return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, &end);

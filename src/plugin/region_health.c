@@ -2,7 +2,8 @@
  * back or stale. Everything is reported once. */
 #include "region_instance.h"
 
-#include "globals.h"
+#include "put.h"
+
 #include "utils/common/common.h"
 
 #include <grp.h>
@@ -108,14 +109,9 @@ static void tell(const struct region_instance *instance, int severity,
   va_end(arguments);
   plugin_log(severity == NOTIF_OKAY ? LOG_NOTICE : LOG_WARNING, "percore: %s",
              note.message);
-  if (!instance->watch->options.send_notifications)
+  if (!instance->watch->options.config->send_notifications)
     return;
-  sstrncpy(note.host, hostname_g, sizeof(note.host));
-  sstrncpy(note.plugin, "percore_host", sizeof(note.plugin));
-  sstrncpy(note.plugin_instance, instance->label, sizeof(note.plugin_instance));
-  sstrncpy(note.type, "gauge", sizeof(note.type));
-  sstrncpy(note.type_instance, "regions", sizeof(note.type_instance));
-  plugin_dispatch_notification(&note);
+  put_notification(&note, instance->label, "regions");
 }
 
 static void tell_workers(const struct region_instance *instance) {

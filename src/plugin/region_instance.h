@@ -158,10 +158,4 @@ struct region_budget *region_budget_find(struct region_watch *watch,
 
 void region_put_begin(const struct region_watch *watch, value_list_t *list,
                       const char *plugin, const char *plugin_instance);
-void region_put_derive(value_list_t *list, const char *name, uint64_t count);
-
-/* Gauges that are not finite or exceed 1e18 are left out. */
-void region_put_gauge(value_list_t *list, const char *type, const char *name,
-                      double gauge);
-
 #endif

@@ -246,7 +246,7 @@ static struct region_instance *meet_new(struct look *look, const char *file,
                                         const struct region_label *label) {
   struct region_watch *watch = look->watch;
   const struct region_config *config =
-      region_config_of(watch->options.configs, label->region);
+      region_config_of(&watch->options.config->regions, label->region);
   if (config == NULL || !is_socket(look, file))
     return NULL;
   struct region_reader *reader = find_producer(label, config);
@@ -266,6 +266,23 @@ static void meet(struct look *look, const char *file) {
     instance = meet_new(look, file, &label);
   if (instance != NULL)
     instance->met = instance->listed = true;
+}
+
+/* Of a full directory, only the first files are looked at. */
+bool region_watch_is_needed(const struct config *config) {
+  enum { FILES = 64 };
+  struct region_label label;
+  bool any = config->regions.len > 0;
+  DIR *directory = any ? NULL : opendir(region_runtime_dir());
+  if (directory == NULL)
+    return any || errno != ENOENT; /* the watch says why */
+  struct dirent *file = NULL;
+  for (int i = 0; i < FILES && !any && (file = readdir(directory)) != NULL; i++)
+    any = region_label_split(&label, file->d_name,
+                             region_label_length(file->d_name)) &&
+          strcmp(label.region, BOARD_NAME) != 0;
+  closedir(directory);
+  return any || file != NULL;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,
@@ -347,7 +364,7 @@ static void meet_all(struct region_watch *watch) {
 /* Logs once which configured regions do not exist, because their names may be
  * misspelt. */
 static void tell_absent(struct region_watch *watch) {
-  const struct region_configs *configs = watch->options.configs;
+  const struct region_configs *configs = &watch->options.config->regions;
   for (size_t i = 0; !watch->absent_told && i < configs->len; i++) {
     const char *name = configs->list[i].name;
     bool there = name == NULL;

@@ -1,14 +1,13 @@
 /* Dispatches the values of a region_sum. */
 #include "region_instance.h"
-#include "region_source.h"
+
+#include "put.h"
 
 #include "base/clock.h"
 
 #include "utils/common/common.h"
 
 #include <math.h>
-
-#define GAUGE_MAX 1e18
 
 /* Rows are put in batches, which fit into the L1 cache, and within a batch
  * field by field, so that consecutive values differ only in the row. */
@@ -18,38 +17,11 @@
  * Value lists
  */
 
-/* Copies a name, which always fits, into a part of an identifier. */
-static void set(char *part, const char *name) {
-  size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
-  memcpy(part, name, length);
-  part[length] = '\0';
-}
-
 void region_put_begin(const struct region_watch *watch, value_list_t *list,
                       const char *plugin, const char *plugin_instance) {
   *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns),
                          .interval = watch->options.interval};
-  set(list->plugin, plugin);
-  set(list->plugin_instance, plugin_instance);
-}
-
-void region_put_derive(value_list_t *list, const char *name, uint64_t count) {
-  set(list->type, "derive");
-  set(list->type_instance, name);
-  list->values = &(value_t){.derive = (derive_t)count};
-  list->values_len = 1;
-  plugin_dispatch_values(list);
-}
-
-void region_put_gauge(value_list_t *list, const char *type, const char *name,
-                      double gauge) {
-  if (!(fabs(gauge) <= GAUGE_MAX)) /* also true for NAN */
-    return;
-  set(list->type, type);
-  set(list->type_instance, name);
-  list->values = &(value_t){.gauge = gauge};
-  list->values_len = 1;
-  plugin_dispatch_values(list);
+  put_subject(list, plugin, plugin_instance);
 }
 
 /* ---------------------------------------------------------------------------
@@ -131,7 +103,7 @@ static void put_counter(struct put *put, const struct region_sum_row *row,
   if (count > INT64_MAX)
     return;
   put->list.time = time;
-  region_put_derive(&put->list, row->name, (uint64_t)count);
+  put_derive(&put->list, "derive", row->name, (uint64_t)count);
   put->list.time = put->now;
 }
 
@@ -152,7 +124,7 @@ static void put_percentiles(struct put *put, const struct region_sum_row *row,
                                           percentiles[i].q);
     snprintf(name, sizeof(name), "%s_%s", row->name, percentiles[i].name);
     if (at >= 0) /* else the histogram is empty */
-      region_put_gauge(&put->list, "gauge", name, in_ns(put, at));
+      put_gauge(&put->list, "gauge", name, in_ns(put, at));
   }
 }
 
@@ -182,8 +154,8 @@ static void put_row(struct put *put, struct region_sum_row *row) {
     put_percentiles(put, row, sent, now);
   else if (field->kind != PERCORE_COUNTER) {
     if (has_meaning(put, row))
-      region_put_gauge(&put->list, "gauge", row->name,
-                       in_ns(put, (double)(int64_t)*now));
+      put_gauge(&put->list, "gauge", row->name,
+                in_ns(put, (double)(int64_t)*now));
     return;
   } else if (!goes_on) {
     put_counter(put, row, *sent,
@@ -206,16 +178,15 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
   put->copy = copy;
   put->goes_on = sum->puts > 0 && put->field->put == sum->puts &&
                  (copy == 0 || sum->core_put[copy - 1] == sum->puts);
-  char text[512], core[16] = "all";
+  char text[512], instance[160], core[16] = "all";
   snprintf(text, sizeof(text), "%s_%s_%s_%s",
            copy == 0 ? "percore_host" : "percore", sum->budget->name,
            sum->table, put->field->label);
-  set(put->list.plugin, text);
   if (copy > 0)
     snprintf(core, sizeof(core), "%u", copy - 1);
-  snprintf(text, sizeof(text), "%s%s%s", core, sum->instance[0] != 0 ? "@" : "",
-           sum->instance);
-  set(put->list.plugin_instance, text);
+  snprintf(instance, sizeof(instance), "%s%s%s", core,
+           sum->instance[0] != '\0' ? "@" : "", sum->instance);
+  put_subject(&put->list, text, instance);
   if (from == 0 && !sum->shape.single && sum->other->shown)
     put_row(put, sum->other);
   for (size_t i = from; i < to; i++)

@@ -114,12 +114,22 @@ size_t region_sum_row_values(const struct region_sum *sum) {
   return copies * sum->shape.values;
 }
 
+bool region_sum_charge_other(struct region_sum *sum) {
+  size_t values = sum->shape.single
+                      ? 0
+                      : sum->region_config->report_host * sum->shape.values;
+  if (!region_allowance_take(&sum->budget->values, values))
+    return false;
+  sum->charged = values;
+  return true;
+}
+
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row) {
   size_t values = region_sum_row_values(sum);
   if (row->shown)
     return true;
-  if (sum->charged == 0)
-    values *= 1 + !sum->shape.single; /* also for `other` */
+  if (!sum->shape.single && sum->charged <= sum->shape.values)
+    values += values - sum->charged; /* the cores of `other` */
   if (!region_allowance_take(&sum->budget->values, values))
     return false;
   sum->charged += values;

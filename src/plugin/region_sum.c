@@ -200,7 +200,7 @@ struct region_sum *region_sum_new(const struct region_config *config,
     free(sum);
     return NULL;
   }
-  if (describe(sum, directory, t, instance))
+  if (describe(sum, directory, t, instance) && region_sum_charge_other(sum))
     return sum;
   region_sum_free(sum);
   return NULL;

@@ -173,6 +173,10 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
 size_t region_sum_row_size(const struct region_sum *sum,
                            const struct region_sum_row *row);
 
+/* Charges the values of `other`, which a table with several rows always has.
+ * Returns false if the budget is exceeded. */
+bool region_sum_charge_other(struct region_sum *sum);
+
 /* Shows a row, unless its values exceed the budget. */
 bool region_sum_show(struct region_sum *sum, struct region_sum_row *row);
 void region_sum_hide(struct region_sum *sum, struct region_sum_row *row);

@@ -78,16 +78,9 @@ static void *run(void *argument) {
   return NULL;
 }
 
-static int start(struct region_thread *thread) {
-  struct region_moment now = now_at(clock_now_ns(CLOCK_REALTIME));
-  thread->watch = region_watch_new(&thread->options, &now);
-  return thread->watch == NULL
-             ? -ENOMEM
-             : sampling_thread_start(&thread->sampling, run, thread);
-}
-
 int region_thread_start(struct region_thread **result,
-                        const struct region_watch_options *options) {
+                        const struct region_watch_options *options,
+                        uint64_t began_boottime_ns) {
   struct region_thread *thread = calloc(1, sizeof(*thread));
   if (thread == NULL)
     return -ENOMEM;
@@ -100,7 +93,10 @@ int region_thread_start(struct region_thread **result,
   thread->context = plugin_get_ctx();
   atomic_init(&thread->moved_ns, UINT64_MAX);
   sampling_thread_init(&thread->sampling, 1);
-  int status = start(thread);
+  thread->watch = region_watch_new(&thread->options, began_boottime_ns);
+  int status = thread->watch == NULL
+                   ? -ENOMEM
+                   : sampling_thread_start(&thread->sampling, run, thread);
   if (status == 0) {
     *result = thread;
     return 0;

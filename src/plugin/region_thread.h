@@ -7,10 +7,11 @@
 
 struct region_thread;
 
-/* Starts the thread. The members of `options` about time and waiting are set
- * here. Returns 0 or -errno. */
+/* Starts the thread; began_boottime_ns: see region_watch_new. The members of
+ * `options` about time and waiting are set here. Returns 0 or -errno. */
 int region_thread_start(struct region_thread **thread,
-                        const struct region_watch_options *options);
+                        const struct region_watch_options *options,
+                        uint64_t began_boottime_ns);
 
 /* True if a round has not gone on for REGION_THREAD_HANGS_NS. Any thread may
  * call this. */

@@ -20,8 +20,8 @@ static int64_t strength_of(const struct region_sum_row *row) {
   return row->shown || row->weight < 0 ? row->weight : row->weight / CLEARLY;
 }
 
-/* Puts the rows that should be shown first. Among equals, rows that are already
- * shown come first. */
+/* Sorts the rows that should be shown to the front. Among equals, those that
+ * are already shown come first. */
 static int compare_rights(const void *a, const void *b) {
   const struct region_sum_row *x = *(struct region_sum_row *const *)a;
   const struct region_sum_row *y = *(struct region_sum_row *const *)b;

@@ -1,5 +1,6 @@
 #include "region_watch.h"
 
+#include "put.h"
 #include "region_instance.h"
 
 #include "base/clock.h"
@@ -21,17 +22,16 @@
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
-                 const struct region_moment *now) {
+                 uint64_t began_boottime_ns) {
   struct region_watch *watch = calloc(1, sizeof(*watch));
   if (watch == NULL)
     return NULL;
   watch->options = *options;
-  watch->now = *now;
-  watch->after_boottime_ns = now->boottime_ns - options->interval_ns;
-  watch->memory =
-      (struct region_pool){.max = options->memory_max, .own = 1 << 20};
-  watch->values = (struct region_pool){.max = options->values_max,
-                                       .own = options->values_max / 256};
+  watch->after_boottime_ns = began_boottime_ns - options->interval_ns;
+  size_t values = (size_t)options->config->max_values;
+  watch->memory = (struct region_pool){
+      .max = (size_t)options->config->max_memory, .own = 1 << 20};
+  watch->values = (struct region_pool){.max = values, .own = values / 256};
   return watch;
 }
 
@@ -205,7 +205,7 @@ static void join(struct region_instance *instance, uint32_t t) {
     region_source_join(source, sum);
   else
     leave_out(source, table_name,
-              ": MaxMemory leaves too little for it; raise MaxMemory.");
+              ": MaxMemory or MaxValues leave too little for it; raise them.");
 }
 
 /* ---------------------------------------------------------------------------
@@ -485,7 +485,7 @@ static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
 
 static int know_topology(struct region_watch *watch) {
   uint64_t now_ns = watch->now.monotonic_ns;
-  const char *root = watch->options.sys_root;
+  const char *root = watch->options.config->sys_root;
   int status = 0;
   if (watch->machine != NULL) {
     if (now_ns - watch->topology_ns >= TOPOLOGY_NS)
@@ -510,19 +510,18 @@ static int know_topology(struct region_watch *watch) {
 static void put_self(const struct region_watch *watch) {
   value_list_t list;
   region_put_begin(watch, &list, "percore_host", "self");
-  if (watch->options.configs->len == 0 && !watch->any_met)
+  if (watch->options.config->regions.len == 0 && !watch->any_met)
     return;
-  region_put_gauge(&list, "gauge", "regions", watch->regions);
-  region_put_gauge(&list, "gauge", "regions_silent", watch->silent);
-  region_put_gauge(&list, "gauge", "regions_stale", watch->stale);
-  region_put_gauge(&list, "gauge", "workers_stuck", watch->stuck);
-  region_put_gauge(&list, "gauge", "regions_memory",
-                   (double)watch->memory.used);
-  region_put_derive(&list, "attaches_refused", watch->attaches_refused);
-  region_put_derive(&list, "row_adds_refused", watch->adds_refused);
-  region_put_derive(&list, "rows_torn", watch->rows_torn);
-  region_put_derive(&list, "cells_back", watch->cells_back);
-  region_put_derive(&list, "rows_left_out", watch->rows_left_out);
+  put_gauge(&list, "gauge", "regions", watch->regions);
+  put_gauge(&list, "gauge", "regions_silent", watch->silent);
+  put_gauge(&list, "gauge", "regions_stale", watch->stale);
+  put_gauge(&list, "gauge", "workers_stuck", watch->stuck);
+  put_gauge(&list, "gauge", "regions_memory", (double)watch->memory.used);
+  put_derive(&list, "derive", "attaches_refused", watch->attaches_refused);
+  put_derive(&list, "derive", "row_adds_refused", watch->adds_refused);
+  put_derive(&list, "derive", "rows_torn", watch->rows_torn);
+  put_derive(&list, "derive", "cells_back", watch->cells_back);
+  put_derive(&list, "derive", "rows_left_out", watch->rows_left_out);
 }
 
 /* A sum is put if all of its sources have been read completely since its last
@@ -576,7 +575,8 @@ void region_watch_round(struct region_watch *watch,
   watch->now = *now;
   watch->round++;
   region_log_begin(&watch->log, now->monotonic_ns);
-  region_useful_begin(&watch->useful, watch->options.cores);
+  region_useful_begin(&watch->useful,
+                      config_cores(&watch->options.config->cores));
   watch->regions = watch->silent = watch->stale = watch->stuck = 0;
   region_list_look(watch);
   /* Known producers come first, so that new ones do not delay them. */

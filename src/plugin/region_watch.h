@@ -4,23 +4,14 @@
 #ifndef PERCORE_PLUGIN_REGION_WATCH_H
 #define PERCORE_PLUGIN_REGION_WATCH_H
 
-#include "region_config.h"
-
-#include "cycles/figures.h"
+#include "config.h"
 
 /* All pointers must stay valid as long as the watch exists. */
 struct region_watch_options {
-  const struct region_configs *configs;
-  const char *sys_root;         /* NULL: "/"; used for the topology */
-  const struct core_set *cores; /* whose useful loads are reported; NULL: all */
-  const struct figures_group *groups;
-  size_t groups_len;
+  const struct config *config;
   cdtime_t interval; /* of values */
   uint64_t interval_ns;
-  size_t values_max;
-  size_t memory_max;        /* in bytes */
   struct region_room *room; /* where to tell empty polls; NULL: nowhere */
-  bool send_notifications;
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
    * abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
@@ -38,11 +29,17 @@ struct region_moment {
 
 struct region_watch;
 
-/* Creates a watch, which opens its first regions in the first round. Returns
- * NULL if out of memory. */
+/* True if regions are configured, or may be in the runtime directory. Without
+ * regions, a host needs no watch. */
+bool region_watch_is_needed(const struct config *config);
+
+/* Creates a watch, which opens its first regions in the first round. Producers
+ * that have started an interval before began_boottime_ns or earlier may have
+ * been read before; what they have counted so far is not reported. Returns NULL
+ * if out of memory. */
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
-                 const struct region_moment *now);
+                 uint64_t began_boottime_ns);
 void region_watch_free(struct region_watch *watch);
 
 /* Runs a round: finds the producers, reads all regions, and dispatches their

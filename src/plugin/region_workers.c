@@ -1,5 +1,6 @@
 #include "region_workers.h"
 
+#include "put.h"
 #include "region_instance.h"
 
 #include "cycles/aggregate.h"
@@ -122,7 +123,7 @@ static double at_most_one(double load, int core, struct region_watch *watch) {
 }
 
 static void put_percent(value_list_t *list, const char *name, double share) {
-  region_put_gauge(list, "percent", name, share * 100);
+  put_gauge(list, "percent", name, share * 100);
 }
 
 void region_useful_put(const struct region_useful *useful,
@@ -145,8 +146,8 @@ void region_useful_put(const struct region_useful *useful,
       put_percent(&list, "useful", load);
   }
   if (useful->host)
-    (void)aggregate_all(&loads, &watch->topology, watch->options.groups,
-                        watch->options.groups_len);
+    (void)aggregate_all(&loads, &watch->topology, watch->options.config->groups,
+                        watch->options.config->groups_len);
   for (size_t i = 0; i < loads.aggregates_len; i++) {
     const struct aggregate_figures *aggregate = &loads.aggregates[i];
     if (aggregate->cores_len == 0)

@@ -264,7 +264,7 @@ void check_polling(struct doctor *doctor, int core) {
   bool never_halts = cpuidle_never_halts(doctor->machine);
   uint64_t polled_ns = 0;
   if (cpuidle_read(&cpuidle, doctor->machine, core) > 0)
-    cpuidle_read_polled(&polled_ns, doctor->machine, core);
+    cpuidle_read_polled(&polled_ns, doctor->machine, core, &(bool){false});
   double whole_ns = (double)(polled_ns + cpuidle_halted_ns(&cpuidle));
   if (never_halts || (double)polled_ns > POLLED_MIN * whole_ns)
     doctor_say(doctor, MACHINE, "idle loop", VERDICT_NOTE,

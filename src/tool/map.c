@@ -199,8 +199,8 @@ static int publish(struct map_table *table, const char *word,
   int status = choose_map(table, word);
   if (status != TOOL_OK)
     return status;
-  if (map_publisher_open(&publisher, &options) != 0 ||
-      map_publisher_add(publisher, table, true) != 0)
+  publisher = map_publisher_open(&options);
+  if (publisher == NULL || map_publisher_add(publisher, table, true) != 0)
     return say_failure(COMMAND, "out of memory");
   return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
 }

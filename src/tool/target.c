@@ -283,6 +283,10 @@ int listing_connect(struct listing *listing) {
 const char *listing_advice(int error) {
   switch (error) {
   case ENOENT:
+    if (secure_getenv("PERCORE_RUNTIME_DIR") != NULL)
+      return "groupadd -f percore && install -d -m 3770 -g percore "
+             "$PERCORE_RUNTIME_DIR; or unset PERCORE_RUNTIME_DIR to use "
+             "/run/percore";
     return "run 'systemd-sysusers' and 'systemd-tmpfiles --create', or without "
            "systemd: groupadd -f percore && install -d -m 3770 -g percore "
            "/run/percore; set PERCORE_RUNTIME_DIR to use another directory";

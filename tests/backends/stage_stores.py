@@ -25,7 +25,6 @@ PERCORE_OPTIONS = '''
   Group "dataplane" "2-3"
   <Load>
     SampleInterval 0.25
-    ReportMinimum true
     ReportHidden true
     ReportTime true
     ReportFrequency true

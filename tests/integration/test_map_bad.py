@@ -159,15 +159,6 @@ def a_map_of_a_pattern_without_rights_is_said():
             collectd.wait_for_value(name("packets", 0, "ports"))
 
 
-def a_map_in_a_directory_of_everybody_is_not_read():
-    """A pin that every user can replace is not read, and the log says so"""
-    with RuntimeDir(), Pins() as pins:
-        pins.create("ports")
-        os.chmod(pins.directory, 0o777)
-        with started(pins.block("*", VALUE)) as collectd:
-            check_said(collectd, "ports: any user may write to its directory")
-
-
 def a_name_that_no_field_has_is_said():
     """A name in Field or Gauge that is not a field of the map is logged"""
     for option in ("Field", "Gauge"):
@@ -437,7 +428,6 @@ def main():
              keys_whose_names_are_too_long_count_in_one_row,
              a_pattern_that_matches_no_map_is_said,
              a_map_of_a_pattern_without_rights_is_said,
-             a_map_in_a_directory_of_everybody_is_not_read,
              a_name_that_no_field_has_is_said,
              a_block_of_its_own_goes_before_a_pattern,
              what_is_not_a_map_is_said,

@@ -27,6 +27,7 @@ void chapter_hotplug(void);
 void chapter_library(void);
 
 /* Chapters for amd64. */
+void chapter_region(void);
 void chapter_suspend(void);
 void chapter_tick(void);
 

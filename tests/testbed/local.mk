@@ -14,6 +14,7 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/overlay.c tests/testbed/overlay.h \
 	tests/testbed/pmu.c tests/testbed/pmu.h \
 	tests/testbed/refusal.c \
+	tests/testbed/region.c \
 	tests/testbed/report.c tests/testbed/report.h \
 	tests/testbed/sharing.c \
 	tests/testbed/suspend.c \

@@ -28,6 +28,7 @@ static const struct {
     {"isolated", chapter_isolated},
     {"hotplug", chapter_hotplug},
     {"library", chapter_library},
+    {"region", chapter_region},
     {"suspend", chapter_suspend},
     {"tick", chapter_tick},
 #ifdef PERCORE_BPF

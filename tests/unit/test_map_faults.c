@@ -153,13 +153,12 @@ static void update(struct map_publisher *publisher) {
  * misses in the end. */
 static int publish(void) {
   snprintf(region, sizeof(region), "unit%d", fault_at);
-  static const struct map_field_at field = {"packets", 0, sizeof(uint64_t)};
+  static struct map_field field = {.name = "packets", .size = sizeof(uint64_t)};
   static const struct map_publisher_options options = {.region = region,
                                                        .say = ignore};
   static const struct map_table table = {.path = "/sys/pin",
                                          .name = "flows",
-                                         .fields_at = &field,
-                                         .fields_at_len = 1,
+                                         .fields_at = {&field, 1},
                                          .max_rows = ROWS_MAX};
   struct map_publisher *publisher = NULL;
   uint64_t missing = 0;
@@ -168,7 +167,9 @@ static int publish(void) {
     for (uint64_t key = 0; key < ENTRIES; key++)
       if (key == 0 || n > 3) /* entries come later, too */
         counts[key] += key + 1;
-    if (publisher == NULL && map_publisher_open(&publisher, &options) != 0)
+    if (publisher == NULL)
+      publisher = map_publisher_open(&options);
+    if (publisher == NULL)
       continue;
     (void)map_publisher_add(publisher, &table, true);
     update(publisher);

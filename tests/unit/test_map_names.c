@@ -260,7 +260,7 @@ static void pointers_locks_and_timers_are_no_fields(void **state) {
            lock = type(BTF_KIND_STRUCT, "bpf_spin_lock", 1, 4);
   member("val", u32, 0);
   uint32_t timer = type(BTF_KIND_STRUCT, "bpf_timer", 1, 16);
-  member("opaque", u64, 0);
+  member("__opaque", u64, 0);
   uint32_t ratio = type(BTF_KIND_FLOAT, "double", 0, 8);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 5, 48);
   member("next", pointer, 0);

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
 static char why[MAP_WHY_SIZE];
@@ -43,22 +42,6 @@ static void a_pin_that_cannot_be_opened_read_only_is_not_a_map(void **state) {
   assert_non_null(strstr(why, "not a map"));
 }
 
-static void
-a_program_that_any_user_may_replace_is_only_said_not_to_be_a_map(void **state) {
-  (void)state;
-  char directory[] = "/tmp/percore-map-XXXXXX", path[64];
-  assert_non_null(mkdtemp(directory));
-  assert_return_code(chmod(directory, 0777), errno);
-  snprintf(path, sizeof(path), "%s/pin", directory);
-  error = 0;
-  assert_int_equal(open_pin(path), -EINVAL);
-  assert_null(strstr(why, "chmod"));
-  error = EACCES;
-  assert_int_equal(open_pin(path), -EPERM);
-  assert_non_null(strstr(why, "any user"));
-  rmdir(directory);
-}
-
 static void advice_on_rights_is_for_maps_only(void **state) {
   (void)state;
   error = EACCES;
@@ -70,8 +53,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_program_is_not_taken_for_a_map),
       cmocka_unit_test(a_pin_that_cannot_be_opened_read_only_is_not_a_map),
-      cmocka_unit_test(
-          a_program_that_any_user_may_replace_is_only_said_not_to_be_a_map),
       cmocka_unit_test(advice_on_rights_is_for_maps_only),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

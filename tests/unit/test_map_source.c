@@ -201,14 +201,14 @@ static size_t look(void) {
 static struct map_names gauges;
 
 static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
-  static const struct map_field_at fields[FIELDS] = {{"packets", 0, 8},
-                                                     {"bytes", 8, 8}};
+  static struct map_field fields[FIELDS] = {
+      {.name = "packets", .size = 8},
+      {.name = "bytes", .offset = 8, .size = 8}};
   static const struct map_publisher_options options = {.region = "unit",
                                                        .say = say};
   struct map_table table = {.path = "pin",
                             .name = "flows",
-                            .fields_at = fields,
-                            .fields_at_len = FIELDS,
+                            .fields_at = {fields, FIELDS},
                             .gauges = gauges,
                             .max_rows = max_rows};
   kernel.info = (struct bpf_map_info){.type = type,
@@ -216,7 +216,8 @@ static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
                                       .key_size = sizeof(uint32_t),
                                       .value_size = COPY_SIZE,
                                       .max_entries = KEYS};
-  assert_int_equal(map_publisher_open(&publisher, &options), 0);
+  publisher = map_publisher_open(&options);
+  assert_non_null(publisher);
   assert_int_equal(map_publisher_add(publisher, &table, fresh), 0);
 }
 

@@ -35,7 +35,6 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
   assert_false(config.sampler.engine.bounds);
-  assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
   assert_false(config.sampler.engine.frequency);
@@ -56,8 +55,9 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
 
 static void options_of_wake_latency_add_up(void **state) {
   (void)state;
-  assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
-                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
+  assert_accepted(
+      "<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
+      "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
   assert_cores(&config.wake_latency.cores, "2-3,8");
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
@@ -93,7 +93,6 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportPerCore false\n"
                   "  ReportHost false\n"
                   "  ReportBounds true\n"
-                  "  ReportMinimum true\n"
                   "  ReportHidden true\n"
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
@@ -128,7 +127,6 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_false(config.load.report_per_core);
   assert_false(config.load.report_host);
   assert_true(config.sampler.engine.bounds);
-  assert_true(config.load.report_minimum);
   assert_true(config.load.report_hidden);
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
@@ -251,7 +249,7 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
       {"<Load>\nBaseFrequency 2.6\n</Load>", "BaseFrequency", "2.6", "Hz"},
       {"<Load>\nReportPerCore 7\n</Load>", "ReportPerCore", "7", "true"},
       {"<Load>\nReportHost 7\n</Load>", "ReportHost", "7", "true"},
-      {"<Load>\nReportMinimum 7\n</Load>", "ReportMinimum", "7", "true"},
+      {"<Load>\nReportHidden 7\n</Load>", "ReportHidden", "7", "true"},
       {"<Load>\nReportHidden 7\n</Load>", "ReportHidden", "7", "true"},
       {"<Load>\nReportFrequency 7\n</Load>", "ReportFrequency", "7", "true"},
       {"<Load>\nReportIPC 7\n</Load>", "ReportIPC", "7", "true"},

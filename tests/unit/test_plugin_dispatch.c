@@ -134,7 +134,8 @@ static void free_snapshot(struct snapshot *snapshot) {
 
 static void report_everything(void) {
   config.sampler.engine.bounds = true;
-  config.load.report_minimum = config.load.report_hidden = true;
+  config.load.sample_interval_s = 1;
+  config.load.report_hidden = true;
   config.load.report_time = config.load.report_softirq = true;
   config.sampler.engine.frequency = config.sampler.engine.ipc = true;
   config.sampler.figures.cstates = config.sampler.figures.schedstat = true;
@@ -178,16 +179,15 @@ static void assert_absent(const char *identifier) {
  * Identifiers
  */
 
-static void by_default_each_core_has_busy_busy_max_and_load(void **state) {
+static void by_default_each_core_has_busy_and_load(void **state) {
   (void)state;
   dispatch_host(2, 0);
   size_t of_core_1 = 0;
   for (size_t i = 0; i < fake.values_len; i++)
     of_core_1 += strcmp(fake.values[i].list.plugin, "percore") == 0 &&
                  strcmp(fake.values[i].list.plugin_instance, "1") == 0;
-  assert_int_equal(of_core_1, 3);
+  assert_int_equal(of_core_1, 2);
   assert_value("percore-1/percent-busy", 50);
-  assert_value("percore-1/percent-busy_max", 75);
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
@@ -297,6 +297,7 @@ static void every_option_adds_its_values(void **state) {
   assert_value("percore-0/percent-busy_low", 50);
   assert_value("percore-0/percent-busy_high", 75);
   assert_value("percore-0/percent-busy_min", 25);
+  assert_value("percore-0/percent-busy_max", 75);
   assert_value("percore-0/gauge-hidden", 12.5);
   assert_value("percore-0/gauge-unaccounted", -6.25);
   assert_value("percore-0/percent-steal", 1);
@@ -537,9 +538,10 @@ static void the_documents_say_what_a_host_costs(void **state) {
 static void the_table_of_the_fleet_page_is_what_is_dispatched(void **state) {
   (void)state;
   assert_fleet_table_says("default");
-  config.load.report_minimum = config.load.report_hidden = true;
+  config.load.sample_interval_s = 1;
+  config.load.report_hidden = true;
   config.sampler.figures.cstates = true;
-  assert_fleet_table_says("ReportMinimum, ReportHidden, ReportCStates");
+  assert_fleet_table_says("SampleInterval, ReportHidden, ReportCStates");
 }
 
 /* ---------------------------------------------------------------------------
@@ -589,6 +591,7 @@ static void unknown_figures_are_not_dispatched(void **state) {
 
 static void shares_are_clamped_to_0_and_100_percent(void **state) {
   (void)state;
+  config.load.sample_interval_s = 1;
   struct snapshot *snapshot = make_snapshot(2, 0);
   snapshot->cores[0].busy = 1.004;
   snapshot->cores[0].busy_max = 7;
@@ -704,7 +707,7 @@ int main(void) {
 #define TEST(test)                                                             \
   cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(by_default_each_core_has_busy_busy_max_and_load),
+      TEST(by_default_each_core_has_busy_and_load),
       TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures),
       TEST(a_core_has_no_room_from_a_load_of_90_percent_on),
       TEST(empty_polls_leave_room_and_other_work_does_not),

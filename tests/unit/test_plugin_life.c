@@ -59,17 +59,24 @@ void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 static struct {
   int start_status;
   unsigned starts, stops;
-  bool hangs;
+  bool hangs, is_needed;
   cdtime_t interval;
 } region_stub;
 
 int region_thread_start(struct region_thread **thread,
-                        const struct region_watch_options *options) {
+                        const struct region_watch_options *options,
+                        uint64_t began_boottime_ns) {
+  assert_true(began_boottime_ns > 0);
   region_stub.starts++;
   region_stub.interval = options->interval;
   if (region_stub.start_status == 0)
     *thread = (struct region_thread *)(void *)&region_stub;
   return region_stub.start_status;
+}
+
+bool region_watch_is_needed(const struct config *config) {
+  assert_non_null(config);
+  return region_stub.is_needed;
 }
 
 bool region_thread_stop(struct region_thread *thread) {
@@ -98,7 +105,7 @@ static int set_up(void **state) {
   fake_reset();
   memset(&stub, 0, sizeof(stub));
   memset(&region_stub, 0, sizeof(region_stub));
-  stub.has_source = true;
+  stub.has_source = region_stub.is_needed = true;
   fake.read = NULL;
   fake.interval = TIME_T_TO_CDTIME_T_STATIC(10);
   fake.now = TIME_T_TO_CDTIME_T_STATIC(1000);
@@ -215,6 +222,20 @@ static void regions_are_read_by_a_thread_of_their_own(void **state) {
   assert_int_equal(region_stub.stops, 1);
 }
 
+static void without_regions_there_is_no_thread_for_them(void **state) {
+  (void)state;
+  region_stub.is_needed = false;
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(region_stub.starts, 0);
+  region_stub.is_needed = true;
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(region_stub.starts, 1);
+  region_stub.is_needed = false;
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(region_stub.stops, 0);
+}
+
 static void each_read_tries_again_to_start_regions(void **state) {
   (void)state;
   region_stub.start_status = -EAGAIN;
@@ -261,6 +282,7 @@ int main(void) {
       TEST(a_failed_start_is_tried_again_after_1_2_4_to_60_s),
       TEST(shutdown_stops_the_sampler),
       TEST(regions_are_read_by_a_thread_of_their_own),
+      TEST(without_regions_there_is_no_thread_for_them),
       TEST(each_read_tries_again_to_start_regions),
       TEST(messages_of_the_sampler_are_logged_at_their_level),
   };

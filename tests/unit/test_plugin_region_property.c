@@ -31,7 +31,7 @@ static const char *const row_names[] = {"a",   "b",   "c",     "d", "e",
 
 #define COUNTERS                                                               \
   {.name = "packets", .unit = "packets"}, { .name = "bytes", .unit = "bytes" }
-#define OPEN_UPDOWN                                                             \
+#define OPEN_UPDOWN                                                            \
   { .name = "open", .unit = "1", .kind = PERCORE_UPDOWN }
 #define SIZES                                                                  \
   {                                                                            \
@@ -416,7 +416,7 @@ static void look(bool quiet) {
   /* If a table or region does not fit into MaxMemory, a warning is logged. */
   bool is_left_out =
       fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
-      fake_logged(LOG_WARNING, "too little for it; raise MaxMemory") != NULL ||
+      fake_logged(LOG_WARNING, "leave too little for it") != NULL ||
       fake_logged(LOG_WARNING, "is not read") != NULL;
   play.inexact |= is_left_out;
   bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;

@@ -1473,6 +1473,28 @@ static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
   assert_int_equal(percore_detach(region, slot), 0);
 }
 
+static void many_tables_have_no_more_than_max_values(void **state) {
+  (void)state;
+  enum { TABLES_LEN = 100 };
+  static char names[TABLES_LEN][8];
+  struct percore_table tables[TABLES_LEN];
+  for (int t = 0; t < TABLES_LEN; t++) {
+    tables[t] = (struct percore_table)FLOW_TABLE(PERCORE_OWNED, 10);
+    snprintf(names[t], sizeof(names[t]), "t%d", t);
+    tables[t].name = names[t];
+  }
+  struct percore_region *region = create(0, NULL, tables, TABLES_LEN);
+  for (unsigned t = 0; t < TABLES_LEN; t++)
+    row_of(region, t, "a");
+  host_values_max = 60;
+  start_watch("");
+  for (int i = 0; i < 3; i++) {
+    play_round(SECOND);
+    assert_in_range(snapshot->host_len, 1, 60);
+  }
+  assert_non_null(fake_logged(LOG_WARNING, "leave too little for it"));
+}
+
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -1540,6 +1562,7 @@ int main(void) {
       TEST(refused_rows_and_slots_are_reported),
       TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once),
       TEST(torn_rows_and_counters_that_decrease_are_reported),
+      TEST(many_tables_have_no_more_than_max_values),
   };
   return cmocka_run_group_tests_name("plugin_region_rows", tests,
                                      unit_make_runtime_dir,

@@ -2,6 +2,7 @@
  * depends on durations. */
 #include "plugin_unit.h"
 
+#include "base/clock.h"
 #include "plugin/region_thread.h"
 #include "region_unit.h"
 
@@ -13,12 +14,10 @@ static struct region_thread *all[8]; /* their memory is never freed */
 static size_t started;
 
 static void start(void) {
-  struct region_watch_options options = {.send_notifications = true,
-                                         .configs = &config.regions,
-                                         .interval = MS_TO_CDTIME_T(20),
-                                         .values_max = 10000,
-                                         .memory_max = (size_t)1 << 30};
-  assert_int_equal(region_thread_start(&thread, &options), 0);
+  struct region_watch_options options = {.config = &config,
+                                         .interval = MS_TO_CDTIME_T(20)};
+  assert_int_equal(
+      region_thread_start(&thread, &options, clock_now_ns(CLOCK_BOOTTIME)), 0);
   all[started++] = thread;
 }
 

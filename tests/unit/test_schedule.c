@@ -9,6 +9,7 @@
 #define SECOND UINT64_C(1000000000)
 #define INTERVAL (10 * SECOND)
 #define SAMPLE (LOADAVG_INTERVAL_NS / 4)
+#define AVERAGE (2 * LOADAVG_INTERVAL_NS) /* at this interval */
 
 /* A sampler that wakes exactly on time. The test can set its two clocks. */
 struct play {
@@ -264,10 +265,9 @@ static void samples_keep_their_rhythm_on_the_monotonic_clock(void **state) {
   start(&play, 0, 1700000000 * SECOND);
   run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 0);
   assert_int_equal(play.samples, 52);
-  assert_int_equal(play.load_averages, 13);
+  assert_int_equal(play.load_averages, 6);
   assert_int_equal(play.schedule.next_sample_ns, 53 * SAMPLE);
-  assert_int_equal(play.schedule.next_load_average_ns,
-                   14 * LOADAVG_INTERVAL_NS);
+  assert_int_equal(play.schedule.next_load_average_ns, 7 * AVERAGE);
 }
 
 static void lateness_does_not_add_up(void **state) {
@@ -283,7 +283,7 @@ static void deadlines_close_together_share_one_sample(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000000 * SECOND + 1);
-  run(&play, 4 * SAMPLE - MS, 0);
+  run(&play, AVERAGE - MS, 0);
   pass(&play, MS / 2);
   assert_int_equal(take(&play).what, SCHEDULE_SAMPLE | SCHEDULE_LOAD_AVERAGE);
   pass(&play, MS);
@@ -302,40 +302,60 @@ static void a_snapshot_never_comes_before_its_stamp(void **state) {
   assert_true(take(&play).what & SCHEDULE_INTERVAL);
 }
 
-/* Plays an interval of a second, in which a sample every 1.154 s would not show
- * how the load varies within the interval. */
 static void
-samples_that_are_no_more_frequent_than_snapshots_are_taken_with_them(
-    void **state) {
+samples_no_more_frequent_than_snapshots_are_not_taken(void **state) {
   (void)state;
-  struct play play = {.realtime_ns = 1700000000 * SECOND};
-  int wakes = 0;
-  schedule_start(&play.schedule, SECOND, SAMPLE, false, 0, play.realtime_ns);
-  for (; play.monotonic_ns < 600 * SECOND; wakes++) {
-    pass(&play, wait_of(&play));
-    unsigned what = take(&play).what;
-    assert_int_equal((what & SCHEDULE_SAMPLE) != 0,
-                     (what & SCHEDULE_INTERVAL) != 0);
-    assert_false(play.due.late);
+  static const uint64_t samples_ns[] = {0, INTERVAL, INTERVAL + 1};
+  for (size_t n = 0; n < sizeof samples_ns / sizeof samples_ns[0]; n++) {
+    struct play play = {.realtime_ns = 1700000000 * SECOND};
+    int wakes = 0;
+    schedule_start(&play.schedule, INTERVAL, samples_ns[n], false, 0,
+                   play.realtime_ns);
+    for (; play.monotonic_ns < 600 * SECOND; wakes++) {
+      pass(&play, wait_of(&play));
+      take(&play);
+      assert_false(play.due.late);
+    }
+    assert_int_equal(play.samples, 0);
+    assert_int_equal(play.stamps_len, 60);
+    assert_int_equal(play.load_averages, 600 * SECOND / AVERAGE);
+    assert_true(wakes <= 60 + play.load_averages);
   }
-  assert_int_equal(play.samples, 600);
-  assert_int_equal(play.load_averages, 600 * SECOND / LOADAVG_INTERVAL_NS);
-  assert_true(wakes <= play.samples + play.load_averages);
-  pass(&play, SECOND + 3 * SAMPLE);
-  assert_false(take(&play).late);
-  pass(&play, SECOND + 3 * SAMPLE + 2);
-  assert_true(take(&play).late);
 }
 
-static void late_means_more_than_three_sample_intervals(void **state) {
+/* The run queue is a point sample, so its rhythm must not be that of jobs. */
+static void
+two_windows_of_the_load_averages_in_an_interval_are_one(void **state) {
+  (void)state;
+  static const uint64_t intervals[] = {SECOND, 9 * SECOND, INTERVAL,
+                                       60 * SECOND};
+  for (size_t n = 0; n < sizeof intervals / sizeof intervals[0]; n++) {
+    struct play play = {.realtime_ns = 1700000000 * SECOND};
+    schedule_start(&play.schedule, intervals[n], 0, false, 0, play.realtime_ns);
+    run(&play, 600 * SECOND, 0);
+    assert_int_equal(play.load_averages, n < 2 ? 130 : 65);
+  }
+}
+
+static void late_means_half_a_window_of_the_load_averages(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
-  pass(&play, 4 * SAMPLE);
+  pass(&play, SAMPLE + SCHEDULE_LATE_NS);
   assert_false(take(&play).late);
-  assert_int_equal(play.due.late_ns, 3 * SAMPLE);
+  assert_int_equal(play.due.late_ns, SCHEDULE_LATE_NS);
   start(&play, 0, 1700000000 * SECOND);
-  pass(&play, 4 * SAMPLE + 1);
+  pass(&play, SAMPLE + SCHEDULE_LATE_NS + 1);
+  assert_true(take(&play).late);
+}
+
+static void without_samples_a_late_load_average_is_late(void **state) {
+  (void)state;
+  struct play play = {.realtime_ns = 1700000000 * SECOND};
+  schedule_start(&play.schedule, INTERVAL, 0, false, 0, play.realtime_ns);
+  pass(&play, AVERAGE + SCHEDULE_LATE_NS);
+  assert_false(take(&play).late);
+  pass(&play, AVERAGE + 1);
   assert_true(take(&play).late);
 }
 
@@ -355,6 +375,7 @@ static void a_wait_ends_at_the_earliest_deadline(void **state) {
   struct schedule schedule = {.interval_ns = INTERVAL,
                               .sample_interval_ns = SAMPLE,
                               .next_sample_ns = 1000 * MS,
+                              .load_average_ns = AVERAGE,
                               .next_load_average_ns = 2000 * MS,
                               .next_grid_ns = 30 * SECOND};
   assert_int_equal(schedule_wait_ns(&schedule, 900 * MS, 28 * SECOND),
@@ -379,6 +400,8 @@ static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   struct schedule schedule;
   schedule_start(&schedule, 3600 * SECOND, SAMPLE, false, 5, 5 * SECOND);
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
+  schedule_start(&schedule, 3600 * SECOND, 0, false, 5, 5 * SECOND);
+  assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), AVERAGE);
 }
 
 /* A sampler alternately waits and takes what is due. No wait may have the
@@ -442,9 +465,10 @@ int main(void) {
       cmocka_unit_test(lateness_does_not_add_up),
       cmocka_unit_test(deadlines_close_together_share_one_sample),
       cmocka_unit_test(a_snapshot_never_comes_before_its_stamp),
-      cmocka_unit_test(
-          samples_that_are_no_more_frequent_than_snapshots_are_taken_with_them),
-      cmocka_unit_test(late_means_more_than_three_sample_intervals),
+      cmocka_unit_test(samples_no_more_frequent_than_snapshots_are_not_taken),
+      cmocka_unit_test(two_windows_of_the_load_averages_in_an_interval_are_one),
+      cmocka_unit_test(late_means_half_a_window_of_the_load_averages),
+      cmocka_unit_test(without_samples_a_late_load_average_is_late),
       cmocka_unit_test(on_time_is_not_late),
       cmocka_unit_test(a_wait_ends_at_the_earliest_deadline),
       cmocka_unit_test(a_wait_is_over_at_once_when_a_deadline_has_passed),

@@ -1,0 +1,170 @@
+/* Tests that nobody who may list the runtime directory, or who receives a
+ * region, can hold a lock for which its producer or another reader waits for
+ * ever. The kernel of the guest matters: until it has copied to or from a page,
+ * it may hold the lock of a directory, a file position or an inode. */
+#include "percore.h"
+
+#include "chapters.h"
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "region/message.h"
+
+#define DIRECTORY "/regions"
+#define ROWS 200000
+
+/* Returns a page that never comes: nobody answers its fault. */
+static void *stuck_page(void) {
+  struct uffdio_api api = {.api = UFFD_API};
+  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  void *page = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct uffdio_register missing = {
+      .range = {.start = (uintptr_t)page, .len = size},
+      .mode = UFFDIO_REGISTER_MODE_MISSING};
+  int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+  return page != MAP_FAILED && ioctl(fd, UFFDIO_API, &api) == 0 &&
+                 ioctl(fd, UFFDIO_REGISTER, &missing) == 0
+             ? page
+             : NULL;
+}
+
+/* Returns the descriptor that the producer hands over. */
+static int receive_memory(void) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX,
+                                .sun_path = DIRECTORY "/guest.sock"};
+  struct region_message hello;
+  struct region_passed passed = {.count = 0};
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+    return -1;
+  for (int i = 0; i < 100 && passed.count == 0; i++) {
+    usleep(20000);
+    region_packet_receive(fd, &hello, sizeof(hello), &passed);
+  }
+  return passed.count > 0 ? passed.fds[0] : -1;
+}
+
+enum lock { OF_DIRECTORY, OF_POSITION, OF_INODE };
+
+/* Starts a process that makes a system call with a page that never comes. */
+static pid_t start_holder(enum lock lock) {
+  enum { SIZE = 4096 };
+  pid_t child = fork();
+  if (child != 0) {
+    usleep(500000);
+    return child;
+  }
+  void *page = stuck_page();
+  int fd = lock == OF_DIRECTORY ? open(DIRECTORY, O_RDONLY | O_DIRECTORY)
+                                : receive_memory();
+  if (page == NULL || fd < 0)
+    _exit(100);
+  long status = lock == OF_DIRECTORY  ? syscall(SYS_getdents64, fd, page, SIZE)
+                : lock == OF_POSITION ? read(fd, page, SIZE)
+                                      : write(fd, page, SIZE);
+  _exit(status < 0 ? errno : 101);
+}
+
+/* Returns how the process ended: its exit status, or -1 if it had to be killed,
+ * because it was in the system call. */
+static int end_holder(pid_t child) {
+  int status;
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static double seconds_since(const struct timespec *begin) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - begin->tv_sec) +
+         1e-9 * (double)(now.tv_nsec - begin->tv_nsec);
+}
+
+/* Reads a row through the socket, in another process. */
+static bool another_reads(uint32_t row, uint64_t expected) {
+  struct percore_reader *reader;
+  uint64_t value = 0;
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(8);
+    _exit(percore_open(&reader, "guest", NULL) != 0 ||
+          percore_refresh(reader) != 1 ||
+          percore_read_row(reader, 0, row, PERCORE_TOTAL, NULL, 0, &value, 1) !=
+              0 ||
+          value != expected);
+  }
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* Adds so many rows that memory is allocated, and counts in the last of them.
+ */
+static bool go_on(struct percore_region *region, uint64_t *key) {
+  percore_owned_table_t table;
+  uint32_t row = 0;
+  int errors = percore_owned_table(region, 0, &table);
+  for (int i = 0; i < ROWS / 4; i++)
+    errors |= percore_row_add_key(region, 0, ++*key, &row);
+  percore_add(percore_owned_row(table, row), 0, *key);
+  return errors == 0 && another_reads(row, *key);
+}
+
+void chapter_region(void) {
+  static const struct percore_field field = {.name = "rx"};
+  static const struct percore_table table = {.name = "flow",
+                                             .storage = PERCORE_OWNED,
+                                             .fields = &field,
+                                             .field_count = 1,
+                                             .max_rows = ROWS};
+  static const struct {
+    enum lock lock;
+    int ends; /* -1: in the system call, with the lock */
+    const char *who;
+  } holders[] = {{OF_INODE, EBADF, "a reader that writes to it"},
+                 {OF_POSITION, -1, "a reader that holds its file position"},
+                 {OF_DIRECTORY, -1, "a process that holds its directory"}};
+  struct percore_region *region;
+  struct timespec begin;
+  uint64_t key = 0;
+  pid_t child = -1;
+  mkdir(DIRECTORY, 0770);
+  setenv("PERCORE_RUNTIME_DIR", DIRECTORY, 1);
+  int status = percore_create(&region, "guest", &table, 1, NULL);
+  result(status == 0, "a region can be served in a guest");
+  for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
+    child = start_holder(holders[i].lock);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    bool goes_on = go_on(region, &key);
+    note("region: %s: %.2f s", holders[i].who, seconds_since(&begin));
+    result(goes_on && seconds_since(&begin) < 10,
+           "rows of a region are added and read beside %s", holders[i].who);
+    if (holders[i].lock == OF_DIRECTORY)
+      break;
+    int ended = end_holder(child);
+    note("region: %s ended with %d", holders[i].who, ended);
+    result(ended == holders[i].ends, "the kernel treats %s as expected",
+           holders[i].who);
+  }
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  percore_destroy(region);
+  result(
+      seconds_since(&begin) < 5,
+      "percore_destroy does not wait for a process that holds the directory");
+  result(end_holder(child) == -1, "the directory was held");
+}
