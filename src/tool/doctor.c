@@ -466,8 +466,7 @@ static int examine_text(struct doctor *doctor, const char *kernel) {
 
 static int examine_json(struct doctor *doctor, const char *kernel) {
   doctor->first_only = false;
-  if ((doctor->json = json_begin(stdout, COMMAND)) == NULL)
-    return -ENOMEM;
+  doctor->json = json_begin(stdout, COMMAND);
   json_text(doctor->json, "kernel", kernel);
   json_open_array(doctor->json, "findings");
   int status = check_all(doctor);
@@ -475,8 +474,8 @@ static int examine_json(struct doctor *doctor, const char *kernel) {
   json_bool(doctor->json, "works", doctor_has_source(doctor));
   json_bool(doctor->json, "reports", doctor->missing == 0);
   json_integer(doctor->json, "cores_online", doctor->cores_online);
-  int ended = json_end(doctor->json);
-  return status != 0 ? status : ended;
+  json_end(doctor->json);
+  return status;
 }
 
 static int doctor_main(int argc, char **argv) {
