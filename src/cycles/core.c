@@ -546,7 +546,7 @@ static void read_counter(struct engine *engine, struct core *core) {
   struct core_totals *growth = &sample->growth;
   struct perf_reading reading;
   int status = perf_group_read(&core->group, &reading);
-  uint64_t time_ns = engine_clock(engine, CLOCK_MONOTONIC);
+  uint64_t time_ns = machine_now_ns(engine->options.machine, CLOCK_MONOTONIC);
   if (status != 0) {
     read_failed(engine, core, status);
     return;
