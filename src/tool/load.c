@@ -63,7 +63,7 @@ static int check(const struct load_options *options) {
   bool is_event = strcmp(options->source, "event") == 0;
   if (is_event && options->event == NULL)
     return say_usage(COMMAND, "--source event needs --event EVENT");
-  if (options->event != NULL && !is_event && !options->compare &&
+  if (options->event != NULL && !is_event &&
       strcmp(options->source, "auto") != 0)
     return say_usage(COMMAND, "--event needs --source event, not %s",
                      options->source);
