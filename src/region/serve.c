@@ -20,7 +20,8 @@
 enum { STACK_SIZE = 512 << 10 };
 
 /* How often to check that the socket still exists: at most, and how often the
- * serving thread wakes for it. */
+ * serving thread wakes for it. Without its name, the thread tries to claim it
+ * as often as it may. */
 enum { CHECK_SOCKET_MS = 2000, THREAD_CHECKS_MS = 10000 };
 
 /* ---------------------------------------------------------------------------
@@ -198,7 +199,8 @@ static void *serve_thread(void *argument) {
   pthread_setname_np(pthread_self(), "percore-serve");
   struct timespec pause = {0};
   while (!is_stopped(server)) {
-    pause.tv_nsec = serve_turn(region, THREAD_CHECKS_MS);
+    pause.tv_nsec = serve_turn(region, server->error != 0 ? CHECK_SOCKET_MS
+                                                          : THREAD_CHECKS_MS);
     if (pause.tv_nsec > 0)
       nanosleep(&pause, NULL);
   }
