@@ -10,7 +10,7 @@ static void put_summary(struct json *json, const struct wake_summary *summary,
   json_text(json, "metric", wake_metric_name(metric));
   json_unsigned(json, "count", summary->count);
   for (size_t i = 0; i < WAKE_FIGURES; i++)
-    json_number(json, wake_figures[i].key, wake_figure(summary, i));
+    json_number(json, wake_figure_names[i].key, summary->us[i]);
   json_close_object(json);
 }
 
@@ -45,7 +45,8 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_open_object(json, "dropped");
   for (int i = 0; i < WAKE_DROPS; i++)
     json_unsigned(json, wake_drop_texts[i].name, status->drops[i]);
-  json_unsigned(json, "minority", wake_minority(&run->points));
+  json_unsigned(json, "minority",
+                run->points.len - wake_points_counted(&run->points));
   json_unsigned(json, "overrun", status->overrun);
   json_close_object(json);
   json_unsigned(json, "idles", status->idles);

@@ -21,21 +21,7 @@ static int fail(const char *path, int error, char why[WAKE_WHY_SIZE]) {
 }
 
 int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]) {
-  /* The parts of a result, of which percore writes the first two. */
-  static const char *const parts[] = {"datapoints.csv", "info.yml", "logs",
-                                      "stats"};
-  if (mkdir(folder, 0777) == 0)
-    return 0;
-  if (errno != EEXIST)
-    return fail(folder, errno, why);
-  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-    char path[PATH_SIZE];
-    struct stat status;
-    snprintf(path, sizeof(path), "%s/%s", folder, parts[i]);
-    if (lstat(path, &status) == 0 || errno != ENOENT)
-      return fail(path, errno == ENOTDIR ? ENOTDIR : EEXIST, why);
-  }
-  return access(folder, W_OK | X_OK) == 0 ? 0 : fail(folder, errno, why);
+  return mkdir(folder, 0777) == 0 ? 0 : fail(folder, errno, why);
 }
 
 /* Writes no column that is empty, because wult refuses empty values. */
