@@ -28,12 +28,9 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
           sample_interval_ns > 0 && sample_interval_ns < interval_ns
               ? monotonic_ns + sample_interval_ns
               : UINT64_MAX,
-      .load_average_ns = interval_ns < 2 * LOADAVG_INTERVAL_NS
-                             ? LOADAVG_INTERVAL_NS
-                             : 2 * LOADAVG_INTERVAL_NS,
+      .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
       .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
-  schedule->next_load_average_ns = monotonic_ns + schedule->load_average_ns;
   /* The first snapshot is due after at least half an interval. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
@@ -107,8 +104,8 @@ struct schedule_due schedule_take(struct schedule *schedule,
     due.what |= SCHEDULE_SAMPLE;
     due.late_ns = (uint64_t)late_ns;
   }
-  late_ns = take_deadline(&schedule->next_load_average_ns,
-                          schedule->load_average_ns, monotonic_ns);
+  late_ns = take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
+                          monotonic_ns);
   if (late_ns >= 0) {
     due.what |= SCHEDULE_LOAD_AVERAGE;
     if ((uint64_t)late_ns > due.late_ns)

@@ -268,21 +268,10 @@ static void meet(struct look *look, const char *file) {
     instance->met = instance->listed = true;
 }
 
-/* Of a full directory, only the first files are looked at. */
 bool region_watch_is_needed(const struct config *config) {
-  enum { FILES = 64 };
-  struct region_label label;
-  bool any = config->regions.len > 0;
-  DIR *directory = any ? NULL : opendir(region_runtime_dir());
-  if (directory == NULL)
-    return any || errno != ENOENT; /* the watch says why */
-  struct dirent *file = NULL;
-  for (int i = 0; i < FILES && !any && (file = readdir(directory)) != NULL; i++)
-    any = region_label_split(&label, file->d_name,
-                             region_label_length(file->d_name)) &&
-          strcmp(label.region, BOARD_NAME) != 0;
-  closedir(directory);
-  return any || file != NULL;
+  struct stat status;
+  return config->regions.len > 0 || stat(region_runtime_dir(), &status) == 0 ||
+         errno != ENOENT; /* the watch says why */
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,
