@@ -5,13 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_among(const char *name, const struct map_names *names) {
-  for (size_t i = 0; i < names->len; i++)
-    if (strcmp(names->list[i], name) == 0)
-      return true;
-  return false;
-}
-
 static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_fields *given = &source->table.fields_at;
   uint32_t size = source->map.info.value_size;
@@ -39,14 +32,14 @@ static bool is_wanted(const struct map_source *source,
                       const struct map_field *field) {
   const struct map_table *table = &source->table;
   if (table->fields.len > 0)
-    return is_among(field->name, &table->fields);
+    return names_have(&table->fields, field->name);
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
 /* Writes a warning to `why` if one of the names is not that of a field, because
  * the name is probably misspelt. */
 static void check_names(const struct map_fields *fields, const char *option,
-                        const struct map_names *names, char why[MAP_WHY_SIZE]) {
+                        const struct names *names, char why[MAP_WHY_SIZE]) {
   for (size_t i = 0; i < names->len; i++) {
     size_t f = 0;
     while (f < fields->len && strcmp(fields->list[f].name, names->list[i]) != 0)
@@ -67,7 +60,7 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   for (size_t i = 0; i < source->fields.len; i++) {
     struct map_field *field = &source->fields.list[i];
     field->is_gauge |=
-        field->bucket == 0 && is_among(field->name, &table->gauges);
+        field->bucket == 0 && names_have(&table->gauges, field->name);
     field->shift = field->is_signed ? 0 : (uint8_t)table->shift;
     if (is_wanted(source, field))
       source->fields.list[kept++] = *field;

@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += libmap.la
 libmap_la_SOURCES = \
 	src/base/bpf.h \
 	src/base/clock.h \
+	src/base/names.h \
 	src/base/utf8.h \
 	src/map/entries.c src/map/entries.h \
 	src/map/fields.c src/map/fields.h \

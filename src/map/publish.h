@@ -10,12 +10,9 @@
 
 #include "fields.h"
 
-#define MAP_ROWS_DEFAULT 100000
+#include "base/names.h"
 
-struct map_names {
-  const char **list;
-  size_t len;
-};
+#define MAP_ROWS_DEFAULT 100000
 
 /* How to read one map. The caller owns all strings and lists, which must
  * outlive the publisher. */
@@ -28,14 +25,14 @@ struct map_table {
   const char *object;
   /* Names of the fields to read; empty: all. Global variables (.bss, .data) are
    * read only if they are named here or tagged. */
-  struct map_names fields;
-  struct map_names gauges; /* names of fields to read as gauges, of any type */
-  bool has_all_names; /* warn about names in `fields` and `gauges` that the map
-                         lacks */
+  struct names fields;
+  struct names gauges; /* names of fields to read as gauges, of any type */
+  bool has_all_names;  /* warn about names in `fields` and `gauges` that the map
+                          lacks */
   /* Unless empty, the fields to read without type information. */
   struct map_fields fields_at;
-  struct map_names row_names; /* names of an array's rows, by index */
-  uint32_t max_rows;          /* 0: MAP_ROWS_DEFAULT */
+  struct names row_names; /* names of an array's rows, by index */
+  uint32_t max_rows;      /* 0: MAP_ROWS_DEFAULT */
   uint32_t shift; /* how many low bits of each unsigned value are no count */
 };
 

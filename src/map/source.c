@@ -268,7 +268,7 @@ static void say_fast(struct map_source *source, size_t f) {
 
 static void name_row(const struct map_source *source, const void *key,
                      char name[MAP_ROW_NAME_SIZE]) {
-  const struct map_names *names = &source->table.row_names;
+  const struct names *names = &source->table.row_names;
   uint32_t index = UINT32_MAX;
   if (map_is_array(&source->map.info))
     memcpy(&index, key, sizeof(index));

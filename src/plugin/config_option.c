@@ -133,6 +133,32 @@ int config_string(void *into, const struct config_option *option,
   return 0;
 }
 
+int config_add_name(struct names *names, const char *name) {
+  const char **copy = config_append(&names->list, &names->len, sizeof(*copy));
+  return copy != NULL && (*copy = strdup(name)) != NULL ? 0 : -1;
+}
+
+void config_names_free(struct names *names) {
+  for (size_t i = 0; i < names->len; i++)
+    free((char *)names->list[i]);
+  free(names->list);
+  *names = (struct names){0};
+}
+
+int config_names(void *into, const struct config_option *option,
+                 const oconfig_item_t *item) {
+  if (!config_has_strings(item))
+    return config_option_refuse(option, item, NULL);
+  for (int i = 0; i < item->values_num; i++) {
+    const char *name = item->values[i].value.string;
+    if (!option->is_valid(name))
+      return config_option_refuse(option, item, NULL);
+    if (config_add_name(MEMBER(struct names, into, option), name) != 0)
+      return -1;
+  }
+  return 0;
+}
+
 int config_boolean(void *into, const struct config_option *option,
                    const oconfig_item_t *item) {
   bool *member = MEMBER(bool, into, option);

@@ -7,6 +7,8 @@
 
 #include "plugin.h"
 
+#include "base/names.h"
+
 struct config_option {
   const char *key;
   /* Stores the values of `item` in the struct that the table describes. Returns
@@ -50,6 +52,14 @@ int config_string(void *into, const struct config_option *option,
     .key = name, .read = config_string, .allowed = values, .is_valid = check,  \
     .offset = offsetof(type, member)                                           \
   }
+/* Appends strings that is_valid accepts to a struct names. */
+int config_names(void *into, const struct config_option *option,
+                 const oconfig_item_t *item);
+#define CONFIG_NAMES(name, type, member, check, values)                        \
+  {                                                                            \
+    .key = name, .read = config_names, .allowed = values, .is_valid = check,   \
+    .offset = offsetof(type, member)                                           \
+  }
 /* Reads a bool: true, yes, on and so forth, quoted or not, as everywhere in
  * collectd. */
 int config_boolean(void *into, const struct config_option *option,
@@ -86,6 +96,10 @@ bool config_is_whole(const oconfig_value_t *value,
 /* True if the option has at least one value, all its values are strings, and it
  * is not a block. */
 bool config_has_strings(const oconfig_item_t *item);
+
+/* Appends a copy of a name. Returns 0, or -1 if out of memory. */
+int config_add_name(struct names *names, const char *name);
+void config_names_free(struct names *names);
 
 /* Appends a zeroed element of `size` bytes to the array that *list_pointer
  * points to. Returns the element. If out of memory, logs an error and returns

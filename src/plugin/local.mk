@@ -5,7 +5,7 @@ EXTRA_DIST += src/plugin/collectd-percore.pod
 if PLUGIN
 noinst_LTLIBRARIES += libplugin.la
 libplugin_la_SOURCES = \
-	src/base/array.h src/base/clock.h \
+	src/base/array.h src/base/clock.h src/base/names.h \
 	src/plugin/config.c src/plugin/config.h \
 	src/plugin/config_option.c src/plugin/config_option.h \
 	src/plugin/dispatch.c src/plugin/dispatch.h \

@@ -29,22 +29,6 @@ static bool is_row(const char *text) {
          region_text_is_valid(text);
 }
 
-static int read_names(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  struct map_names *names = (void *)((char *)into + option->offset);
-  if (!config_has_strings(item))
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++) {
-    const char *text = item->values[i].value.string;
-    if (!option->is_valid(text))
-      return config_option_refuse(option, item, NULL);
-    const char **name = config_append(&names->list, &names->len, sizeof(*name));
-    if (name == NULL || (*name = strdup(text)) == NULL)
-      return -1;
-  }
-  return 0;
-}
-
 static int read_field_at(void *into, const struct config_option *option,
                          const oconfig_item_t *item) {
   struct map_config *map = into;
@@ -81,25 +65,15 @@ static int read_field_at(void *into, const struct config_option *option,
 static const struct config_option map_options[] = {
     CONFIG_STRING("Region", struct map_config, region, is_name, NAME),
     CONFIG_STRING("Table", struct map_config, table.name, is_name, NAME),
-    {.key = "RowName",
-     .read = read_names,
-     .allowed =
-         "names of at most 119 bytes without control characters, each in "
-         "quotes",
-     .is_valid = is_row,
-     .offset = AT(table.row_names)},
+    CONFIG_NAMES("RowName", struct map_config, table.row_names, is_row,
+                 "names of at most 119 bytes without control characters, each "
+                 "in quotes"),
     CONFIG_STRING("Btf", struct map_config, table.object, is_absolute,
                   "the absolute path of the program's object file, in quotes"),
-    {.key = "Field",
-     .read = read_names,
-     .allowed = NAMES_OF_FIELDS,
-     .is_valid = is_field,
-     .offset = AT(table.fields)},
-    {.key = "Gauge",
-     .read = read_names,
-     .allowed = NAMES_OF_FIELDS,
-     .is_valid = is_field,
-     .offset = AT(table.gauges)},
+    CONFIG_NAMES("Field", struct map_config, table.fields, is_field,
+                 NAMES_OF_FIELDS),
+    CONFIG_NAMES("Gauge", struct map_config, table.gauges, is_field,
+                 NAMES_OF_FIELDS),
     {.key = "FieldAt",
      .read = read_field_at,
      .allowed = "the name of a field in quotes, its offset in the value, and "
@@ -203,23 +177,17 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
  * Freeing
  */
 
-static void free_names(const struct map_names *names) {
-  for (size_t i = 0; i < names->len; i++)
-    free((char *)names->list[i]);
-  free(names->list);
-}
-
 void map_configs_free(struct map_configs *configs) {
   for (size_t i = 0; i < configs->len; i++) {
     struct map_config *map = &configs->list[i];
-    const struct map_table *table = &map->table;
+    struct map_table *table = &map->table;
     free(map->path);
     free(map->region);
     free((char *)table->name);
     free((char *)table->object);
-    free_names(&table->fields);
-    free_names(&table->gauges);
-    free_names(&table->row_names);
+    config_names_free(&table->fields);
+    config_names_free(&table->gauges);
+    config_names_free(&table->row_names);
     free(table->fields_at.list);
   }
   free(configs->list);

@@ -30,21 +30,8 @@ static const char *block_name(const oconfig_item_t *item) {
  * Options of <Table>
  */
 
-static int read_field(void *into, const struct config_option *option,
-                      const oconfig_item_t *item) {
-  struct region_table_config *table = into;
-  if (!config_has_strings(item))
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++) {
-    const char *name = item->values[i].value.string;
-    if (!region_name_is_valid(name, true))
-      return config_option_refuse(option, item, NULL);
-    char **field =
-        config_append(&table->fields, &table->fields_len, sizeof(*field));
-    if (field == NULL || (*field = copy_of(name)) == NULL)
-      return -1;
-  }
-  return 0;
+static bool is_field(const char *name) {
+  return region_name_is_valid(name, true);
 }
 
 /* As in collectd's ignore lists, /text between slashes/ is an extended regular
@@ -105,10 +92,9 @@ static int read_top(void *into, const struct config_option *option,
 }
 
 static const struct config_option table_options[] = {
-    {.key = "Field",
-     .read = read_field,
-     .allowed =
-         "names of fields (lower-case letters, digits and _), each in quotes"},
+    CONFIG_NAMES(
+        "Field", struct region_table_config, fields, is_field,
+        "names of fields (lower-case letters, digits and _), each in quotes"),
     {.key = "Row",
      .read = read_row,
      .allowed =
@@ -247,14 +233,12 @@ int region_config_read(struct region_configs *configs,
  */
 
 static void free_table(struct region_table_config *table) {
-  for (size_t i = 0; i < table->fields_len; i++)
-    free(table->fields[i]);
+  config_names_free(&table->fields);
   for (size_t i = 0; i < table->rows_len; i++) {
     free(table->rows[i].name);
     if (table->rows[i].is_regex)
       regfree(&table->rows[i].regex);
   }
-  free(table->fields);
   free(table->rows);
   free(table->top_field);
   free(table->name);
@@ -270,9 +254,7 @@ void region_configs_free(struct region_configs *configs) {
     free(region->name);
   }
   free(configs->list);
-  for (size_t i = 0; i < configs->published_len; i++)
-    free(configs->published[i]);
-  free(configs->published);
+  config_names_free(&configs->published);
   *configs = (struct region_configs){0};
 }
 
@@ -280,25 +262,16 @@ void region_configs_free(struct region_configs *configs) {
  * Questions
  */
 
-static bool is_published(const struct region_configs *configs,
-                         const char *region) {
-  for (size_t i = 0; i < configs->published_len; i++)
-    if (strcmp(configs->published[i], region) == 0)
-      return true;
-  return false;
-}
-
 int region_config_publish(struct region_configs *configs, const char *region) {
-  if (is_published(configs, region))
-    return 0;
-  char **name = config_append(&configs->published, &configs->published_len,
-                              sizeof(*name));
-  return name != NULL && (*name = copy_of(region)) != NULL ? 0 : -1;
+  return names_have(&configs->published, region)
+             ? 0
+             : config_add_name(&configs->published, region);
 }
 
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region) {
-  bool by_default = configs->len == 0 || is_published(configs, region);
+  bool by_default =
+      configs->len == 0 || names_have(&configs->published, region);
   const struct region_config *every = by_default ? &defaults : NULL;
   for (size_t i = 0; i < configs->len; i++) {
     if (configs->list[i].name == NULL)
@@ -319,12 +292,8 @@ region_config_table(const struct region_config *config, const char *table) {
 
 bool region_config_wants_field(const struct region_table_config *config,
                                const char *field) {
-  if (config == NULL || config->fields_len == 0)
-    return true;
-  for (size_t i = 0; i < config->fields_len; i++)
-    if (strcmp(config->fields[i], field) == 0)
-      return true;
-  return false;
+  return config == NULL || config->fields.len == 0 ||
+         names_have(&config->fields, field);
 }
 
 bool region_config_wants_row(const struct region_table_config *config,

@@ -7,6 +7,8 @@
 
 #include "plugin.h"
 
+#include "base/names.h"
+
 #include <regex.h>
 
 /* A wanted row: a plain name or a regular expression. */
@@ -19,8 +21,7 @@ struct region_row_match {
 /* The options of one <Table> block. */
 struct region_table_config {
   char *name;
-  char **fields; /* names of the fields to report; empty: all */
-  size_t fields_len;
+  struct names fields;           /* the fields to report; empty: all */
   struct region_row_match *rows; /* the rows to report; empty: all */
   size_t rows_len;
   uint32_t top; /* how many rows Top shows in addition to `other`; 0: the option
@@ -52,9 +53,8 @@ struct region_config {
 struct region_configs {
   struct region_config *list;
   size_t len;
-  char **published; /* names of the regions that this plugin itself makes from
-                       BPF maps */
-  size_t published_len;
+  struct names published; /* the regions that this plugin itself makes from BPF
+                             maps */
 };
 
 void region_configs_free(struct region_configs *configs);

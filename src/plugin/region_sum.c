@@ -110,16 +110,16 @@ static void choose_columns(struct region_sum *sum) {
 }
 
 static void warn_of_unknown_fields(const struct region_sum *sum) {
-  for (size_t i = 0; sum->config != NULL && i < sum->config->fields_len; i++) {
+  for (size_t i = 0; sum->config != NULL && i < sum->config->fields.len; i++) {
     uint32_t f = 0;
     while (f < sum->shape.field_count &&
-           strcmp(sum->shape.fields[f].name, sum->config->fields[i]) != 0)
+           strcmp(sum->shape.fields[f].name, sum->config->fields.list[i]) != 0)
       f++;
     if (f == sum->shape.field_count)
       region_warn(region_about_sum(sum),
                   "Field \"%s\" is ignored: table %s of region %s has no such "
                   "field.",
-                  sum->config->fields[i], sum->table, sum->budget->name);
+                  sum->config->fields.list[i], sum->table, sum->budget->name);
   }
 }
 

@@ -14,7 +14,7 @@
 struct wake_sampler {
   const struct config *config;
   uint64_t interval_ns;
-  bool said_isolated, said_absent;   /* used by wake_sampler_tell only */
+  bool warned; /* of the option Cores; used by wake_sampler_tell only */
   struct wake_figures *_Atomic next; /* new loads for the next burst, or NULL */
   uint64_t cpu_ns, cpu_since_ns;     /* CPU time and clock at the last burst */
   struct sampling_thread sampling;
@@ -29,65 +29,51 @@ static void warn(void *context, const char *line) {
  * Loads
  */
 
-/* True if the core is online and the options allow probing it. */
-static bool is_wanted(const struct wake_sampler *sampler,
-                      const struct core_figures *core) {
-  const struct core_set *cores =
-      config_cores(&sampler->config->wake_latency.cores);
-  return core->online && (cores == NULL || core_set_has(cores, core->core));
-}
-
-/* True if bursts are allowed. Each burst interrupts every core of the machine,
- * and on some kernels loading the programs does so too. If any core is
- * isolated, the user must therefore name the cores to probe. */
-static bool is_allowed(struct wake_sampler *sampler,
-                       const struct snapshot *snapshot) {
-  if (!snapshot->isolates ||
-      config_cores(&sampler->config->wake_latency.cores) != NULL)
-    return true;
-  if (!sampler->said_isolated)
-    WARNING("percore: wake latency is not measured: each burst of probes "
-            "interrupts isolated cores, too; name the cores to measure with "
-            "Cores in <WakeLatency>.");
-  sampler->said_isolated = true;
-  return false;
-}
-
-/* Warns once if Cores in <WakeLatency> names cores that are not measured. */
-static void warn_of_absent_cores(struct wake_sampler *sampler,
-                                 const struct snapshot *snapshot) {
-  if (sampler->said_absent)
-    return;
-  sampler->said_absent = true;
-  struct core_set measured = {0};
-  struct core_set absent = sampler->config->wake_latency.cores;
+/* Warns of cores that the user has named but that are not measured. */
+static void warn_of_absent(const struct core_set *named,
+                           const struct snapshot *snapshot) {
+  struct core_set measured = {0}, absent = *named;
+  char list[256];
   for (size_t i = 0; i < snapshot->cores_len; i++)
     core_set_add(&measured, snapshot->cores[i].core);
   core_set_subtract(&absent, &measured);
-  if (core_set_next(&absent, -1) < 0)
-    return;
-  char list[256];
   core_set_format(&absent, list, sizeof(list));
-  WARNING("percore: wake latency is not measured on cores %s: Cores in "
-          "<WakeLatency> names them, but their loads are not measured; check "
-          "both lists of Cores.",
-          list);
+  if (core_set_next(&absent, -1) >= 0)
+    WARNING("percore: wake latency is not measured on cores %s: Cores in "
+            "<WakeLatency> names them, but their loads are not measured; check "
+            "both lists of Cores.",
+            list);
 }
 
+/* Each burst interrupts every core of the machine, and on some kernels loading
+ * the programs does so too. If any core is isolated, there are bursts only if
+ * the user has named the cores to probe. */
 void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
-  if (sampler == NULL || !is_allowed(sampler, snapshot))
+  if (sampler == NULL)
     return;
-  warn_of_absent_cores(sampler, snapshot);
-  struct wake_figures *next =
-      malloc(sizeof(*next) + snapshot->cores_len * sizeof(next->cores[0]));
+  const struct core_set *named =
+      config_cores(&sampler->config->wake_latency.cores);
+  bool is_allowed = named != NULL || !snapshot->isolates;
+  if (!sampler->warned && !is_allowed)
+    WARNING("percore: wake latency is not measured: each burst of probes "
+            "interrupts isolated cores, too; name the cores to measure with "
+            "Cores in <WakeLatency>.");
+  if (!sampler->warned && named != NULL)
+    warn_of_absent(named, snapshot);
+  sampler->warned |= named != NULL || !is_allowed;
+  struct wake_figures *next = NULL;
+  if (is_allowed)
+    next = malloc(sizeof(*next) + snapshot->cores_len * sizeof(next->cores[0]));
   if (next == NULL)
     return;
   next->cores_len = 0;
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (is_wanted(sampler, &snapshot->cores[i]))
-      next->cores[next->cores_len++] = (struct wake_survey_core){
-          .core = snapshot->cores[i].core, .load = snapshot->cores[i].busy};
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    if (core->online && (named == NULL || core_set_has(named, core->core)))
+      next->cores[next->cores_len++] =
+          (struct wake_survey_core){.core = core->core, .load = core->busy};
+  }
   free(atomic_exchange(&sampler->next, next));
 }
 
@@ -161,7 +147,7 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
   return status;
 }
 
-static void *run(void *argument) {
+static void *run_wake(void *argument) {
   struct wake_sampler *sampler = argument;
   char why[WAKE_WHY_SIZE];
   struct wake_survey *survey = NULL;
@@ -197,7 +183,7 @@ int wake_sampler_start(struct wake_sampler **result,
   sampler->config = config;
   sampler->interval_ns = interval_ns;
   sampling_thread_init(&sampler->sampling, 1);
-  int status = sampling_thread_start(&sampler->sampling, run, sampler);
+  int status = sampling_thread_start(&sampler->sampling, run_wake, sampler);
   if (status == 0)
     *result = sampler;
   else

@@ -51,7 +51,7 @@ static void after_fork_in_child(void) {
      * it would count in its parent's region. */
     if (region_memory_sink(r->map, r->size) == NULL)
       _exit(127);
-    region_server_abandon(r);
+    region_server_close(r);
     region_forget_slot();
     region_close_fd(&r->memfd);
     region_close_fd(&r->shared);
@@ -183,6 +183,7 @@ static void free_region(struct percore_region *region) {
   region_close_fd(&region->shared);
   free(region->state);
   free(region->grace.slots);
+  pthread_mutex_destroy(&region->server.turn);
   pthread_mutex_destroy(&region->mutex);
   free(region);
   errno = saved;
@@ -261,6 +262,7 @@ make_planned(const char *name, struct region_plan *plan,
                                     .quiet = options->quiet != 0,
                                     .numbers_cores = options->cores != 0};
   pthread_mutex_init(&region->mutex, NULL);
+  region_server_init(region);
   if (fill_region(region, name, plan, options) == 0) {
     link_region(region); /* before serving, so that a fork finds it */
     if (region_server_start(region, name, options) == 0) {

@@ -140,11 +140,11 @@ static bool take_field(struct region_directory *directory, uint32_t f,
 /* Adds the names of a field and of its table to the fault. Returns false. */
 static bool blame_record(const struct region_directory *directory, uint32_t f,
                          struct region_fault *fault) {
-  region_blame_field(fault, directory->described_fields[f].name, f);
+  region_blame(fault->field, directory->described_fields[f].name, f);
   for (uint32_t t = 0; t < directory->table_count; t++) {
     const struct region_table *table = &directory->tables[t];
     if (f >= table->first_field && f - table->first_field < table->field_count)
-      return region_blame_table(fault, directory->described[t].name, t);
+      return region_blame(fault->table, directory->described[t].name, t);
   }
   return false;
 }
@@ -211,7 +211,7 @@ static bool take_tables(struct region_directory *directory,
   uint32_t next_field = 0;
   for (uint32_t t = 0; t < directory->table_count; t++)
     if (!take_table(directory, t, &next_field, fault))
-      return region_blame_table(fault, directory->described[t].name, t);
+      return region_blame(fault->table, directory->described[t].name, t);
   return true;
 }
 
@@ -248,7 +248,7 @@ static bool core_is_valid(const struct region_directory *directory,
     return false;
   for (uint32_t f = 0; f < core->field_count; f++)
     if (!core_field_is_valid(&core->fields[f], fault))
-      return region_blame_field(fault, core->fields[f].name, f);
+      return region_blame(fault->field, core->fields[f].name, f);
   return true;
 }
 
@@ -314,7 +314,7 @@ static bool parse(struct region_directory *directory, const unsigned char *copy,
       !take_fields(directory, fault))
     return false;
   if (!core_is_valid(directory, fault))
-    return region_blame_table(fault, "core", 0);
+    return region_blame(fault->table, "core", 0);
   return region_schema_is_valid(directory->name, directory->described + 1,
                                 header->table_count - 1, fault) &&
          region_geometry_is_valid(directory, fault);

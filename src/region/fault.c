@@ -57,23 +57,12 @@ bool region_within(const struct region_limit *limits,
                        limit->why != NULL ? limit->why : "");
 }
 
-static void name_subject(char subject[REGION_SUBJECT_SIZE], const char *name,
-                         uint32_t number) {
+bool region_blame(char subject[REGION_SUBJECT_SIZE], const char *name,
+                  uint32_t number) {
   if (region_name_is_valid(name, true))
     snprintf(subject, REGION_SUBJECT_SIZE, "%s", name);
   else
     snprintf(subject, REGION_SUBJECT_SIZE, "#%u", number);
-}
-
-bool region_blame_table(struct region_fault *fault, const char *name,
-                        uint32_t number) {
-  name_subject(fault->table, name, number);
-  return false;
-}
-
-bool region_blame_field(struct region_fault *fault, const char *name,
-                        uint32_t number) {
-  name_subject(fault->field, name, number);
   return false;
 }
 

@@ -103,12 +103,10 @@ struct region_limit {
 bool region_within(const struct region_limit *limits,
                    struct region_fault *fault);
 
-/* Add the table or field at fault, by its name or, if the name is NULL or
- * invalid, by its number. Return false. */
-bool region_blame_table(struct region_fault *fault, const char *name,
-                        uint32_t number);
-bool region_blame_field(struct region_fault *fault, const char *name,
-                        uint32_t number);
+/* Sets the table or field at fault to its name or, if the name is NULL or
+ * invalid, its number. Returns false. */
+bool region_blame(char subject[REGION_SUBJECT_SIZE], const char *name,
+                  uint32_t number);
 
 /* Writes the fault as one line, such as "table session: births overlap ...". */
 #define REGION_FAULT_LINE 600

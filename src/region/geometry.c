@@ -49,8 +49,8 @@ static bool add(struct space *space, const char *name, uint64_t offset,
 }
 
 static bool blame(const struct space *space, uint32_t t) {
-  return region_blame_table(space->fault, space->directory->described[t].name,
-                            t);
+  return region_blame(space->fault->table, space->directory->described[t].name,
+                      t);
 }
 
 static int by_start(const void *left, const void *right) {
@@ -122,8 +122,8 @@ static bool columns_are_valid(const struct region_directory *directory,
         REGION_LIMIT(COLUMNS, "number of cells", field->cells, cells, cells),
         REGION_LIMITS_END};
     if (!region_within(limits, fault))
-      return region_blame_field(fault, directory->described_fields[number].name,
-                                f);
+      return region_blame(fault->field,
+                          directory->described_fields[number].name, f);
     *columns += cells;
   }
   return true;

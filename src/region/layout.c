@@ -238,6 +238,20 @@ static bool describe_all(struct region_plan *plan, const char *name,
                        REGION_MAX_STRINGS);
 }
 
+/* Names of rows in a table of one row break no rule of the format, because they
+ * are left out of it, but the author has probably forgotten max_rows. */
+static bool rows_are_declared(const struct percore_table *tables,
+                              uint32_t table_count,
+                              struct region_fault *fault) {
+  for (uint32_t t = 0; t < table_count; t++)
+    if (tables[t].max_rows == 0 && tables[t].row_name_size != 0) {
+      region_breaks(fault, REGION_RULE_MAX_ROWS,
+                    "its rows have names, but max_rows is 0");
+      return region_blame(fault->table, tables[t].name, t);
+    }
+  return true;
+}
+
 static bool make(struct region_plan *plan, const char *name,
                  const struct percore_table *tables, uint32_t table_count,
                  const struct percore_options *options, uint32_t cores,
@@ -248,6 +262,7 @@ static bool make(struct region_plan *plan, const char *name,
                    REGION_MAX_SLOTS),
       REGION_LIMITS_END};
   if (!region_schema_is_valid(name, tables, table_count, fault) ||
+      !rows_are_declared(tables, table_count, fault) ||
       !region_instance_check(options->instance, fault) ||
       !region_within(limits, fault) ||
       !describe_all(plan, name, tables, table_count, options, fault))

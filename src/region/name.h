@@ -1,5 +1,5 @@
 /* name.h: claims a region's name in a runtime directory, by a lock file and the
- * socket at which readers find the region. Private to serve.c. */
+ * socket at which readers find the region. For serve.c. */
 #ifndef PERCORE_REGION_NAME_H
 #define PERCORE_REGION_NAME_H
 

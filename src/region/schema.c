@@ -82,7 +82,7 @@ static bool field_names_differ(const struct percore_table *table,
   for (uint32_t f = 1; f < table->field_count; f++)
     if (by_name(&sorted[f - 1], &sorted[f]) == 0) {
       region_breaks(fault, REGION_RULE_FIELD_NAME, "two fields have this name");
-      return region_blame_field(fault, sorted[f]->name, f);
+      return region_blame(fault->field, sorted[f]->name, f);
     }
   return true;
 }
@@ -97,12 +97,12 @@ static bool fields_are_valid(const struct percore_table *table,
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
     if (!field_is_valid(field, fault))
-      return region_blame_field(fault, field->name, f);
+      return region_blame(fault->field, field->name, f);
     if (f > 0 && table->fields[f - 1].kind == PERCORE_HISTOGRAM &&
         field->kind != PERCORE_HISTOGRAM) {
       region_breaks(fault, REGION_RULE_HISTOGRAM,
                     "it follows a histogram; histograms must come last");
-      return region_blame_field(fault, field->name, f);
+      return region_blame(fault->field, field->name, f);
     }
     columns +=
         region_field_cells(field->kind, field->sub_bits, field->max_bits);
@@ -119,8 +119,7 @@ static bool shape_is_valid(const struct percore_table *table,
   static const uint32_t known = PERCORE_CONSISTENT | PERCORE_NO_RESET;
   uint32_t align = table->row_align, size = table->row_name_size;
   bool owned = table->storage == PERCORE_OWNED;
-  bool named =
-      table->max_rows != 0 && (size == 24 || size == 56 || size == 120);
+  bool named = size == 24 || size == 56 || size == 120;
   const struct region_limit limits[] = {
       REGION_LIMIT(STORAGE, "storage", table->storage, 0, PERCORE_SHARED),
       REGION_LIMIT(KEY, "key format", table->key, 0, PERCORE_KEY_MAC),
@@ -134,8 +133,7 @@ static bool shape_is_valid(const struct percore_table *table,
        "an alignment is 0 or a power of two up to 4096"},
       REGION_LIMIT(MAX_ROWS, "max_rows", table->max_rows, 0, REGION_MAX_ROWS),
       {REGION_RULE_ROW_NAME_SIZE, "row name size", size, 0, named ? 120 : 0, 0,
-       "0 stands for a key or for a table of one row, and names have 24, 56 or "
-       "120 bytes"},
+       "0 stands for a key, and names have 24, 56 or 120 bytes"},
       REGION_LIMIT(TABLE_FIELDS, "number of fields", table->field_count, 1,
                    REGION_MAX_TABLE_FIELDS),
       REGION_LIMITS_END};
@@ -164,7 +162,7 @@ static bool identifiers_fit(const char *region,
                     "percore_host_<region>_<table>_<field> is longer than %u "
                     "bytes",
                     REGION_MAX_PLUGIN_NAME);
-      return region_blame_field(fault, table->fields[f].name, f);
+      return region_blame(fault->field, table->fields[f].name, f);
     }
   return true;
 }
@@ -195,7 +193,7 @@ bool region_schema_is_valid(const char *name,
     if (!table_is_valid(&tables[t], fault) ||
         !table_is_unique(tables, t, fault) ||
         !identifiers_fit(name, &tables[t], fault))
-      return region_blame_table(fault, tables[t].name, t);
+      return region_blame(fault->table, tables[t].name, t);
     fields += tables[t].field_count;
   }
   return fields <= REGION_MAX_FIELDS ||

@@ -15,33 +15,13 @@
 #include <unistd.h>
 
 #include "message.h"
-#include "name.h"
 #include "writer.h"
 
-enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
+enum { STACK_SIZE = 512 << 10 };
 
-/* How often to check that the socket still exists: at most, and how often the
- * serving thread wakes for it. */
+/* How often to check that the socket still exists: at most, and as long as the
+ * name cannot be claimed; and how often the serving thread wakes for it. */
 enum { CHECK_SOCKET_MS = 2000, THREAD_CHECKS_MS = 10000 };
-
-struct connection {
-  int fd; /* -1 if unused */
-  uid_t uid;
-  uint64_t number;
-};
-
-struct server {
-  pthread_mutex_t turn; /* held during serve_turn */
-  /* Changed only while the region is locked, like `connections`. */
-  struct region_name name;
-  int64_t checked_ms; /* when the socket was last checked */
-  int error; /* errno of the last attempt to claim the name; 0: it succeeded */
-  int epoll, stop;
-  struct connection connections[MAX_CONNECTIONS];
-  uint64_t accepted;
-  bool has_thread, chosen_cpus;
-  pthread_t thread;
-};
 
 /* ---------------------------------------------------------------------------
  * Connections
@@ -54,7 +34,7 @@ static int watch(struct server *server, int fd) {
 
 static int count_connections(const struct server *server, uid_t uid) {
   int count = 0;
-  for (int i = 0; i < MAX_CONNECTIONS; i++)
+  for (int i = 0; i < SERVER_CONNECTIONS; i++)
     count += server->connections[i].uid == uid;
   return count;
 }
@@ -62,11 +42,11 @@ static int count_connections(const struct server *server, uid_t uid) {
 /* Returns a free element for a connection. If no element is free, closes the
  * oldest connection of the user with the most connections and returns its
  * element, so that no user can evict the readers of another. */
-static struct connection *make_place(struct server *server) {
-  struct connection *victim = NULL;
+static struct server_connection *make_place(struct server *server) {
+  struct server_connection *victim = NULL;
   int most = 0;
-  for (int i = 0; i < MAX_CONNECTIONS; i++) {
-    struct connection *connection = &server->connections[i];
+  for (int i = 0; i < SERVER_CONNECTIONS; i++) {
+    struct server_connection *connection = &server->connections[i];
     if (connection->fd < 0)
       return connection;
     int count = count_connections(server, connection->uid);
@@ -87,7 +67,7 @@ static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
   return region_message_send(fd, &hello, &region->shared, 1) &&
-         watch(region->server, fd) == 0;
+         watch(&region->server, fd) == 0;
 }
 
 /* Accepts connections until one belongs to a reader or none is pending. Call
@@ -95,8 +75,8 @@ static bool greet(struct percore_region *region, int fd) {
  * Returns false if no descriptor or memory was available. The listener then
  * stays readable, so the caller must pause. */
 static bool accept_one(struct percore_region *region) {
-  struct server *server = region->server;
-  for (int i = 0; i < MAX_CONNECTIONS; i++) {
+  struct server *server = &region->server;
+  for (int i = 0; i < SERVER_CONNECTIONS; i++) {
     int fd = accept4(server->name.listener, NULL, NULL,
                      SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
@@ -106,7 +86,7 @@ static bool accept_one(struct percore_region *region) {
       close(fd);
       continue;
     }
-    struct connection *connection = make_place(server);
+    struct server_connection *connection = make_place(server);
     connection->fd = fd;
     connection->uid = region_peer(fd).uid;
     connection->number = server->accepted++;
@@ -118,7 +98,7 @@ static bool accept_one(struct percore_region *region) {
 /* Resets a table or row, which only root and the producer's own user may
  * request. Returns 0, or the errno to send in the answer. */
 static int answer_reset(struct percore_region *region,
-                        const struct connection *from,
+                        const struct server_connection *from,
                         const struct region_message *request) {
   if (from->uid != 0 && from->uid != geteuid())
     return EPERM;
@@ -128,7 +108,7 @@ static int answer_reset(struct percore_region *region,
 /* Receives and answers a message. Returns false if the connection must be
  * closed. */
 static bool handle_message(struct percore_region *region,
-                           const struct connection *from) {
+                           const struct server_connection *from) {
   struct region_message message;
   ssize_t size =
       recv(from->fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
@@ -145,7 +125,7 @@ static bool handle_message(struct percore_region *region,
 }
 
 int region_server_restore(struct percore_region *region) {
-  struct server *server = region->server;
+  struct server *server = &region->server;
   if (!region_lock(region))
     return errno;
   if (!region_name_is_found(&server->name)) {
@@ -164,34 +144,37 @@ int region_server_restore(struct percore_region *region) {
  * check on every call, because an application may call percore_serve in each
  * round of its loop. */
 static void keep_socket(struct percore_region *region) {
-  struct server *server = region->server;
+  struct server *server = &region->server;
   int64_t now_ms = region_now_ms();
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  if (!region_name_is_found(&server->name))
-    (void)region_server_restore(region);
+  server->is_lost = !region_name_is_found(&server->name) &&
+                    region_server_restore(region) != 0;
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
  * cost the producer a core. Longer if a limit keeps it from accepting. */
 enum { PAUSE_NS = 5000000, LONG_PAUSE_NS = 100000000 };
 
-/* Handles one event of each ready descriptor. Returns how long the serving
- * thread must pause before the next call, in nanoseconds. */
-static long serve_turn(struct percore_region *region, int timeout) {
-  struct server *server = region->server;
-  struct epoll_event events[MAX_CONNECTIONS + 2];
+/* Handles one event of each ready descriptor, for which it waits until the next
+ * check if `waits`. Returns how long the serving thread must pause before the
+ * next call, in nanoseconds. */
+static long serve_turn(struct percore_region *region, bool waits) {
+  struct server *server = &region->server;
+  struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
   keep_socket(region);
-  int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
+  int timeout = server->is_lost ? CHECK_SOCKET_MS : THREAD_CHECKS_MS;
+  int ready = epoll_wait(server->epoll, events, SERVER_CONNECTIONS + 2,
+                         waits ? timeout : 0);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
     if (fd == server->name.listener && region_lock(region)) {
       go_on = accept_one(region);
       region_unlock(region);
     }
-    for (int c = 0; c < MAX_CONNECTIONS; c++)
+    for (int c = 0; c < SERVER_CONNECTIONS; c++)
       if (server->connections[c].fd == fd &&
           !handle_message(region, &server->connections[c]) &&
           region_lock(region)) {
@@ -213,11 +196,11 @@ static bool is_stopped(const struct server *server) {
 
 static void *serve_thread(void *argument) {
   struct percore_region *region = argument;
-  struct server *server = region->server;
+  struct server *server = &region->server;
   pthread_setname_np(pthread_self(), "percore-serve");
   struct timespec pause = {0};
   while (!is_stopped(server)) {
-    pause.tv_nsec = serve_turn(region, THREAD_CHECKS_MS);
+    pause.tv_nsec = serve_turn(region, true);
     if (pause.tv_nsec > 0)
       nanosleep(&pause, NULL);
   }
@@ -229,7 +212,7 @@ static void *serve_thread(void *argument) {
  */
 static int start_thread(struct percore_region *region,
                         const struct percore_options *options) {
-  struct server *server = region->server;
+  struct server *server = &region->server;
   struct sched_param param = {0};
   pthread_attr_t attributes;
   sigset_t all, before;
@@ -289,8 +272,8 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
 /* Lets the serving thread run on every core of the process that belongs to no
  * attached slot, or on all cores of the process if there is no such core. */
 void region_server_avoid_slots(struct percore_region *region) {
-  struct server *server = region->server;
-  if (server == NULL || !server->has_thread || server->chosen_cpus)
+  struct server *server = &region->server;
+  if (!server->has_thread || server->chosen_cpus)
     return;
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
@@ -303,13 +286,13 @@ void region_server_avoid_slots(struct percore_region *region) {
 }
 
 int region_server_error(const struct percore_region *region) {
-  return region->server != NULL ? region->server->error : 0;
+  return region->server.error;
 }
 
 uint32_t region_server_readers(const struct percore_region *region) {
   uint32_t readers = 0;
-  for (int c = 0; region->server != NULL && c < MAX_CONNECTIONS; c++)
-    readers += region->server->connections[c].fd >= 0;
+  for (int c = 0; c < SERVER_CONNECTIONS; c++)
+    readers += region->server.connections[c].fd >= 0;
   return readers;
 }
 
@@ -317,19 +300,14 @@ uint32_t region_server_readers(const struct percore_region *region) {
  * Starting and stopping
  */
 
-static void close_server(struct server *server) {
-  for (int c = 0; c < MAX_CONNECTIONS; c++)
+void region_server_close(struct percore_region *region) {
+  struct server *server = &region->server;
+  for (int c = 0; c < SERVER_CONNECTIONS; c++)
     region_close_fd(&server->connections[c].fd);
   region_name_close(&server->name);
   region_close_fd(&server->epoll);
   region_close_fd(&server->stop);
-}
-
-static void free_server(struct server *server) {
-  region_name_release(&server->name);
-  close_server(server);
-  pthread_mutex_destroy(&server->turn);
-  free(server);
+  server->has_thread = false; /* a forked child has none */
 }
 
 /* A directory can appear, a process that has the name can end, and rights can
@@ -339,6 +317,7 @@ static int claim(struct server *server, const char *name,
   if (region_name_take(&server->name, name, options) == 0)
     return watch(server, server->name.listener);
   server->error = errno;
+  server->is_lost = true;
   server->checked_ms = region_now_ms();
   region_name_release(&server->name);
   errno = server->error;
@@ -348,22 +327,22 @@ static int claim(struct server *server, const char *name,
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options) {
   char path[REGION_PATH_SIZE];
-  return region->server != NULL &&
-         region_path(path, sizeof(path), options->runtime_dir, name,
+  return region_path(path, sizeof(path), options->runtime_dir, name,
                      options->instance, "sock") == 0 &&
-         strcmp(path, region->server->name.socket_path) == 0;
+         strcmp(path, region->server.name.socket_path) == 0;
+}
+
+void region_server_init(struct percore_region *region) {
+  struct server *server = &region->server;
+  pthread_mutex_init(&server->turn, NULL);
+  server->name.lock = server->name.listener = server->epoll = server->stop = -1;
+  for (int c = 0; c < SERVER_CONNECTIONS; c++)
+    server->connections[c].fd = -1;
 }
 
 int region_server_start(struct percore_region *region, const char *name,
                         const struct percore_options *options) {
-  struct server *server = calloc(1, sizeof(*server));
-  if (server == NULL)
-    return -1;
-  pthread_mutex_init(&server->turn, NULL);
-  server->name.lock = server->name.listener = server->epoll = server->stop = -1;
-  for (int c = 0; c < MAX_CONNECTIONS; c++)
-    server->connections[c].fd = -1;
-  region->server = server;
+  struct server *server = &region->server;
   server->epoll = epoll_create1(EPOLL_CLOEXEC);
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->epoll >= 0 && server->stop >= 0 &&
@@ -372,46 +351,33 @@ int region_server_start(struct percore_region *region, const char *name,
        start_thread(region, options) == 0))
     return 0;
   int saved = errno;
-  free_server(server);
-  region->server = NULL;
-  errno = saved;
-  return -1;
+  region_server_stop(region);
+  return region_failed(saved);
 }
 
 void region_server_stop(struct percore_region *region) {
-  struct server *server = region->server;
-  if (server == NULL)
-    return;
+  struct server *server = &region->server;
   if (server->has_thread) {
     uint64_t one = 1;
     while (write(server->stop, &one, sizeof(one)) < 0 && errno == EINTR)
       ;
     pthread_join(server->thread, NULL);
   }
-  free_server(server);
-  region->server = NULL;
-}
-
-void region_server_abandon(struct percore_region *region) {
-  struct server *server = region->server;
-  if (server == NULL)
-    return;
-  close_server(server);
-  /* The server is leaked, because a forked child must not call free(). */
-  region->server = NULL;
+  region_name_release(&server->name);
+  region_server_close(region);
 }
 
 int percore_fd(const struct percore_region *region) {
-  if (region->server == NULL || region->server->has_thread)
+  if (region->is_sink || region->server.epoll < 0 || region->server.has_thread)
     return region_failed(ENODEV);
-  return region->server->epoll;
+  return region->server.epoll;
 }
 
 int percore_serve(struct percore_region *region) {
   if (percore_fd(region) < 0)
     return -1;
-  pthread_mutex_lock(&region->server->turn);
-  serve_turn(region, 0);
-  pthread_mutex_unlock(&region->server->turn);
+  pthread_mutex_lock(&region->server.turn);
+  serve_turn(region, false);
+  pthread_mutex_unlock(&region->server.turn);
   return 0;
 }

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "fault.h"
+#include "name.h"
 #include "row_index.h"
 
 /* An element of a table's list of removed rows (grace.c). */
@@ -50,7 +51,28 @@ struct grace {
   struct grace_slot *slots;
 };
 
-struct server;
+enum { SERVER_CONNECTIONS = 16 };
+
+struct server_connection {
+  int fd; /* -1 if unused */
+  uid_t uid;
+  uint64_t number;
+};
+
+/* Private to serve.c. */
+struct server {
+  pthread_mutex_t turn; /* held while events are handled */
+  /* Changed only while the region is locked, like `connections`. */
+  struct region_name name;
+  int64_t checked_ms; /* when the socket was last checked */
+  bool is_lost;       /* it was gone then, and could not be made again */
+  int error; /* errno of the last attempt to claim the name; 0: it succeeded */
+  int epoll, stop;
+  struct server_connection connections[SERVER_CONNECTIONS];
+  uint64_t accepted;
+  bool has_thread, chosen_cpus;
+  pthread_t thread;
+};
 
 struct percore_region {
   pthread_mutex_t mutex;
@@ -72,7 +94,7 @@ struct percore_region {
   uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
   struct percore_slot_head *sink_block; /* a slot block of private memory */
-  struct server *server;
+  struct server server;
   /* Guarded by the mutex. */
   /* This process is a child of the producer, so the memory is a sink. */
   bool forked;
@@ -242,6 +264,9 @@ int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* serve.c */
 
+/* To be called once, before all others. */
+void region_server_init(struct percore_region *region);
+
 /* Claims the name and serves the region. If the name cannot be claimed now, it
  * is tried again while the region exists. Returns 0, or -1 with errno. */
 int region_server_start(struct percore_region *region, const char *name,
@@ -249,7 +274,7 @@ int region_server_start(struct percore_region *region, const char *name,
 void region_server_stop(struct percore_region *region);
 
 /* In a forked child: closes the descriptors but leaves the files. */
-void region_server_abandon(struct percore_region *region);
+void region_server_close(struct percore_region *region);
 
 /* Returns why readers cannot find the region: the errno of the last attempt to
  * claim its name; 0 if they can. region_server_restore first tries again if the

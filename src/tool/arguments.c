@@ -64,7 +64,7 @@ static void list_choices(char *text, size_t size,
                 argument->choice(i));
 }
 
-int arguments_help(const struct command *command) {
+static int print_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
   char name[SAY_NAME_SIZE];
@@ -126,17 +126,12 @@ static int take_choice(const char *command, const struct argument *argument,
 
 static int take_cores(const char *command, const struct argument *argument,
                       const char *text, struct core_set *cores) {
-  int status = core_set_parse(cores, text);
-  if (status == 0 && core_set_count(cores) > 0)
+  if (core_set_parse(cores, text) == 0 && core_set_count(cores) > 0)
     return TOOL_OK;
-  if (status == -ERANGE)
-    return say_usage(command,
-                     "--%s: '%s' has a core above %d, the highest number",
-                     argument->name, text, CORES_MAX - 1);
   return say_usage(command,
-                   "--%s: '%s' is not a list of cores in rising order, such as "
-                   "0-3,8",
-                   argument->name, text);
+                   "--%s: '%s' is not a list of cores from 0 to %d in rising "
+                   "order, such as 0-3,8",
+                   argument->name, text, CORES_MAX - 1);
 }
 
 static int take(const char *command, const struct argument *argument,
@@ -204,7 +199,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
   for (int letter; (letter = getopt_long(argc, argv, tables.letters,
                                          tables.options, NULL)) != -1;) {
     if (letter == 'h')
-      return arguments_help(command);
+      return print_help(command);
     if (letter == 'V')
       return say_version();
     if (letter == '?') /* getopt has already printed what is wrong */

@@ -80,9 +80,6 @@ extern const struct argument argument_json[1];
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options);
 
-/* Prints the help of a command. Returns TOOL_OK or TOOL_FAILURE. */
-int arguments_help(const struct command *command);
-
 /* Prints the candidates for completing the last word, one per line, some
  * followed by a tab and a description. `words` are the words after `percore`.
  * The shell drops candidates that do not begin with the last word. */

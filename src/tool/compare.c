@@ -29,23 +29,10 @@ struct method {
   const char *name, *title; /* in JSON, in the table */
   struct reading (*read)(const struct comparison *comparison,
                          const struct core *core);
-  /* The only source of the row's engine, or SOURCE_NONE. */
-  enum source_kind source;
-  const char *absent; /* why there is no reading; NULL: the engine says why */
+  const char *absent; /* why no core has a load */
 };
 
-struct row { /* an open method */
-  const struct method *method;
-  struct engine *engine;
-  /* Used by `engine` only, because a machine reports each hotplug event only
-   * once; NULL if `engine` is that of the comparison. */
-  struct machine *machine;
-  struct reading *before, *now; /* [core number] */
-  char title[64];
-  char why[256]; /* why no core has a reading; "": at least one has */
-};
-
-enum { METHODS = 10 };
+enum { METHODS = 6 };
 
 struct comparison {
   const struct machine *machine;
@@ -53,8 +40,10 @@ struct comparison {
   int cores_len;         /* highest possible core number + 1 */
   struct schedstat schedstat;
   uint64_t schedstat_ns;
-  struct row rows[METHODS];
-  size_t rows_len;
+  struct row {
+    struct reading *before, *now; /* [core number] */
+    bool any;                     /* at least one core has a load */
+  } rows[METHODS];
   uint64_t time_ns, read_ns; /* CLOCK_REALTIME, CLOCK_MONOTONIC */
   double interval_s;
   double bracket_s; /* how long it took to read all methods */
@@ -68,8 +57,8 @@ static struct reading read_busy(const struct comparison *comparison,
                                 const struct core *core) {
   (void)comparison;
   const struct core_totals *total = &core->total;
-  return (struct reading){total->stat_wall > 0, total->stat_epoch,
-                          total->stat_wall, total->stat_busy};
+  return (struct reading){true, total->stat_epoch, total->stat_wall,
+                          total->stat_busy};
 }
 
 static struct reading read_share(const struct comparison *comparison,
@@ -107,8 +96,8 @@ static struct reading read_cpuidle(const struct comparison *comparison,
   return (struct reading){valid, 0, wall_ns, busy_ns};
 }
 
-static struct reading read_source(const struct comparison *comparison,
-                                  const struct core *core) {
+static struct reading read_percore(const struct comparison *comparison,
+                                   const struct core *core) {
   (void)comparison;
   const struct core_totals *total = &core->total;
   return (struct reading){core->source != SOURCE_NONE, total->epoch,
@@ -117,21 +106,14 @@ static struct reading read_source(const struct comparison *comparison,
 
 #define NO_STAT "/proc/stat cannot be used: see 'percore doctor'"
 static const struct method methods[METHODS] = {
-    {"stat_busy", "/proc/stat busy columns / wall", read_busy, SOURCE_NONE,
-     NO_STAT},
-    {"stat_share", "/proc/stat busy / sum (as top does)", read_share,
-     SOURCE_NONE, NO_STAT},
-    {"stat_not_idle", "1 - (idle+iowait) / wall", read_not_idle, SOURCE_NONE,
-     NO_STAT},
-    {"schedstat", "/proc/schedstat run time", read_schedstat, SOURCE_NONE,
+    {"stat_busy", "/proc/stat busy columns / wall", read_busy, NO_STAT},
+    {"stat_share", "/proc/stat busy / sum (as top does)", read_share, NO_STAT},
+    {"stat_not_idle", "1 - (idle+iowait) / wall", read_not_idle, NO_STAT},
+    {"schedstat", "/proc/schedstat run time", read_schedstat,
      "this kernel is built without CONFIG_SCHEDSTATS"},
-    {"cpuidle", "1 - cpuidle time", read_cpuidle, SOURCE_NONE,
+    {"cpuidle", "1 - cpuidle time", read_cpuidle,
      "this machine has no cpuidle driver"},
-    {"mperf", "perf msr/mperf", read_source, SOURCE_MPERF, NULL},
-    {"ref_cycles", "perf ref-cycles", read_source, SOURCE_REF_CYCLES, NULL},
-    {"event", "perf event", read_source, SOURCE_EVENT, NULL},
-    {"bpf", "idle clock (bpf)", read_source, SOURCE_BPF, NULL},
-    {"percore", "percore", read_source, SOURCE_NONE,
+    {"percore", "percore", read_percore,
      "no source works here: 'percore doctor' says why"},
 };
 
@@ -139,56 +121,21 @@ static const struct method methods[METHODS] = {
  * Opening
  */
 
-static int open_row(struct comparison *comparison, const struct method *method,
+static int open_all(struct comparison *comparison,
                     const struct engine_options *percore) {
-  struct row *row = &comparison->rows[comparison->rows_len++];
-  size_t len = (size_t)comparison->cores_len;
-  row->method = method;
-  snprintf(row->title, sizeof(row->title), "%s", method->title);
-  row->before = calloc(len, sizeof(*row->before));
-  row->now = calloc(len, sizeof(*row->now));
-  if (row->before == NULL || row->now == NULL)
-    return -ENOMEM;
-  row->engine = comparison->engine;
-  if (method->source == SOURCE_NONE)
-    return 0;
-  row->machine = machine_linux(NULL);
-  row->engine = NULL;
-  if (row->machine == NULL)
-    return -ENOMEM;
-  struct engine_options options = *percore;
-  options.machine = row->machine;
-  options.source = method->source;
-  options.journal = (struct journal){0};
-  return engine_open(&row->engine, &options);
-}
-
-/* Repeats the tests of sources that are due. Does not test a source that is
- * unavailable, because each test takes time. */
-static void prove(struct comparison *comparison) {
-  for (size_t i = 0; i < comparison->rows_len; i++) {
-    struct row *row = &comparison->rows[i];
-    bool is_own = row->machine != NULL;
-    if (engine_proof_due(row->engine) &&
-        (!is_own ||
-         engine_source_reason(row->engine, row->method->source)[0] == '\0'))
-      engine_prove(row->engine);
-  }
-}
-
-static int open_rows(struct comparison *comparison,
-                     const struct engine_options *percore) {
+  int status = engine_open(&comparison->engine, percore);
+  if (status != 0)
+    return status;
   comparison->cores_len = engine_topology(comparison->engine)->cores_len;
   for (size_t i = 0; i < METHODS; i++) {
-    enum source_kind source = methods[i].source;
-    bool is_wanted = source == SOURCE_NONE ||
-                     (percore->hardware &&
-                      (source != SOURCE_EVENT || percore->event != NULL));
-    int status = is_wanted ? open_row(comparison, &methods[i], percore) : 0;
-    if (status != 0)
-      return status;
+    struct row *row = &comparison->rows[i];
+    size_t len = (size_t)comparison->cores_len;
+    row->before = calloc(len, sizeof(*row->before));
+    row->now = calloc(len, sizeof(*row->now));
+    if (row->before == NULL || row->now == NULL)
+      return -ENOMEM;
   }
-  prove(comparison);
+  engine_prove(comparison->engine);
   return 0;
 }
 
@@ -198,9 +145,7 @@ int comparison_open(struct comparison **result,
   if (comparison == NULL)
     return -ENOMEM;
   comparison->machine = percore->machine;
-  int status = engine_open(&comparison->engine, percore);
-  if (status == 0)
-    status = open_rows(comparison, percore);
+  int status = open_all(comparison, percore);
   if (status != 0)
     comparison_close(comparison);
   *result = comparison;
@@ -208,13 +153,9 @@ int comparison_open(struct comparison **result,
 }
 
 void comparison_close(struct comparison *comparison) {
-  for (size_t i = 0; i < comparison->rows_len; i++) {
-    struct row *row = &comparison->rows[i];
-    if (row->machine != NULL)
-      engine_close(row->engine);
-    machine_linux_close(row->machine);
-    free(row->before);
-    free(row->now);
+  for (size_t i = 0; i < METHODS; i++) {
+    free(comparison->rows[i].before);
+    free(comparison->rows[i].now);
   }
   engine_close(comparison->engine);
   schedstat_free(&comparison->schedstat);
@@ -231,48 +172,32 @@ static bool is_shown(const struct comparison *comparison,
   return core->online && core->number < comparison->cores_len;
 }
 
-/* Reads a method on every core that is shown. */
-static void read_row(const struct comparison *comparison, struct row *row) {
-  const struct method *method = row->method;
-  struct reading *now = row->before;
-  bool any = false;
-  size_t len;
-  row->before = row->now;
-  row->now = now;
-  memset(now, 0, (size_t)comparison->cores_len * sizeof(*now));
-  if (row->machine != NULL)
-    engine_sample(row->engine, false);
-  const struct core *cores = engine_cores(row->engine, &len);
-  for (size_t i = 0; i < len; i++) {
-    const struct core *core = &cores[i];
-    if (!is_shown(comparison, core) ||
-        (method->source != SOURCE_NONE && core->source != method->source))
-      continue;
-    now[core->number] = method->read(comparison, core);
-    any |= now[core->number].valid;
-  }
-  const char *why = method->absent != NULL
-                        ? method->absent
-                        : engine_source_reason(row->engine, method->source);
-  text_clean_string(row->why, sizeof(row->why), any ? "" : why);
+/* Returns a load as a fraction, perhaps below 0 or above 1; NAN: unknown. */
+static double load_of(const struct comparison *comparison, size_t method,
+                      int core) {
+  const struct row *row = &comparison->rows[method];
+  const struct reading *from = &row->before[core], *to = &row->now[core];
+  if (!from->valid || !to->valid || from->epoch != to->epoch ||
+      !(to->wall_ns > from->wall_ns))
+    return NAN;
+  return (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
 }
 
-/* Titles percore's own method, for example "percore, source idle", or "percore,
- * source by core" if cores use different sources. */
-static void name_source(struct comparison *comparison) {
-  struct row *row = &comparison->rows[comparison->rows_len - 1];
-  const char *name = source_name(SOURCE_NONE);
+static void read_row(struct comparison *comparison, size_t number) {
+  struct row *row = &comparison->rows[number];
+  struct reading *now = row->before;
   size_t len;
   const struct core *cores = engine_cores(comparison->engine, &len);
+  row->before = row->now;
+  row->now = now;
+  row->any = false;
+  memset(now, 0, (size_t)comparison->cores_len * sizeof(*now));
   for (size_t i = 0; i < len; i++) {
-    if (!cores[i].online || cores[i].source == SOURCE_NONE)
+    if (!is_shown(comparison, &cores[i]))
       continue;
-    const char *other = source_name(cores[i].source);
-    name =
-        name == source_name(SOURCE_NONE) || name == other ? other : "by core";
+    now[cores[i].number] = methods[number].read(comparison, &cores[i]);
+    row->any |= !isnan(load_of(comparison, number, cores[i].number));
   }
-  snprintf(row->title, sizeof(row->title), "%s, source %s", row->method->title,
-           name);
 }
 
 int comparison_read(struct comparison *comparison) {
@@ -283,9 +208,8 @@ int comparison_read(struct comparison *comparison) {
   bool has_schedstat = schedstat_read(&comparison->schedstat, machine) == 0;
   comparison->schedstat_ns =
       has_schedstat ? machine_now_ns(machine, CLOCK_MONOTONIC) : 0;
-  for (size_t i = 0; i < comparison->rows_len; i++)
-    read_row(comparison, &comparison->rows[i]);
-  name_source(comparison);
+  for (size_t i = 0; i < METHODS; i++)
+    read_row(comparison, i);
   uint64_t end_ns = machine_now_ns(machine, CLOCK_MONOTONIC);
   comparison->bracket_s = (double)(end_ns - begin_ns) / 1e9;
   comparison->interval_s = (double)(begin_ns - comparison->read_ns) / 1e9;
@@ -294,20 +218,28 @@ int comparison_read(struct comparison *comparison) {
   return 0;
 }
 
-/* Returns a load as a fraction; NAN: unknown. Only loads of percore's sources
- * are limited to the range from 0 to 1. */
-static double load_of(const struct row *row, int core) {
-  const struct reading *from = &row->before[core], *to = &row->now[core];
-  if (!from->valid || !to->valid || from->epoch != to->epoch ||
-      !(to->wall_ns > from->wall_ns))
-    return NAN;
-  double load = (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
-  return row->method->read == read_source ? fmin(fmax(load, 0), 1) : load;
-}
-
 /* ---------------------------------------------------------------------------
  * Writing
  */
+
+/* Returns the title of a method, with the source that percore uses. */
+static const char *title_of(const struct comparison *comparison,
+                            size_t method) {
+  static char title[64];
+  const char *name = NULL;
+  size_t len;
+  const struct core *cores = engine_cores(comparison->engine, &len);
+  if (methods[method].read != read_percore)
+    return methods[method].title;
+  for (size_t i = 0; i < len; i++) {
+    const char *other = source_name(cores[i].source);
+    if (is_shown(comparison, &cores[i]))
+      name = name == NULL || name == other ? other : "by core";
+  }
+  snprintf(title, sizeof(title), "percore, source %s",
+           name != NULL ? name : source_name(SOURCE_NONE));
+  return title;
+}
 
 int comparison_table_write(FILE *out, const void *figures,
                            struct screen screen) {
@@ -318,24 +250,22 @@ int comparison_table_write(FILE *out, const void *figures,
   time_text(time, comparison->time_ns);
   fprintf(out, "%s  over %.3f s, all methods read within %.1f ms\n", time,
           comparison->interval_s, 1000 * comparison->bracket_s);
-  for (size_t i = 0; i < comparison->rows_len; i++) {
-    const struct row *row = &comparison->rows[i];
-    fprintf(out, "%c  %s%s", (char)('A' + i), row->title,
-            row->why[0] != '\0' ? ": " : "\n");
-    if (row->why[0] != '\0')
-      text_wrap(out, row->why, 3, screen.width);
+  for (size_t i = 0; i < METHODS; i++) {
+    fprintf(out, "%c  %s%s%s\n", (char)('A' + i), title_of(comparison, i),
+            comparison->rows[i].any ? "" : ": ",
+            comparison->rows[i].any ? "" : methods[i].absent);
   }
   paint_pad(out, screen.colour, PAINT_TITLE, "load %", -7);
-  for (size_t i = 0; i < comparison->rows_len; i++)
+  for (size_t i = 0; i < METHODS; i++)
     paint_pad(out, screen.colour, PAINT_TITLE, (char[]){(char)('A' + i), '\0'},
               7);
   for (size_t c = 0; c < len; c++) {
     if (!is_shown(comparison, &cores[c]))
       continue;
     fprintf(out, "\n%7d", cores[c].number);
-    for (size_t i = 0; i < comparison->rows_len; i++) {
+    for (size_t i = 0; i < METHODS; i++) {
       number_text(text, sizeof(text), "%.1f",
-                  100 * load_of(&comparison->rows[i], cores[c].number));
+                  100 * load_of(comparison, i, cores[c].number));
       fprintf(out, "%7s", text);
     }
   }
@@ -348,19 +278,16 @@ int comparison_json_write(FILE *out, const void *figures) {
   struct json *json = json_begin(out, "load --compare");
   size_t len;
   const struct core *cores = engine_cores(comparison->engine, &len);
-  if (json == NULL)
-    return -ENOMEM;
   json_thousandths(json, "time", (double)comparison->time_ns / 1e9);
   json_number(json, "interval_s", comparison->interval_s);
   json_number(json, "bracket_s", comparison->bracket_s);
   json_open_array(json, "methods");
-  for (size_t i = 0; i < comparison->rows_len; i++) {
-    const struct row *row = &comparison->rows[i];
+  for (size_t i = 0; i < METHODS; i++) {
     json_open_object(json, NULL);
-    json_text(json, "name", row->method->name);
-    json_text(json, "title", row->title);
-    if (row->why[0] != '\0')
-      json_text(json, "unavailable", row->why);
+    json_text(json, "name", methods[i].name);
+    json_text(json, "title", title_of(comparison, i));
+    if (!comparison->rows[i].any)
+      json_text(json, "unavailable", methods[i].absent);
     json_close_object(json);
   }
   json_close_array(json);
@@ -371,14 +298,15 @@ int comparison_json_write(FILE *out, const void *figures) {
     json_open_object(json, NULL);
     json_integer(json, "core", cores[c].number);
     json_open_object(json, "load");
-    for (size_t i = 0; i < comparison->rows_len; i++)
-      json_number(json, comparison->rows[i].method->name,
-                  load_of(&comparison->rows[i], cores[c].number));
+    for (size_t i = 0; i < METHODS; i++)
+      json_number(json, methods[i].name,
+                  load_of(comparison, i, cores[c].number));
     json_close_object(json);
     json_close_object(json);
   }
   json_close_array(json);
-  return json_end(json);
+  json_end(json);
+  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -387,7 +315,8 @@ int comparison_json_write(FILE *out, const void *figures) {
 
 static int next(struct live *live, void *context, const void **figures) {
   struct comparison *comparison = context;
-  prove(comparison);
+  if (engine_proof_due(comparison->engine))
+    engine_prove(comparison->engine);
   if (!live_wait(live))
     return TOOL_OK;
   int status = comparison_read(comparison);
@@ -399,8 +328,7 @@ static int next(struct live *live, void *context, const void **figures) {
 
 static const struct live_face face = {
     .command = COMMAND,
-    .waiting = "Testing every method; figures come in a few seconds. Ctrl-C "
-               "ends.",
+    .waiting = "Testing the source; the first figures take one interval.",
     .next = next,
     .table = comparison_table_write,
     .json = comparison_json_write,

@@ -10,10 +10,9 @@
 
 struct comparison;
 
-/* Opens all methods, and tests (proves) the sources that are available, which
- * takes up to half a second for each source. `percore` contains the options of
- * percore's own method; without its option `hardware`, no other source is
- * opened. Returns 0, or -errno as engine_open does. */
+/* Opens all methods, and tests (proves) percore's source. `percore` contains
+ * the options of percore's own method. Returns 0, or -errno as engine_open
+ * does. */
 int comparison_open(struct comparison **comparison,
                     const struct engine_options *percore);
 void comparison_close(struct comparison *comparison);

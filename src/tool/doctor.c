@@ -247,7 +247,7 @@ static char *read_line(const struct machine *machine, const char *path,
 }
 
 void check_proc_stat(struct doctor *doctor) {
-  bool lxcfs = machine_has_lxcfs(doctor->machine);
+  bool lxcfs = doctor->machine->is_fuse(doctor->machine->context, "/proc/stat");
   doctor_say(doctor, MACHINE, "/proc/stat", VERDICT_MISSING,
              lxcfs ? "run without LXCFS, or give collectd the host's /proc and "
                      "/sys and set SysRoot"
@@ -466,8 +466,7 @@ static int examine_text(struct doctor *doctor, const char *kernel) {
 
 static int examine_json(struct doctor *doctor, const char *kernel) {
   doctor->first_only = false;
-  if ((doctor->json = json_begin(stdout, COMMAND)) == NULL)
-    return -ENOMEM;
+  doctor->json = json_begin(stdout, COMMAND);
   json_text(doctor->json, "kernel", kernel);
   json_open_array(doctor->json, "findings");
   int status = check_all(doctor);
@@ -475,8 +474,8 @@ static int examine_json(struct doctor *doctor, const char *kernel) {
   json_bool(doctor->json, "works", doctor_has_source(doctor));
   json_bool(doctor->json, "reports", doctor->missing == 0);
   json_integer(doctor->json, "cores_online", doctor->cores_online);
-  int ended = json_end(doctor->json);
-  return status != 0 ? status : ended;
+  json_end(doctor->json);
+  return status;
 }
 
 static int doctor_main(int argc, char **argv) {

@@ -32,24 +32,13 @@ struct config {
   char plugin_dir[FACT_SIZE];
   char source[32];        /* Source of the block Load; "": not given */
   char unread[FACT_SIZE]; /* a file that could not be read */
-  bool names_percore, names_writer;
+  bool names_percore;
   bool in_percore; /* reading <Plugin percore> */
   int lines;       /* and files, so far */
 };
 
 static void read_files(struct config *config, const char *path,
                        const char *filter, int depth);
-
-/* True for plugins that send or store values, or may do so. */
-static bool is_writer(const char *plugin) {
-  static const char *const writers[] = {
-      "amqp",    "amqp1", "csv",    "grpc",      "java",    "lua",     "mqtt",
-      "network", "perl",  "python", "rrdcached", "rrdtool", "unixsock"};
-  for (size_t i = 0; i < sizeof(writers) / sizeof(writers[0]); i++)
-    if (strcasecmp(plugin, writers[i]) == 0)
-      return true;
-  return strncasecmp(plugin, "write_", 6) == 0;
-}
 
 /* Splits a line such as `<Plugin "percore">` or `Source "idle" # text` into its
  * first word and its first value. Returns true if it begins a block. */
@@ -80,7 +69,6 @@ static void take_line(struct config *config, struct include *include,
     snprintf(config->plugin_dir, FACT_SIZE, "%s", value);
   } else if (strcasecmp(key, "LoadPlugin") == 0) {
     config->names_percore |= strcasecmp(value, "percore") == 0;
-    config->names_writer |= is_writer(value);
   } else if (strcasecmp(key, "Plugin") == 0) {
     config->in_percore = is_block && strcasecmp(value, "percore") == 0;
   } else if (strcasecmp(key, "Source") == 0 && config->in_percore) {
@@ -279,11 +267,6 @@ static void check_config(struct doctor *doctor, const struct config *config) {
     doctor_say(doctor, COLLECTD, "configuration", VERDICT_MISSING,
                "run percore doctor as root, or repair the path",
                "%s cannot be read", config->unread);
-  else if (config->names_percore && !config->names_writer)
-    doctor_say(doctor, COLLECTD, "configuration", VERDICT_MISSING,
-               "add a LoadPlugin line and a block for the store, such as "
-               "write_prometheus, network or csv",
-               "%s loads no plugin that sends or stores values", config->path);
   /* An event is not tested here, because its name would be needed. */
   else if (is_named && source != SOURCE_EVENT &&
            doctor->source[source].cores < doctor->cores_online)

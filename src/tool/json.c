@@ -3,6 +3,7 @@
 #include "json.h"
 
 #include "text.h"
+#include "tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,30 +16,32 @@
 struct json {
   FILE *out;
   yajl_gen generator;
-  bool broken;
 };
 
 static void print(void *context, const char *text, size_t length) {
   fwrite(text, 1, length, context);
 }
 
-static void check(struct json *json, yajl_gen_status status) {
-  if (status != yajl_gen_status_ok)
-    json->broken = true;
+/* An incomplete document is useless, so the command ends. */
+static void need(bool is_done) {
+  if (is_done)
+    return;
+  say_failure(NULL, "cannot write JSON: %s", strerror(ENOMEM));
+  exit(TOOL_FAILURE);
+}
+
+static void check(yajl_gen_status status) {
+  need(status == yajl_gen_status_ok);
 }
 
 /* Makes a text safe and writes it. */
 static void put_text(struct json *json, const char *text) {
   size_t length = strlen(text), size = length * TEXT_GROWTH + 1;
   char *clean = malloc(size);
-  if (clean == NULL) {
-    json->broken = true;
-    check(json, yajl_gen_null(json->generator));
-    return;
-  }
+  need(clean != NULL);
   size_t clean_length = text_clean(clean, size, text, length);
-  check(json, yajl_gen_string(json->generator, (const unsigned char *)clean,
-                              clean_length));
+  check(yajl_gen_string(json->generator, (const unsigned char *)clean,
+                        clean_length));
   free(clean);
 }
 
@@ -50,16 +53,12 @@ static void put_key(struct json *json, const char *key) {
 struct json *json_begin(FILE *out, const char *command) {
   char host[256] = "";
   struct json *json = calloc(1, sizeof(*json));
-  if (json == NULL)
-    return NULL;
+  need(json != NULL);
   json->out = out;
   json->generator = yajl_gen_alloc(NULL);
-  if (json->generator == NULL) {
-    free(json);
-    return NULL;
-  }
+  need(json->generator != NULL);
   yajl_gen_config(json->generator, yajl_gen_print_callback, print, out);
-  check(json, yajl_gen_map_open(json->generator));
+  check(yajl_gen_map_open(json->generator));
   gethostname(host, sizeof(host) - 1);
   json_text(json, "command", command);
   json_text(json, "version", PACKAGE_VERSION);
@@ -67,43 +66,41 @@ struct json *json_begin(FILE *out, const char *command) {
   return json;
 }
 
-int json_end(struct json *json) {
-  check(json, yajl_gen_map_close(json->generator));
+void json_end(struct json *json) {
+  check(yajl_gen_map_close(json->generator));
   fputc('\n', json->out);
-  bool broken = json->broken;
   yajl_gen_free(json->generator);
   free(json);
-  return broken ? -ENOMEM : 0;
 }
 
 void json_open_object(struct json *json, const char *key) {
   put_key(json, key);
-  check(json, yajl_gen_map_open(json->generator));
+  check(yajl_gen_map_open(json->generator));
 }
 
 void json_close_object(struct json *json) {
-  check(json, yajl_gen_map_close(json->generator));
+  check(yajl_gen_map_close(json->generator));
 }
 
 void json_open_array(struct json *json, const char *key) {
   put_key(json, key);
-  check(json, yajl_gen_array_open(json->generator));
+  check(yajl_gen_array_open(json->generator));
 }
 
 void json_close_array(struct json *json) {
-  check(json, yajl_gen_array_close(json->generator));
+  check(yajl_gen_array_close(json->generator));
 }
 
 static void put_number(struct json *json, const char *key, double value,
                        const char *format) {
   put_key(json, key);
   if (!isfinite(value)) {
-    check(json, yajl_gen_null(json->generator));
+    check(yajl_gen_null(json->generator));
     return;
   }
   char digits[512]; /* "%.3f" prints the largest double as 313 bytes */
   int length = snprintf(digits, sizeof(digits), format, value + 0.0);
-  check(json, yajl_gen_number(json->generator, digits, (size_t)length));
+  check(yajl_gen_number(json->generator, digits, (size_t)length));
 }
 
 void json_number(struct json *json, const char *key, double value) {
@@ -116,7 +113,7 @@ void json_thousandths(struct json *json, const char *key, double value) {
 
 void json_integer(struct json *json, const char *key, int64_t value) {
   put_key(json, key);
-  check(json, yajl_gen_integer(json->generator, value));
+  check(yajl_gen_integer(json->generator, value));
 }
 
 /* yajl_gen_integer accepts only signed numbers, so unsigned numbers are
@@ -125,12 +122,12 @@ void json_unsigned(struct json *json, const char *key, uint64_t value) {
   char digits[24];
   int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);
   put_key(json, key);
-  check(json, yajl_gen_number(json->generator, digits, (size_t)length));
+  check(yajl_gen_number(json->generator, digits, (size_t)length));
 }
 
 void json_bool(struct json *json, const char *key, bool value) {
   put_key(json, key);
-  check(json, yajl_gen_bool(json->generator, value));
+  check(yajl_gen_bool(json->generator, value));
 }
 
 void json_text(struct json *json, const char *key, const char *text) {

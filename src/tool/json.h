@@ -12,11 +12,12 @@
 struct json;
 
 /* Begins a document: opens its object, and writes the name of the command,
- * percore's version and the hostname. Returns NULL if out of memory. */
+ * percore's version and the hostname. Out of memory, each function ends the
+ * process with a message. */
 struct json *json_begin(FILE *out, const char *command);
-/* Ends the document with a newline and frees *json. Returns 0, or -ENOMEM if
- * the document is incomplete. The caller must check `out` for errors. */
-int json_end(struct json *json);
+/* Ends the document with a newline and frees *json. The caller must check `out`
+ * for errors. */
+void json_end(struct json *json);
 
 void json_open_object(struct json *json, const char *key);
 void json_close_object(struct json *json);

@@ -84,37 +84,24 @@ static bool measure(struct live *live) {
   return now.width != before.width || now.height != before.height;
 }
 
-static int write_page(struct live *live, FILE *page) {
+static int show_page(struct live *live) {
   struct screen screen = live->view;
+  screen.line_end = ERASE_LINE "\n";
+  fputs(HOME, stdout);
   pthread_mutex_lock(&live->lock);
   if (live->paused || live->newest[0] != '\0') {
-    fprintf(page, "%.*s\n", screen.width,
-            live->paused ? "paused; the space bar continues" : live->newest);
+    printf("%.*s" ERASE_LINE "\n", screen.width,
+           live->paused ? "paused; the space bar continues" : live->newest);
     screen.height--;
   }
   pthread_mutex_unlock(&live->lock);
+  int status = 0;
   if (live->figures != NULL)
-    return screen_write(page, screen, live->face->table, live->figures);
-  fprintf(page, "%s\n", live->face->waiting);
-  return 0;
-}
-
-static int show_page(struct live *live) {
-  char *text = NULL, *rest, *line;
-  size_t size;
-  FILE *page = open_memstream(&text, &size);
-  if (page == NULL)
-    return -ENOMEM;
-  int status = write_page(live, page);
-  if (fclose(page) != 0)
-    status = -ENOMEM;
-  fputs(HOME, stdout);
-  for (rest = text; status == 0 && (line = strsep(&rest, "\n")) != NULL;)
-    if (rest != NULL)
-      printf("%s" ERASE_LINE "\n", line);
+    status = screen_write(stdout, screen, live->face->table, live->figures);
+  else
+    printf("%s" ERASE_LINE "\n", live->face->waiting);
   fputs(ERASE_BELOW, stdout);
   fflush(stdout);
-  free(text);
   return status;
 }
 

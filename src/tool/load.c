@@ -63,7 +63,7 @@ static int check(const struct load_options *options) {
   bool is_event = strcmp(options->source, "event") == 0;
   if (is_event && options->event == NULL)
     return say_usage(COMMAND, "--source event needs --event EVENT");
-  if (options->event != NULL && !is_event && !options->compare &&
+  if (options->event != NULL && !is_event &&
       strcmp(options->source, "auto") != 0)
     return say_usage(COMMAND, "--event needs --source event, not %s",
                      options->source);
@@ -195,8 +195,8 @@ static void publish(void *context, struct snapshot *snapshot,
   if (publishing->board != NULL && board_is_published(publishing->board))
     return;
   if (publishing->others == NULL)
-    board_reader_open(&publishing->others, publishing->machine,
-                      topology->cores_len, BOARD_AGE_MAX_NS);
+    publishing->others = board_reader_open(
+        publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
   if (publishing->others != NULL)
     set_taken(publishing->others, snapshot);
 }

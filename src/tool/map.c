@@ -127,8 +127,7 @@ static int list(const struct map_options *options) {
   struct json *json = NULL;
   nftw(BPFFS, note_pin, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT);
   if (options->json) {
-    if ((json = json_begin(stdout, COMMAND)) == NULL)
-      return say_failure(COMMAND, "out of memory");
+    json = json_begin(stdout, COMMAND);
     json_open_array(json, "maps");
   } else {
     printf("%6s %-16s %-15s %5s %6s %9s  %s\n", "id", "type", "name", "key",
@@ -141,8 +140,7 @@ static int list(const struct map_options *options) {
   put_maps(json);
   if (json != NULL) {
     json_close_array(json);
-    if (json_end(json) != 0)
-      return say_failure(COMMAND, "out of memory");
+    json_end(json);
   }
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
@@ -244,28 +242,18 @@ static int show(const struct command *command, int argc, char **argv) {
   return status;
 }
 
-/* Prints the help of `percore map top` or `percore map dump`. */
-static int help(const struct command *shown) {
-  struct command command = *shown;
-  command.usage = "MAP [OPTION]...";
-  command.about = map_command.about;
-  say_within(COMMAND);
-  int status = arguments_help(&command);
-  say_within(NULL);
-  return status;
-}
-
 static int map_main(int argc, char **argv) {
   struct map_options options = {.json = false};
   const char *verb = argc > 1 ? argv[1] : "";
   const struct command *shown = strcmp(verb, "top") == 0    ? &top_command
                                 : strcmp(verb, "dump") == 0 ? &dump_command
                                                             : NULL;
-  for (int i = 2; i < argc && shown != NULL; i++)
-    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-      return help(shown);
   if (shown != NULL && argc > 2 && argv[2][0] != '-')
     return show(shown, argc - 2, argv + 2);
+  if (shown != NULL && argc > 2) { /* such as --help */
+    say_within(COMMAND);
+    return shown->run(argc - 1, argv + 1);
+  }
   int status = arguments_read(&map_command, argc, argv, &options);
   if (status >= 0)
     return status;

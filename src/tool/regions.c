@@ -87,10 +87,8 @@ static void put_json(struct json *json, const struct listed *listed) {
 
 /* Prints the regions as JSON. `error` is the errno if the runtime directory
  * could not be read, otherwise 0. */
-static int show_json(const struct listing *listing, int error) {
+static void show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
-  if (json == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
   json_text(json, "runtime_dir", region_runtime_dir());
   if (error != 0) {
     json_text(json, "why", strerror(error));
@@ -100,8 +98,7 @@ static int show_json(const struct listing *listing, int error) {
   for (size_t i = 0; error == 0 && i < listing->len; i++)
     put_json(json, &listing->listed[i]);
   json_close_array(json);
-  return json_end(json) == 0 ? TOOL_OK
-                             : say_failure(COMMAND, "%s", strerror(ENOMEM));
+  json_end(json);
 }
 
 static void show_table(const struct listing *listing) {
@@ -123,7 +120,7 @@ static int list_regions(bool as_json) {
   struct listing listing;
   int result = TOOL_OK, status = listing_connect(&listing);
   if (as_json)
-    result = show_json(&listing, -status);
+    show_json(&listing, -status);
   else if (status == 0)
     show_table(&listing);
   int written = flush_output(COMMAND);

@@ -105,8 +105,11 @@ static void cut(FILE *out, const char *text, struct screen screen) {
     } /* an escape sequence takes no room and must not be cut */
     if (*text == ' ') {
       blanks++;
+    } else if (is_break) {
+      fputs(screen.line_end != NULL ? screen.line_end : "\n", out);
+      blanks = 0;
     } else {
-      fprintf(out, "%*s", is_break ? 0 : blanks, "");
+      fprintf(out, "%*s", blanks, "");
       fwrite(text, 1, length, out);
       blanks = 0;
     }

@@ -53,7 +53,8 @@ struct screen {
   int width;  /* in characters; 0: unlimited */
   int height; /* in lines; 0: unlimited */
   bool colour;
-  size_t sort; /* column to sort by, from 1; 0: default order */
+  const char *line_end; /* NULL: a newline */
+  size_t sort;          /* column to sort by, from 1; 0: default order */
   bool reverse;
 };
 

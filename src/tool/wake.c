@@ -13,13 +13,14 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
+/* Pages become rarer as datapoints become more, because events are lost while
+ * they are sorted, which takes about 1 us for each. */
 #define SHOW_NS UINT64_C(500000000)
-/* The page shows no statistics of more datapoints, because sorting them would
- * take so long that events are lost. */
-#define PAGE_MAX 100000
+#define SHOW_POINT_NS 10000
 
 struct wake_arguments {
   const char *method, *folder;
@@ -29,7 +30,7 @@ struct wake_arguments {
 };
 
 static const char *method_choice(int i) {
-  return i < WAKE_METHODS ? wake_method_name((enum wake_method)i) : NULL;
+  return i < WAKE_METHODS ? wake_method_names[i] : NULL;
 }
 
 static const struct argument arguments[] = {
@@ -79,10 +80,11 @@ static bool is_complete(const struct measurement *measurement) {
 static int next(struct live *live, void *context, const void **figures) {
   struct measurement *measurement = context;
   uint64_t until =
-      measurement->has_page ? monotonic_ns() + SHOW_NS : UINT64_MAX;
+      monotonic_ns() + SHOW_NS + measurement->run.points.len * SHOW_POINT_NS;
   if (measurement->ended)
     return TOOL_OK;
-  while (!measurement->ended && monotonic_ns() < until) {
+  while (!measurement->ended &&
+         (!measurement->has_page || monotonic_ns() < until)) {
     measurement->ended = !sleep_until_ns(monotonic_ns() + POLL_NS);
     if (wake_collect_poll(measurement->collect, &measurement->run.points) != 0)
       return live_fail(live, "%s", strerror(ENOMEM));
@@ -97,13 +99,8 @@ static int next(struct live *live, void *context, const void **figures) {
 }
 
 static int table(FILE *out, const void *figures, struct screen screen) {
-  const struct measurement *measurement = figures;
-  const struct wake_run *run = &measurement->run;
-  if (run->points.len <= PAGE_MAX || measurement->ended)
-    return wake_write_text(out, run, screen.width);
-  fprintf(out, "core %d, method %s: %zu datapoints in %.0f s\n", run->core,
-          run->method, wake_points_counted(&run->points), run->seconds);
-  return 0;
+  return wake_write_text(out, &((const struct measurement *)figures)->run,
+                         screen.width);
 }
 
 static int json(FILE *out, const void *figures) {
@@ -149,7 +146,7 @@ static int open_method(struct measurement *measurement,
     wake_collect_close(*collect);
     *collect = NULL;
   }
-  measurement->run.method = wake_method_name(options->method);
+  measurement->run.method = wake_method_names[options->method];
   return status;
 }
 
@@ -197,12 +194,14 @@ static int measure_core(int core, const struct wake_arguments *options) {
   struct measurement measurement = {.options = options, .run.core = core};
   if (options->folder != NULL && wake_result_prepare(options->folder, why) != 0)
     return say_failure(COMMAND, "--outdir: %s", why);
-  if (open_collector(&measurement) != 0)
-    return TOOL_FAILURE;
   wake_core_states(core, &measurement.run.points);
-  int status = run_measurement(&measurement);
+  int status = open_collector(&measurement);
+  if (status == TOOL_OK)
+    status = run_measurement(&measurement);
   if (status == TOOL_OK)
     status = write_result(&measurement.run, options->folder);
+  if (status != TOOL_OK && options->folder != NULL)
+    rmdir(options->folder);
   wake_collect_close(measurement.collect);
   wake_points_free(&measurement.run.points);
   return status;
@@ -215,18 +214,15 @@ static int find_core(void) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
   int core = -1;
-  int status = machine == NULL ? -errno : topology_read(&topology, machine);
-  machine_linux_close(machine);
-  if (status != 0) {
-    say_failure(COMMAND, "cannot find the cores of this machine: %s",
-                strerror(-status));
-    return -1;
+  if (machine != NULL && topology_read(&topology, machine) == 0) {
+    core_set_subtract(&topology.online, &topology.isolated);
+    core_set_for_each(each, &topology.online) core = each;
+    topology_free(&topology);
   }
-  core_set_subtract(&topology.online, &topology.isolated);
-  core_set_for_each(each, &topology.online) core = each;
-  topology_free(&topology);
+  machine_linux_close(machine);
   if (core < 0)
-    say_failure(COMMAND, "all cores are isolated; name the core to measure");
+    say_failure(COMMAND, "no core is known that is not isolated; name the core "
+                         "to measure");
   return core;
 }
 
@@ -250,7 +246,7 @@ static int wake_main(int argc, char **argv) {
   if (word != NULL && !is_core(word))
     return say_usage(COMMAND, "'%s' is not a core", word);
   if (options.folder != NULL && options.method != NULL &&
-      strcmp(options.method, wake_method_name(WAKE_PASSIVE)) == 0)
+      strcmp(options.method, wake_method_names[WAKE_PASSIVE]) == 0)
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
                               "timer was armed, but passive arms none; use "
                               "another --method");

@@ -9,14 +9,11 @@
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
+
 static void put_number(FILE *out, double value) {
   char text[CELL];
   number_text(text, sizeof(text), "%.2f", value);
   fprintf(out, " %12s", text);
-}
-
-size_t wake_minority(const struct wake_points *points) {
-  return points->len - wake_points_counted(points);
 }
 
 /* ---------------------------------------------------------------------------
@@ -33,9 +30,10 @@ static bool agrees(const struct wake_collect_status *status) {
 
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
-  size_t minority = wake_minority(&run->points);
+  size_t counted = wake_points_counted(&run->points);
+  size_t minority = run->points.len - counted;
   fprintf(out, "core %d, method %s: %zu datapoints in %.1f s", run->core,
-          run->method, run->points.len - minority, run->seconds);
+          run->method, counted, run->seconds);
   if (status->armed > 0)
     fprintf(out, ", %.0f events a second",
             (double)status->armed / fmax(run->seconds, 1e-3));
@@ -73,7 +71,7 @@ static void write_titles(FILE *out,
   fprintf(out, "  %-9s", "us");
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (summaries[metric].count > 0)
-      fprintf(out, " %12s", wake_metric_name((enum wake_metric)metric));
+      fprintf(out, " %12s", wake_metric_names[metric]);
   fprintf(out, "\n  %-9s", "count");
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (summaries[metric].count > 0)
@@ -86,13 +84,13 @@ static void write_figure(FILE *out,
                          size_t figure) {
   bool is_known = false;
   for (int metric = 0; metric < WAKE_METRICS; metric++)
-    is_known |= !isnan(wake_figure(&summaries[metric], figure));
+    is_known |= !isnan(summaries[metric].us[figure]);
   if (!is_known)
     return;
-  fprintf(out, "  %-9s", wake_figures[figure].name);
+  fprintf(out, "  %-9s", wake_figure_names[figure].text);
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (summaries[metric].count > 0)
-      put_number(out, wake_figure(&summaries[metric], figure));
+      put_number(out, summaries[metric].us[figure]);
   fputc('\n', out);
 }
 
@@ -125,7 +123,7 @@ static void write_histogram(FILE *out, const struct wake_points *points,
     first = bucket < first ? bucket : first;
     last = bucket > last ? bucket : last;
   }
-  fprintf(out, "  %s, us\n", wake_metric_name(metric));
+  fprintf(out, "  %s, us\n", wake_metric_names[metric]);
   int room = (width > 0 ? width : 80) - 30;
   room = room < 10 ? 10 : room > BAR_MAX ? BAR_MAX : room;
   for (int bucket = first; bucket <= last; bucket++) {

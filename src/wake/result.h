@@ -13,8 +13,7 @@ struct wake_result_info {
   double seconds;
 };
 
-/* Makes the directory if it does not exist. Refuses a directory that already
- * holds a part of a result. Call this before measuring. */
+/* Makes the directory, which must not exist. Call this before measuring. */
 int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]);
 
 /* Writes the datapoints that count, which must have been armed: wult wants

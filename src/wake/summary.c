@@ -6,24 +6,17 @@
 
 #define BEYOND 10 /* minimum number of datapoints above a known percentile */
 
-static const double percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
-
-#define FIGURE(member) offsetof(struct wake_summary, member)
-const struct wake_figure wake_figures[WAKE_FIGURES] = {
-    {"min", "min_us", FIGURE(min)},
-    {"mean", "mean_us", FIGURE(mean)},
-    {"median", "median_us", FIGURE(median)},
-    {"stddev", "stddev_us", FIGURE(stddev)},
-    {"99 %", "p99_us", FIGURE(percentile[0])},
-    {"99.9 %", "p99_9_us", FIGURE(percentile[1])},
-    {"99.99 %", "p99_99_us", FIGURE(percentile[2])},
-    {"99.999 %", "p99_999_us", FIGURE(percentile[3])},
-    {"max", "max_us", FIGURE(max)},
+const struct wake_figure_name wake_figure_names[WAKE_FIGURES] = {
+    [WAKE_MIN] = {"min", "min_us"},
+    [WAKE_MEAN] = {"mean", "mean_us"},
+    [WAKE_MEDIAN] = {"median", "median_us"},
+    [WAKE_STDDEV] = {"stddev", "stddev_us"},
+    [WAKE_P99] = {"99 %", "p99_us"},
+    [WAKE_P99_9] = {"99.9 %", "p99_9_us"},
+    [WAKE_P99_99] = {"99.99 %", "p99_99_us"},
+    [WAKE_P99_999] = {"99.999 %", "p99_999_us"},
+    [WAKE_MAX] = {"max", "max_us"},
 };
-
-double wake_figure(const struct wake_summary *summary, size_t figure) {
-  return *(const double *)((const char *)summary + wake_figures[figure].offset);
-}
 
 static int compare(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
@@ -48,25 +41,27 @@ static double quantile(const float *sorted, size_t len, double fraction) {
 
 static void summarize(struct wake_summary *summary, float *numbers,
                       size_t len) {
-  *summary =
-      (struct wake_summary){len, NAN, NAN, NAN, NAN, NAN, {NAN, NAN, NAN, NAN}};
+  static const double percents[] = {99, 99.9, 99.99, 99.999};
+  double *us = summary->us, sum = 0, squares = 0;
+  summary->count = len;
+  for (int figure = 0; figure < WAKE_FIGURES; figure++)
+    us[figure] = NAN;
   if (len == 0)
     return;
   qsort(numbers, len, sizeof(*numbers), compare);
-  summary->min = (double)numbers[0];
-  summary->max = (double)numbers[len - 1];
-  summary->median = quantile(numbers, len, 0.5);
-  double sum = 0, squares = 0;
+  us[WAKE_MIN] = (double)numbers[0];
+  us[WAKE_MAX] = (double)numbers[len - 1];
+  us[WAKE_MEDIAN] = quantile(numbers, len, 0.5);
   for (size_t i = 0; i < len; i++)
     sum += (double)numbers[i];
-  summary->mean = sum / (double)len;
+  us[WAKE_MEAN] = sum / (double)len;
   for (size_t i = 0; i < len; i++)
-    squares += pow((double)numbers[i] - summary->mean, 2);
+    squares += pow((double)numbers[i] - us[WAKE_MEAN], 2);
   if (len > 1)
-    summary->stddev = sqrt(squares / (double)(len - 1));
-  for (size_t i = 0; i < WAKE_PERCENTILES; i++)
-    if (wake_percentile_is_known(len, percentiles[i]))
-      summary->percentile[i] = quantile(numbers, len, percentiles[i] / 100);
+    us[WAKE_STDDEV] = sqrt(squares / (double)(len - 1));
+  for (int p = 0; p <= WAKE_P99_999 - WAKE_P99; p++)
+    if (wake_percentile_is_known(len, percents[p]))
+      us[WAKE_P99 + p] = quantile(numbers, len, percents[p] / 100);
 }
 
 int wake_summarize(struct wake_summary summaries[WAKE_METRICS],

@@ -4,29 +4,31 @@
 
 #include "wake.h"
 
-#define WAKE_PERCENTILES 4
-
 /* True if at least 10 of `count` datapoints are above the percentile. */
 bool wake_percentile_is_known(size_t count, double percent);
 
-/* Figures in microseconds. A figure is NAN if there are too few datapoints for
- * it. */
-struct wake_summary {
-  size_t count;
-  double min, max, mean, median;
-  double stddev; /* sample standard deviation, divided by n - 1 */
-  /* The 99th, 99.9th, 99.99th and 99.999th percentiles, by linear
-   * interpolation. */
-  double percentile[WAKE_PERCENTILES];
+enum wake_figure {
+  WAKE_MIN,
+  WAKE_MEAN,
+  WAKE_MEDIAN,
+  WAKE_STDDEV, /* of a sample, divided by n - 1 */
+  WAKE_P99,    /* percentiles, by linear interpolation */
+  WAKE_P99_9,
+  WAKE_P99_99,
+  WAKE_P99_999,
+  WAKE_MAX,
+  WAKE_FIGURES
 };
 
-/* The figures of a summary, with their names in text and in JSON. */
-#define WAKE_FIGURES (5 + WAKE_PERCENTILES)
-extern const struct wake_figure {
-  const char *name, *key;
-  size_t offset; /* of a double in struct wake_summary */
-} wake_figures[WAKE_FIGURES];
-double wake_figure(const struct wake_summary *summary, size_t figure);
+/* The names of the figures in text and in JSON. */
+extern const struct wake_figure_name {
+  const char *text, *key;
+} wake_figure_names[WAKE_FIGURES];
+
+struct wake_summary {
+  size_t count;
+  double us[WAKE_FIGURES]; /* NAN if there are too few datapoints */
+};
 
 /* Summarizes each metric over the datapoints of a state that count, or of all
  * states if `state` is WAKE_ALL_STATES. Returns 0 or -ENOMEM. */

@@ -48,7 +48,7 @@ struct surveyed {
 struct wake_survey {
   struct wake_survey_options options;
   struct wake_collect *collect;
-  struct surveyed **list;
+  struct surveyed *list;
   size_t len;
   int next; /* the number of the core with which the next round begins */
   uint64_t until_ns; /* when the round ends */
@@ -78,7 +78,7 @@ int wake_survey_open(struct wake_survey **result,
     return no_memory(why);
   survey->options = *options;
   int status = -ENODEV;
-  if (wake_core_has_cpuidle(0))
+  if (wake_core_usage(0) >= 0)
     status = wake_collect_open(&survey->collect, &collect, why);
   else
     snprintf(why, WAKE_WHY_SIZE,
@@ -95,10 +95,8 @@ int wake_survey_open(struct wake_survey **result,
 void wake_survey_close(struct wake_survey *survey) {
   if (survey == NULL)
     return;
-  for (size_t i = 0; i < survey->len; i++) {
-    wake_points_free(&survey->list[i]->points);
-    free(survey->list[i]);
-  }
+  for (size_t i = 0; i < survey->len; i++)
+    wake_points_free(&survey->list[i].points);
   free(survey->list);
   wake_collect_close(survey->collect);
   free(survey);
@@ -110,8 +108,8 @@ void wake_survey_close(struct wake_survey *survey) {
 
 static struct surveyed *find(const struct wake_survey *survey, int core) {
   for (size_t i = 0; i < survey->len; i++)
-    if (survey->list[i]->core == core)
-      return survey->list[i];
+    if (survey->list[i].core == core)
+      return &survey->list[i];
   return NULL;
 }
 
@@ -121,12 +119,12 @@ static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
   struct surveyed *found = find(survey, core);
   if (found != NULL)
     return found;
-  if (!array_resize(&survey->list, survey->len + 1, sizeof(*survey->list)) ||
-      (found = calloc(1, sizeof(*found))) == NULL)
+  if (!array_grow(&survey->list, survey->len, survey->len + 1, sizeof(*found)))
     return NULL;
+  found = &survey->list[survey->len++];
   found->core = core;
   wake_core_states(core, &found->points);
-  return survey->list[survey->len++] = found;
+  return found;
 }
 
 __attribute__((format(printf, 3, 4))) static void
@@ -273,7 +271,7 @@ int wake_survey_round(struct wake_survey *survey,
   int status = 0;
   for (size_t i = 0; i < survey->len; i++)
     if (now_ns > options->window_ns)
-      wake_points_forget(&survey->list[i]->points, now_ns - options->window_ns);
+      wake_points_forget(&survey->list[i].points, now_ns - options->window_ns);
   for (size_t i = 0; i < len; i++)
     any |= cores[i].load <= options->load_max;
   if (any) {

@@ -10,6 +10,8 @@ from test_region_fairness import (GOOD, Hostile, empty_intervals, names_of)
 
 INTERVAL = 0.5
 LINES = 100  # in an hour, about all regions
+# As many values as collectd can print.
+OPTIONS = 'MaxValues 10000\n<Region "*">\nReportPerCore false\n</Region>'
 
 
 def nobody():
@@ -99,7 +101,7 @@ def many_changing_schemas():
 def change_schemas(names, seconds, **options):
     with RuntimeDir() as runtime, Producer("good") as good, \
             Churner(runtime, "model", rows=4, live=1), \
-            Collectd("MaxValues 10000", INTERVAL) as collectd:
+            Collectd(OPTIONS, INTERVAL) as collectd:
         good.do("core 0", ETH0)
         collectd.start()
         collectd.wait_for_value(GOOD, count=2)

@@ -326,14 +326,14 @@ def test_wult_reads_the_result():
 
 
 def test_results_are_not_overwritten():
-    """a directory that holds a result, or that cannot be written to, is refused before
-    anything is measured"""
+    """a directory that exists, or that cannot be made, is refused before anything is
+    measured"""
     core = str(online_cores()[0])
     with tempfile.TemporaryDirectory(prefix="percore-wake-") as folder:
         with open(f"{folder}/info.yml", "w", encoding="ascii") as file:
             file.write("toolname: wult\n")
         for where, said in ((folder, "never overwritten"),
-                            (f"{folder}/info.yml", "Not a directory"),
+                            (f"{folder}/info.yml", "File exists"),
                             (f"{folder}/none/x", "No such file")):
             # A measurement that began without this check would exceed the time limit
             # of run().
@@ -363,7 +363,7 @@ def test_no_datapoints():
                    "0.1", "--outdir", f"{above}/result")
         check(done.returncode == 1 and "gave no datapoints; measure longer" in
               done.stderr, done.stderr)
-        check(not os.listdir(f"{above}/result"), "a result without datapoints")
+        check(not os.listdir(above), "a result without datapoints")
 
 
 def test_words():

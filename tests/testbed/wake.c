@@ -96,7 +96,7 @@ static void measure(const struct run *run, bool has_cpuidle,
   enum wake_metric metric = has_cpuidle ? WAKE_LATENCY : WAKE_INTR_LATENCY;
   struct wake_collect *collect = open_on(0, run->method, &status, why);
   struct wake_points points = {0};
-  *summary = (struct wake_summary){.median = NAN};
+  *summary = (struct wake_summary){.us[WAKE_MEDIAN] = NAN};
   if (collect == NULL) {
     note("%s: %s", run->name, why);
     result(false, "%s: measures", run->name);
@@ -110,8 +110,8 @@ static void measure(const struct run *run, bool has_cpuidle,
   judge_counts(run->name, collect, &points, has_cpuidle);
   summarize(summary, &points, metric);
   note("%s: %s min %.3f median %.3f 99 %% %.3f max %.3f us", run->name,
-       wake_metric_name(metric), summary->min, summary->median,
-       summary->percentile[0], summary->max);
+       wake_metric_names[metric], summary->us[WAKE_MIN],
+       summary->us[WAKE_MEDIAN], summary->us[WAKE_P99], summary->us[WAKE_MAX]);
   wake_collect_close(collect);
   wake_points_free(&points);
 }
@@ -121,9 +121,9 @@ static void measure_all(bool has_cpuidle) {
   for (size_t i = 0; i < RUNS; i++) {
     measure(&runs[i], has_cpuidle, &summaries[i]);
     if (has_cpuidle)
-      result(summaries[i].percentile[0] - summaries[i].min < EXACT_US,
+      result(summaries[i].us[WAKE_P99] - summaries[i].us[WAKE_MIN] < EXACT_US,
              "%s: 99 %% of the wake latencies are within 0.1 us", runs[i].name);
-    double later = summaries[i].median - summaries[0].median;
+    double later = summaries[i].us[WAKE_MEDIAN] - summaries[0].us[WAKE_MEDIAN];
     double tolerance = has_cpuidle ? EXACT_US : WAYS_US;
     if (i > 0)
       result(fabs(later) < tolerance, "%s: the median is that of the %s",

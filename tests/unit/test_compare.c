@@ -97,6 +97,23 @@ static void the_comparison_fits_any_window(void **state) {
   end(comparison);
 }
 
+static void loads_are_known_from_the_first_interval_on(void **state) {
+  (void)state;
+  struct comparison *comparison;
+  fake = fake_machine_new(1);
+  fake_machine_load(fake, 0.75);
+  struct engine_options options = {.machine = &fake->machine,
+                                   .source = SOURCE_IDLE};
+  assert_int_equal(comparison_open(&comparison, &options), 0);
+  assert_int_equal(comparison_read(comparison), 0);
+  fake_machine_run(fake, FAKE_SECOND);
+  assert_int_equal(comparison_read(comparison), 0);
+  char *out = table_of(comparison, (struct screen){0});
+  assert_non_null(strstr(out, "\n      0   75.0"));
+  free(out);
+  end(comparison);
+}
+
 static void a_core_that_goes_offline_is_not_shown(void **state) {
   (void)state;
   struct comparison *comparison = compare(2);
@@ -148,6 +165,7 @@ int main(void) {
           methods_are_side_by_side_and_an_unavailable_one_says_why),
       cmocka_unit_test(without_a_window_all_of_256_cores_are_shown),
       cmocka_unit_test(the_comparison_fits_any_window),
+      cmocka_unit_test(loads_are_known_from_the_first_interval_on),
       cmocka_unit_test(a_core_that_goes_offline_is_not_shown),
       cmocka_unit_test(
           the_json_comparison_names_the_missing_method_and_its_reason),

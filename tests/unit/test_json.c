@@ -20,7 +20,7 @@ static char *written(void (*write)(struct json *json)) {
   FILE *file = open_memstream(&out, &size);
   struct json *json = json_begin(file, "test");
   write(json);
-  assert_int_equal(json_end(json), 0);
+  json_end(json);
   fclose(file);
   assert_int_equal(strncmp(out, HEAD, strlen(HEAD)), 0);
   char *rest = strstr(out + strlen(HEAD), "\",");

@@ -338,8 +338,8 @@ static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
  */
 
 /* Reads the fields of a map from the file, as a publisher does. */
-static int learn(struct map_source *source, struct map_names wanted,
-                 struct map_names gauges) {
+static int learn(struct map_source *source, struct names wanted,
+                 struct names gauges) {
   write_file();
   *source = (struct map_source){
       .table = {.object = path, .fields = wanted, .gauges = gauges},
@@ -362,8 +362,8 @@ static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   member("bytes", u64, 8);
   member("queued", u64, 16);
   declare_map(u32, 4, value, 24);
-  assert_int_equal(learn(&source, (struct map_names){wanted, 2},
-                         (struct map_names){gauges, 1}),
+  assert_int_equal(learn(&source, (struct names){wanted, 2},
+                         (struct names){gauges, 1}),
                    0);
   assert_int_equal(fields.len, 2);
   assert_field(0, "packets", 0, 8, false);
@@ -397,14 +397,14 @@ static void
 of_global_variables_only_tagged_and_named_ones_are_read(void **state) {
   (void)state;
   static const char *wanted[] = {"hits"};
-  static const struct map_names none;
+  static const struct names none;
   struct map_source source;
   write_variables();
   assert_int_equal(learn(&source, none, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "tagged", 16, 8, false);
   end(NULL);
-  assert_int_equal(learn(&source, (struct map_names){wanted, 1}, none), 0);
+  assert_int_equal(learn(&source, (struct names){wanted, 1}, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "hits", 0, 8, false);
 }

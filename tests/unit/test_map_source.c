@@ -198,7 +198,7 @@ static size_t look(void) {
   return see_rows();
 }
 
-static struct map_names gauges;
+static struct names gauges;
 
 static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
   static struct map_field fields[FIELDS] = {
@@ -225,7 +225,7 @@ static int begin(void **state) {
   (void)state;
   memset(&kernel, 0, sizeof(kernel));
   memset(rows, 0, sizeof(rows));
-  gauges = (struct map_names){.len = 0};
+  gauges = (struct names){.len = 0};
   kernel.lost_after = -1;
   kernel.names = KEYS;
   said_len = 0;
@@ -375,7 +375,7 @@ static void a_gauge_is_that_of_the_keys_that_exist(void **state) {
   static const char *gauge = "packets";
   unit_need_receivers(state);
   kernel.names = 4;
-  gauges = (struct map_names){&gauge, 1};
+  gauges = (struct names){&gauge, 1};
   publish(1, KEYS, true);
   add(0, 10, 1000);
   add(4, 5, 500);

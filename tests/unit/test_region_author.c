@@ -418,6 +418,19 @@ static void a_sink_prints_its_reason_once(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+static void names_of_rows_without_max_rows_are_refused(void **state) {
+  (void)state;
+  static const struct percore_field field = {.name = "rx"};
+  static const struct percore_table table = {
+      .name = "port", .fields = &field, .field_count = 1, .row_name_size = 24};
+  const struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_region *region;
+  assert_int_equal(percore_create(&region, "author", &table, 1, &options), -1);
+  assert_int_equal(status_of(region).error, EINVAL);
+  assert_non_null(strstr(status_of(region).reason, "but max_rows is 0"));
+  assert_return_code(percore_destroy(region), errno);
+}
+
 static void a_quiet_sink_prints_nothing_and_keeps_its_reason(void **state) {
   (void)state;
   struct percore_options options = {.size = sizeof(options), .quiet = 1};
@@ -540,6 +553,7 @@ int main(void) {
       cmocka_unit_test(the_status_reports_slots_and_refused_calls),
       cmocka_unit_test(the_status_reports_the_number_of_readers),
       cmocka_unit_test(a_sink_prints_its_reason_once),
+      cmocka_unit_test(names_of_rows_without_max_rows_are_refused),
       cmocka_unit_test(a_quiet_sink_prints_nothing_and_keeps_its_reason),
       cmocka_unit_test(the_reason_names_the_rule_that_a_description_breaks),
       cmocka_unit_test(the_reason_says_how_to_create_a_missing_directory),

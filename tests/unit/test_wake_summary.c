@@ -54,38 +54,38 @@ static void statistics_agree_with_those_of_python(void **state) {
   add_series(10000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 10000);
-  assert_near(summary.min, 0, 0);
-  assert_near(summary.max, 1250.75, 0);
-  assert_near(summary.mean, 625.457225, 1e-9);
-  assert_near(summary.median, 625.5625, 1e-9);
-  assert_near(summary.stddev, 361.13451857908893, 1e-9);
-  assert_near(summary.percentile[0], 1238.25125, 1e-9);
-  assert_near(summary.percentile[1], 1249.500125, 1e-9);
-  assert_nan(summary.percentile[2]);
+  assert_near(summary.us[WAKE_MIN], 0, 0);
+  assert_near(summary.us[WAKE_MAX], 1250.75, 0);
+  assert_near(summary.us[WAKE_MEAN], 625.457225, 1e-9);
+  assert_near(summary.us[WAKE_MEDIAN], 625.5625, 1e-9);
+  assert_near(summary.us[WAKE_STDDEV], 361.13451857908893, 1e-9);
+  assert_near(summary.us[WAKE_P99], 1238.25125, 1e-9);
+  assert_near(summary.us[WAKE_P99_9], 1249.500125, 1e-9);
+  assert_nan(summary.us[WAKE_P99_99]);
 }
 
 static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
   (void)state;
   add_series(1000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
-  assert_near(summary.percentile[0], 1237.63625, 1e-9);
-  assert_nan(summary.percentile[1]);
+  assert_near(summary.us[WAKE_P99], 1237.63625, 1e-9);
+  assert_nan(summary.us[WAKE_P99_9]);
   end(NULL);
   begin(NULL);
   add_series(999);
   summary = summarize(WAKE_ALL_STATES);
-  assert_nan(summary.percentile[0]);
+  assert_nan(summary.us[WAKE_P99]);
 }
 
 static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
   (void)state;
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 0);
-  assert_nan(summary.min);
+  assert_nan(summary.us[WAKE_MIN]);
   add(7, 0);
   summary = summarize(WAKE_ALL_STATES);
-  assert_near(summary.median, 7, 0);
-  assert_nan(summary.stddev);
+  assert_near(summary.us[WAKE_MEDIAN], 7, 0);
+  assert_nan(summary.us[WAKE_STDDEV]);
 }
 
 static void states_are_summed_up_one_by_one(void **state) {
@@ -95,7 +95,7 @@ static void states_are_summed_up_one_by_one(void **state) {
   add(7, 1);
   struct wake_summary summary = summarize(1);
   assert_int_equal(summary.count, 2);
-  assert_near(summary.mean, 6, 0);
+  assert_near(summary.us[WAKE_MEAN], 6, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
