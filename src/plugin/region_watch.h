@@ -29,8 +29,9 @@ struct region_moment {
 
 struct region_watch;
 
-/* True if regions are configured or there is a runtime directory. Never waits
- * for a lock that others may hold. */
+/* True if regions are configured, or may be in the runtime directory. Without
+ * regions, a host needs no watch. Never waits: a thread that lists a directory
+ * which has changed tells the next call. One thread at a time may call this. */
 bool region_watch_is_needed(const struct config *config);
 
 /* Creates a watch, which opens its first regions in the first round. Producers
