@@ -268,23 +268,6 @@ static void meet(struct look *look, const char *file) {
     instance->met = instance->listed = true;
 }
 
-/* Of a full directory, only the first files are looked at. */
-bool region_watch_is_needed(const struct config *config) {
-  enum { FILES = 64 };
-  struct region_label label;
-  bool any = config->regions.len > 0;
-  DIR *directory = any ? NULL : opendir(region_runtime_dir());
-  if (directory == NULL)
-    return any || errno != ENOENT; /* the watch says why */
-  struct dirent *file = NULL;
-  for (int i = 0; i < FILES && !any && (file = readdir(directory)) != NULL; i++)
-    any = region_label_split(&label, file->d_name,
-                             region_label_length(file->d_name)) &&
-          strcmp(label.region, BOARD_NAME) != 0;
-  closedir(directory);
-  return any || file != NULL;
-}
-
 /* Logs why the directory cannot be read. A missing directory is not a fault,
  * because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
@@ -295,23 +278,58 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last pass began. Files have
- * the time of the last tick, so the time of a recent change says nothing about
- * what came after it. Sockets at which nobody listens are tried again now and
- * then, because they may have been between bind(2) and listen(2). */
+/* Returns the time of the directory's last change, or 0 if a later change may
+ * have the same time, because files have the time of the last tick. */
+static uint64_t settled_ns(const struct stat *status) {
+  uint64_t ns = (uint64_t)status->st_mtim.tv_sec * NS_PER_S +
+                (uint64_t)status->st_mtim.tv_nsec;
+  return ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME) ? 0 : ns;
+}
+
+/* Of a full directory, only the first files are looked at. */
+static bool may_have_regions(void) {
+  enum { FILES = 64 };
+  struct region_label label;
+  bool any = false;
+  DIR *directory = opendir(region_runtime_dir());
+  if (directory == NULL)
+    return errno != ENOENT; /* the watch says why */
+  struct dirent *file = NULL;
+  for (int i = 0; i < FILES && !any && (file = readdir(directory)) != NULL; i++)
+    any = region_label_split(&label, file->d_name,
+                             region_label_length(file->d_name)) &&
+          strcmp(label.region, BOARD_NAME) != 0;
+  closedir(directory);
+  return any || file != NULL;
+}
+
+bool region_watch_is_needed(const struct config *config,
+                            uint64_t *unchanged_ns) {
+  struct stat status;
+  bool is_there = stat(region_runtime_dir(), &status) == 0;
+  uint64_t changed_ns = is_there ? settled_ns(&status) : 0;
+  if (config->regions.len > 0)
+    return true;
+  if (changed_ns != 0 && changed_ns == *unchanged_ns)
+    return false;
+  *unchanged_ns = changed_ns;
+  return may_have_regions();
+}
+
+/* True if a socket may have been added since the last pass began. Sockets at
+ * which nobody listens are tried again now and then, because they may have been
+ * between bind(2) and listen(2). */
 static bool may_have_changed(struct region_watch *watch) {
   struct stat status;
   if (stat(region_runtime_dir(), &status) != 0) {
     tell_unreadable(watch);
     return false;
   }
-  uint64_t changed_ns = (uint64_t)status.st_mtim.tv_sec * NS_PER_S +
-                        (uint64_t)status.st_mtim.tv_nsec;
+  uint64_t changed_ns = settled_ns(&status);
   bool again = watch->strangers && watch->round % STRANGERS_ROUNDS == 0;
-  if (changed_ns == watch->directory_ns && !again)
+  if (changed_ns != 0 && changed_ns == watch->directory_ns && !again)
     return false;
-  bool is_recent = changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
-  watch->directory_ns = is_recent ? 0 : changed_ns;
+  watch->directory_ns = changed_ns;
   bool is_listed = (status.st_mode & S_IROTH) != 0;
   if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
     region_warn(region_about_host(watch),
