@@ -158,18 +158,8 @@ void core_read(struct engine *engine, struct core *core);
 /* Adds core->sample to the totals. */
 void core_commit(struct engine *engine, struct core *core);
 
-/* The two parts of a sample that need /proc/stat: core_read_columns reads the
- * columns, and core_read_idle computes the load of the idle source. An
- * impossible window is refused but its start is kept, so that the next window
- * also covers its time. */
-void core_read_columns(struct engine *engine, struct core *core);
-void core_read_idle(const struct engine *engine, struct core *core);
-
 /* Returns an upper bound of how often the core halted in the window of its
  * sample. */
 double core_halts(const struct engine *engine, struct core *core);
-
-/* Makes the next window of /proc/stat begin at the next reading. */
-void core_forget_columns(struct core *core);
 
 #endif

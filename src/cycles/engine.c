@@ -272,7 +272,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
-  engine->lxcfs = machine_has_lxcfs(options->machine);
+  engine->lxcfs =
+      options->machine->is_fuse(options->machine->context, "/proc/stat");
   engine->never_halts = cpuidle_never_halts(options->machine);
   find_isolated(engine);
   engine->sources_len =

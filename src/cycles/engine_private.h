@@ -6,7 +6,6 @@
  *   engine_judge.c    whether sources are still correct
  *   engine_sources.c  which source each core uses; the idle clock
  *   core.c            one core: choose a source, open, read
- *   core_columns.c    one core: the columns of /proc/stat
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H

@@ -32,16 +32,18 @@ bool idle_clock_state0_polls(const struct machine *machine,
 static int open_or_load(struct idle_clock *clock, bool load,
                         char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
-  if (machine->clock_open == NULL) {
+  if (machine->clocks == NULL) {
     snprintf(why, PROGRAMS_WHY_SIZE, "this machine has no idle clock");
     return -ENOSYS;
   }
-  int status = machine->clock_open(machine->context, CLOCK_IDLE, NULL, why);
+  int status =
+      machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, NULL, why);
   clock->pinned = status == 0;
   if (status != -ENOENT || !load)
     return status;
   bool polls = idle_clock_state0_polls(machine, &clock->kernel.possible);
-  return machine->clock_open(machine->context, CLOCK_IDLE, &polls, why);
+  return machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, &polls,
+                               why);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
@@ -52,7 +54,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     snprintf(why, PROGRAMS_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
-  kernel_clock_init(&clock->kernel, machine, CLOCK_IDLE, possible);
+  kernel_clock_init(&clock->kernel, machine, possible);
   int status = open_or_load(clock, load, why);
   if (status != 0) {
     free(clock);
@@ -65,8 +67,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
 void idle_clock_close(struct idle_clock *clock) {
   if (clock == NULL)
     return;
-  const struct machine *machine = clock->kernel.machine;
-  machine->clock_close(machine->context, CLOCK_IDLE);
+  clock->kernel.machine->clocks->close(&clock->kernel.programs);
   free(clock);
 }
 
@@ -85,13 +86,12 @@ int idle_clock_read(struct idle_clock *clock) {
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading) {
   const struct kernel_clock *kernel = &clock->kernel;
-  const struct machine *machine = kernel->machine;
   int64_t *former_ns = &clock->halted_ns[core];
   if (!core_set_has(&kernel->possible, core) || kernel->time_ns == 0)
     return -ENODATA;
   int64_t word = clock->words[kernel->places[core]], halted_ns;
   if (word == 0) {
-    machine->clock_start(machine->context, core);
+    kernel->machine->clocks->start(&kernel->programs, core);
     return -ENODATA;
   }
   if (!kernel_clock_sum(kernel, kernel->time_ns, word, &halted_ns) ||

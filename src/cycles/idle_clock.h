@@ -26,9 +26,8 @@ struct idle_clock_reading {
 };
 
 /* Opens the clock that root has pinned. If no clock is pinned and `load` is
- * true, loads a clock, which runs until it is closed. Only one clock can be
- * open on a struct machine at a time. Returns 0, or -errno with the reason in
- * `why`. */
+ * true, loads a clock, which runs until it is closed. Returns 0, or -errno with
+ * the reason in `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     const struct core_set *possible, bool load,
                     char why[PROGRAMS_WHY_SIZE]);

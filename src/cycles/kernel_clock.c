@@ -6,11 +6,10 @@
 #define READ_TRIES 3
 
 void kernel_clock_init(struct kernel_clock *clock,
-                       const struct machine *machine, enum clock_kind kind,
+                       const struct machine *machine,
                        const struct core_set *possible) {
   *clock = (struct kernel_clock){
       .machine = machine,
-      .kind = kind,
       .possible = *possible,
   };
   core_set_for_each(core, possible) {
@@ -23,8 +22,7 @@ int kernel_clock_read(struct kernel_clock *clock, void *words) {
   clock->time_ns = 0;
   for (int i = 0; i < READ_TRIES; i++) {
     int64_t before_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
-    int status =
-        machine->clock_read(machine->context, clock->kind, words, clock->cores);
+    int status = machine->clocks->read(&clock->programs, words, clock->cores);
     int64_t after_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
     if (status != 0)
       return status;

@@ -23,7 +23,7 @@
 
 struct kernel_clock {
   const struct machine *machine;
-  enum clock_kind kind;
+  struct programs programs;
   struct core_set possible;
   int cores;                 /* number of possible cores */
   int16_t places[CORES_MAX]; /* index of each possible core in the words */
@@ -33,11 +33,11 @@ struct kernel_clock {
 };
 
 void kernel_clock_init(struct kernel_clock *clock,
-                       const struct machine *machine, enum clock_kind kind,
+                       const struct machine *machine,
                        const struct core_set *possible);
 
 /* Reads the words of all possible cores, in ascending order, and then the time.
- * Returns 0, an -errno of clock_read in struct machine, or -EAGAIN if every
+ * Returns 0, an -errno of programs_read, or -EAGAIN if every
  * read took more than KERNEL_CLOCK_BRACKET_MAX_NS. */
 int kernel_clock_read(struct kernel_clock *clock, void *words);
 

@@ -11,7 +11,6 @@ libcycles_la_SOURCES = \
 	src/cycles/backoff.h \
 	src/cycles/bounds.c src/cycles/bounds.h \
 	src/cycles/core.c src/cycles/core.h \
-	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
 	src/cycles/engine.c src/cycles/engine.h \
@@ -34,7 +33,7 @@ libcycles_la_SOURCES = \
 	src/cycles/softirq_clock.c src/cycles/softirq_clock.h \
 	src/cycles/softirq_words.h \
 	src/cycles/source.c src/cycles/source.h \
-	src/cycles/source_kind.c src/cycles/source_kind.h \
+	src/cycles/source_kind.h \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm

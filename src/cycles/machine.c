@@ -32,7 +32,6 @@ struct linux_machine {
   int uevents;   /* netlink socket, -1 if unavailable */
   int stat;      /* /proc/stat, or -1 */
   bool crowded;  /* leave low descriptors to the rest of the process */
-  struct programs clocks[CLOCK_KINDS];
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -248,35 +247,6 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
 }
 
 /* ---------------------------------------------------------------------------
- * The idle clock and the softirq clock
- */
-
-static int linux_clock_open(void *context, enum clock_kind kind,
-                            const bool *state0_polls,
-                            char why[PROGRAMS_WHY_SIZE]) {
-  struct linux_machine *self = context;
-  struct programs *clock = &self->clocks[kind];
-  return state0_polls == NULL ? programs_open(clock, why)
-                              : programs_load(clock, kind, *state0_polls, why);
-}
-
-static int linux_clock_read(void *context, enum clock_kind kind, void *words,
-                            int cores) {
-  const struct linux_machine *self = context;
-  return programs_read(&self->clocks[kind], words, cores);
-}
-
-static void linux_clock_close(void *context, enum clock_kind kind) {
-  struct linux_machine *self = context;
-  programs_close(&self->clocks[kind]);
-}
-
-static int linux_clock_start(void *context, int core) {
-  const struct linux_machine *self = context;
-  return programs_start(&self->clocks[CLOCK_IDLE], core);
-}
-
-/* ---------------------------------------------------------------------------
  * The machine
  */
 
@@ -299,8 +269,6 @@ struct machine *machine_linux(const char *sysroot) {
   }
   self->uevents = open_uevents();
   self->stat = -1;
-  for (int kind = 0; kind < CLOCK_KINDS; kind++)
-    programs_init(&self->clocks[kind]);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -313,10 +281,7 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_close = linux_perf_close,
       .perf_room = linux_perf_room,
       .changed_cores = linux_changed_cores,
-      .clock_open = linux_clock_open,
-      .clock_read = linux_clock_read,
-      .clock_close = linux_clock_close,
-      .clock_start = linux_clock_start,
+      .clocks = &programs_calls,
   };
   return &self->machine;
 }
@@ -325,8 +290,6 @@ void machine_linux_close(struct machine *machine) {
   if (machine == NULL)
     return;
   struct linux_machine *self = machine->context;
-  for (int kind = 0; kind < CLOCK_KINDS; kind++)
-    programs_close(&self->clocks[kind]);
   if (self->uevents >= 0)
     close(self->uevents);
   if (self->stat >= 0)
@@ -361,10 +324,6 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
     *buffer = larger;
     *buffer_size = size;
   }
-}
-
-bool machine_has_lxcfs(const struct machine *machine) {
-  return machine->is_fuse(machine->context, "/proc/stat");
 }
 
 static ssize_t read_formatted(const struct machine *machine, char *buffer,

@@ -31,7 +31,8 @@ struct machine {
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
 
-  /* True if the file is on a FUSE file system, such as LXCFS in containers. */
+  /* True if the file is on a FUSE file system. In a container, /proc/stat may
+   * be on LXCFS. */
   bool (*is_fuse)(void *context, const char *path);
 
   /* Calls each() for every entry of a directory under the sysroot except "."
@@ -58,17 +59,8 @@ struct machine {
    * the kernel were lost; any core may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
-  /* The clocks in the kernel; programs.h documents these functions. Only one
-   * clock of each kind can be open at a time. clock_open opens the pinned clock
-   * if `state0_polls` is NULL, and otherwise loads a clock; it is NULL on
-   * machines that support no clocks. clock_read reads an int64_t of the idle
-   * clock or a struct softirq_words for each core. */
-  int (*clock_open)(void *context, enum clock_kind kind,
-                    const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]);
-  int (*clock_read)(void *context, enum clock_kind kind, void *words,
-                    int cores);
-  void (*clock_close)(void *context, enum clock_kind kind);
-  int (*clock_start)(void *context, int core);
+  /* The clocks in the kernel; NULL on machines that support none. */
+  const struct clock_calls *clocks;
 };
 
 static inline uint64_t machine_now_ns(const struct machine *machine,
@@ -87,9 +79,6 @@ void machine_linux_close(struct machine *machine);
  * size 0 at first) and which the caller frees. Returns the length or -errno. */
 ssize_t machine_read_long(const struct machine *machine, const char *path,
                           char **buffer, size_t *buffer_size);
-
-/* True if LXCFS provides /proc/stat, as it may in a container. */
-bool machine_has_lxcfs(const struct machine *machine);
 
 /* The functions below read small files, whose paths are formatted as by
  * printf(3). */

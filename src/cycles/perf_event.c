@@ -113,14 +113,10 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
     return parse_terms(parser, text, true);
   if (read_pmu_file(parser, "format/", term, text) > 0) {
     int status = set_bits(parser->event, text, value);
-    if (status == -ERANGE)
-      return fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
-                  parser->pmu, term, (unsigned long long)value, text);
-    if (status != 0)
-      return fail(parser, status,
-                  "%s has an unknown format for the term %s: %s", parser->pmu,
-                  term, text);
-    return 0;
+    return status == 0
+               ? 0
+               : fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
+                      parser->pmu, term, (unsigned long long)value, text);
   }
   uint64_t *word = config_word(parser->event, term, strlen(term));
   if (number != NULL && word != NULL) {

@@ -412,13 +412,13 @@ static bool is_attached(const struct programs *programs) {
   if (!programs->pinned)
     return true;
   pin_path(path, idle_hooks[HOOK_HALT].tracepoint);
-  return lstat(path, &pin) == 0 && pin.st_dev == programs->pin.st_dev &&
-         pin.st_ino == programs->pin.st_ino &&
-         pin.st_ctim.tv_sec == programs->pin.st_ctim.tv_sec &&
-         pin.st_ctim.tv_nsec == programs->pin.st_ctim.tv_nsec;
+  return lstat(path, &pin) == 0 && pin.st_ino == programs->pin.st_ino;
 }
 
-int programs_read(const struct programs *programs, void *values, int cores) {
+/* Reads the map: the values of all possible cores, in ascending order. Each
+ * value begins with an int64_t that is never INT64_MIN. */
+static int programs_read(const struct programs *programs, void *values,
+                         int cores) {
   const int64_t impossible = INT64_MIN;
   const size_t size = programs->value_size;
   uint32_t key = 0;
@@ -442,7 +442,7 @@ int programs_read(const struct programs *programs, void *values, int cores) {
   return all && !more ? 0 : -EINVAL;
 }
 
-int programs_start(const struct programs *programs, int core) {
+static int programs_start(const struct programs *programs, int core) {
   if (programs->start < 0)
     return -EOPNOTSUPP;
   union bpf_attr attr = {0};
@@ -451,3 +451,15 @@ int programs_start(const struct programs *programs, int core) {
   attr.test.cpu = (uint32_t)core;
   return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }
+
+static int open_or_load(struct programs *programs, enum clock_kind kind,
+                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+  return state0_polls == NULL
+             ? programs_open(programs, why)
+             : programs_load(programs, kind, *state0_polls, why);
+}
+
+const struct clock_calls programs_calls = {.open = open_or_load,
+                                           .read = programs_read,
+                                           .start = programs_start,
+                                           .close = programs_close};

@@ -21,7 +21,7 @@
 #define PROGRAMS_LINKS_MAX 32
 #define PROGRAMS_WHY_SIZE 256
 
-enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ, CLOCK_KINDS };
+enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ };
 
 struct programs {
   int map;                       /* -1: none */
@@ -66,16 +66,23 @@ int programs_unpin(char why[PROGRAMS_WHY_SIZE]);
  * missing. */
 int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]);
 
-/* Reads the map: the values of all possible cores, in ascending order. Each
- * value begins with an int64_t that is never INT64_MIN. `values` must have room
- * for CORES_MAX + 1 values. -EINVAL: `cores` is not the number of possible
- * cores; -ENOLINK: the pinned clock no longer runs, or another clock has been
- * pinned since. */
-int programs_read(const struct programs *programs, void *values, int cores);
-
-/* Interrupts an online core to start its word of the idle clock, because the
- * core might not halt for a long time. Fails with -EOPNOTSUPP for a pinned
- * clock, whose words were started before it was pinned. */
-int programs_start(const struct programs *programs, int core);
+/* What the clocks of a machine call, so that tests can simulate them. */
+struct clock_calls {
+  /* Opens the pinned clock if state0_polls is NULL, and otherwise loads a
+   * clock. If this fails, nothing needs to be closed. */
+  int (*open)(struct programs *programs, enum clock_kind kind,
+              const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]);
+  /* Reads the values of all possible cores, in ascending order. `values` must
+   * have room for CORES_MAX + 1 values. -EINVAL: `cores` is not the number of
+   * possible cores; -ENOLINK: the pinned clock no longer runs, or another clock
+   * has been pinned since. */
+  int (*read)(const struct programs *programs, void *values, int cores);
+  /* Interrupts an online core to start its word of the idle clock, because the
+   * core might not halt for a long time. Fails with -EOPNOTSUPP for a pinned
+   * clock, whose words were started before it was pinned. */
+  int (*start)(const struct programs *programs, int core);
+  void (*close)(struct programs *programs);
+};
+extern const struct clock_calls programs_calls;
 
 #endif

@@ -17,8 +17,7 @@ struct sampler {
   /* The members below are used only by the thread. */
   struct schedule schedule;
   uint64_t worst_late_ns, worst_cost_ns;
-  /* CPU time and CLOCK_MONOTONIC at the last snapshot. */
-  uint64_t cpu_ns, cpu_since_ns;
+  uint64_t cpu_ns;            /* CPU time at the last snapshot */
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC of the sample that ended
                                  the last interval */
 };
@@ -35,7 +34,6 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   struct snapshot *snapshot = figures_interval(sampler->figures);
   if (snapshot == NULL)
     return;
-  uint64_t now_ns = clock_now(sampler, CLOCK_MONOTONIC);
   uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   snapshot->time_ns = stamp_ns;
   snapshot->interval_ns = sampler->options.interval_ns;
@@ -44,11 +42,10 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   sampler->interval_began_ns = sampled_ns;
   snapshot->self.lateness_s = (double)sampler->worst_late_ns / 1e9;
   snapshot->self.sample_cost_s = (double)sampler->worst_cost_ns / 1e9;
-  snapshot->self.sampler_cpu = (double)(cpu_ns - sampler->cpu_ns) /
-                               (double)(now_ns - sampler->cpu_since_ns);
+  snapshot->self.sampler_cpu =
+      (double)(cpu_ns - sampler->cpu_ns) / (double)snapshot->covered_ns;
   sampler->worst_late_ns = sampler->worst_cost_ns = 0;
   sampler->cpu_ns = cpu_ns;
-  sampler->cpu_since_ns = now_ns;
   if (sampler->options.publish != NULL)
     sampler->options.publish(sampler->options.context, snapshot,
                              engine_topology(sampler->engine));
@@ -87,7 +84,7 @@ static bool wait_until_due(struct sampler *sampler) {
   return sampling_thread_sleep(&sampler->sampling, now_ns + wait_ns);
 }
 
-static void *run(void *argument) {
+static void *run_sampler(void *argument) {
   struct sampler *sampler = argument;
   engine_prove(sampler->engine);
   const struct sampler_options *options = &sampler->options;
@@ -102,7 +99,6 @@ static void *run(void *argument) {
   snapshot_free(figures_interval(sampler->figures));
   sampler->interval_began_ns = engine_time_ns(sampler->engine);
   sampler->cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-  sampler->cpu_since_ns = clock_now(sampler, CLOCK_MONOTONIC);
   while (wait_until_due(sampler)) {
     sample(sampler);
     engine_prove_aside(sampler->engine);
@@ -137,9 +133,10 @@ int sampler_start(struct sampler **result,
   if (status == 0) {
     atomic_store(&sampler->has_source, engine_has_source(sampler->engine));
     sampler->figures = figures_open(&options->figures, sampler->engine);
-    status = sampler->figures == NULL
-                 ? -ENOMEM
-                 : sampling_thread_start(&sampler->sampling, run, sampler);
+    status =
+        sampler->figures == NULL
+            ? -ENOMEM
+            : sampling_thread_start(&sampler->sampling, run_sampler, sampler);
   }
   if (status != 0) {
     destroy(sampler);

@@ -52,20 +52,6 @@ uint64_t schedule_wait_ns(const struct schedule *schedule,
   return earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
 }
 
-/* Advances a CLOCK_MONOTONIC deadline past now by whole periods, to keep the
- * rhythm. Returns how late the deadline was, or -1 if it was not due. */
-static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
-                             uint64_t now_ns) {
-  if (now_ns + COALESCE_NS < *deadline_ns)
-    return -1;
-  int64_t late_ns =
-      now_ns > *deadline_ns ? (int64_t)(now_ns - *deadline_ns) : 0;
-  *deadline_ns += period_ns;
-  if (*deadline_ns <= now_ns)
-    *deadline_ns += (now_ns - *deadline_ns) / period_ns * period_ns + period_ns;
-  return late_ns;
-}
-
 /* Returns true if the clock was set back by more than an interval. It could
  * then take hours until the clock reaches next_grid_ns. After a smaller step,
  * next_grid_ns remains correct, because the snapshot for the multiple before it
@@ -98,22 +84,29 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
       schedule, realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1);
 }
 
+/* Takes a CLOCK_MONOTONIC deadline if it is due: advances it past now by whole
+ * periods, to keep the rhythm. */
+static void take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
+                          uint64_t now_ns, unsigned what,
+                          struct schedule_due *due) {
+  if (now_ns + COALESCE_NS < *deadline_ns)
+    return;
+  uint64_t late_ns = until(now_ns, *deadline_ns);
+  if (late_ns > due->late_ns)
+    due->late_ns = late_ns;
+  due->what |= what;
+  *deadline_ns += period_ns;
+  if (*deadline_ns <= now_ns)
+    *deadline_ns += (now_ns - *deadline_ns) / period_ns * period_ns + period_ns;
+}
+
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns) {
   struct schedule_due due = {0};
-  int64_t late_ns = take_deadline(&schedule->next_sample_ns,
-                                  schedule->sample_interval_ns, monotonic_ns);
-  if (late_ns >= 0) {
-    due.what |= SCHEDULE_SAMPLE;
-    due.late_ns = (uint64_t)late_ns;
-  }
-  late_ns = take_deadline(&schedule->next_load_average_ns,
-                          schedule->load_average_ns, monotonic_ns);
-  if (late_ns >= 0) {
-    due.what |= SCHEDULE_LOAD_AVERAGE;
-    if ((uint64_t)late_ns > due.late_ns)
-      due.late_ns = (uint64_t)late_ns;
-  }
+  take_deadline(&schedule->next_sample_ns, schedule->sample_interval_ns,
+                monotonic_ns, SCHEDULE_SAMPLE, &due);
+  take_deadline(&schedule->next_load_average_ns, schedule->load_average_ns,
+                monotonic_ns, SCHEDULE_LOAD_AVERAGE, &due);
   due.late = due.late_ns > SCHEDULE_LATE_NS;
   take_grid(schedule, realtime_ns, &due);
   return due;

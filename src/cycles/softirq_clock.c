@@ -28,9 +28,11 @@ struct softirq_clock {
   bool loaded;
   bool said; /* that it cannot be used */
   struct backoff backoff;
-  struct softirq_words *words;  /* one per possible core, in ascending order */
-  struct sums *sums;            /* in the order of `words` */
   bool vector[SOFTIRQ_VECTORS]; /* whether it has run on any core */
+  /* One per possible core, in ascending order. Pages that are never written
+   * take no memory. */
+  struct softirq_words words[CORES_MAX + 1];
+  struct sums sums[CORES_MAX];
 };
 
 const char *softirq_vector_name(int vector) {
@@ -50,22 +52,14 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
   if (clock == NULL)
     return NULL;
   clock->engine = engine;
-  kernel_clock_init(&clock->kernel, engine->options.machine, CLOCK_SOFTIRQ,
+  kernel_clock_init(&clock->kernel, engine->options.machine,
                     &engine->topology.possible);
-  /* The kernel decides how many words it copies, so there is room for all.
-   * Pages that are never written take no memory. */
-  clock->words = calloc(CORES_MAX + 1, sizeof(*clock->words));
-  clock->sums = calloc((size_t)clock->kernel.cores, sizeof(*clock->sums));
-  if (clock->words != NULL && clock->sums != NULL)
-    return clock;
-  softirq_clock_close(clock);
-  return NULL;
+  return clock;
 }
 
 static void unload(struct softirq_clock *clock) {
-  const struct machine *machine = clock->kernel.machine;
   if (clock->loaded)
-    machine->clock_close(machine->context, CLOCK_SOFTIRQ);
+    clock->kernel.machine->clocks->close(&clock->kernel.programs);
   clock->loaded = false;
   memset(clock->sums, 0, (size_t)clock->kernel.cores * sizeof(*clock->sums));
 }
@@ -73,10 +67,7 @@ static void unload(struct softirq_clock *clock) {
 void softirq_clock_close(struct softirq_clock *clock) {
   if (clock == NULL)
     return;
-  if (clock->sums != NULL)
-    unload(clock);
-  free(clock->words);
-  free(clock->sums);
+  unload(clock);
   free(clock);
 }
 
@@ -88,11 +79,10 @@ static bool preempts_softirqs(const struct machine *machine) {
          realtime != 0;
 }
 
-static int load(const struct softirq_clock *clock,
-                char why[PROGRAMS_WHY_SIZE]) {
+static int load(struct softirq_clock *clock, char why[PROGRAMS_WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
   const char *reason = NULL;
-  if (machine->clock_open == NULL)
+  if (machine->clocks == NULL)
     reason = "this machine has no softirq clock";
   else if (!clock->engine->options.hardware)
     reason = "SysRoot may belong to another kernel; set HostPerf true if it "
@@ -102,8 +92,8 @@ static int load(const struct softirq_clock *clock,
   else if (topology_any_isolated(&clock->engine->topology))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
-    return machine->clock_open(machine->context, CLOCK_SOFTIRQ, &(bool){false},
-                               why);
+    return machine->clocks->open(&clock->kernel.programs, CLOCK_SOFTIRQ,
+                                 &(bool){false}, why);
   snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
   return -ENOTSUP;
 }

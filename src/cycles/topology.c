@@ -119,17 +119,6 @@ static void read_nodes(struct topology *topology,
  * The processor
  */
 
-static bool has_word(const char *line, const char *word) {
-  size_t length = strlen(word);
-  for (const char *p = line; (p = strstr(p, word)) != NULL; p += length) {
-    bool begins = p == line || isspace((unsigned char)p[-1]);
-    bool ends = p[length] == '\0' || isspace((unsigned char)p[length]);
-    if (begins && ends)
-      return true;
-  }
-  return false;
-}
-
 /* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures,
  * the file contains no such line and does not show whether the machine is
  * virtual, and there is no TSC. */
@@ -144,10 +133,12 @@ static void read_flags(struct topology *topology,
   if (flags == NULL)
     return;
   flags++;
-  flags[strcspn(flags, "\n")] = '\0';
-  topology->hypervisor = has_word(flags, "hypervisor");
-  topology->tsc_steady =
-      has_word(flags, "constant_tsc") && has_word(flags, "nonstop_tsc");
+  char *end = strchr(flags, '\n');
+  if (end != NULL)
+    memcpy(end, " ", 2); /* so that a blank follows each word */
+  topology->hypervisor = strstr(flags, " hypervisor ") != NULL;
+  topology->tsc_steady = strstr(flags, " constant_tsc ") != NULL &&
+                         strstr(flags, " nonstop_tsc ") != NULL;
 }
 
 /* ---------------------------------------------------------------------------

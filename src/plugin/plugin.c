@@ -31,7 +31,6 @@ static struct {
   struct region_thread
       *region_thread; /* NULL: no regions, or it cannot start */
   uint64_t began_boottime_ns;
-  uint64_t unchanged_ns;             /* see region_watch_is_needed */
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   c_complain_t regions_unread, regions_hang;
@@ -156,7 +155,7 @@ static void stop_region_thread(__attribute__((unused)) void *unused) {
 
 static void watch_region_thread(void) {
   if (plugin.region_thread == NULL) {
-    if (region_watch_is_needed(&plugin.config, &plugin.unchanged_ns))
+    if (region_watch_is_needed(&plugin.config))
       start_region_thread();
   } else if (region_thread_hangs(plugin.region_thread)) {
     c_complain_once(LOG_WARNING, &plugin.regions_hang,

@@ -30,10 +30,9 @@ struct region_moment {
 struct region_watch;
 
 /* True if regions are configured, or may be in the runtime directory. Without
- * regions, a host needs no watch. *unchanged_ns, at first 0, is for the next
- * call. */
-bool region_watch_is_needed(const struct config *config,
-                            uint64_t *unchanged_ns);
+ * regions, a host needs no watch. Never waits: a thread that lists a directory
+ * which has changed tells the next call. One thread at a time may call this. */
+bool region_watch_is_needed(const struct config *config);
 
 /* Creates a watch, which opens its first regions in the first round. Producers
  * that have started an interval before began_boottime_ns or earlier may have

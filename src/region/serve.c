@@ -19,8 +19,8 @@
 
 enum { STACK_SIZE = 512 << 10 };
 
-/* How often to check that the socket still exists: at most, and how often the
- * serving thread wakes for it. */
+/* How often to check that the socket still exists: at most, and as long as the
+ * name cannot be claimed; and how often the serving thread wakes for it. */
 enum { CHECK_SOCKET_MS = 2000, THREAD_CHECKS_MS = 10000 };
 
 /* ---------------------------------------------------------------------------
@@ -149,23 +149,25 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  if (!region_name_is_found(&server->name))
-    (void)region_server_restore(region);
+  server->is_lost = !region_name_is_found(&server->name) &&
+                    region_server_restore(region) != 0;
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
  * cost the producer a core. Longer if a limit keeps it from accepting. */
 enum { PAUSE_NS = 5000000, LONG_PAUSE_NS = 100000000 };
 
-/* Handles one event of each ready descriptor. Returns how long the serving
- * thread must pause before the next call, in nanoseconds. */
-static long serve_turn(struct percore_region *region, int timeout) {
+/* Handles one event of each ready descriptor, for which it waits until the next
+ * check if `waits`. Returns how long the serving thread must pause before the
+ * next call, in nanoseconds. */
+static long serve_turn(struct percore_region *region, bool waits) {
   struct server *server = &region->server;
   struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
   keep_socket(region);
-  int ready =
-      epoll_wait(server->epoll, events, SERVER_CONNECTIONS + 2, timeout);
+  int timeout = server->is_lost ? CHECK_SOCKET_MS : THREAD_CHECKS_MS;
+  int ready = epoll_wait(server->epoll, events, SERVER_CONNECTIONS + 2,
+                         waits ? timeout : 0);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
     if (fd == server->name.listener && region_lock(region)) {
@@ -198,7 +200,7 @@ static void *serve_thread(void *argument) {
   pthread_setname_np(pthread_self(), "percore-serve");
   struct timespec pause = {0};
   while (!is_stopped(server)) {
-    pause.tv_nsec = serve_turn(region, THREAD_CHECKS_MS);
+    pause.tv_nsec = serve_turn(region, true);
     if (pause.tv_nsec > 0)
       nanosleep(&pause, NULL);
   }
@@ -315,6 +317,7 @@ static int claim(struct server *server, const char *name,
   if (region_name_take(&server->name, name, options) == 0)
     return watch(server, server->name.listener);
   server->error = errno;
+  server->is_lost = true;
   server->checked_ms = region_now_ms();
   region_name_release(&server->name);
   errno = server->error;
@@ -374,7 +377,7 @@ int percore_serve(struct percore_region *region) {
   if (percore_fd(region) < 0)
     return -1;
   pthread_mutex_lock(&region->server.turn);
-  serve_turn(region, 0);
+  serve_turn(region, false);
   pthread_mutex_unlock(&region->server.turn);
   return 0;
 }

@@ -65,6 +65,7 @@ struct server {
   /* Changed only while the region is locked, like `connections`. */
   struct region_name name;
   int64_t checked_ms; /* when the socket was last checked */
+  bool is_lost;       /* it was gone then, and could not be made again */
   int error; /* errno of the last attempt to claim the name; 0: it succeeded */
   int epoll, stop;
   struct server_connection connections[SERVER_CONNECTIONS];

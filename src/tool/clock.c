@@ -25,7 +25,7 @@ static const struct argument arguments[] = {
 static void start_cores(const struct programs *clock,
                         const struct core_set *online) {
   core_set_for_each(core, online) {
-    int status = programs_start(clock, core);
+    int status = programs_calls.start(clock, core);
     if (status != 0)
       say_failure(COMMAND, "core %d has no value until it halts: %s", core,
                   strerror(-status));

@@ -247,7 +247,7 @@ static char *read_line(const struct machine *machine, const char *path,
 }
 
 void check_proc_stat(struct doctor *doctor) {
-  bool lxcfs = machine_has_lxcfs(doctor->machine);
+  bool lxcfs = doctor->machine->is_fuse(doctor->machine->context, "/proc/stat");
   doctor_say(doctor, MACHINE, "/proc/stat", VERDICT_MISSING,
              lxcfs ? "run without LXCFS, or give collectd the host's /proc and "
                      "/sys and set SysRoot"

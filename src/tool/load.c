@@ -195,8 +195,8 @@ static void publish(void *context, struct snapshot *snapshot,
   if (publishing->board != NULL && board_is_published(publishing->board))
     return;
   if (publishing->others == NULL)
-    board_reader_open(&publishing->others, publishing->machine,
-                      topology->cores_len, BOARD_AGE_MAX_NS);
+    publishing->others = board_reader_open(
+        publishing->machine, topology->cores_len, BOARD_AGE_MAX_NS);
   if (publishing->others != NULL)
     set_taken(publishing->others, snapshot);
 }

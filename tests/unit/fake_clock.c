@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int open_or_load(void *context, enum clock_kind kind,
+/* The machine that last got a clock. */
+static struct fake_machine *fake;
+
+static int open_or_load(struct programs *programs, enum clock_kind kind,
                         const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
-  struct fake_machine *fake = context;
+  (void)programs;
   if (kind != CLOCK_IDLE)
     return -ENOSYS;
   snprintf(why, PROGRAMS_WHY_SIZE,
@@ -26,7 +29,7 @@ static int open_or_load(void *context, enum clock_kind kind,
 
 /* Returns the word that the idle clock stores for a core. A core whose load is
  * less than 1 is treated as halted at the moment. */
-static int64_t word_of(const struct fake_machine *fake, int core) {
+static int64_t word_of(int core) {
   const struct fake_core *it = &fake->cores[core];
   if (!it->clock_ran)
     return 0;
@@ -34,10 +37,8 @@ static int64_t word_of(const struct fake_machine *fake, int core) {
   return it->load < 1 ? halted - (int64_t)fake->monotonic_ns : halted;
 }
 
-static int read_words(void *context, enum clock_kind kind, void *words,
-                      int cores) {
-  (void)kind;
-  struct fake_machine *fake = context;
+static int read_words(const struct programs *programs, void *words, int cores) {
+  (void)programs;
   int64_t *word = words;
   fake->clock.reads++;
   if (fake->clock.read_ns > 0)
@@ -46,36 +47,36 @@ static int read_words(void *context, enum clock_kind kind, void *words,
     return -fake->clock.read_error;
   for (int i = 0; i < fake->cores_len; i++) {
     if (!fake->clock.detached)
-      fake->cores[i].clock_word = word_of(fake, i);
+      fake->cores[i].clock_word = word_of(i);
     word[i] = fake->cores[i].clock_word;
   }
   return cores == fake->cores_len ? 0 : -EINVAL;
 }
 
-static int start(void *context, int core) {
-  struct fake_machine *fake = context;
+static int start(const struct programs *programs, int core) {
+  (void)programs;
   if (fake->clock.pinned)
     return -EOPNOTSUPP;
   fake->cores[core].clock_ran = true;
   return 0;
 }
 
-static void close_clock(void *context, enum clock_kind kind) {
-  (void)kind;
-  struct fake_machine *fake = context;
+static void close_clock(struct programs *programs) {
+  (void)programs;
   fake->clock.open = false;
 }
 
-void fake_machine_idle_clock(struct fake_machine *fake) {
-  struct machine *machine = &fake->machine;
-  machine->clock_open = open_or_load;
-  machine->clock_read = read_words;
-  machine->clock_start = start;
-  machine->clock_close = close_clock;
+void fake_machine_idle_clock(struct fake_machine *machine) {
+  static const struct clock_calls calls = {.open = open_or_load,
+                                           .read = read_words,
+                                           .start = start,
+                                           .close = close_clock};
+  fake = machine;
+  fake->machine.clocks = &calls;
 }
 
-void fake_machine_pin_clock(struct fake_machine *fake) {
-  fake_machine_idle_clock(fake);
+void fake_machine_pin_clock(struct fake_machine *machine) {
+  fake_machine_idle_clock(machine);
   fake->clock.pinned = true;
   for (int i = 0; i < fake->cores_len; i++)
     fake->cores[i].clock_ran = true;

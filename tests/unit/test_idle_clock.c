@@ -29,30 +29,25 @@ struct play {
   bool closed;
 };
 
-static struct play *play_of(void *context) {
-  static struct play play;
-  if (context == NULL)
-    play = (struct play){.words_len = 4,
-                         .now_ns = 1000 * SECOND,
-                         .open_status = -ENOENT,
-                         .started = -1};
-  return &play;
-}
+static struct play the_play;
 
 static uint64_t clock_ns(void *context, clockid_t clock) {
   assert_int_equal(clock, CLOCK_MONOTONIC);
-  return (uint64_t)play_of(context)->now_ns;
+  (void)context;
+  return (uint64_t)the_play.now_ns;
 }
 
 static ssize_t read_file(void *context, const char *path, char *buffer,
                          size_t size) {
-  const struct machine *files = &play_of(context)->fake->machine;
+  (void)context;
+  const struct machine *files = &the_play.fake->machine;
   return files->read_file(files->context, path, buffer, size);
 }
 
-static int open_or_load(void *context, enum clock_kind kind,
+static int open_or_load(struct programs *programs, enum clock_kind kind,
                         const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
-  struct play *play = play_of(context);
+  (void)programs;
+  struct play *play = &the_play;
   assert_int_equal(kind, CLOCK_IDLE);
   snprintf(why, PROGRAMS_WHY_SIZE,
            state0_polls == NULL ? "no pin" : "no rights");
@@ -62,10 +57,9 @@ static int open_or_load(void *context, enum clock_kind kind,
   return play->load_status;
 }
 
-static int read_words(void *context, enum clock_kind kind, void *words,
-                      int cores) {
-  (void)kind;
-  struct play *play = play_of(context);
+static int read_words(const struct programs *programs, void *words, int cores) {
+  (void)programs;
+  struct play *play = &the_play;
   play->reads++;
   bool slow = play->reads > play->slow_reads_after &&
               play->reads <= play->fast_reads_after;
@@ -76,27 +70,34 @@ static int read_words(void *context, enum clock_kind kind, void *words,
   return cores == play->words_len ? 0 : -EINVAL;
 }
 
-static int start(void *context, int core) {
-  play_of(context)->started = core;
+static int start(const struct programs *programs, int core) {
+  (void)programs;
+  the_play.started = core;
   return 0;
 }
 
-static void close_clock(void *context, enum clock_kind kind) {
-  (void)kind;
-  play_of(context)->closed = true;
+static void close_clock(struct programs *programs) {
+  (void)programs;
+  the_play.closed = true;
 }
 
+static const struct clock_calls calls = {.open = open_or_load,
+                                         .read = read_words,
+                                         .start = start,
+                                         .close = close_clock};
+
 static int setup(void **state) {
-  struct play *play = play_of(NULL);
+  struct play *play = &the_play;
+  *play = (struct play){.words_len = 4,
+                        .now_ns = 1000 * SECOND,
+                        .open_status = -ENOENT,
+                        .started = -1};
   play->fake = fake_machine_new(4);
   fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0-3\n");
   play->machine = (struct machine){.context = play,
                                    .clock_ns = clock_ns,
                                    .read_file = read_file,
-                                   .clock_open = open_or_load,
-                                   .clock_read = read_words,
-                                   .clock_start = start,
-                                   .clock_close = close_clock};
+                                   .clocks = &calls};
   *state = play;
   return 0;
 }
@@ -294,7 +295,7 @@ static void a_pin_that_is_not_trusted_is_not_replaced(void **state) {
 
 static void a_machine_without_idle_clock_says_so(void **state) {
   struct play *play = *state;
-  play->machine.clock_open = NULL;
+  play->machine.clocks = NULL;
   assert_int_equal(open_clock(play, true), -ENOSYS);
 }
 

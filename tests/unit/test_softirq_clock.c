@@ -28,9 +28,11 @@ struct it {
   struct softirq_clock *clock;
 };
 
-static int load(void *context, enum clock_kind kind, const bool *state0_polls,
-                char why[PROGRAMS_WHY_SIZE]) {
-  (void)context, (void)state0_polls;
+static struct it it;
+
+static int load(struct programs *programs, enum clock_kind kind,
+                const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+  (void)programs, (void)state0_polls;
   if (kind != CLOCK_SOFTIRQ)
     return -ENOENT;
   snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
@@ -39,33 +41,32 @@ static int load(void *context, enum clock_kind kind, const bool *state0_polls,
   return kernel.load_status;
 }
 
-static int read_kernel(void *context, enum clock_kind kind, void *words,
+static int read_kernel(const struct programs *programs, void *words,
                        int cores) {
-  (void)kind;
+  (void)programs;
   kernel.reads++;
   if (kernel.reads <= kernel.slow_reads)
-    fake_machine_run(context, 2 * FAKE_MS);
+    fake_machine_run(it.play.fake, 2 * FAKE_MS);
   memcpy(words, kernel.words, (size_t)cores * sizeof(*kernel.words));
   return kernel.read_status;
 }
 
-static void close_kernel(void *context, enum clock_kind kind) {
-  (void)context, (void)kind;
+static void close_kernel(struct programs *programs) {
+  (void)programs;
   kernel.is_open = false;
 }
+
+static const struct clock_calls calls = {
+    .open = load, .read = read_kernel, .close = close_kernel};
 
 static struct it *of(void **state) { return *state; }
 
 /* Opens a softirq clock on a fake machine. If `path` is not NULL, the machine
  * also has a file `path` that contains `text`. */
 static struct it *begin(const char *path, const char *text) {
-  static struct it it;
   memset(&kernel, 0, sizeof(kernel));
   play_start(&it.play, 2);
-  struct machine *machine = &it.play.fake->machine;
-  machine->clock_open = load;
-  machine->clock_read = read_kernel;
-  machine->clock_close = close_kernel;
+  it.play.fake->machine.clocks = &calls;
   if (path != NULL)
     fake_machine_file(it.play.fake, path, text);
   play_open(&it.play);
@@ -265,7 +266,7 @@ static void nothing_is_loaded_for_the_files_of_another_machine(void **state) {
   play_end(&it->play);
   play_start(&it->play, 2);
   it->play.options.hardware = false;
-  it->play.fake->machine.clock_open = load;
+  it->play.fake->machine.clocks = &calls;
   play_open(&it->play);
   it->clock = softirq_clock_open(it->play.engine);
   assert_unknown(next(it));
