@@ -205,16 +205,18 @@ static int translate(struct percore_load *load,
 
 /* Returns -ENOENT if there is no board that is fresh. */
 static int open_board(struct percore_load *load) {
-  int status = board_reader_open(&load->board, load->machine, load->cores_len,
-                                 load->age_max_ns);
-  if (status == 0 && board_reader_update(load->board) == 1) {
+  load->board =
+      board_reader_open(load->machine, load->cores_len, load->age_max_ns);
+  if (load->board == NULL)
+    return -ENOMEM;
+  if (board_reader_update(load->board) == 1) {
     atomic_store(&load->is_board, true);
     publish_board(load);
     return 0;
   }
   board_reader_close(load->board);
   load->board = NULL;
-  return status == 0 ? -ENOENT : status;
+  return -ENOENT;
 }
 
 /* Opens counters, perhaps in place of a dead board. Then the sources are tested

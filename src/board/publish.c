@@ -82,19 +82,10 @@ static int create(struct board *board, const struct snapshot *snapshot,
                      : status;
 }
 
-static void say(struct board *board) {
-  struct percore_region_status status = {.size = sizeof(status)};
-  percore_status(board->region, &status);
-  if (!board->said)
-    journal_say(&board->journal,
-                status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
-                "the board is not published: %s", status.reason);
-  board->said = true;
-}
-
 /* Returns false if the board cannot be published now. */
 static bool is_ready(struct board *board, const struct snapshot *snapshot,
                      uint32_t cores, uint64_t now_ns) {
+  struct percore_region_status status = {.size = sizeof(status)};
   if (board->region != NULL)
     return true;
   if (now_ns < board->retry_ns)
@@ -103,7 +94,12 @@ static bool is_ready(struct board *board, const struct snapshot *snapshot,
     atomic_store(&board->is_published, true);
     return true;
   }
-  say(board);
+  percore_status(board->region, &status);
+  if (!board->said)
+    journal_say(&board->journal,
+                status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
+                "the board is not published: %s", status.reason);
+  board->said = true;
   percore_destroy(board->region);
   board->region = NULL;
   board->retry_ns = now_ns + RETRY_NS;

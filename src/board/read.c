@@ -21,20 +21,18 @@ struct board_reader {
   struct board_core first; /* of the last picture; time_ns 0: no picture */
 };
 
-int board_reader_open(struct board_reader **result, struct machine *machine,
-                      int cores, uint64_t age_max_ns) {
+struct board_reader *board_reader_open(struct machine *machine, int cores,
+                                       uint64_t age_max_ns) {
   struct board_reader *reader = calloc(1, sizeof(*reader));
   if (reader == NULL)
-    return -ENOMEM;
+    return NULL;
   reader->machine = machine;
   reader->cores_len = cores;
   reader->age_max_ns = (double)age_max_ns;
-  if (percore_open(&reader->reader, BOARD_NAME, NULL) != 0) {
-    free(reader);
-    return -ENOMEM;
-  }
-  *result = reader;
-  return 0;
+  if (percore_open(&reader->reader, BOARD_NAME, NULL) == 0)
+    return reader;
+  free(reader);
+  return NULL;
 }
 
 void board_reader_close(struct board_reader *reader) {

@@ -13,9 +13,9 @@ struct board_reader;
 
 /* Opens a reader for a machine with this many cores, which must outlive it.
  * Pictures may be age_max_ns old; so boards with a longer interval are dead,
- * too. Returns 0 or -ENOMEM; there need not be a board yet. */
-int board_reader_open(struct board_reader **reader, struct machine *machine,
-                      int cores, uint64_t age_max_ns);
+ * too. Returns NULL if out of memory; there need not be a board yet. */
+struct board_reader *board_reader_open(struct machine *machine, int cores,
+                                       uint64_t age_max_ns);
 void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 
 /* Returns 1 if there is a new picture, 0 if the last one is still true, or

@@ -353,7 +353,7 @@ static void prove_tick(struct probe *probe) {
  * Beginning and end
  */
 
-static void *run(void *argument) {
+static void *run_proof(void *argument) {
   struct probe *probe = argument;
   if (probe->source.kind == SOURCE_IDLE)
     prove_tick(probe);
@@ -376,7 +376,7 @@ int probe_start(struct probe **result, const struct machine *machine, int core,
   if (source->kind != SOURCE_IDLE)
     status = source_open(source, &probe->group, machine, core, false);
   if (status == 0)
-    status = thread_start(&probe->thread, run, probe);
+    status = thread_start(&probe->thread, run_proof, probe);
   if (status == 0) {
     *result = probe;
     return 0;

@@ -84,7 +84,7 @@ static bool wait_until_due(struct sampler *sampler) {
   return sampling_thread_sleep(&sampler->sampling, now_ns + wait_ns);
 }
 
-static void *run(void *argument) {
+static void *run_sampler(void *argument) {
   struct sampler *sampler = argument;
   engine_prove(sampler->engine);
   const struct sampler_options *options = &sampler->options;
@@ -133,9 +133,10 @@ int sampler_start(struct sampler **result,
   if (status == 0) {
     atomic_store(&sampler->has_source, engine_has_source(sampler->engine));
     sampler->figures = figures_open(&options->figures, sampler->engine);
-    status = sampler->figures == NULL
-                 ? -ENOMEM
-                 : sampling_thread_start(&sampler->sampling, run, sampler);
+    status =
+        sampler->figures == NULL
+            ? -ENOMEM
+            : sampling_thread_start(&sampler->sampling, run_sampler, sampler);
   }
   if (status != 0) {
     destroy(sampler);

@@ -23,37 +23,38 @@ uint64_t map_step(const struct map_field *field, uint64_t before,
 }
 
 /* How the counters of one copy have changed since the last reading. */
-struct verdict {
+struct decrease {
   bool any;   /* a counter decreased */
   bool whole; /* all counters that were not 0 decreased */
   bool small; /* a counter decreased by less than half of its value */
 };
 
-static struct verdict judge(const struct map_fields *fields, const char *values,
-                            const uint64_t *last) {
-  struct verdict verdict = {.whole = true};
+static struct decrease find_decrease(const struct map_fields *fields,
+                                     const char *values, const uint64_t *last) {
+  struct decrease decrease = {.whole = true};
   for (size_t f = 0; f < fields->len; f++) {
     const struct map_field *field = &fields->list[f];
     if (!is_counter(field))
       continue;
     uint64_t now = map_field_value(field, values);
     if (fell(field, last[f], now)) {
-      verdict.any = true;
-      verdict.small |= now > last[f] / 2;
+      decrease.any = true;
+      decrease.small |= now > last[f] / 2;
     } else if (now >= last[f] && last[f] != 0) {
-      verdict.whole = false;
+      decrease.whole = false;
     }
   }
-  verdict.whole &= verdict.any;
-  return verdict;
+  decrease.whole &= decrease.any;
+  return decrease;
 }
 
 static void grow_copy(const struct map_fields *fields, bool is_array,
                       const char *values, uint64_t *last, uint64_t *growth,
                       struct map_falls *falls) {
-  struct verdict verdict = judge(fields, values, last);
-  bool suspect = verdict.any && (!verdict.whole || (is_array && verdict.small));
-  bool begins_again = verdict.whole && !suspect;
+  struct decrease decrease = find_decrease(fields, values, last);
+  bool suspect =
+      decrease.any && (!decrease.whole || (is_array && decrease.small));
+  bool begins_again = decrease.whole && !suspect;
   falls->whole += begins_again;
   for (size_t f = 0; f < fields->len; f++) {
     const struct map_field *field = &fields->list[f];
@@ -62,12 +63,12 @@ static void grow_copy(const struct map_fields *fields, bool is_array,
       falls->suspect[f]++;
     if (field->is_gauge)
       growth[f] = now - last[f];
-    else if (verdict.whole)
+    else if (decrease.whole)
       growth[f] = suspect ? 0 : map_step(field, 0, now);
     else
       growth[f] = map_step(field, last[f], now);
     falls->fast[f] |= is_counter(field) && field->size < 8 && last[f] != 0 &&
-                      !verdict.whole && growth[f] > mask_of(field) / 4;
+                      !decrease.whole && growth[f] > mask_of(field) / 4;
     last[f] = now;
   }
 }

@@ -169,7 +169,7 @@ static void find_maps(struct map_sampler *sampler) {
  * The thread
  */
 
-static void *run(void *argument) {
+static void *run_maps(void *argument) {
   struct map_sampler *sampler = argument;
   uint64_t lead_ns;
   do {
@@ -200,7 +200,7 @@ int map_sampler_start(struct map_sampler **result,
   sampler->configs = configs;
   sampler->interval_ns = interval_ns;
   sampling_thread_init(&sampler->sampling, 1);
-  int status = sampling_thread_start(&sampler->sampling, run, sampler);
+  int status = sampling_thread_start(&sampler->sampling, run_maps, sampler);
   if (status == 0)
     *result = sampler;
   else

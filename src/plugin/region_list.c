@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "cycles/sampling_thread.h"
 
 #include "utils/common/common.h"
 
@@ -268,21 +269,59 @@ static void meet(struct look *look, const char *file) {
     instance->met = instance->listed = true;
 }
 
+static uint64_t time_of_change(const struct stat *status) {
+  return (uint64_t)status->st_mtim.tv_sec * NS_PER_S +
+         (uint64_t)status->st_mtim.tv_nsec;
+}
+
+/* Files have the time of the last tick, so the time of a recent change says
+ * nothing about what came after it. */
+static bool is_recent(uint64_t changed_ns) {
+  return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
+}
+
+/* Whether a host without configured regions has any. A member of the group can
+ * hold the lock of the directory for ever, so a thread of its own lists it. */
+static struct {
+  atomic_bool is_looking, has_found;
+  uint64_t directory_ns; /* time of the directory at the last look; 0: recent */
+} first_look;
+
 /* Of a full directory, only the first files are looked at. */
-bool region_watch_is_needed(const struct config *config) {
+static void *look_for_regions(__attribute__((unused)) void *unused) {
   enum { FILES = 64 };
   struct region_label label;
-  bool any = config->regions.len > 0;
-  DIR *directory = any ? NULL : opendir(region_runtime_dir());
-  if (directory == NULL)
-    return any || errno != ENOENT; /* the watch says why */
+  DIR *directory = opendir(region_runtime_dir());
   struct dirent *file = NULL;
+  bool any = directory == NULL; /* the watch says why */
   for (int i = 0; i < FILES && !any && (file = readdir(directory)) != NULL; i++)
     any = region_label_split(&label, file->d_name,
                              region_label_length(file->d_name)) &&
           strcmp(label.region, BOARD_NAME) != 0;
-  closedir(directory);
-  return any || file != NULL;
+  if (directory != NULL)
+    closedir(directory);
+  atomic_store(&first_look.has_found, any || file != NULL);
+  atomic_store(&first_look.is_looking, false);
+  return NULL;
+}
+
+bool region_watch_is_needed(const struct config *config) {
+  struct stat status;
+  pthread_t thread;
+  if (config->regions.len > 0 || atomic_exchange(&first_look.has_found, false))
+    return true;
+  if (stat(region_runtime_dir(), &status) != 0)
+    return errno != ENOENT;
+  uint64_t changed_ns = time_of_change(&status);
+  if (changed_ns == first_look.directory_ns ||
+      atomic_exchange(&first_look.is_looking, true))
+    return false;
+  first_look.directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
+  if (thread_start(&thread, look_for_regions, NULL) == 0)
+    pthread_detach(thread);
+  else
+    atomic_store(&first_look.is_looking, false);
+  return false;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,
@@ -295,23 +334,20 @@ static void tell_unreadable(struct region_watch *watch) {
                 path, STRERRNO, region_health_group_remedy(path, remedy));
 }
 
-/* True if a socket may have been added since the last pass began. Files have
- * the time of the last tick, so the time of a recent change says nothing about
- * what came after it. Sockets at which nobody listens are tried again now and
- * then, because they may have been between bind(2) and listen(2). */
+/* True if a socket may have been added since the last pass began. Sockets at
+ * which nobody listens are tried again now and then, because they may have been
+ * between bind(2) and listen(2). */
 static bool may_have_changed(struct region_watch *watch) {
   struct stat status;
   if (stat(region_runtime_dir(), &status) != 0) {
     tell_unreadable(watch);
     return false;
   }
-  uint64_t changed_ns = (uint64_t)status.st_mtim.tv_sec * NS_PER_S +
-                        (uint64_t)status.st_mtim.tv_nsec;
+  uint64_t changed_ns = time_of_change(&status);
   bool again = watch->strangers && watch->round % STRANGERS_ROUNDS == 0;
   if (changed_ns == watch->directory_ns && !again)
     return false;
-  bool is_recent = changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
-  watch->directory_ns = is_recent ? 0 : changed_ns;
+  watch->directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
   bool is_listed = (status.st_mode & S_IROTH) != 0;
   if (is_listed || (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
     region_warn(region_about_host(watch),

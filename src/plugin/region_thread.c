@@ -63,7 +63,7 @@ static uint64_t wait_for_round(struct region_thread *thread, uint64_t last_ns) {
   return off_ns > interval_ns / 100 ? now_ns : next_ns;
 }
 
-static void *run(void *argument) {
+static void *run_regions(void *argument) {
   struct region_thread *thread = argument;
   uint64_t stamp_ns = 0;
   plugin_set_ctx(thread->context);
@@ -94,9 +94,10 @@ int region_thread_start(struct region_thread **result,
   atomic_init(&thread->moved_ns, UINT64_MAX);
   sampling_thread_init(&thread->sampling, 1);
   thread->watch = region_watch_new(&thread->options, began_boottime_ns);
-  int status = thread->watch == NULL
-                   ? -ENOMEM
-                   : sampling_thread_start(&thread->sampling, run, thread);
+  int status =
+      thread->watch == NULL
+          ? -ENOMEM
+          : sampling_thread_start(&thread->sampling, run_regions, thread);
   if (status == 0) {
     *result = thread;
     return 0;

@@ -147,7 +147,7 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
   return status;
 }
 
-static void *run(void *argument) {
+static void *run_wake(void *argument) {
   struct wake_sampler *sampler = argument;
   char why[WAKE_WHY_SIZE];
   struct wake_survey *survey = NULL;
@@ -183,7 +183,7 @@ int wake_sampler_start(struct wake_sampler **result,
   sampler->config = config;
   sampler->interval_ns = interval_ns;
   sampling_thread_init(&sampler->sampling, 1);
-  int status = sampling_thread_start(&sampler->sampling, run, sampler);
+  int status = sampling_thread_start(&sampler->sampling, run_wake, sampler);
   if (status == 0)
     *result = sampler;
   else

@@ -186,8 +186,8 @@ static inline uint64_t region_changed(uint64_t generation,
 }
 
 /* Returns the generation word of the next object in the same row or slot. */
-static inline uint64_t region_succeeded(uint64_t generation,
-                                        enum region_state state) {
+static inline uint64_t region_next_object(uint64_t generation,
+                                          enum region_state state) {
   return region_changed(generation, state) + ((uint64_t)1 << 32);
 }
 

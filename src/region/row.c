@@ -81,7 +81,7 @@ static void begin_row(struct percore_region *region,
   uint64_t *label = region_label(region, table, row);
   struct region_table_live *live = region_live(region, table);
   region_begin_change(generation,
-                      region_succeeded(*generation, REGION_CHANGING));
+                      region_next_object(*generation, REGION_CHANGING));
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     store(&label[w], name->words[w]);
   begin_cells(region, table, row);

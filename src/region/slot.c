@@ -102,7 +102,7 @@ static void take_slot(struct percore_region *region, uint32_t s, int core,
                       const char *name) {
   struct region_slot *slot = &region->slots[s];
   region_begin_change(&slot->generation,
-                      region_succeeded(slot->generation, REGION_CHANGING));
+                      region_next_object(slot->generation, REGION_CHANGING));
   __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),

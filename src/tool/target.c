@@ -32,10 +32,9 @@ struct region_reader_options target_options(int hello_wait_ms) {
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
-  char room[4096];
-  struct passwd entry, *found = NULL;
-  if (getpwuid_r(uid, &entry, room, sizeof(room), &found) == 0 && found != NULL)
-    snprintf(text, USER_TEXT_SIZE, "%s", entry.pw_name);
+  const struct passwd *entry = getpwuid(uid);
+  if (entry != NULL)
+    snprintf(text, USER_TEXT_SIZE, "%s", entry->pw_name);
   else
     snprintf(text, USER_TEXT_SIZE, "%u", (unsigned)uid);
 }

@@ -193,9 +193,9 @@ static int choose_name_width(const struct sheet *sheet) {
   }
   for (size_t c = sheet->first; c < sheet->end; c++)
     room -= width_of(&sheet->rates->columns[c]);
-  if (sheet->screen->width <= 0 || wanted <= room)
-    return wanted;
-  return room > NAME_WIDTH ? room : NAME_WIDTH;
+  if (room < NAME_WIDTH)
+    room = NAME_WIDTH;
+  return sheet->screen->width > 0 && wanted > room ? room : wanted;
 }
 
 static void write_titles(const struct sheet *sheet) {

@@ -30,7 +30,7 @@ struct wake_arguments {
 };
 
 static const char *method_choice(int i) {
-  return i < WAKE_METHODS ? wake_method_name((enum wake_method)i) : NULL;
+  return i < WAKE_METHODS ? wake_method_names[i] : NULL;
 }
 
 static const struct argument arguments[] = {
@@ -146,7 +146,7 @@ static int open_method(struct measurement *measurement,
     wake_collect_close(*collect);
     *collect = NULL;
   }
-  measurement->run.method = wake_method_name(options->method);
+  measurement->run.method = wake_method_names[options->method];
   return status;
 }
 
@@ -246,7 +246,7 @@ static int wake_main(int argc, char **argv) {
   if (word != NULL && !is_core(word))
     return say_usage(COMMAND, "'%s' is not a core", word);
   if (options.folder != NULL && options.method != NULL &&
-      strcmp(options.method, wake_method_name(WAKE_PASSIVE)) == 0)
+      strcmp(options.method, wake_method_names[WAKE_PASSIVE]) == 0)
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "
                               "timer was armed, but passive arms none; use "
                               "another --method");

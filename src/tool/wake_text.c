@@ -71,7 +71,7 @@ static void write_titles(FILE *out,
   fprintf(out, "  %-9s", "us");
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (summaries[metric].count > 0)
-      fprintf(out, " %12s", wake_metric_name((enum wake_metric)metric));
+      fprintf(out, " %12s", wake_metric_names[metric]);
   fprintf(out, "\n  %-9s", "count");
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (summaries[metric].count > 0)
@@ -123,7 +123,7 @@ static void write_histogram(FILE *out, const struct wake_points *points,
     first = bucket < first ? bucket : first;
     last = bucket > last ? bucket : last;
   }
-  fprintf(out, "  %s, us\n", wake_metric_name(metric));
+  fprintf(out, "  %s, us\n", wake_metric_names[metric]);
   int room = (width > 0 ? width : 80) - 30;
   room = room < 10 ? 10 : room > BAR_MAX ? BAR_MAX : room;
   for (int bucket = first; bucket <= last; bucket++) {

@@ -31,11 +31,8 @@ struct wake_collect {
   _Atomic uint64_t thread_head; /* events that the thread has completed */
 };
 
-const char *wake_method_name(enum wake_method method) {
-  static const char *const names[WAKE_METHODS] = {"bpf-timer", "thread",
-                                                  "passive"};
-  return names[method];
-}
+const char *const wake_method_names[WAKE_METHODS] = {"bpf-timer", "thread",
+                                                     "passive"};
 
 /* ---------------------------------------------------------------------------
  * Open and close
@@ -190,7 +187,7 @@ int wake_collect_begin(struct wake_collect *collect, int core,
   int status = wake_core_run(core, start, goes_on, collect, why);
   if (status != 0 && why[0] == '\0')
     snprintf(why, WAKE_WHY_SIZE, "cannot start the %s on core %d: %s",
-             wake_method_name(collect->options.method), core,
+             wake_method_names[collect->options.method], core,
              strerror(-status));
   if (collect->options.method == WAKE_BPF_TIMER && probe->steps.timer != 0)
     wake_programs_timer_is_found(&collect->programs);

@@ -16,8 +16,7 @@ enum wake_method {
   WAKE_METHODS
 };
 
-/* Returns the name of a method, such as "bpf-timer". */
-const char *wake_method_name(enum wake_method method);
+extern const char *const wake_method_names[WAKE_METHODS]; /* "bpf-timer" */
 
 struct wake_collect_options {
   enum wake_method method;

@@ -42,11 +42,6 @@ static bool read_line(int core, int state, const char *name, char *text,
   return read;
 }
 
-bool wake_core_has_cpuidle(int core) {
-  char text[8];
-  return read_line(core, 0, "usage", text, sizeof(text));
-}
-
 bool wake_core_is_online(int core) {
   char text[8];
   /* This file does not exist for cores that cannot go offline. */

@@ -7,9 +7,6 @@
 
 #include <pthread.h>
 
-/* True if cpuidle has a driver for the core. */
-bool wake_core_has_cpuidle(int core);
-
 /* Stores the names of the core's idle states, in the kernel's order. Without a
  * cpuidle driver there is only one, which is called "idle" here. */
 void wake_core_states(int core, struct wake_points *points);

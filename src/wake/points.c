@@ -16,15 +16,12 @@ const struct wake_drop_text wake_drop_texts[WAKE_DROPS] = {
         {"no_interrupt", "no interrupt was seen before the timer expired"},
 };
 
-const char *wake_metric_name(enum wake_metric metric) {
-  static const char *const names[] = {
-      [WAKE_LATENCY] = "WakeLatency",
-      [WAKE_INTR_LATENCY] = "IntrLatency",
-      [WAKE_USER_LATENCY] = "UserLatency",
-      [WAKE_SILENT_TIME] = "SilentTime",
-  };
-  return names[metric];
-}
+const char *const wake_metric_names[WAKE_METRICS] = {
+    [WAKE_LATENCY] = "WakeLatency",
+    [WAKE_INTR_LATENCY] = "IntrLatency",
+    [WAKE_USER_LATENCY] = "UserLatency",
+    [WAKE_SILENT_TIME] = "SilentTime",
+};
 
 static float us(uint64_t later, uint64_t earlier) {
   return (float)((double)(later - earlier) / 1e3);

@@ -10,15 +10,11 @@
 #define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
 #define TIMER_CPU_PIN 2
 
-static const struct {
-  const char *name;
-  bool optional;
-} tracepoints[WAKE_LINKS] = {{"hrtimer_start", false},
-                             {"hrtimer_expire_entry", false},
-                             {"irq_handler_entry", false},
-                             {"local_timer_entry", true}, /* only on x86 */
-                             {"cpu_idle", false}};
+static const char *const tracepoints[WAKE_LINKS] = {
+    "hrtimer_start", "hrtimer_expire_entry", "irq_handler_entry",
+    "local_timer_entry", "cpu_idle"};
 #define LINK_START 0
+#define LINK_LOCAL_TIMER 3 /* exists only on x86 */
 
 /* ---------------------------------------------------------------------------
  * Loading
@@ -131,13 +127,13 @@ int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
     union bpf_attr attr = {0};
-    attr.raw_tracepoint.name = (uintptr_t)tracepoints[i].name;
+    attr.raw_tracepoint.name = (uintptr_t)tracepoints[i];
     attr.raw_tracepoint.prog_fd = (uint32_t)programs->programs[i];
     programs->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-    if (programs->links[i] >= 0 || tracepoints[i].optional)
+    if (programs->links[i] >= 0 || i == LINK_LOCAL_TIMER)
       continue;
     snprintf(why, WAKE_WHY_SIZE, "cannot attach to the tracepoint %s: %s",
-             tracepoints[i].name, strerror(-programs->links[i]));
+             tracepoints[i], strerror(-programs->links[i]));
     return programs->links[i];
   }
   return 0;

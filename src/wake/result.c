@@ -25,11 +25,13 @@ int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]) {
 }
 
 /* Writes no column that is empty, because wult refuses empty values. */
-static void write_points(FILE *file, const struct wake_points *points) {
+static void write_points(FILE *file, const struct wake_points *points,
+                         const struct wake_result_info *info) {
   bool has_user = !isnan(points->list[0].us[WAKE_USER_LATENCY]);
   for (int metric = 0; metric < WAKE_METRICS; metric++)
     if (metric != WAKE_USER_LATENCY || has_user)
-      fprintf(file, "%s,", wake_metric_name((enum wake_metric)metric));
+      fprintf(file, "%s,", wake_metric_names[metric]);
+  (void)info;
   fputs("LDist,IntrOff,ReqCState\n", file);
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
@@ -53,11 +55,13 @@ static void write_id(FILE *file, const char *text) {
 }
 
 /* What woke the core is the "device" of wult; `resolution` is in ns. */
-static void write_info(FILE *file, const struct wake_result_info *info) {
+static void write_info(FILE *file, const struct wake_points *points,
+                       const struct wake_result_info *info) {
   char date[32], moment[32], host[256] = "unknown";
   struct timespec resolution;
   time_t now = time(NULL);
   struct tm local;
+  (void)points;
   localtime_r(&now, &local);
   strftime(date, sizeof(date), "%d %b %Y", &local);
   strftime(moment, sizeof(moment), "%Y%m%d-%H%M%S", &local);
@@ -74,34 +78,23 @@ static void write_info(FILE *file, const struct wake_result_info *info) {
           info->method, resolution.tv_nsec, info->seconds);
 }
 
-/* Opens a new file. Returns NULL after writing the reason to `why`. */
-static FILE *create(char path[PATH_SIZE], const char *folder, const char *name,
-                    char why[WAKE_WHY_SIZE]) {
-  snprintf(path, PATH_SIZE, "%s/%s", folder, name);
-  FILE *file = fopen(path, "wxe");
-  if (file == NULL)
-    fail(path, errno, why);
-  return file;
-}
-
-static int close_written(FILE *file, const char *path,
-                         char why[WAKE_WHY_SIZE]) {
-  bool failed = (ferror(file) != 0) | (fclose(file) != 0);
-  return failed ? fail(path, errno != 0 ? errno : EIO, why) : 0;
-}
-
 int wake_result_write(const struct wake_points *points, const char *folder,
                       const struct wake_result_info *info,
                       char why[WAKE_WHY_SIZE]) {
-  char path[PATH_SIZE];
-  FILE *file = create(path, folder, "datapoints.csv", why);
-  if (file == NULL)
-    return -EIO;
-  write_points(file, points);
-  int status = close_written(file, path, why);
-  file = status == 0 ? create(path, folder, "info.yml", why) : NULL;
-  if (file == NULL)
-    return -EIO;
-  write_info(file, info);
-  return close_written(file, path, why);
+  static const struct {
+    const char *name;
+    void (*write)(FILE *file, const struct wake_points *points,
+                  const struct wake_result_info *info);
+  } parts[] = {{"datapoints.csv", write_points}, {"info.yml", write_info}};
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, parts[i].name);
+    FILE *file = fopen(path, "wxe");
+    if (file == NULL)
+      return fail(path, errno, why);
+    parts[i].write(file, points, info);
+    if ((ferror(file) != 0) | (fclose(file) != 0))
+      return fail(path, errno != 0 ? errno : EIO, why);
+  }
+  return 0;
 }

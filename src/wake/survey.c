@@ -78,7 +78,7 @@ int wake_survey_open(struct wake_survey **result,
     return no_memory(why);
   survey->options = *options;
   int status = -ENODEV;
-  if (wake_core_has_cpuidle(0))
+  if (wake_core_usage(0) >= 0)
     status = wake_collect_open(&survey->collect, &collect, why);
   else
     snprintf(why, WAKE_WHY_SIZE,

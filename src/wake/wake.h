@@ -39,8 +39,7 @@ enum wake_metric {
   WAKE_METRICS
 };
 
-/* Returns the name of a metric, such as "WakeLatency". */
-const char *wake_metric_name(enum wake_metric metric);
+extern const char *const wake_metric_names[WAKE_METRICS]; /* "WakeLatency" */
 
 struct wake_point {
   uint64_t ltime_ns;

@@ -29,25 +29,29 @@
 #define BURNT 1
 #define STEPS 10
 
-static double now_s(void) {
+static double clock_s(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
+
+static double now_s(void) { return clock_s(CLOCK_MONOTONIC); }
+
+static double used_s(void) { return clock_s(CLOCK_THREAD_CPUTIME_ID); }
 
 static void measure_cost(struct percore_load *load) {
   volatile double sum = 0;
   int core;
-  double begin_s = now_s();
+  double begin_s = used_s();
   for (int i = 0; i < ROUNDS; i++)
     sum += percore_load_get(load, i & 1);
-  double got_s = now_s();
+  double got_s = used_s();
   for (int i = 0; i < ROUNDS; i++)
     percore_load_update(load);
-  double updated_s = now_s();
+  double updated_s = used_s();
   for (int i = 0; i < ROUNDS; i++)
     percore_load_best(load, NULL, &core, 1);
-  double chosen_s = now_s();
+  double chosen_s = used_s();
   printf("get %.1f update %.1f best %.1f\n", (got_s - begin_s) * 1e9 / ROUNDS,
          (updated_s - got_s) * 1e9 / ROUNDS,
          (chosen_s - updated_s) * 1e9 / ROUNDS);

@@ -192,6 +192,28 @@ def a_listing_that_hangs():
                 honest.check_exact(collectd)
 
 
+def a_held_directory_without_regions():
+    """On a host without regions, a member who holds the lock of the directory, from before
+    collectd starts or later, delays no load, and does not keep collectd from stopping"""
+    need_fuse()
+    for later in (True, False):
+        with GroupDir() as runtime, tempfile.TemporaryDirectory() as directory, \
+                Collectd("<Load>\nBoard \"off\"\n</Load>", INTERVAL) as collectd:
+            if later:
+                collectd.start()
+                collectd.wait_for_value(LOAD)
+            with hold("changed", runtime.path, directory) as holder:
+                if not later:
+                    collectd.start()
+                collectd.wait_for_value(LOAD)
+                seen = len(collectd.of(LOAD))
+                time.sleep(10 * INTERVAL)
+                check(len(collectd.of(LOAD)) > seen, "no load")
+                collectd.check_gaps(collectd.of(LOAD)[seen:], 3 * INTERVAL)
+                check_stops(collectd)
+                holder.kill()
+
+
 def a_reader_that_holds_the_memory(what, expected):
     """Reads a region beside a reader that makes a system call with a page that never comes
     and the descriptor that it was handed. Checks what the kernel answers it."""
@@ -387,6 +409,7 @@ if __name__ == "__main__":
         a_held_file_position,
         a_held_directory,
         a_listing_that_hangs,
+        a_held_directory_without_regions,
         a_reader_that_writes,
         a_reader_that_reads,
         readers_that_seek,

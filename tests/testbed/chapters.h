@@ -3,6 +3,8 @@
 #ifndef TESTBED_CHAPTERS_H
 #define TESTBED_CHAPTERS_H
 
+#include <stdbool.h>
+
 /* Chapters for arm64, where INSTRUCTIONS is an exact clock of unhalted time. */
 void chapter_duty(void);
 void chapter_tsc(void); /* needs one instruction per nanosecond */
@@ -27,8 +29,13 @@ void chapter_hotplug(void);
 void chapter_library(void);
 
 /* Chapters for amd64. */
+void chapter_board(void);
 void chapter_region(void);
 void chapter_suspend(void);
 void chapter_tick(void);
+
+/* Suspends the guest until an alarm wakes it. Returns false if the guest cannot
+ * be suspended. */
+bool fall_asleep(void);
 
 #endif

@@ -2,6 +2,7 @@
 # script for arm64 builds it in a build tree of its own.
 EXTRA_PROGRAMS = tests/testbed/guest
 tests_testbed_guest_SOURCES = \
+	tests/testbed/board.c \
 	tests/testbed/burner.c tests/testbed/burner.h \
 	tests/testbed/chapters.h \
 	tests/testbed/cores.c tests/testbed/cores.h \

@@ -30,6 +30,7 @@ static const struct {
     {"library", chapter_library},
     {"region", chapter_region},
     {"suspend", chapter_suspend},
+    {"board", chapter_board},
     {"tick", chapter_tick},
 #ifdef PERCORE_BPF
     {"clock", chapter_clock},

@@ -21,10 +21,9 @@ static double suspended_s(void) {
          (double)(boot.tv_nsec - monotonic.tv_nsec) / 1e9;
 }
 
-/* Suspends the guest until an alarm wakes it. Returns false if the guest cannot
- * be suspended. The alarm is set 7 s ahead, because it must fire after the
- * guest has been suspended, even on a slow host. */
-static bool fall_asleep(void) {
+/* The alarm is set 7 s ahead, because it must fire after the guest has been
+ * suspended, even on a slow host. */
+bool fall_asleep(void) {
   return write_text("/sys/class/rtc/rtc0/wakealarm", "0") &&
          write_text("/sys/class/rtc/rtc0/wakealarm", "+7") &&
          write_text("/sys/power/state", "mem");

@@ -110,7 +110,7 @@ static void measure(const struct run *run, bool has_cpuidle,
   judge_counts(run->name, collect, &points, has_cpuidle);
   summarize(summary, &points, metric);
   note("%s: %s min %.3f median %.3f 99 %% %.3f max %.3f us", run->name,
-       wake_metric_name(metric), summary->us[WAKE_MIN],
+       wake_metric_names[metric], summary->us[WAKE_MIN],
        summary->us[WAKE_MEDIAN], summary->us[WAKE_P99], summary->us[WAKE_MAX]);
   wake_collect_close(collect);
   wake_points_free(&points);

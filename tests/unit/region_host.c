@@ -174,8 +174,16 @@ struct percore_region *create(unsigned place, const char *instance,
                                    .instance = instance,
                                    .cores = 4,
                                    .extra_slots = 2};
-  assert_return_code(
-      percore_create(&served[place], "unit", tables, len, &create), 0);
+  int status = percore_create(&served[place], "unit", tables, len, &create);
+  /* On a busy machine, the process that removes the files of a producer that
+   * has just ended may still hold its lock. */
+  for (int tries = 0; status < 0 && errno == EADDRINUSE && tries < 500;
+       tries++) {
+    end_producer(place);
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    status = percore_create(&served[place], "unit", tables, len, &create);
+  }
+  assert_return_code(status, errno);
   return served[place];
 }
 

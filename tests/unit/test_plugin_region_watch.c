@@ -704,24 +704,34 @@ static void a_directory_is_read_when_it_has_changed(void **state) {
   unlink(path);
 }
 
+/* Asks again until the directory has been listed, at least twice. */
+static bool is_needed(const struct config *options) {
+  bool needed = false;
+  for (int i = 0; i < 50 && !needed; i++) {
+    needed = region_watch_is_needed(options);
+    usleep(1000);
+  }
+  return needed;
+}
+
 static void a_host_without_regions_needs_no_watch(void **state) {
   (void)state;
   struct config options = {.max_values = 1};
   const char *directory = getenv("PERCORE_RUNTIME_DIR");
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/board.sock", directory);
-  assert_false(region_watch_is_needed(&options));
+  assert_false(is_needed(&options));
   int fd = bind_at(path);
-  assert_false(region_watch_is_needed(&options));
+  assert_false(is_needed(&options));
   unlink(path);
   close(fd);
   create_usual(0, NULL);
-  assert_true(region_watch_is_needed(&options));
+  assert_true(is_needed(&options));
   snprintf(path, sizeof(path), "%s/nowhere", directory);
   setenv("PERCORE_RUNTIME_DIR", path, true);
-  assert_false(region_watch_is_needed(&options));
+  assert_false(is_needed(&options));
   options.regions.len = 1;
-  assert_true(region_watch_is_needed(&options));
+  assert_true(is_needed(&options));
   *strrchr(path, '/') = '\0';
   setenv("PERCORE_RUNTIME_DIR", path, true);
 }

@@ -477,7 +477,7 @@ static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
   const struct region_table *port = table_of(&bytes, PORT + 1);
   struct region_fault fault;
   struct region_reader reader = {.producer = 1};
-  const uint64_t rows = 1, generation = region_succeeded(0, REGION_LIVE);
+  const uint64_t rows = 1, generation = region_next_object(0, REGION_LIVE);
   static const char label[] = "123456789012345678901234";
   char name[REGION_ROW_NAME_SIZE];
   int fd = memory_with(&bytes);
@@ -513,8 +513,8 @@ static void a_row_reused_without_births_is_skipped(void **state) {
   struct region_tile tile;
   const uint64_t rows = 2, cell = 7;
   const uint64_t generations[] = {
-      region_succeeded(0, REGION_LIVE),
-      region_succeeded((uint64_t)1 << 32, REGION_LIVE)};
+      region_next_object(0, REGION_LIVE),
+      region_next_object((uint64_t)1 << 32, REGION_LIVE)};
   assert_int_equal(pwrite(fd, &rows, 8, (off_t)flow.live_offset), 8);
   assert_int_equal(pwrite(fd, generations, 16, (off_t)flow.generations_offset),
                    16);

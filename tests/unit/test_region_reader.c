@@ -109,7 +109,7 @@ static void cells_of_a_row_that_is_changing_are_in_its_tile(void **state) {
   assert_return_code(percore_row_add_key(region, FLOW, 1, &row), errno);
   percore_add(percore_owned_row(flows, row), PACKETS, 9);
   uint64_t *generation = region_generation(region, table, row);
-  *generation = region_succeeded(*generation, REGION_CHANGING);
+  *generation = region_next_object(*generation, REGION_CHANGING);
   struct region_reader *reader = unit_connect();
   assert_return_code(
       region_tile_init(&tile, reader, FLOW + 1, 1, REGION_WANT_BIRTHS), errno);
@@ -542,7 +542,7 @@ static void use_empty_slot(struct percore_region *region) {
   /* The owner of the slot is alive, so no thread takes over the slot. */
   region->slots[EMPTY].tid = getpid();
   region->slots[EMPTY].generation =
-      region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
+      region_next_object(region->slots[EMPTY].generation, REGION_LIVE);
 }
 
 /* Asserts that reading has not allocated memory for the rows of the slot EMPTY.
