@@ -43,7 +43,7 @@
  * ms less. The kernel may count softirqs on an idle core as idle, or sample
  * idle time at the tick: under = W - U, and for the latter over = U. Otherwise,
  * idle time includes what the idle loop itself needs before and after a halt,
- * about 1 us: under = min(2 us H, W - U), where H is at most the number of the
+ * 1 to 6.5 us: under = min(8 us H, W - U), where H is at most the number of the
  * core's halts. That is the number of interrupts and context switches of all
  * cores; if these may be more than 1 % of W and engine_options.bounds is set,
  * it is how often the core has entered an idle state according to its idle
@@ -61,7 +61,7 @@
 #define COUNTER_SKEW_NS 20e3
 
 /* What the idle loop needs around each halt, with a margin. */
-#define IDLE_LOOP_NS 2e3
+#define IDLE_LOOP_NS 8e3
 
 struct bounds {
   double low, high; /* 0 to 1; NAN if the load is unknown */
