@@ -318,6 +318,7 @@ struct percore_region;
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
+ *   ETIMEDOUT     a process holds the lock of the runtime directory
  *   EPERM         another user's producer died and left its socket in a sticky
  *                 directory; that user or root must remove the socket
  *   or another errno of open(2), flock(2) or bind(2)
