@@ -289,10 +289,8 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
   why[0] = '\0';
   *fields = (struct map_fields){
       .list = calloc(MAP_FIELDS_MAX, sizeof(*fields->list))};
-  if (fields->list == NULL) {
-    snprintf(why, MAP_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (fields->list == NULL)
+    return map_fails(why, -ENOMEM, "out of memory");
   struct walk walk = {
       .types = types, .value_size = info->value_size, .fields = fields};
   walk_type(&walk, types->value, &(struct place){.depth = 0});
@@ -306,14 +304,13 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
     return 0;
   }
   if (walk.long_array[0] != '\0')
-    snprintf(why, MAP_WHY_SIZE,
-             "array %s has more than %d elements, and no other member can be "
-             "read; name the elements to read with FieldAt",
-             walk.long_array, ELEMENTS_MAX);
-  else
-    snprintf(why, MAP_WHY_SIZE,
-             "its values have no integer member with a name");
-  return -ENOENT;
+    return map_fails(
+        why, -ENOENT,
+        "array %s has more than %d elements, and no other member can be "
+        "read; name the elements to read with FieldAt",
+        walk.long_array, ELEMENTS_MAX);
+  return map_fails(why, -ENOENT,
+                   "its values have no integer member with a name");
 }
 
 void map_fields_free(struct map_fields *fields) {

@@ -12,15 +12,13 @@ static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
     const struct map_field *field = &given->list[i];
     if (field->size <= size && field->offset <= size - field->size)
       continue;
-    snprintf(why, MAP_WHY_SIZE, "field %s ends beyond the %u bytes of a value",
-             field->name, size);
-    return -ERANGE;
+    return map_fails(why, -ERANGE,
+                     "field %s ends beyond the %u bytes of a value",
+                     field->name, size);
   }
   source->fields.list = calloc(given->len, sizeof(*given->list));
-  if (source->fields.list == NULL) {
-    snprintf(why, MAP_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (source->fields.list == NULL)
+    return map_fails(why, -ENOMEM, "out of memory");
   source->fields.len = given->len;
   memcpy(source->fields.list, given->list, given->len * sizeof(*given->list));
   return 0;
@@ -68,10 +66,9 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   source->fields.len = kept;
   if (kept > 0)
     return 0;
-  snprintf(
-      why, MAP_WHY_SIZE,
+  return map_fails(
+      why, -ENOENT,
       "no field is read: name fields with Field, or tag them percore:counter");
-  return -ENOENT;
 }
 
 void map_advise(char why[MAP_WHY_SIZE], const char *advice) {

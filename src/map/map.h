@@ -13,14 +13,26 @@
 #define PERCORE_MAP_MAP_H
 
 #include <linux/bpf.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define MAP_WHY_SIZE 256
 #define MAP_ROW_NAME_SIZE 120 /* including the final NUL */
 #define MAP_CORES_MAX 8192
 #define MAP_POSSIBLE "/sys/devices/system/cpu/possible"
+
+/* Writes the reason of a failure, and returns `status`. */
+__attribute__((format(printf, 3, 4))) static inline int
+map_fails(char why[MAP_WHY_SIZE], int status, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  vsnprintf(why, MAP_WHY_SIZE, format, list);
+  va_end(list);
+  return status;
+}
 
 struct map {
   int fd;

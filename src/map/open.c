@@ -74,12 +74,10 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
                                   .info_len = sizeof(map->info),
                                   .info = (uintptr_t)&map->info}};
   int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
-  if (status < 0) {
-    snprintf(why, MAP_WHY_SIZE,
-             "cannot get its description from the kernel: %s",
-             strerror(-status));
-    return status;
-  }
+  if (status < 0)
+    return map_fails(why, status,
+                     "cannot get its description from the kernel: %s",
+                     strerror(-status));
   map->copies = 1;
   map->stride = map->info.value_size;
   if (!map_is_per_cpu(&map->info))
@@ -89,9 +87,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   map->stride = (map->info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;
-  snprintf(why, MAP_WHY_SIZE,
-           "cannot read the possible cores from " MAP_POSSIBLE);
-  return -EIO;
+  return map_fails(why, -EIO,
+                   "cannot read the possible cores from " MAP_POSSIBLE);
 }
 
 static bool is_map(int fd) {

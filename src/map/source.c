@@ -141,10 +141,8 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   map_entries_init(&source->entries, map->info.key_size, values);
   free(source->growth);
   source->growth = malloc(values * sizeof(*source->growth));
-  if (source->growth == NULL) {
-    snprintf(why, MAP_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (source->growth == NULL)
+    return map_fails(why, -ENOMEM, "out of memory");
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
   source->falls = (struct map_falls){0};
@@ -179,10 +177,9 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   map_source_remove_rows(source);
   if (map_can_be_read(&map.info))
     return meet(source, why);
-  snprintf(why, MAP_WHY_SIZE,
-           "maps of type %u cannot be read; arrays and hash maps can",
-           map.info.type);
-  return -ENOTSUP;
+  return map_fails(why, -ENOTSUP,
+                   "maps of type %u cannot be read; arrays and hash maps can",
+                   map.info.type);
 }
 
 /* Sets the time at which to read the map again, so that opening and reading it

@@ -202,13 +202,12 @@ static int find_in_file(struct btf_types *types,
   }
   if (found == 1)
     return 0;
-  snprintf(
-      why, MAP_WHY_SIZE,
+  return map_fails(
+      why, -ENOENT,
       found == 0
           ? "Btf: the file has no map %s with values of %u bytes"
           : "Btf: the file has more than one map %s with values of %u bytes",
       info->name, info->value_size);
-  return -ENOENT;
 }
 
 /* Reads the type information in `file`. Checks the file first, because libbpf
@@ -218,29 +217,25 @@ static int parse_file(struct btf_types *types, const char *file,
                       char why[MAP_WHY_SIZE]) {
   struct stat status;
   char path[32];
-  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error = 0;
-  if (fd < 0) {
-    error = errno;
-    snprintf(why, MAP_WHY_SIZE, "Btf: cannot open the file: %s",
-             strerror(error));
-    return -error;
-  }
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size > FILE_SIZE_MAX) {
-    error = EINVAL;
-    snprintf(why, MAP_WHY_SIZE,
-             "Btf: this is not a regular file of at most %d MiB",
-             FILE_SIZE_MAX >> 20);
-  } else {
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    types->btf = libbpf.parse(path, NULL);
-    error = types->btf == NULL ? errno : 0;
-    if (error != 0)
-      snprintf(why, MAP_WHY_SIZE, "Btf: the file has no type information: %s",
-               strerror(error));
-  }
+  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return map_fails(why, -errno, "Btf: cannot open the file: %s",
+                     strerror(errno));
+  bool is_good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                 status.st_size <= FILE_SIZE_MAX;
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  types->btf = is_good ? libbpf.parse(path, NULL) : NULL;
+  int error = errno;
   close(fd);
-  return -error;
+  if (!is_good)
+    return map_fails(why, -EINVAL,
+                     "Btf: this is not a regular file of at most %d MiB",
+                     FILE_SIZE_MAX >> 20);
+  return types->btf != NULL
+             ? 0
+             : map_fails(why, -error,
+                         "Btf: the file has no type information: %s",
+                         strerror(error));
 }
 
 static int find_types(struct btf_types *types, const struct bpf_map_info *info,
@@ -250,12 +245,9 @@ static int find_types(struct btf_types *types, const struct bpf_map_info *info,
     return status == 0 ? find_in_file(types, info, why) : status;
   }
   types->btf = libbpf.load_from_kernel(info->btf_id);
-  if (types->btf == NULL) {
-    int error = errno;
-    snprintf(why, MAP_WHY_SIZE, "cannot read its type information: %s",
-             strerror(error));
-    return -error;
-  }
+  if (types->btf == NULL)
+    return map_fails(why, -errno, "cannot read its type information: %s",
+                     strerror(errno));
   types->key = info->btf_key_type_id;
   types->value = info->btf_value_type_id;
   return 0;
@@ -264,14 +256,11 @@ static int find_types(struct btf_types *types, const struct bpf_map_info *info,
 int btf_open(struct btf_types *types, const struct bpf_map_info *info,
              const char *file, char why[MAP_WHY_SIZE]) {
   *types = (struct btf_types){0};
-  if (file == NULL && info->btf_id == 0) {
-    snprintf(why, MAP_WHY_SIZE, "it was loaded without type information (BTF)");
-    return -ENOENT;
-  }
-  if (!has_library()) {
-    snprintf(why, MAP_WHY_SIZE, "cannot load " LIBRARY ": install libbpf1");
-    return -ELIBACC;
-  }
+  if (file == NULL && info->btf_id == 0)
+    return map_fails(why, -ENOENT,
+                     "it was loaded without type information (BTF)");
+  if (!has_library())
+    return map_fails(why, -ELIBACC, "cannot load " LIBRARY ": install libbpf1");
   int status = find_types(types, info, file, why);
   if (status == 0)
     find_tags(types);

@@ -417,4 +417,7 @@ void config_sampler_options(const struct config *config,
   options->figures.groups_len = config->groups_len;
   options->sample_interval_ns =
       (uint64_t)llround(config->load.sample_interval_s * 1e9);
+  /* Of a long window, more steal may not have been taken off idle time yet. */
+  if (options->sample_interval_ns == 0 && options->engine.bounds)
+    options->sample_interval_ns = LOADAVG_INTERVAL_NS / 4;
 }

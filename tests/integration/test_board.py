@@ -106,6 +106,44 @@ def board_is_taken():
               done.stderr)
 
 
+def picture_of(place):
+    """Returns the bytes of the board's region and its rows, both of one picture."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
+        reader.connect(f"{place.path}/board.sock")
+        _, fds, _, _ = socket.recv_fds(reader, 64, 1)
+    rows, before = None, None
+    while before is None or rows != before:
+        before = place.dump("board")["cores"]["rows"]
+        content = os.pread(fds[0], os.fstat(fds[0]).st_size, 0)
+        rows = place.dump("board")["cores"]["rows"]
+    os.close(fds[0])
+    return content, rows
+
+
+def loads_of(content):
+    """Returns the loads in the bytes of a board, found as percore-region(7) says."""
+    def number(at, kind="I"):
+        return struct.unpack_from(f"={kind}", content, at)[0]
+    pool = number(144, "Q")
+    table = number(120, "Q") + number(20)  # the first table is `core`
+    for field in range(number(table + 16), number(table + 16) + number(table + 20)):
+        record = number(136, "Q") + field * number(24)
+        if content[pool + number(record):].startswith(b"load\0"):
+            # A sequence counter precedes the columns.
+            first = number(table + 80, "Q") + 8 + 8 * number(record + 20)
+    rows = number(number(table + 48, "Q"), "Q")
+    return [number(first + row * number(table + 28), "Q") for row in range(rows)]
+
+
+def another_language_reads_it():
+    """a reader that knows only percore-region(7) finds the loads"""
+    with Place() as place, place.sample():
+        content, rows = picture_of(place)
+        loads = loads_of(content)
+        wanted = {int(row["row"]): row["values"]["load"] for row in rows}
+        check({core: loads[core] for core in wanted} == wanted, f"{loads} {wanted}")
+
+
 def usual_commands_read_it():
     """top, dump and check read the board as any other region"""
     with Place() as place, place.sample():
@@ -261,23 +299,12 @@ def step_of_load():
         check(times[-1] <= INTERVAL_S + STEP_S, str(times))
 
 
-def bytes_of_board(place):
-    """Returns the bytes of the board's region, and the time of its picture."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
-        reader.connect(f"{place.path}/board.sock")
-        _, fds, _, _ = socket.recv_fds(reader, 64, 1)
-    size = os.fstat(fds[0]).st_size
-    time_ns = place.dump("board")["cores"]["rows"][0]["values"]["time"]
-    content = os.pread(fds[0], size, 0)
-    os.close(fds[0])
-    return content, struct.pack("=Q", time_ns)
-
-
 def hostile_board():
     """no board makes a reader crash, hang, or tell a load that cannot be"""
     with Place() as place:
         with place.sample():
-            content, time_ns = bytes_of_board(place)
+            content, rows = picture_of(place)
+        time_ns = struct.pack("=Q", rows[0]["values"]["time"])
         directory = content.index(b"average_")
         begin = content.index(time_ns)
         check(content.count(time_ns) >= len(os.sched_getaffinity(0)), "no times")
@@ -339,6 +366,7 @@ if __name__ == "__main__":
     run_all([
         board_is_taken,
         usual_commands_read_it,
+        another_language_reads_it,
         killed_sampler,
         frozen_sampler,
         counters_take_its_place,

@@ -363,6 +363,17 @@ static void with_a_sysroot_counters_need_host_perf(void **state) {
   assert_true(options.engine.hardware);
 }
 
+static void bounds_are_measured_in_short_windows(void **state) {
+  (void)state;
+  struct sampler_options options;
+  assert_accepted("<Load>\nReportBounds true\n</Load>");
+  config_sampler_options(&config, &options);
+  assert_int_equal(options.sample_interval_ns, LOADAVG_INTERVAL_NS / 4);
+  assert_accepted("<Load>\nSampleInterval 3\n</Load>");
+  config_sampler_options(&config, &options);
+  assert_int_equal(options.sample_interval_ns, 3000000000);
+}
+
 int main(void) {
 #define TEST(test)                                                             \
   cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
@@ -372,6 +383,7 @@ int main(void) {
       TEST(any_option_of_the_block_enables_wake_latency),
       TEST(options_of_wake_latency_add_up),
       TEST(time_in_softirqs_is_measured_only_if_it_is_wanted),
+      TEST(bounds_are_measured_in_short_windows),
       TEST(every_option_reaches_the_sampler_or_the_config),
       TEST(every_good_value_is_accepted),
       TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),
