@@ -195,13 +195,13 @@ static void open_ipc_group(struct engine *engine, struct core *core,
  * has already run on the core. */
 static int try_source(struct engine *engine, const struct core *core,
                       const struct source *source, struct perf_group *group) {
-  struct idle_clock_reading halted;
+  uint64_t halted_ns;
   struct perf_reading reading;
   if (source->kind == SOURCE_IDLE)
     return 0;
   if (source->kind == SOURCE_BPF)
     return engine->clock_read
-               ? idle_clock_core(engine->clock, core->number, &halted)
+               ? idle_clock_core(engine->clock, core->number, &halted_ns)
                : -EAGAIN;
   int status = take_room(engine, source->events_len);
   if (status == 0)
@@ -519,13 +519,34 @@ static double tsc_change(struct core *core, const struct source *source) {
   return before > 0 ? fmin(fabs(1 - before / core->window_tsc_per_ns), 1) : 0;
 }
 
+/* Ends the sample's window at end_ns, if there was a reading before. Returns
+ * false if the window is refused and the next window includes it. The window is
+ * good if this sets sample->end_ns. */
+static bool end_window(struct engine *engine, struct core *core,
+                       uint64_t end_ns, double off_ns, bool starved) {
+  struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
+  bool bad = starved || (core->has_reading && !is_plausible(core, off_ns));
+  if (bad && !refuse(engine, core, starved))
+    return false;
+  if (core->has_reading && !bad) {
+    core->refused = 0;
+    growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
+    sample->begin_ns = core->reading_time_ns;
+    sample->end_ns = end_ns;
+  }
+  core->has_reading = true;
+  core->reading_time_ns = end_ns;
+  return true;
+}
+
 static void read_counter(struct engine *engine, struct core *core) {
   const struct source *source = &engine->sources[core->source_index];
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
   struct perf_reading reading;
   int status = perf_group_read(&core->group, &reading);
-  uint64_t time_ns = engine_clock(engine, CLOCK_MONOTONIC);
+  uint64_t time_ns = machine_now_ns(engine->options.machine, CLOCK_MONOTONIC);
   if (status != 0) {
     read_failed(engine, core, status);
     return;
@@ -540,23 +561,15 @@ static void read_counter(struct engine *engine, struct core *core) {
   }
   if (status == -EAGAIN)
     core->multiplexed = 0;
-  bool bad = status == -EAGAIN ||
-             (core->has_reading && !is_plausible(core, COUNTER_SKEW_NS));
-  if (bad && !refuse(engine, core, status == -EAGAIN))
+  if (!end_window(engine, core, time_ns, COUNTER_SKEW_NS, status == -EAGAIN))
     return;
-  if (core->has_reading && !bad) {
-    core->refused = 0;
-    growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
+  if (sample->end_ns > 0) {
     bounds_counter(growth, source, core->multiplexed, tsc_change(core, source));
-    sample->begin_ns = core->reading_time_ns;
-    sample->end_ns = time_ns;
     sample->progress_ns = growth->wall;
-    sample->monotonic_ns = (double)(time_ns - core->reading_time_ns);
+    sample->monotonic_ns = (double)(time_ns - sample->begin_ns);
     core->backoff[core->source_index].wait_ns = 0;
   }
-  core->has_reading = true;
   core->reading = reading;
-  core->reading_time_ns = time_ns;
 }
 
 /* Computes the core's unhalted time from the idle clock. If the engine could
@@ -565,37 +578,31 @@ static void read_counter(struct engine *engine, struct core *core) {
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
-  struct idle_clock_reading reading;
-  bool bad = false;
+  uint64_t halted_ns;
   if (!engine->clock_read)
     return;
-  if (idle_clock_core(engine->clock, core->number, &reading) != 0) {
+  const struct kernel_clock *kernel = &engine->clock->kernel;
+  uint64_t time_ns = (uint64_t)kernel->time_ns;
+  if (idle_clock_core(engine->clock, core->number, &halted_ns) != 0) {
     explain_clock(&engine->sources[core->source_index], core);
     engine->counts.errors++;
     give_up(engine, core);
     return;
   }
   if (core->has_reading) {
-    growth->wall = (double)(reading.time_ns - core->reading_time_ns);
-    growth->unhalted =
-        growth->wall - (double)(reading.halted_ns - core->halted_ns);
-    bad = !is_plausible(core, 2 * (double)reading.bracket_ns);
-    if (bad && !refuse(engine, core, false))
-      return;
+    growth->wall = (double)(time_ns - core->reading_time_ns);
+    growth->unhalted = growth->wall - (double)(halted_ns - core->halted_ns);
   }
-  if (core->has_reading && !bad) {
-    core->refused = 0;
-    bounds_bpf(growth, core, (int64_t)reading.bracket_ns);
-    sample->begin_ns = core->reading_time_ns;
-    sample->end_ns = reading.time_ns;
+  if (!end_window(engine, core, time_ns, 2 * (double)kernel->bracket_ns, false))
+    return;
+  if (sample->end_ns > 0) {
+    bounds_bpf(growth, core, kernel->bracket_ns);
     if (sample->stat_valid) {
       sample->progress_ns = core_stat_sum(growth);
       sample->monotonic_ns = growth->stat_wall;
     }
   }
-  core->has_reading = true;
-  core->reading_time_ns = reading.time_ns;
-  core->halted_ns = reading.halted_ns;
+  core->halted_ns = halted_ns;
   core->backoff[core->source_index].wait_ns = 0;
 }
 

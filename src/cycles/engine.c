@@ -102,17 +102,15 @@ static int find_hotplug(struct engine *engine, bool must_look) {
     core_set_fill(&changed);
   if (!must_look && core_set_next(&changed, -1) < 0)
     return 0;
-  bool known = machine_read_core_set(machine, &online,
-                                     "/sys/devices/system/cpu/online") == 0 &&
-               core_set_next(&online, -1) >= 0;
-  if (known && core_set_equal(&online, &engine->topology.online) &&
-      core_set_next(&changed, -1) < 0)
+  /* If the list cannot be read, keep the previous list. */
+  if (machine_read_core_set(machine, &online,
+                            "/sys/devices/system/cpu/online") != 0 ||
+      core_set_next(&online, -1) < 0 ||
+      (core_set_equal(&online, &engine->topology.online) &&
+       core_set_next(&changed, -1) < 0))
     return 0;
   int status = topology_refresh(&engine->topology, machine);
-  if (status == 0)
-    return apply_online(engine, &changed);
-  /* If neither sysfs nor /proc/stat lists the cores, keep the previous list. */
-  return known ? status : 0;
+  return status == 0 ? apply_online(engine, &changed) : status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -219,16 +217,6 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-static void copy_options(struct engine *engine,
-                         const struct engine_options *options) {
-  engine->options = *options;
-  core_set_fill(&engine->wanted);
-  if (options->cores != NULL) {
-    engine->wanted = *options->cores;
-    engine->options.cores = &engine->wanted;
-  }
-}
-
 static int check_options(const struct engine_options *options) {
   if (options->source != SOURCE_EVENT || options->event != NULL)
     return 0;
@@ -264,11 +252,14 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   if (engine == NULL)
     return -ENOMEM;
   const struct core_set none = {0};
-  copy_options(engine, options);
+  engine->options = *options;
+  core_set_fill(&engine->wanted);
+  if (options->cores != NULL)
+    engine->wanted = *options->cores;
   status = topology_read(&engine->topology, options->machine);
   if (status != 0)
     goto failed;
-  engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
+  engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
   /* Checking this once is enough: LXCFS is mounted before a container
    * starts. */
@@ -319,9 +310,10 @@ void engine_close(struct engine *engine) {
 /* Reads the clocks. Returns true if the machine has been suspended since the
  * last sample. */
 static bool was_suspended(struct engine *engine) {
-  int64_t before_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
-  int64_t boot_ns = (int64_t)engine_clock(engine, CLOCK_BOOTTIME);
-  int64_t after_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
+  const struct machine *machine = engine->options.machine;
+  int64_t before_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
+  int64_t boot_ns = (int64_t)machine_now_ns(machine, CLOCK_BOOTTIME);
+  int64_t after_ns = (int64_t)machine_now_ns(machine, CLOCK_MONOTONIC);
   int64_t bracket_ns = after_ns - before_ns;
   int64_t offset_ns = boot_ns - before_ns - bracket_ns / 2;
   bool suspended = engine->has_offset &&
@@ -416,10 +408,6 @@ const struct topology *engine_topology(const struct engine *engine) {
   return &engine->topology;
 }
 
-const struct engine_counts *engine_counts(const struct engine *engine) {
-  return &engine->counts;
-}
-
 uint64_t engine_time_ns(const struct engine *engine) { return engine->time_ns; }
 
 bool engine_tick_sampled(const struct engine *engine) {
@@ -479,24 +467,13 @@ const char *engine_source_reason(const struct engine *engine,
 /* The largest share of a window that may be unknown. */
 #define UNKNOWN_MAX 0.1
 
-/* Returns unhalted time minus off_ns, as a share of wall time. */
-static double share_of_wall(const struct core_totals *from,
-                            const struct core_totals *to, double off_ns) {
+double engine_load(const struct core_totals *from,
+                   const struct core_totals *to) {
   double wall_ns = to->wall - from->wall, unknown = to->unknown - from->unknown;
   if (from->epoch != to->epoch || !(wall_ns > 0) ||
       unknown > UNKNOWN_MAX * (wall_ns + unknown))
     return NAN;
-  return fmin(fmax((to->unhalted - from->unhalted - off_ns) / wall_ns, 0), 1);
-}
-
-double engine_load(const struct core_totals *from,
-                   const struct core_totals *to) {
-  return share_of_wall(from, to, 0);
-}
-
-double engine_load_low(const struct core_totals *from,
-                       const struct core_totals *to) {
-  return share_of_wall(from, to, to->stolen - from->stolen);
+  return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
 }
 
 double engine_frequency_hz(const struct core_totals *from,

@@ -12,8 +12,8 @@
  * also subtracts steal. Older kernels count time stolen while a core wakes as
  * both idle and steal. Subtracting both would count that time twice, so on
  * older kernels steal is not subtracted, and the load is an upper bound that
- * includes time stolen while the core ran. The lower bound (engine_load_low)
- * subtracts all steal. engine_private.h explains how the two kinds of kernel
+ * includes time stolen while the core ran. The lower bound (bounds.h) subtracts
+ * all steal. engine_private.h explains how the two kinds of kernel
  * are distinguished.
  *
  * A core that polls in the idle loop (the idle state POLL) is not halted. The
@@ -110,7 +110,6 @@ int engine_sample(struct engine *engine, bool late);
  * next call that takes a non-const engine. */
 const struct core *engine_cores(const struct engine *engine, size_t *cores_len);
 const struct topology *engine_topology(const struct engine *engine);
-const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
 bool engine_tick_sampled(const struct engine *engine);
 /* True if this kernel counts softirqs that run at the end of an interrupt on an
@@ -137,11 +136,5 @@ double engine_load(const struct core_totals *from,
 /* Returns the core's mean frequency while it was not halted; NAN if unknown. */
 double engine_frequency_hz(const struct core_totals *from,
                            const struct core_totals *to);
-
-/* Returns the lower bound of the load: the load minus the time that may have
- * been stolen. It differs from the load only for the bpf source, and for the
- * idle source on older kernels. */
-double engine_load_low(const struct core_totals *from,
-                       const struct core_totals *to);
 
 #endif

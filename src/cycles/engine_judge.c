@@ -102,7 +102,7 @@ static void judge_source(struct engine *engine, struct core *core) {
   snprintf(
       source->reason, sizeof(source->reason),
       "it read %.1f %% while the kernel measured at least %.1f %%, in three "
-      "consecutive windows of 4.6 s or more",
+      "consecutive windows of 4.6 s",
       100 * hardware, 100 * kernel);
   core->condemned |= 1U << core->source_index;
   source->condemned_core = core->number;

@@ -108,12 +108,6 @@ static inline bool engine_steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
 
-static inline uint64_t engine_clock(const struct engine *engine,
-                                    clockid_t clock) {
-  const struct machine *machine = engine->options.machine;
-  return machine->clock_ns(machine->context, clock);
-}
-
 /* Returns the next online core after `core` (NULL: the first), or NULL. */
 static inline struct core *engine_next_online(const struct engine *engine,
                                               const struct core *core) {

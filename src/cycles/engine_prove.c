@@ -97,7 +97,8 @@ static void conclude(struct engine *engine, struct source *source,
 
 /* Delays the source's next proof, which is run unless this one proved it. */
 static void set_next_try(const struct engine *engine, struct source *source) {
-  backoff_extend(&source->proof_backoff, engine_clock(engine, CLOCK_MONOTONIC),
+  backoff_extend(&source->proof_backoff,
+                 machine_now_ns(engine->options.machine, CLOCK_MONOTONIC),
                  PROOF_RETRY_FIRST_NS, PROOF_RETRY_MAX_NS);
 }
 

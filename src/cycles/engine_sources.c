@@ -88,7 +88,7 @@ void engine_consider_clock(struct engine *engine) {
   if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
       engine->options.no_bpf ||
       (source->available &&
-       (!has_purpose(engine) || idle_clock_is_pinned(engine->clock))))
+       (!has_purpose(engine) || engine->clock->kernel.programs.pinned)))
     return;
   if (!counter_serves(engine))
     find_misses(engine, purpose, sizeof(purpose));
@@ -141,10 +141,10 @@ static void read_clock(struct engine *engine, struct source *source) {
 /* Reads the clock of every core once. This starts the clock on cores where it
  * has not run yet, so that the first sample produces a load for every core. */
 static void start_cores(struct engine *engine) {
-  struct idle_clock_reading reading;
+  uint64_t halted_ns;
   if (idle_clock_read(engine->clock) == 0)
     core_set_for_each(core, &engine->topology.online) {
-      idle_clock_core(engine->clock, core, &reading);
+      idle_clock_core(engine->clock, core, &halted_ns);
     }
 }
 
@@ -168,7 +168,7 @@ static void open_clock(struct engine *engine, struct source *source) {
    * load. */
   source->proof = PROOF_PROVEN;
   source->reason[0] = '\0';
-  if (has_purpose(engine) && !idle_clock_is_pinned(engine->clock))
+  if (has_purpose(engine) && !engine->clock->kernel.programs.pinned)
     engine_say(engine, JOURNAL_INFO,
                "the idle clock of source bpf is loaded: %s",
                engine->clock_purpose);

@@ -50,8 +50,6 @@ static double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-static const double first_periods[] = {60, 300, 900};
-
 /* ---------------------------------------------------------------------------
  * Open and close
  */
@@ -90,7 +88,8 @@ struct figures *figures_open(const struct figures_options *options,
   figures->options = *options;
   figures->engine = engine;
   if (figures->options.periods_len < 3) {
-    memcpy(figures->options.period_s, first_periods, sizeof(first_periods));
+    memcpy(figures->options.period_s, (double[]){60, 300, 900},
+           3 * sizeof(double));
     figures->options.periods_len = 3;
   }
   if (options->softirq)
@@ -213,7 +212,8 @@ static void columns_interval(struct core_figures *core,
   double wall_ns = to->stat_wall - from->stat_wall;
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
-  core->hidden = hidden_work(engine_load_low(from, to), core->busy,
+  double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
+  core->hidden = hidden_work(core->busy - stolen, core->busy,
                              (to->stat_busy - from->stat_busy) / wall_ns);
   core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);

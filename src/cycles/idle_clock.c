@@ -1,19 +1,11 @@
 #include "idle_clock.h"
 
 #include "cpuidle.h"
-#include "kernel_clock.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct idle_clock {
-  struct kernel_clock kernel;
-  bool pinned;
-  int64_t words[CORES_MAX + 1]; /* one per possible core, in ascending order */
-  int64_t halted_ns[CORES_MAX]; /* at the last reading of each core */
-};
 
 /* ---------------------------------------------------------------------------
  * Opening
@@ -38,7 +30,6 @@ static int open_or_load(struct idle_clock *clock, bool load,
   }
   int status =
       machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, NULL, why);
-  clock->pinned = status == 0;
   if (status != -ENOENT || !load)
     return status;
   bool polls = idle_clock_state0_polls(machine, &clock->kernel.possible);
@@ -71,10 +62,6 @@ void idle_clock_close(struct idle_clock *clock) {
   free(clock);
 }
 
-bool idle_clock_is_pinned(const struct idle_clock *clock) {
-  return clock->pinned;
-}
-
 /* ---------------------------------------------------------------------------
  * Reading
  */
@@ -83,27 +70,22 @@ int idle_clock_read(struct idle_clock *clock) {
   return kernel_clock_read(&clock->kernel, clock->words);
 }
 
-int idle_clock_core(struct idle_clock *clock, int core,
-                    struct idle_clock_reading *reading) {
+int idle_clock_core(struct idle_clock *clock, int core, uint64_t *halted_ns) {
   const struct kernel_clock *kernel = &clock->kernel;
   int64_t *former_ns = &clock->halted_ns[core];
   if (!core_set_has(&kernel->possible, core) || kernel->time_ns == 0)
     return -ENODATA;
-  int64_t word = clock->words[kernel->places[core]], halted_ns;
+  int64_t word = clock->words[kernel->places[core]], sum_ns;
   if (word == 0) {
     kernel->machine->clocks->start(&kernel->programs, core);
     return -ENODATA;
   }
-  if (!kernel_clock_sum(kernel, kernel->time_ns, word, &halted_ns) ||
-      !kernel_clock_hold(kernel, *former_ns, &halted_ns)) {
+  if (!kernel_clock_sum(kernel, kernel->time_ns, word, &sum_ns) ||
+      !kernel_clock_hold(kernel, *former_ns, &sum_ns)) {
     *former_ns = 0;
     return -ERANGE;
   }
-  *former_ns = halted_ns;
-  *reading = (struct idle_clock_reading){
-      .time_ns = (uint64_t)kernel->time_ns,
-      .bracket_ns = (uint64_t)kernel->bracket_ns,
-      .halted_ns = (uint64_t)halted_ns,
-  };
+  *former_ns = sum_ns;
+  *halted_ns = (uint64_t)sum_ns;
   return 0;
 }

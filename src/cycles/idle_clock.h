@@ -10,19 +10,16 @@
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_H
 #define PERCORE_CYCLES_IDLE_CLOCK_H
 
-#include "core_set.h"
-#include "machine.h"
+#include "kernel_clock.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct idle_clock;
-
-struct idle_clock_reading {
-  uint64_t time_ns;    /* CLOCK_MONOTONIC */
-  uint64_t bracket_ns; /* how long the read took */
-  uint64_t halted_ns;  /* never decreases, and never exceeds time_ns */
+struct idle_clock {
+  struct kernel_clock kernel;
+  int64_t words[CORES_MAX + 1]; /* one per possible core, in ascending order */
+  int64_t halted_ns[CORES_MAX]; /* at the last reading of each core */
 };
 
 /* Opens the clock that root has pinned. If no clock is pinned and `load` is
@@ -32,7 +29,6 @@ int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     const struct core_set *possible, bool load,
                     char why[PROGRAMS_WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
-bool idle_clock_is_pinned(const struct idle_clock *clock);
 
 /* Reads the words of all cores. Returns 0, -EAGAIN if every read took more
  * than KERNEL_CLOCK_BRACKET_MAX_NS, or another -errno, after which the clock
@@ -40,12 +36,13 @@ bool idle_clock_is_pinned(const struct idle_clock *clock);
  * removed. */
 int idle_clock_read(struct idle_clock *clock);
 
-/* Returns the last reading of one core. If the clock has not yet run on the
- * core and this process loaded the clock, interrupts the core to start its
- * clock. Returns 0; -ENODATA if the last read failed or the clock has not yet
- * run on this core; -ERANGE if the core's word is impossible. */
-int idle_clock_core(struct idle_clock *clock, int core,
-                    struct idle_clock_reading *reading);
+/* Sets *halted_ns to how long a core had been halted at the last reading
+ * (clock->kernel.time_ns); it never decreases, and never exceeds that time. If
+ * the clock has not yet run on the core and this process loaded the clock,
+ * interrupts the core to start its clock. Returns 0; -ENODATA if the last read
+ * failed or the clock has not yet run on this core; -ERANGE if the core's word
+ * is impossible. */
+int idle_clock_core(struct idle_clock *clock, int core, uint64_t *halted_ns);
 
 /* True if idle state 0 polls instead of halting. It polls on x86. Elsewhere, it
  * polls if the idle driver of the first of these cores that has one says so.

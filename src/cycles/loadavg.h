@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How often a load enters the averages: every 60/13 s = 4.615 s, or a multiple
- * of it. This interval
+/* How often a load enters the averages: every 60/13 s = 4.615 s. This interval
  * divides a minute evenly, and its fractional part is close to the golden
  * ratio, so jobs that start every few seconds are neither always nor never
  * sampled (Klaus Ripke 2011). */

@@ -101,13 +101,6 @@ void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
   return lost;
 }
 
-void *sampling_thread_take(struct sampling_thread *sampling) {
-  pthread_mutex_lock(&sampling->mutex);
-  void *snapshot = take_oldest(sampling);
-  pthread_mutex_unlock(&sampling->mutex);
-  return snapshot;
-}
-
 void *sampling_thread_wait(struct sampling_thread *sampling,
                            uint64_t until_ns) {
   struct timespec until = timespec_of_ns(until_ns);

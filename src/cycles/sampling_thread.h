@@ -65,12 +65,13 @@ bool sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
 void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
                           uint64_t *dropped);
 
-/* Returns the oldest snapshot in the queue, or NULL. Any thread may call
- * this. */
-void *sampling_thread_take(struct sampling_thread *sampling);
-
-/* Like sampling_thread_take, but waits for a snapshot until a CLOCK_MONOTONIC
- * time. Any thread may call this. */
+/* Returns the oldest snapshot in the queue, or, if there is none until a
+ * CLOCK_MONOTONIC time, NULL. Any thread may call this. */
 void *sampling_thread_wait(struct sampling_thread *sampling, uint64_t until_ns);
+
+/* Like sampling_thread_wait, but does not wait. */
+static inline void *sampling_thread_take(struct sampling_thread *sampling) {
+  return sampling_thread_wait(sampling, 0);
+}
 
 #endif

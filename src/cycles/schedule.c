@@ -28,12 +28,9 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
           sample_interval_ns > 0 && sample_interval_ns < interval_ns
               ? monotonic_ns + sample_interval_ns
               : UINT64_MAX,
-      .load_average_ns = interval_ns < 2 * LOADAVG_INTERVAL_NS
-                             ? LOADAVG_INTERVAL_NS
-                             : 2 * LOADAVG_INTERVAL_NS,
+      .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
       .origin_ns = from_here ? realtime_ns % interval_ns : 0,
   };
-  schedule->next_load_average_ns = monotonic_ns + schedule->load_average_ns;
   /* The first snapshot is due after at least half an interval. */
   schedule->next_grid_ns =
       next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
@@ -105,7 +102,7 @@ struct schedule_due schedule_take(struct schedule *schedule,
   struct schedule_due due = {0};
   take_deadline(&schedule->next_sample_ns, schedule->sample_interval_ns,
                 monotonic_ns, SCHEDULE_SAMPLE, &due);
-  take_deadline(&schedule->next_load_average_ns, schedule->load_average_ns,
+  take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
                 monotonic_ns, SCHEDULE_LOAD_AVERAGE, &due);
   due.late = due.late_ns > SCHEDULE_LATE_NS;
   take_grid(schedule, realtime_ns, &due);

@@ -17,7 +17,6 @@ struct schedule {
   uint64_t interval_ns;
   uint64_t sample_interval_ns;
   uint64_t next_sample_ns;       /* CLOCK_MONOTONIC; UINT64_MAX: never */
-  uint64_t load_average_ns;      /* between windows of the load averages */
   uint64_t next_load_average_ns; /* CLOCK_MONOTONIC */
   uint64_t next_grid_ns; /* CLOCK_REALTIME, a multiple of the interval */
   uint64_t origin_ns;    /* where multiples are counted from; usually 0 */
@@ -40,8 +39,7 @@ struct schedule_due {
 #define SCHEDULE_LATE_NS (LOADAVG_INTERVAL_NS / 2)
 
 /* If sample_interval_ns is 0, or not less than interval_ns, nothing is sampled
- * between snapshots except for the load averages: every LOADAVG_INTERVAL_NS or,
- * if two of these fit in an interval, half as often, to save processor time.
+ * between snapshots except for the load averages, every LOADAVG_INTERVAL_NS.
  *
  * If from_here is true, intervals begin now rather than at multiples of the
  * interval, so that the first snapshot covers a whole interval. */

@@ -203,13 +203,12 @@ static bool to_shares(const struct kernel_clock *kernel,
 }
 
 static struct softirq_figures unknown(void) {
-  union { /* all members are double */
-    struct softirq_figures figures;
-    double each[sizeof(struct softirq_figures) / sizeof(double)];
-  } all;
-  for (size_t i = 0; i < sizeof(all.each) / sizeof(all.each[0]); i++)
-    all.each[i] = NAN;
-  return all.figures;
+  struct softirq_figures figures; /* all members are double */
+  double each[sizeof(figures) / sizeof(double)];
+  for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+    each[i] = NAN;
+  memcpy(&figures, each, sizeof(figures));
+  return figures;
 }
 
 struct softirq_figures softirq_clock_core(struct softirq_clock *clock,

@@ -90,9 +90,12 @@ static void rule_out(struct source *source,
                             "HostPerf true if it belongs to this one");
 }
 
-/* Adds a source, which is available unless the options rule it out. The
- * caller ensures that sources[] is not full. */
-static struct source *add_source(struct finder *finder, enum source_kind kind) {
+/* Adds a source, which is available unless the options rule it out, for one
+ * kind of core (NULL: for all cores). Sets pmu_type even if the options rule
+ * the source out, because the IPC counters need it. The caller ensures that
+ * sources[] is not full. */
+static struct source *add_source(struct finder *finder, enum source_kind kind,
+                                 const struct core_kind *cores) {
   struct source *source = &finder->sources[finder->len++];
   *source = (struct source){.kind = kind,
                             .available = true,
@@ -100,19 +103,12 @@ static struct source *add_source(struct finder *finder, enum source_kind kind) {
                             .tsc = -1,
                             .aperf = -1};
   core_set_fill(&source->cores);
+  if (cores != NULL) {
+    memcpy(source->pmu, cores->pmu, sizeof(source->pmu));
+    source->pmu_type = cores->pmu_type;
+  }
   if (kind != SOURCE_IDLE)
     rule_out(source, finder->options);
-  return source;
-}
-
-/* Adds a source for one kind of core. Sets pmu_type even if the options rule
- * the source out, because the IPC counters need it. */
-static struct source *add_source_of_kind(struct finder *finder,
-                                         enum source_kind kind,
-                                         const struct core_kind *cores) {
-  struct source *source = add_source(finder, kind);
-  memcpy(source->pmu, cores->pmu, sizeof(source->pmu));
-  source->pmu_type = cores->pmu_type;
   return source;
 }
 
@@ -172,7 +168,7 @@ static void find_tsc(struct finder *finder) {
 
 static void find_mperf(struct finder *finder, const struct core_kind *kind) {
   char ignored[SOURCE_REASON_MAX];
-  struct source *source = add_source_of_kind(finder, SOURCE_MPERF, kind);
+  struct source *source = add_source(finder, SOURCE_MPERF, kind);
   if (!source->available)
     return;
   bool named = finder->options->source == SOURCE_MPERF;
@@ -193,7 +189,7 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
 
 static void find_ref_cycles(struct finder *finder,
                             const struct core_kind *kind) {
-  struct source *source = add_source_of_kind(finder, SOURCE_REF_CYCLES, kind);
+  struct source *source = add_source(finder, SOURCE_REF_CYCLES, kind);
   if (!source->available)
     return;
   if (!finder->topology->hypervisor &&
@@ -212,7 +208,7 @@ static void find_ref_cycles(struct finder *finder,
 }
 
 static struct source *find_event(struct finder *finder, const char *text) {
-  struct source *source = add_source(finder, SOURCE_EVENT);
+  struct source *source = add_source(finder, SOURCE_EVENT, NULL);
   if (!source->available)
     return source;
   if (text == NULL) {
@@ -269,7 +265,7 @@ static void find_events(struct finder *finder) {
 /* Adds the source for the bpf source. It is unavailable until the engine has
  * opened the idle clock. */
 static void find_clock(struct finder *finder) {
-  struct source *source = add_source(finder, SOURCE_BPF);
+  struct source *source = add_source(finder, SOURCE_BPF, NULL);
   if (source->available)
     set_unavailable(source, "the idle clock is not open yet");
 }
@@ -308,7 +304,7 @@ int sources_find(struct source sources[SOURCES_MAX],
     find_ref_cycles(&finder, &kinds[i]);
   find_events(&finder);
   find_clock(&finder);
-  add_source(&finder, SOURCE_IDLE);
+  add_source(&finder, SOURCE_IDLE, NULL);
   return finder.len;
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/array.h"
 #include "base/number.h"
-#include "procstat.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -18,33 +17,12 @@
  * Cores
  */
 
-static int highest(const struct core_set *set) {
-  int last = -1;
-  core_set_for_each(core, set) last = core;
-  return last;
-}
-
-/* Finds the online cores by their rows in /proc/stat, for containers that
- * provide /proc but not sysfs. */
-static int online_from_procstat(struct topology *topology,
-                                const struct machine *machine) {
-  struct procstat stat = {0};
-  int status = procstat_read(&stat, machine);
-  if (status == 0) {
-    topology->online = stat.cores;
-    core_set_union(&topology->online, &stat.unreadable);
-  }
-  procstat_free(&stat);
-  return status;
-}
-
 static int read_online(struct topology *topology,
                        const struct machine *machine) {
   int status =
       machine_read_core_set(machine, &topology->online, CPU_FOLDER "/online");
-  if (status == 0 && core_set_count(&topology->online) > 0)
-    return 0;
-  return online_from_procstat(topology, machine);
+  return status == 0 && core_set_count(&topology->online) == 0 ? -ENOENT
+                                                               : status;
 }
 
 void topology_read_isolated(struct topology *topology,
@@ -160,7 +138,9 @@ int topology_refresh(struct topology *topology, const struct machine *machine) {
   if (status != 0)
     return status;
   core_set_union(&topology->possible, &topology->online);
-  status = reserve(topology, highest(&topology->possible) + 1);
+  int last = -1;
+  core_set_for_each(core, &topology->possible) { last = core; }
+  status = reserve(topology, last + 1);
   if (status != 0)
     return status;
   for (int core = 0; core < topology->cores_len; core++) {

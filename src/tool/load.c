@@ -39,7 +39,7 @@ static const struct argument arguments[] = {
              .max = 1e12),
     ARGUMENT_JSON(struct load_options),
     ARGUMENT(struct load_options, compare, 'm', "compare", ARGUMENT_FLAG, NULL,
-             "show every method of measuring a load side by side"),
+             "show the methods of other tools side by side"),
     ARGUMENT(struct load_options, publish, 'p', "publish", ARGUMENT_FLAG, NULL,
              "publish the loads as the region board, for percore pick and "
              "programs"),

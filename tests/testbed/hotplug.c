@@ -6,6 +6,8 @@
 #include "report.h"
 #include "watch.h"
 
+#include "cycles/engine_private.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -64,7 +66,7 @@ static struct means choose_means(void) {
 }
 
 static uint64_t errors_of(const struct watch *watch) {
-  return engine_counts(watch->engine)->errors;
+  return watch->engine->counts.errors;
 }
 
 /* Returns how many errors halts of the guest have caused since the number of
@@ -139,10 +141,10 @@ static void come_and_go(const struct means *means) {
   watch_open(&watch, means->options);
   watch_window(&watch, CORE, NULL, means->window_ns);
   int descriptors = descriptors_open();
-  struct engine_counts before = *engine_counts(watch.engine);
+  struct engine_counts before = watch.engine->counts;
   for (int i = 0; i < means->cycles; i++)
     cycle(&watch, means, i & 1, &patterns[i / 2 & 1], &cycles);
-  struct engine_counts after = *engine_counts(watch.engine);
+  struct engine_counts after = watch.engine->counts;
   note("%d cycles with %s: worst error %.2f points (and at most "
        "%.2f uncertain, edges of at most %.2f), windows discarded %d, "
        "reopens %d, errors %d (%d by halts)",

@@ -5,6 +5,8 @@
 #include "report.h"
 #include "watch.h"
 
+#include "cycles/engine_private.h"
+
 #include <math.h>
 #include <time.h>
 
@@ -41,7 +43,7 @@ static void suspend(enum source_kind source) {
   for (int i = 0; i < 2; i++) {
     struct core_totals before = watch_total(&watch, CORE);
     struct core_totals before_0 = watch_core(&watch, 0)->total;
-    uint64_t discarded = engine_counts(watch.engine)->windows_discarded;
+    uint64_t discarded = watch.engine->counts.windows_discarded;
     double slept_s = suspended_s();
     if (!fall_asleep()) {
       result(false, "the guest can be suspended to memory and wakes again");
@@ -61,7 +63,7 @@ static void suspend(enum source_kind source) {
            "%s, %s suspend: the guest was suspended and woke again", name, nth);
     result(isnan(engine_load(&before, &after)) &&
                isnan(engine_load(&before_0, &after_0)) &&
-               engine_counts(watch.engine)->windows_discarded > discarded,
+               watch.engine->counts.windows_discarded > discarded,
            "%s, %s suspend: its window is dropped on every core", name, nth);
     result(fabs(window.load - window.truth) <= 0.15 + window.late,
            "%s, %s suspend: a correct value within two samples after waking",

@@ -9,7 +9,7 @@ static struct fake_machine *fake;
 
 static int open_or_load(struct programs *programs, enum clock_kind kind,
                         const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
-  (void)programs;
+  programs->pinned = state0_polls == NULL;
   if (kind != CLOCK_IDLE)
     return -ENOSYS;
   snprintf(why, PROGRAMS_WHY_SIZE,

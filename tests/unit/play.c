@@ -4,6 +4,7 @@
 
 #include "cycles/engine_private.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,14 @@ double play_load(const struct play *play, int core) {
   return engine_load(&play->before[core], &state->total);
 }
 
+double play_low(const struct play *play, int core) {
+  const struct core_totals *from = &play->before[core];
+  const struct core_totals *to = &play_core(play, core)->total;
+  return fmax(engine_load(from, to) -
+                  (to->stolen - from->stolen) / (to->wall - from->wall),
+              0);
+}
+
 struct bounds play_bounds(const struct play *play, int core) {
   return bounds_of(&play->before[core], &play_core(play, core)->total);
 }
@@ -98,7 +107,7 @@ enum source_kind play_source(const struct play *play, int core) {
 }
 
 const struct engine_counts *play_counts(const struct play *play) {
-  return engine_counts(play->engine);
+  return &play->engine->counts;
 }
 
 /* Sets the result of a source's proof for the PMU of one core (-1: for all

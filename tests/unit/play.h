@@ -50,6 +50,8 @@ void play_seconds(struct play *play, int seconds);
  */
 const struct core *play_core(const struct play *play, int core);
 double play_load(const struct play *play, int core);
+/* Returns the load less the time that may have been stolen. */
+double play_low(const struct play *play, int core);
 struct bounds play_bounds(const struct play *play, int core);
 enum source_kind play_source(const struct play *play, int core);
 const struct engine_counts *play_counts(const struct play *play);

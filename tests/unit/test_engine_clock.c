@@ -76,10 +76,8 @@ static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
   play.fake->cores[0].idle = 0.5;
   play_open(&play);
   play_seconds(&play, 2);
-  const struct core_totals *from = &play.before[0],
-                           *to = &play_core(&play, 0)->total;
-  assert_near(engine_load(from, to), 0.5, PLAY_EXACT);
-  assert_near(engine_load_low(from, to), 0.3, PLAY_SECOND_ERROR);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  assert_near(play_low(&play, 0), 0.3, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 

@@ -21,10 +21,6 @@ static void start(struct play *play, bool steal_apart) {
     fake_machine_btf(play->fake, "rq idle_stealtime prev_irq_time");
 }
 
-static double low(const struct play *play, int core) {
-  return engine_load_low(&play->before[core], &play_core(play, core)->total);
-}
-
 static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
   (void)state;
   struct play play;
@@ -52,8 +48,8 @@ static void work_is_between_the_lower_bound_and_the_load(void **state) {
         play_sample(&play, FAKE_SECOND);
         assert_true(play_load(&play, 1) >= 0.19 - PLAY_SECOND_ERROR);
         assert_true(play_load(&play, 1) <= 0.19 + steal + PLAY_SECOND_ERROR);
-        assert_true(low(&play, 1) <= 0.19 + PLAY_SECOND_ERROR);
-        assert_true(low(&play, 1) >= 0.19 - woken - PLAY_SECOND_ERROR);
+        assert_true(play_low(&play, 1) <= 0.19 + PLAY_SECOND_ERROR);
+        assert_true(play_low(&play, 1) >= 0.19 - woken - PLAY_SECOND_ERROR);
       }
       play_end(&play);
     }
@@ -66,7 +62,7 @@ static void steal_is_subtracted_on_kernels_with_idle_stealtime(void **state) {
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 1), 0.19, PLAY_SECOND_ERROR / 10);
-  assert_near(low(&play, 1), play_load(&play, 1), 0);
+  assert_near(play_low(&play, 1), play_load(&play, 1), 0);
   play_end(&play);
 }
 
@@ -165,7 +161,7 @@ static void the_lower_bound_of_a_counter_is_its_load(void **state) {
   play_open(&play);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
-  assert_near(low(&play, 0), 0.3, PLAY_EXACT);
+  assert_near(play_low(&play, 0), 0.3, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -184,7 +180,7 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   const struct core_totals *total = &play_core(&play, 0)->total;
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
   assert_near(play_load(&play, 0), 1, 0);
-  assert_near(low(&play, 0), 0, 0);
+  assert_near(play_low(&play, 0), 0, 0);
   play_end(&play);
 }
 

@@ -46,7 +46,7 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
 
 static int open_or_load(struct programs *programs, enum clock_kind kind,
                         const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
-  (void)programs;
+  programs->pinned = state0_polls == NULL;
   struct play *play = &the_play;
   assert_int_equal(kind, CLOCK_IDLE);
   snprintf(why, PROGRAMS_WHY_SIZE,
@@ -120,15 +120,25 @@ static int open_clock(struct play *play, bool may_load) {
 }
 
 /* Reads all cores. Stores the reading of one core and returns its status. */
-static int read_core(struct play *play, int core,
-                     struct idle_clock_reading *reading) {
+struct reading {
+  int64_t time_ns, bracket_ns;
+  uint64_t halted_ns;
+};
+
+static int clock_core(struct play *play, int core, struct reading *reading) {
+  reading->time_ns = play->clock->kernel.time_ns;
+  reading->bracket_ns = play->clock->kernel.bracket_ns;
+  return idle_clock_core(play->clock, core, &reading->halted_ns);
+}
+
+static int read_core(struct play *play, int core, struct reading *reading) {
   assert_int_equal(idle_clock_read(play->clock), 0);
-  return idle_clock_core(play->clock, core, reading);
+  return clock_core(play, core, reading);
 }
 
 static void a_core_that_is_awake_has_been_halted_for_its_word(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   play->words[1] = 7 * SECOND;
   assert_int_equal(read_core(play, 1, &reading), 0);
@@ -138,7 +148,7 @@ static void a_core_that_is_awake_has_been_halted_for_its_word(void **state) {
 
 static void a_halt_under_way_counts_to_the_end_of_the_read(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   play->words[2] = 7 * SECOND - 990 * SECOND; /* halted since 990 s */
   assert_int_equal(read_core(play, 2, &reading), 0);
@@ -147,7 +157,7 @@ static void a_halt_under_way_counts_to_the_end_of_the_read(void **state) {
 
 static void halted_time_never_steps_back(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading before, after;
+  struct reading before, after;
   open_clock(play, true);
   /* The core was halted when its word was read, but had woken when the clock
    * was read. */
@@ -164,7 +174,7 @@ static void halted_time_never_steps_back(void **state) {
 static void
 a_word_that_steps_back_far_is_no_value_and_begins_anew(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   play->words[0] = 50 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
@@ -176,7 +186,7 @@ a_word_that_steps_back_far_is_no_value_and_begins_anew(void **state) {
 
 static void words_that_no_clock_can_hold_are_no_value(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   const int64_t words[] = {INT64_MAX, INT64_MIN + 1, 1001 * SECOND,
                            -1001 * SECOND};
   open_clock(play, true);
@@ -188,7 +198,7 @@ static void words_that_no_clock_can_hold_are_no_value(void **state) {
 
 static void a_read_that_took_too_long_is_repeated(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 3000000;
@@ -200,7 +210,7 @@ static void a_read_that_took_too_long_is_repeated(void **state) {
 
 static void a_read_over_1_ms_has_its_length_as_bracket(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 3000000;
@@ -216,19 +226,19 @@ static void a_read_over_1_ms_has_its_length_as_bracket(void **state) {
 
 static void reads_that_all_take_too_long_give_no_value(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 101000000;
   play->fast_reads_after = 100;
   assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
-  assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
+  assert_int_equal(clock_core(play, 0, &reading), -ENODATA);
 }
 
 static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
     void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   assert_int_equal(read_core(play, 3, &reading), -ENODATA);
   assert_int_equal(play->started, 3);
@@ -241,7 +251,7 @@ static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
 
 static void a_core_that_is_not_possible_has_no_value(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   open_clock(play, true);
   assert_int_equal(read_core(play, 4, &reading), -ENODATA);
   assert_int_equal(play->started, -1);
@@ -249,7 +259,7 @@ static void a_core_that_is_not_possible_has_no_value(void **state) {
 
 static void words_are_those_of_possible_cores_only(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
+  struct reading reading;
   fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0,2,9\n");
   open_clock(play, true);
   play->words_len = 3;
@@ -277,14 +287,14 @@ static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
   struct play *play = *state;
   play->open_status = 0;
   assert_int_equal(open_clock(play, true), 0);
-  assert_true(idle_clock_is_pinned(play->clock));
+  assert_true(play->clock->kernel.programs.pinned);
 }
 
 static void without_a_pin_nothing_is_loaded_unless_asked(void **state) {
   struct play *play = *state;
   assert_int_equal(open_clock(play, false), -ENOENT);
   assert_int_equal(open_clock(play, true), 0);
-  assert_false(idle_clock_is_pinned(play->clock));
+  assert_false(play->clock->kernel.programs.pinned);
 }
 
 static void a_pin_that_is_not_trusted_is_not_replaced(void **state) {

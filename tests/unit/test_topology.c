@@ -58,28 +58,11 @@ static void two_threads_of_one_core_are_siblings(void **state) {
   topology_free(&topology);
 }
 
-static void without_sysfs_the_cores_come_from_proc_stat(void **state) {
-  (void)state;
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "proc-only"), 0);
-  assert_set(&topology.online, "2,5");
-  assert_set(&topology.possible, "2,5");
-  assert_int_equal(topology.cores_len, 6);
-  for (int core = 0; core < 6; core++) {
-    assert_int_equal(topology.node[core], -1);
-    assert_int_equal(topology.package[core], -1);
-    assert_int_equal(topology.sibling[core], -1);
-  }
-  assert_false(topology.hypervisor);
-  assert_false(topology.tsc_steady);
-  topology_free(&topology);
-}
-
 static void files_that_are_cut_off_leave_their_part_unknown(void **state) {
   (void)state;
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "cut"), 0);
-  assert_set(&topology.online, "0"); /* the only complete row of /proc/stat */
+  assert_set(&topology.online, "0");
   assert_int_equal(topology.package[0], -1);
   assert_int_equal(topology.node[0], -1);
   assert_int_equal(topology.sibling[0], -1);
@@ -422,7 +405,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_machine_may_have_a_single_core),
       cmocka_unit_test(two_threads_of_one_core_are_siblings),
-      cmocka_unit_test(without_sysfs_the_cores_come_from_proc_stat),
       cmocka_unit_test(files_that_are_cut_off_leave_their_part_unknown),
       cmocka_unit_test(an_empty_tree_has_no_cores),
       cmocka_unit_test(servers_of_64_and_256_cores_have_nodes_and_packages),
