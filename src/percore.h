@@ -80,8 +80,13 @@ int percore_load_open(struct percore_load **load,
  * or since percore_load_open. A window lasts at least 10 ms with hardware
  * counters, and 200 ms with the source "idle" (its error is 2.3 points rms at
  * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
- * long, the call returns 0 and leaves the loads unchanged. Returns 0, or -1
- * with errno; on failure the loads are also unchanged. */
+ * long, the call returns 0 and leaves the loads unchanged.
+ *
+ * From the board, reads the newest loads without a system call. While the board
+ * is dead, looks for another at most every 0.1 s, and then may wait for up to a
+ * second for a writer that is stopped.
+ *
+ * Returns 0, or -1 with errno; on failure the loads are also unchanged. */
 int percore_load_update(struct percore_load *load);
 
 /* Returns the load of a core, 0 to 1, at the last update; -1 if no load is
@@ -318,6 +323,7 @@ struct percore_region;
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
+ *   ETIMEDOUT     a process holds the lock of the runtime directory
  *   EPERM         another user's producer died and left its socket in a sticky
  *                 directory; that user or root must remove the socket
  *   or another errno of open(2), flock(2) or bind(2)

@@ -75,7 +75,7 @@ static const struct hook idle_hooks[] = {
 #endif
 };
 #define HOOK_HALT 0
-#define HOOKS_REQUIRED 3 /* the first hooks */
+#define HOOK_TIMER 3 /* the hooks before it are required */
 
 static const struct hook softirq_hooks[] = {
     {"softirq_entry", ON_SOFTIRQ_ENTRY, true},
@@ -171,6 +171,23 @@ static int keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]) {
                            strerror(errno));
 }
 
+/* True if the interrupt of the timer is known to have a tracepoint: that of the
+ * local APIC has its own, and that of arm64's system timer is a device's. The
+ * hook of hrtimers, which adds a tenth to the cost of a halt, is then not
+ * needed. */
+static bool timer_has_tracepoint(void) {
+  char name[16] = "";
+  FILE *file =
+      fopen("/sys/devices/system/clockevents/clockevent0/current_device", "re");
+  if (file == NULL)
+    return false;
+  bool known = fgets(name, sizeof(name), file) != NULL &&
+               (strncmp(name, "lapic", 5) == 0 ||
+                strncmp(name, "arch_sys_timer", 14) == 0);
+  fclose(file);
+  return known;
+}
+
 static int attach_all(struct programs *programs, enum clock_kind kind,
                       const struct clocks_bpf *loaded, bool state0_polls,
                       char why[PROGRAMS_WHY_SIZE]) {
@@ -186,7 +203,8 @@ static int attach_all(struct programs *programs, enum clock_kind kind,
   };
   for (int i = clocks[kind].hooks_len - 1; i >= 0; i--) {
     enum program program = hooks[i].program;
-    if (program == ON_HARD_ENTRY && programs->links[i + 1] < 0)
+    if ((kind == CLOCK_IDLE && i == HOOK_TIMER && timer_has_tracepoint()) ||
+        (program == ON_HARD_ENTRY && programs->links[i + 1] < 0))
       continue;
     int status =
         programs_attach(programs, i, hooks[i].tracepoint, fds[program], why);
@@ -309,7 +327,7 @@ int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
   struct stat pin;
   programs_init(programs);
   int status = check_folder(why);
-  for (int i = HOOKS_REQUIRED - 1; i >= HOOK_HALT && status == 0; i--) {
+  for (int i = HOOK_TIMER - 1; i >= HOOK_HALT && status == 0; i--) {
     pin_path(path, idle_hooks[i].tracepoint);
     status = check_owner(path, &programs->pin, why);
     if (status == -ENOENT)

@@ -18,6 +18,7 @@
  * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
 #define LOOK_PART 16
 #define STRANGERS_ROUNDS 32
+#define LOOK_MS 50 /* how long a read waits for the first look */
 
 /* A round's part of a pass through the runtime directory. */
 struct look {
@@ -321,7 +322,9 @@ bool region_watch_is_needed(const struct config *config) {
     pthread_detach(thread);
   else
     atomic_store(&first_look.is_looking, false);
-  return false;
+  for (int i = 0; i < LOOK_MS && atomic_load(&first_look.is_looking); i++)
+    usleep(1000);
+  return atomic_exchange(&first_look.has_found, false);
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,

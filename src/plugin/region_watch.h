@@ -30,8 +30,8 @@ struct region_moment {
 struct region_watch;
 
 /* True if regions are configured, or may be in the runtime directory. Without
- * regions, a host needs no watch. Never waits: a thread that lists a directory
- * which has changed tells the next call. One thread at a time may call this. */
+ * regions, a host needs no watch. Waits 50 ms at most for a thread that lists
+ * a directory which has changed, or the next call tells. One thread at a time may call this. */
 bool region_watch_is_needed(const struct config *config);
 
 /* Creates a watch, which opens its first regions in the first round. Producers

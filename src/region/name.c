@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -83,63 +84,34 @@ static int take_lock(struct region_name *name) {
 
 /* Sets the mode before listen(2), because the directory's group may connect as
  * soon as the socket listens. */
-static int bind_and_listen(struct region_name *name, int fd) {
+static int bind_listener(struct region_name *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct stat file;
   memcpy(address.sun_path, name->socket_path, sizeof(address.sun_path));
-  if (unlink(name->socket_path) != 0 && errno != ENOENT)
-    return -1;
-  if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+  name->listener =
+      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (name->listener < 0 ||
+      (unlink(name->socket_path) != 0 && errno != ENOENT) ||
+      bind(name->listener, (struct sockaddr *)&address, sizeof(address)) != 0)
     return -1;
   if (chmod(name->socket_path, SOCKET_MODE) != 0 ||
-      lstat(name->socket_path, &file) != 0 || listen(fd, BACKLOG) != 0) {
+      lstat(name->socket_path, &file) != 0) {
     int saved = errno;
     unlink(name->socket_path);
-    errno = saved;
-    return -1;
+    return region_failed(saved);
   }
   name->device = file.st_dev;
   name->inode = file.st_ino;
   return 0;
 }
 
-static int make_listener(struct region_name *name) {
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0)
-    return -1;
-  if (bind_and_listen(name, fd) != 0) {
-    region_close_fd(&fd);
-    return -1;
-  }
-  region_close_fd(&name->listener);
-  name->listener = fd;
-  return 0;
-}
-
-int region_name_take(struct region_name *name, const char *region,
-                     const struct percore_options *options) {
-  if (region_path(name->lock_path, REGION_PATH_SIZE, options->runtime_dir,
-                  region, options->instance, "lock") != 0 ||
-      region_path(name->socket_path, REGION_PATH_SIZE, options->runtime_dir,
-                  region, options->instance, "sock") != 0)
-    return -1;
-  return take_lock(name) == 0 ? make_listener(name) : -1;
-}
-
-bool region_name_is_found(const struct region_name *name) {
-  return is_at(name->socket_path, name->device, name->inode);
-}
-
-int region_name_restore(struct region_name *name) {
-  struct region_name again = *name;
-  if (!is_ours(name)) { /* the lock file was also removed */
-    if (take_lock(&again) != 0)
-      return -1;
-    close(name->lock);
-    name->lock = again.lock;
-  }
-  return make_listener(name);
-}
+/* What a process that claims a name answers, with two descriptors: the lock and
+ * the listener, or twice the listener if the lock is held already. */
+struct answer {
+  int error; /* 0: the name is claimed */
+  dev_t device;
+  ino_t inode;
+};
 
 static void remove_files(const struct region_name *name) {
   if (name->listener >= 0 && region_name_is_found(name))
@@ -147,17 +119,125 @@ static void remove_files(const struct region_name *name) {
   unlink(name->lock_path);
 }
 
+/* Claims the name. *name has no descriptors. */
+static void claim(struct region_name *name, bool has_lock,
+                  struct answer *answer) {
+  bool locks = !has_lock && take_lock(name) == 0;
+  if ((has_lock || locks) && bind_listener(name) == 0) {
+    *answer = (struct answer){.device = name->device, .inode = name->inode};
+    return;
+  }
+  *answer = (struct answer){.error = errno};
+  if (locks)
+    unlink(name->lock_path);
+  region_name_close(name);
+}
+
+/* Claims the name and answers. The parent closes the socket if it gives up. */
+static void claim_for(const struct region_name *name, bool has_lock,
+                      int parent) {
+  struct region_name own = *name;
+  struct answer answer;
+  own.lock = own.listener = own.claim = -1;
+  claim(&own, has_lock, &answer);
+  int fds[] = {has_lock ? own.listener : own.lock, own.listener};
+  if (!region_packet_send(parent, &answer, sizeof(answer), fds,
+                          answer.error == 0 ? 2 : 0) &&
+      answer.error == 0)
+    remove_files(&own);
+  region_close_fd(&own.lock);
+  region_close_fd(&own.listener);
+}
+
 /* Whoever lists the directory can hold its lock for ever, and a process that
- * waits for it in unlink(2) can be ended by no signal. So another process
- * removes the files. It keeps the lock file open, so that nobody has the name
- * before they are gone. */
+ * waits for it in open(2), bind(2) or unlink(2) can be ended by no signal. So
+ * these functions run in other processes, in which all signals are blocked. */
+static pid_t start_process(sigset_t *before) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, before);
+  return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+}
+
+static int start_claim(struct region_name *name) {
+  bool has_lock = is_ours(name);
+  sigset_t before;
+  int ends[2];
+  if (region_receive_is_held_up(&name->child))
+    return region_failed(ETIMEDOUT);
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  name->child = start_process(&before);
+  if (name->child == 0) {
+    region_keep_only(ends[1], ends[1]);
+    claim_for(name, has_lock, ends[1]);
+    _exit(0);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (name->child < 0) { /* a limit or a filter: without protection */
+    claim_for(name, has_lock, ends[1]);
+    name->child = 0;
+  }
+  close(ends[1]);
+  name->claim = ends[0];
+  return 0;
+}
+
+/* listen(2) must be called by this process, which readers take for that of the
+ * producer. */
+int region_name_take(struct region_name *name, int wait_ms) {
+  struct region_passed passed;
+  struct answer answer;
+  if (name->claim < 0 && start_claim(name) != 0)
+    return -1;
+  struct pollfd ready = {.fd = name->claim, .events = POLLIN};
+  if (poll(&ready, 1, wait_ms) <= 0)
+    return region_failed(ETIMEDOUT);
+  ssize_t size =
+      region_packet_receive(name->claim, &answer, sizeof(answer), &passed);
+  region_close_fd(&name->claim);
+  for (struct timespec pause = {.tv_nsec = 100000};
+       region_receive_is_held_up(&name->child);) /* it is about to end */
+    nanosleep(&pause, NULL);
+  if (size != sizeof(answer) || (answer.error == 0 && passed.count != 2))
+    return region_failed(size < 0 ? errno : EMFILE);
+  if (answer.error != 0)
+    return region_failed(answer.error);
+  if (is_ours(name)) {
+    close(passed.fds[0]);
+  } else {
+    region_close_fd(&name->lock);
+    name->lock = passed.fds[0];
+  }
+  region_close_fd(&name->listener);
+  name->listener = passed.fds[1];
+  name->device = answer.device;
+  name->inode = answer.inode;
+  return listen(name->listener, BACKLOG);
+}
+
+int region_name_init(struct region_name *name, const char *region,
+                     const struct percore_options *options) {
+  *name = (struct region_name){.lock = -1, .listener = -1, .claim = -1};
+  return region_path(name->lock_path, REGION_PATH_SIZE, options->runtime_dir,
+                     region, options->instance, "lock") == 0
+             ? region_path(name->socket_path, REGION_PATH_SIZE,
+                           options->runtime_dir, region, options->instance,
+                           "sock")
+             : -1;
+}
+
+bool region_name_is_found(const struct region_name *name) {
+  return is_at(name->socket_path, name->device, name->inode);
+}
+
+/* The process keeps the lock file open, so that nobody has the name before the
+ * files are gone. */
 void region_name_release(struct region_name *name) {
   struct timespec pause = {.tv_nsec = 1000000};
-  sigset_t all, before;
+  sigset_t before;
   if (is_ours(name)) {
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t child = (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
+    pid_t child = start_process(&before);
     if (child == 0) {
       region_keep_only(name->lock, name->lock);
       remove_files(name);
@@ -171,9 +251,11 @@ void region_name_release(struct region_name *name) {
       nanosleep(&pause, NULL);
   }
   region_name_close(name);
+  (void)region_receive_is_held_up(&name->child);
 }
 
 void region_name_close(struct region_name *name) {
   region_close_fd(&name->listener);
   region_close_fd(&name->lock);
+  region_close_fd(&name->claim);
 }

@@ -14,22 +14,26 @@
 struct region_name {
   char lock_path[REGION_PATH_SIZE], socket_path[REGION_PATH_SIZE];
   int lock, listener; /* -1 if not open */
+  int claim;          /* from the process that claims the name; -1: none */
+  pid_t child;        /* that process; 0: none */
   dev_t device;       /* device of the socket's file */
   ino_t inode;
 };
 
-/* Claims the name and listens. lock and listener must be -1. Returns 0, or -1
- * with errno (EADDRINUSE: another process holds the name); call
- * region_name_release in either case. */
-int region_name_take(struct region_name *name, const char *region,
+/* Sets the paths; no descriptor is open then. Returns 0, or -1 with EINVAL or
+ * ENAMETOOLONG. */
+int region_name_init(struct region_name *name, const char *region,
                      const struct percore_options *options);
+
+/* Claims the name and listens, or recreates a removed socket, with a new
+ * listener. Another process does so, for which this waits at most wait_ms. On
+ * failure, returns -1 with errno and changes nothing: EADDRINUSE, if another
+ * process holds the name; ETIMEDOUT, if a call with the same name should look
+ * again later. */
+int region_name_take(struct region_name *name, int wait_ms);
 
 /* True if the socket at the path belongs to the listener. */
 bool region_name_is_found(const struct region_name *name);
-
-/* Recreates a removed socket, with a new listener. On failure, returns -1 and
- * changes nothing. */
-int region_name_restore(struct region_name *name);
 
 /* Releases the name and removes both files. */
 void region_name_release(struct region_name *name);

@@ -124,20 +124,33 @@ static bool handle_message(struct percore_region *region,
   return region_message_send(from->fd, &message, NULL, 0);
 }
 
-int region_server_restore(struct percore_region *region) {
+/* How long to wait for the process that claims a name: when the application
+ * creates the region, and in a turn, during which the region is locked. */
+enum { CLAIM_MS = 500, CLAIM_IN_TURN_MS = 10 };
+
+/* Claims the name, or makes its socket anew. A directory can appear, a process
+ * that has the name can end, and rights can be given. */
+static int claim(struct server *server, int wait_ms) {
+  int status = region_name_take(&server->name, wait_ms);
+  server->error = status == 0 ? 0 : errno;
+  server->is_lost = status != 0;
+  server->checked_ms = region_now_ms();
+  return status == 0 ? watch(server, server->name.listener) : status;
+}
+
+static int restore(struct percore_region *region, int wait_ms) {
   struct server *server = &region->server;
   if (!region_lock(region))
     return errno;
-  if (!region_name_is_found(&server->name)) {
-    epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
-    server->error = region_name_restore(&server->name) == 0 ? 0 : errno;
-    if (server->name.listener < 0)
-      region_name_release(&server->name); /* leave it to other processes */
-    (void)watch(server, server->name.listener);
-  }
+  if (!region_name_is_found(&server->name))
+    (void)claim(server, wait_ms);
   int error = server->error;
   region_unlock(region);
   return error;
+}
+
+int region_server_restore(struct percore_region *region) {
+  return restore(region, CLAIM_MS);
 }
 
 /* Recreates the socket if it was removed, perhaps with its directory. Does not
@@ -150,7 +163,7 @@ static void keep_socket(struct percore_region *region) {
     return;
   server->checked_ms = now_ms;
   server->is_lost = !region_name_is_found(&server->name) &&
-                    region_server_restore(region) != 0;
+                    restore(region, CLAIM_IN_TURN_MS) != 0;
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
@@ -310,20 +323,6 @@ void region_server_close(struct percore_region *region) {
   server->has_thread = false; /* a forked child has none */
 }
 
-/* A directory can appear, a process that has the name can end, and rights can
- * be given. */
-static int claim(struct server *server, const char *name,
-                 const struct percore_options *options) {
-  if (region_name_take(&server->name, name, options) == 0)
-    return watch(server, server->name.listener);
-  server->error = errno;
-  server->is_lost = true;
-  server->checked_ms = region_now_ms();
-  region_name_release(&server->name);
-  errno = server->error;
-  return errno == EINVAL || errno == ENAMETOOLONG ? -1 : 0;
-}
-
 bool region_server_claims(const struct percore_region *region, const char *name,
                           const struct percore_options *options) {
   char path[REGION_PATH_SIZE];
@@ -335,7 +334,8 @@ bool region_server_claims(const struct percore_region *region, const char *name,
 void region_server_init(struct percore_region *region) {
   struct server *server = &region->server;
   pthread_mutex_init(&server->turn, NULL);
-  server->name.lock = server->name.listener = server->epoll = server->stop = -1;
+  server->name.lock = server->name.listener = server->name.claim = -1;
+  server->epoll = server->stop = -1;
   for (int c = 0; c < SERVER_CONNECTIONS; c++)
     server->connections[c].fd = -1;
 }
@@ -346,7 +346,9 @@ int region_server_start(struct percore_region *region, const char *name,
   server->epoll = epoll_create1(EPOLL_CLOEXEC);
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->epoll >= 0 && server->stop >= 0 &&
-      watch(server, server->stop) == 0 && claim(server, name, options) == 0 &&
+      watch(server, server->stop) == 0 &&
+      region_name_init(&server->name, name, options) == 0 &&
+      (claim(server, CLAIM_MS) == 0 || server->error != 0) &&
       (options->serving == PERCORE_SERVE_POLLED ||
        start_thread(region, options) == 0))
     return 0;

@@ -22,6 +22,7 @@ static const struct {
              "DEPLOYMENT"},
     {EPERM, "remove the other user's socket or lock file of this name; "
             "percore(3), DEPLOYMENT"},
+    {ETIMEDOUT, "a process holds the lock of the directory: end it"},
     {EADDRINUSE, "another process serves this name; give each process an "
                  "instance"},
     {EINVAL, "check that serve_cpus has a core of this machine and that the "

@@ -52,7 +52,7 @@ def samples_are_cheap_and_values_few():
             say(f"{len(identifiers)} values in one interval")
             check(len(identifiers) == len(set(identifiers)),
                   "identifiers are not distinct")
-            check(3 * CORES < len(identifiers) <= 800, str(len(identifiers)))
+            check(2 * CORES < len(identifiers) <= 800, str(len(identifiers)))
             everything = {value.identifier for value in collectd.values}
             check(len(everything) <= 800, f"{len(everything)} identifiers in all")
             for core in range(CORES):
