@@ -333,7 +333,12 @@ struct percore_region;
  *                 and field together are too long
  *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
- *   or an errno of memfd_create(2), mmap(2) or pthread_create(3). */
+ *   or an errno of memfd_create(2), mmap(2) or pthread_create(3).
+ *
+ * A process that is cloned as by fork(2), without fork handlers, claims the
+ * name, because the directory's lock may never be free. That takes about 10 ms
+ * for each GiB of private memory: create regions before the program fills its
+ * memory. */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
