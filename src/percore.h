@@ -515,13 +515,12 @@ int percore_open(struct percore_reader **reader, const char *region,
 
 /* Connects if the reader is not connected, and checks whether the producer is
  * alive. Blocks for at most one second, if the producer is stopped. While the
- * reader has no region, starts a process with clone(2) that receives the region;
- * no fork handler runs, and that process has ended when this returns 0 or 1.
- * Returns 1 if the producer has changed
- * since the last call, 0 if it is the same, or -1 with errno;
- * percore_reader_error has the reason:
- *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
- *   EPROTO   the region breaks a rule of percore-region(7) */
+ * reader has no region, starts a process with clone(2) that receives the
+ * region; no fork handler runs, and that process has ended when this returns 0
+ * or 1. Returns 1 if the producer has changed since the last call, 0 if it is
+ * the same, or -1 with errno; percore_reader_error has the reason: ENOENT,
+ * ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region EPROTO
+ * the region breaks a rule of percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
