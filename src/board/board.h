@@ -10,8 +10,10 @@
  *
  * The board is an ordinary region with one table, `cores`: `percore top board`
  * shows it. Each core that is measured has a row, whose number and key are the
- * core's. A core whose source is "none" has no load; its other figures mean
- * nothing. If another figure is unknown, it is written as the load, or as 0.
+ * core's. The load of a core whose source is "none" is unknown. Where only
+ * another figure is unknown, the row has the load in place of what is taken, of
+ * a bound, the minimum, the maximum or an average, and 0 in place of steal or
+ * the frequency.
  *
  * A picture is the figures of all cores at the end of an interval. It is
  * written to all rows, and last to row 0, which is always there: the time of

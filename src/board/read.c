@@ -99,7 +99,8 @@ static bool is_possible(const struct board_core *row) {
   return true;
 }
 
-/* Call after read_row, because a picture may be newer than an earlier call. */
+/* Call this after read_row: if the clock were read first, a picture that is
+ * written in between would seem to be from the future. */
 static bool is_fresh(const struct board_reader *reader) {
   uint64_t now_ns = machine_now_ns(reader->machine, CLOCK_MONOTONIC);
   double interval_ns = reader->first.interval_ns;

@@ -72,8 +72,8 @@ struct engine {
   size_t cores_len;
   struct core *cores; /* in ascending order of their numbers */
 
-  /* /proc/stat as of the last sample. Not valid if it could not be read or does
-   * not list the online cores; in a container, it may list other cores. */
+  /* /proc/stat as of the last sample. Not valid if it could not be read, or if
+   * an online core is missing in it, as may happen in a container. */
   struct procstat stat;
   bool stat_valid;
   bool idle_misses; /* engine_softirq_is_idle */

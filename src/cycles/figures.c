@@ -261,8 +261,9 @@ static void cstates_interval(const struct figures *figures,
     snprintf(figure->name, sizeof(figure->name), "%s", to->name);
     figure->poll = to->poll;
     figure->entries = to->entries;
-    /* The kernel adds the time of a state when the core leaves it, so a long
-     * stay can add more than the length of the interval in which it ends. */
+    /* The kernel counts the time in a state only when the core leaves it. If
+     * the core entered it before this interval, that can be more than the
+     * interval. */
     figure->residency =
         comparable && to->time_ns >= from->time_ns
             ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)

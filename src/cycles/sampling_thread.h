@@ -65,8 +65,8 @@ bool sampling_thread_sleep_to_grid(struct sampling_thread *sampling,
 void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
                           uint64_t *dropped);
 
-/* Returns the oldest snapshot in the queue, or, if there is none until a
- * CLOCK_MONOTONIC time, NULL. Any thread may call this. */
+/* Returns the oldest snapshot in the queue. Waits for one until until_ns of
+ * CLOCK_MONOTONIC, and then returns NULL. Any thread may call this. */
 void *sampling_thread_wait(struct sampling_thread *sampling, uint64_t until_ns);
 
 /* Like sampling_thread_wait, but does not wait. */

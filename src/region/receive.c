@@ -18,9 +18,10 @@
 
 enum { STACK_SIZE = 64 << 10, MAX_FD = 65536, EXIT_MS = 20, LIFE_S = 1 };
 
-/* The sockets of the child. It answers with a fault, whose error is 0 if all is
- * well, and the memory. The answer comes through a socket, because valgrind
- * runs the child as a process with a copy of the memory. */
+/* The sockets of the child. It answers with a fault, whose error is 0 on
+ * success, and passes the region's memory on. The answer comes through a
+ * socket, because under valgrind the child cannot write to this process: it has
+ * a copy of its memory. */
 struct ends {
   int producer, child;
 };

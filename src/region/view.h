@@ -52,7 +52,7 @@ void region_view_take_back(struct region_view *view, size_t bytes);
 /* Finds out whether a page is backed by memory. */
 bool region_view_ask(struct region_view *view, uint64_t page);
 
-/* Asks again, when next it is needed, about the page that was a hole. */
+/* Forgets which page was a hole: its next access asks the kernel again. */
 static inline void region_view_forget(struct region_view *view) {
   view->absent = UINT64_MAX;
 }

@@ -168,7 +168,8 @@ static const struct live_face face = {
 
 #define BOARD_AGE_MAX_NS UINT64_C(60000000000)
 
-/* Where the figures come from that only collectd knows. */
+/* The board that this command writes and, unless it does so, the board that
+ * collectd writes: only collectd knows which polls found nothing. */
 struct publishing {
   struct board *board; /* NULL: not asked for */
   struct board_reader *others;

@@ -95,8 +95,8 @@ static int choose(struct percore_load *load,
   return say_failure(
       COMMAND, "%s",
       found < 0 && errno == ENOTSUP
-          ? "only a board has load averages, and there is none: start "
-            "collectd with percore, or percore load --publish"
+          ? "load averages come from the board, and no board is published: "
+            "start collectd with percore, or percore load --publish"
       : found < 0 ? strerror(errno)
                   : "no core that may be chosen has a known load; see percore "
                     "load");

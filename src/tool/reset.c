@@ -14,7 +14,7 @@ enum { ANSWER_WAIT_MS = 2000 };
 static int say_refused(const char *region, const char *table, int error) {
   const char *why = strerror(error);
   if (error == EPERM)
-    why = "only root and the user that its producer runs as may reset";
+    why = "only root and the user of its producer may reset it";
   if (error == ENOTSUP)
     why = "its producer made it with PERCORE_NO_RESET";
   if (error == ETIMEDOUT)

@@ -44,8 +44,8 @@ static void write_head(FILE *out, const struct wake_run *run) {
               wake_drop_texts[i].help);
   if (minority > 0)
     fprintf(out,
-            "dropped %zu: interrupts were on in an idle state that mostly "
-            "has them off,\n  or the reverse\n",
+            "dropped %zu: in most idle periods of the same state, interrupts "
+            "were off\n  where they were on here, or on where they were off\n",
             minority);
   if (status->overrun > 0)
     fprintf(out, "lost %llu: events came faster than they could be read\n",
