@@ -189,17 +189,17 @@ static int read_stat(struct engine *engine) {
  * Open and close
  */
 
-static void warn_of_absent_cores(const struct engine *engine) {
-  if (engine->options.cores == NULL)
-    return;
-  struct core_set absent = engine->wanted;
+/* Warns if some of the cores that an option names are not online. */
+static void warn_of_absent_cores(const struct engine *engine,
+                                 const struct core_set *named,
+                                 const char *effect) {
+  struct core_set absent = *named;
   core_set_subtract(&absent, &engine->topology.online);
   if (core_set_next(&absent, -1) < 0)
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  engine_say(engine, JOURNAL_WARNING,
-             "not online: %s; cores are measured when they come online", list);
+  engine_say(engine, JOURNAL_WARNING, "not online: %s; %s", list, effect);
 }
 
 /* Warns if the source that the user named is unavailable. */
@@ -275,7 +275,11 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->counts = (struct engine_counts){0};
   engine_read_clock(engine);
-  warn_of_absent_cores(engine);
+  if (options->cores != NULL)
+    warn_of_absent_cores(engine, options->cores,
+                         "cores are measured when they come online");
+  warn_of_absent_cores(engine, &options->also_isolated,
+                       "correct AlsoIsolated, unless they come online later");
   warn_of_named_source(engine);
   engine->options.event = NULL; /* the string belongs to the caller */
   /* Sample now, so that unreadable files are reported immediately. */

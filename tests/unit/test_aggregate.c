@@ -134,6 +134,20 @@ static void isolated_and_housekeeping_cores_have_aggregates(void **state) {
   fake_machine_free(fake);
 }
 
+static void
+an_isolated_core_that_does_not_exist_makes_no_aggregate(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  core_set_add(&topology.isolated, 64);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 2); /* all, node0 */
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
 static void set_packages(struct fake_machine *fake, int cores_each) {
   char text[16];
   for (int core = 0; core < 8; core++) {
@@ -242,6 +256,7 @@ int main(void) {
       cmocka_unit_test(without_any_value_the_aggregate_is_unknown),
       cmocka_unit_test(a_plain_machine_has_all_and_its_node),
       cmocka_unit_test(isolated_and_housekeeping_cores_have_aggregates),
+      cmocka_unit_test(an_isolated_core_that_does_not_exist_makes_no_aggregate),
       cmocka_unit_test(each_of_two_nodes_has_an_aggregate),
       cmocka_unit_test(a_package_of_several_nodes_has_an_aggregate),
       cmocka_unit_test(without_nodes_packages_have_aggregates),

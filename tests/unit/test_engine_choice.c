@@ -422,6 +422,19 @@ static void cores_that_an_option_names_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
+static void cores_that_are_named_as_isolated_but_absent_are_said(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  core_set_parse(&play.options.also_isolated, "1,64");
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "not online: 64", "AlsoIsolated", NULL),
+      1);
+  play_end(&play);
+}
+
 static void
 a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
   (void)state;
@@ -470,6 +483,7 @@ int main(void) {
       cmocka_unit_test(
           a_core_isolated_later_is_left_undisturbed_within_a_minute),
       cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
+      cmocka_unit_test(cores_that_are_named_as_isolated_but_absent_are_said),
       cmocka_unit_test(
           a_counter_for_isolated_cores_is_proposed_once_with_its_cost),
   };
