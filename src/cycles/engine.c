@@ -143,27 +143,27 @@ static bool same_cores(const struct engine *engine) {
  * from the container's own use, and no file shows which cores of sysfs they
  * describe. */
 static void find_stat_trouble(const struct engine *engine, int status,
-                              char text[SOURCE_REASON_MAX]) {
+                              char text[WHY_SIZE]) {
   char rows[96], cores[96];
   text[0] = '\0';
   if (status != 0) {
-    snprintf(text, SOURCE_REASON_MAX, "/proc/stat cannot be used: %s",
+    snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
              strerror(-status));
   } else if (engine->lxcfs) {
-    snprintf(text, SOURCE_REASON_MAX,
+    snprintf(text, WHY_SIZE,
              "LXCFS provides /proc/stat, and may renumber cores for this "
              "container");
   } else if (!same_cores(engine)) {
     core_set_format(&engine->stat.cores, rows, sizeof(rows));
     core_set_format(&engine->topology.online, cores, sizeof(cores));
-    snprintf(text, SOURCE_REASON_MAX,
+    snprintf(text, WHY_SIZE,
              "/proc/stat lists cores %s, but cores %s are online", rows, cores);
   }
 }
 
 static int read_stat(struct engine *engine) {
   struct source *idle = engine_source(engine, SOURCE_IDLE);
-  char trouble[SOURCE_REASON_MAX];
+  char trouble[WHY_SIZE];
   int status = procstat_read(&engine->stat, engine->options.machine);
   if (status == 0 && !same_cores(engine))
     /* A core may have just come online or gone offline. */

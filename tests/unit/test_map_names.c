@@ -28,7 +28,7 @@ static struct {
 static struct btf_types types;
 static struct bpf_map_info info;
 static struct map_fields fields;
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 static uint32_t u8, u16, u32, u64; /* IDs of types that every file contains */
 
 static uint32_t text(const char *string) {
@@ -362,9 +362,8 @@ static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   member("bytes", u64, 8);
   member("queued", u64, 16);
   declare_map(u32, 4, value, 24);
-  assert_int_equal(learn(&source, (struct names){wanted, 2},
-                         (struct names){gauges, 1}),
-                   0);
+  assert_int_equal(
+      learn(&source, (struct names){wanted, 2}, (struct names){gauges, 1}), 0);
   assert_int_equal(fields.len, 2);
   assert_field(0, "packets", 0, 8, false);
   assert_field(1, "queued", 16, 8, true);

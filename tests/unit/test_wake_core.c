@@ -41,7 +41,7 @@ static int some_core(void) { return sched_getcpu(); }
 
 static void a_function_runs_on_the_core(void **state) {
   (void)state;
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int core = some_core(), ran_on = -1;
   assert_int_equal(wake_core_run(core, say_core, always, &ran_on, why), 0);
   assert_int_equal(ran_on, core);
@@ -50,7 +50,7 @@ static void a_function_runs_on_the_core(void **state) {
 
 static void waiting_for_a_busy_core_ends_as_soon_as_it_must(void **state) {
   (void)state;
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   sem_init(&is_over, 0, 0);
   asked = 0;
   assert_int_equal(
@@ -62,7 +62,7 @@ static void waiting_for_a_busy_core_ends_as_soon_as_it_must(void **state) {
 
 static void a_core_that_does_not_exist_is_refused(void **state) {
   (void)state;
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int ran_on = -1;
   assert_int_equal(wake_core_run(8191, say_core, always, &ran_on, why),
                    -EINVAL);
