@@ -360,18 +360,19 @@ static void figures_that_are_asked_for_in_vain_are_reported_once(void **state) {
   figures_play_end(&it);
 }
 
-static void switches_and_waiting_tasks_come_from_schedstat(void **state) {
+static void what_the_scheduler_counts_comes_from_schedstat(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.3);
   it.options.schedstat = true;
   fake_machine_file(it.play.fake, "/proc/schedstat",
-                    "version 17\ncpu0 0 0 0 0 0 0 5 1000000000 10\n");
+                    "version 17\ncpu0 0 0 0 0 0 0 9 1000000000 10\n");
   figures_play_start(&it);
   fake_machine_file(it.play.fake, "/proc/schedstat",
-                    "version 17\ncpu0 0 0 0 0 0 0 9 16000000000 70\n");
+                    "version 17\ncpu0 0 0 0 0 0 0 2500000009 16000000000 70\n");
   figures_play_sample(&it, 10 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].running, 0.25, 1e-9);
   assert_near(snapshot->cores[0].waiting, 1.5, 1e-9);
   assert_near(snapshot->cores[0].switches, 70, 0);
   assert_nan(snapshot->cores[1].waiting);
@@ -380,6 +381,7 @@ static void switches_and_waiting_tasks_come_from_schedstat(void **state) {
   fake_machine_remove(it.play.fake, "/proc/schedstat");
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].running);
   assert_nan(snapshot->cores[0].waiting);
   assert_nan(snapshot->cores[0].switches);
   snapshot_free(snapshot);
@@ -406,7 +408,7 @@ static void stolen_time_reveals_a_hypervisor(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(figures_that_are_asked_for_in_vain_are_reported_once),
-      cmocka_unit_test(switches_and_waiting_tasks_come_from_schedstat),
+      cmocka_unit_test(what_the_scheduler_counts_comes_from_schedstat),
       cmocka_unit_test(times_seen_by_the_tick_are_shares_without_overlap),
       cmocka_unit_test(stolen_time_reveals_a_hypervisor),
       cmocka_unit_test(hidden_is_load_that_the_busy_columns_did_not_see),
