@@ -64,9 +64,7 @@ static char *table_of(const struct comparison *it, struct screen screen) {
   return out;
 }
 
-static void
-methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
-  (void)state;
+TEST(methods_are_side_by_side_and_an_unavailable_one_says_why) {
   struct comparison it = compare(2);
   char *out = table_of(&it, (struct screen){0});
   const char *rest = strchr(out, '\n');
@@ -87,8 +85,7 @@ methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
   end(&it);
 }
 
-static void without_a_window_all_of_256_cores_are_shown(void **state) {
-  (void)state;
+TEST(without_a_window_all_of_256_cores_are_shown) {
   struct comparison it = compare(256);
   char *out = table_of(&it, (struct screen){0});
   assert_non_null(strstr(out, "\n    255   15.0"));
@@ -96,8 +93,7 @@ static void without_a_window_all_of_256_cores_are_shown(void **state) {
   end(&it);
 }
 
-static void the_comparison_fits_any_window(void **state) {
-  (void)state;
+TEST(the_comparison_fits_any_window) {
   struct comparison it = compare(64);
   for (int width = 1; width < 200; width += 7)
     for (int height = 1; height < 60; height += 3) {
@@ -115,8 +111,7 @@ static void the_comparison_fits_any_window(void **state) {
   end(&it);
 }
 
-static void a_core_that_goes_offline_is_not_shown(void **state) {
-  (void)state;
+TEST(a_core_that_goes_offline_is_not_shown) {
   struct comparison it = compare(2);
   fake_machine_online(it.fake, 1, false);
   run_second(&it);
@@ -127,9 +122,7 @@ static void a_core_that_goes_offline_is_not_shown(void **state) {
   end(&it);
 }
 
-static void
-the_json_comparison_names_the_missing_method_and_its_reason(void **state) {
-  (void)state;
+TEST(the_json_comparison_names_the_missing_method_and_its_reason) {
   struct comparison it = compare(2);
   char *out = NULL, error[128] = "";
   size_t size;
@@ -157,18 +150,4 @@ the_json_comparison_names_the_missing_method_and_its_reason(void **state) {
   yajl_tree_free(tree);
   free(out);
   end(&it);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(
-          methods_are_side_by_side_and_an_unavailable_one_says_why),
-      cmocka_unit_test(without_a_window_all_of_256_cores_are_shown),
-      cmocka_unit_test(the_comparison_fits_any_window),
-      cmocka_unit_test(a_core_that_goes_offline_is_not_shown),
-      cmocka_unit_test(
-          the_json_comparison_names_the_missing_method_and_its_reason),
-  };
-  setenv("TZ", "UTC", 1);
-  return cmocka_run_group_tests_name("compare", tests, NULL, NULL);
 }
