@@ -10,7 +10,7 @@ libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
 	src/tool/check.c \
 	src/tool/clock.c \
-	src/tool/compare.c src/tool/compare.h \
+	src/tool/compare.c \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \

@@ -39,8 +39,7 @@ static void start(struct play *play, int cores) {
   fake_machine_load(play->fake, 0.4);
 }
 
-static void auto_uses_cnt_cycles_once_it_is_proven(void **state) {
-  (void)state;
+TEST(auto_uses_cnt_cycles_once_it_is_proven) {
   struct play play;
   start(&play, 2);
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0-1\n", true);
@@ -54,8 +53,7 @@ static void auto_uses_cnt_cycles_once_it_is_proven(void **state) {
   play_end(&play);
 }
 
-static void each_pmu_with_cnt_cycles_is_used_on_its_own_cores(void **state) {
-  (void)state;
+TEST(each_pmu_with_cnt_cycles_is_used_on_its_own_cores) {
   struct play play;
   start(&play, 6);
   add_pmu(&play, "armv8_cortex_a510", 8, "0-1\n", true);
@@ -79,8 +77,7 @@ static void each_pmu_with_cnt_cycles_is_used_on_its_own_cores(void **state) {
   play_end(&play);
 }
 
-static void a_configured_event_comes_before_cnt_cycles(void **state) {
-  (void)state;
+TEST(a_configured_event_comes_before_cnt_cycles) {
   struct play play;
   start(&play, 1);
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", true);
@@ -94,8 +91,7 @@ static void a_configured_event_comes_before_cnt_cycles(void **state) {
   play_end(&play);
 }
 
-static void ref_cycles_do_not_exist_and_need_no_frequency(void **state) {
-  (void)state;
+TEST(ref_cycles_do_not_exist_and_need_no_frequency) {
   struct play play;
   start(&play, 1);
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", false);
@@ -106,8 +102,7 @@ static void ref_cycles_do_not_exist_and_need_no_frequency(void **state) {
   play_end(&play);
 }
 
-static void without_cnt_cycles_idle_is_used(void **state) {
-  (void)state;
+TEST(without_cnt_cycles_idle_is_used) {
   struct play play;
   start(&play, 1);
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", false);
@@ -117,15 +112,4 @@ static void without_cnt_cycles_idle_is_used(void **state) {
   assert_string_equal(engine_source_reason(play.engine, SOURCE_EVENT),
                       "no event is configured");
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(auto_uses_cnt_cycles_once_it_is_proven),
-      cmocka_unit_test(each_pmu_with_cnt_cycles_is_used_on_its_own_cores),
-      cmocka_unit_test(a_configured_event_comes_before_cnt_cycles),
-      cmocka_unit_test(ref_cycles_do_not_exist_and_need_no_frequency),
-      cmocka_unit_test(without_cnt_cycles_idle_is_used),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@
  * Choosing a source
  */
 
-static void bare_metal_is_measured_by_mperf(void **state) {
-  (void)state;
+TEST(bare_metal_is_measured_by_mperf) {
   struct play play;
   play_start_mperf(&play, 4, 0);
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
@@ -29,8 +28,7 @@ static void bare_metal_is_measured_by_mperf(void **state) {
   play_end(&play);
 }
 
-static void in_a_virtual_machine_ref_cycles_are_used(void **state) {
-  (void)state;
+TEST(in_a_virtual_machine_ref_cycles_are_used) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.37);
   play_open(&play);
@@ -42,8 +40,7 @@ static void in_a_virtual_machine_ref_cycles_are_used(void **state) {
 
 /* In a virtual machine, MPERF may belong to the physical core, which does not
  * halt when the virtual core does. */
-static void under_a_hypervisor_auto_does_not_choose_mperf(void **state) {
-  (void)state;
+TEST(under_a_hypervisor_auto_does_not_choose_mperf) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   fake_machine_hypervisor(play.fake);
@@ -55,9 +52,7 @@ static void under_a_hypervisor_auto_does_not_choose_mperf(void **state) {
   play_end(&play);
 }
 
-static void
-under_a_hypervisor_mperf_serves_if_it_is_named_and_proven(void **state) {
-  (void)state;
+TEST(under_a_hypervisor_mperf_serves_if_it_is_named_and_proven) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   fake_machine_hypervisor(play.fake);
@@ -75,8 +70,7 @@ under_a_hypervisor_mperf_serves_if_it_is_named_and_proven(void **state) {
   play_end(&play);
 }
 
-static void on_bare_metal_a_pending_or_unproven_counter_is_used(void **state) {
-  (void)state;
+TEST(on_bare_metal_a_pending_or_unproven_counter_is_used) {
   struct play play;
   play_start_mperf(&play, 1, 0.5);
   play_open(&play);
@@ -89,8 +83,7 @@ static void on_bare_metal_a_pending_or_unproven_counter_is_used(void **state) {
   play_end(&play);
 }
 
-static void a_refuted_counter_is_never_used(void **state) {
-  (void)state;
+TEST(a_refuted_counter_is_never_used) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_open(&play);
@@ -104,8 +97,7 @@ static void a_refuted_counter_is_never_used(void **state) {
 
 /* A host may run guests at any time, which a counter of the core can keep from
  * starting. */
-static void on_bare_metal_ref_cycles_must_be_named(void **state) {
-  (void)state;
+TEST(on_bare_metal_ref_cycles_must_be_named) {
   for (int named = 0; named < 2; named++) {
     struct play play;
     play_start(&play, 1);
@@ -121,8 +113,7 @@ static void on_bare_metal_ref_cycles_must_be_named(void **state) {
   }
 }
 
-static void if_the_source_idle_is_named_no_counter_is_opened(void **state) {
-  (void)state;
+TEST(if_the_source_idle_is_named_no_counter_is_opened) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play.options.source = SOURCE_IDLE;
@@ -133,9 +124,7 @@ static void if_the_source_idle_is_named_no_counter_is_opened(void **state) {
   play_end(&play);
 }
 
-static void
-a_warning_names_a_configured_source_that_is_unavailable(void **state) {
-  (void)state;
+TEST(a_warning_names_a_configured_source_that_is_unavailable) {
   struct play play;
   play_start(&play, 2);
   play.options.source = SOURCE_MPERF;
@@ -162,8 +151,7 @@ static void start_event(struct play *play, double hz, double load) {
   play->options.event = "armv8_pmuv3_0/cnt_cycles/";
 }
 
-static void a_configured_event_is_divided_by_its_base_frequency(void **state) {
-  (void)state;
+TEST(a_configured_event_is_divided_by_its_base_frequency) {
   struct play play;
   start_event(&play, 24e6, 0.42);
   play.options.base_frequency_hz = 24e6;
@@ -174,8 +162,7 @@ static void a_configured_event_is_divided_by_its_base_frequency(void **state) {
   play_end(&play);
 }
 
-static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
-  (void)state;
+TEST(an_event_of_another_rate_is_never_divided_by_the_tsc) {
   struct play play;
   start_event(&play, 24e6, 0.42);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
@@ -187,8 +174,7 @@ static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
   play_end(&play);
 }
 
-static void the_frequency_of_an_event_is_not_guessed(void **state) {
-  (void)state;
+TEST(the_frequency_of_an_event_is_not_guessed) {
   struct play play;
   start_event(&play, 24e6, 0.42);
   play.options.source = SOURCE_EVENT;
@@ -199,8 +185,7 @@ static void the_frequency_of_an_event_is_not_guessed(void **state) {
   play_end(&play);
 }
 
-static void the_source_event_without_an_event_is_refused(void **state) {
-  (void)state;
+TEST(the_source_event_without_an_event_is_refused) {
   struct play play;
   struct engine *engine = NULL;
   play_start(&play, 2);
@@ -210,8 +195,7 @@ static void the_source_event_without_an_event_is_refused(void **state) {
   play_end(&play);
 }
 
-static void a_warning_names_an_event_that_cannot_be_parsed(void **state) {
-  (void)state;
+TEST(a_warning_names_an_event_that_cannot_be_parsed) {
   struct play play;
   play_start(&play, 2);
   play.options.source = SOURCE_EVENT;
@@ -247,8 +231,7 @@ static void start_hybrid(struct play *play) {
         ->core = counters[i].core;
 }
 
-static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
-  (void)state;
+TEST(each_core_of_a_hybrid_is_read_through_its_own_pmu) {
   struct play play;
   start_hybrid(&play);
   fake_machine_load(play.fake, 0.61);
@@ -263,9 +246,7 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
 
 /* On a machine with cores of several kinds, an event of one kind can also be
  * opened on the other kind, but counts something else there. */
-static void
-no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
-  (void)state;
+TEST(no_core_of_a_hybrid_is_read_through_the_pmu_of_another) {
   struct play play;
   play_start(&play, 4);
   fake_machine_hypervisor(play.fake);
@@ -284,8 +265,7 @@ no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   play_end(&play);
 }
 
-static void a_failed_pmu_of_a_hybrid_does_not_affect_the_other(void **state) {
-  (void)state;
+TEST(a_failed_pmu_of_a_hybrid_does_not_affect_the_other) {
   struct play play;
   start_hybrid(&play);
   for (int core = 2; core < 4; core++)
@@ -310,8 +290,7 @@ static void isolate(struct play *play, const char *list) {
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", list);
 }
 
-static void isolated_cores_are_not_disturbed(void **state) {
-  (void)state;
+TEST(isolated_cores_are_not_disturbed) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -327,8 +306,7 @@ static void isolated_cores_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void nohz_full_cores_are_not_disturbed(void **state) {
-  (void)state;
+TEST(nohz_full_cores_are_not_disturbed) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -340,8 +318,7 @@ static void nohz_full_cores_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void isolated_cores_are_read_by_hardware_if_configured(void **state) {
-  (void)state;
+TEST(isolated_cores_are_read_by_hardware_if_configured) {
   struct play play;
   play_start_mperf(&play, 2, 0.4);
   isolate(&play, "1\n");
@@ -354,8 +331,7 @@ static void isolated_cores_are_read_by_hardware_if_configured(void **state) {
   play_end(&play);
 }
 
-static void isolated_cores_can_be_skipped(void **state) {
-  (void)state;
+TEST(isolated_cores_can_be_skipped) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -370,8 +346,7 @@ static void isolated_cores_can_be_skipped(void **state) {
   play_end(&play);
 }
 
-static void isolated_partitions_of_cgroups_are_not_disturbed(void **state) {
-  (void)state;
+TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -384,9 +359,7 @@ static void isolated_partitions_of_cgroups_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void
-a_core_isolated_later_is_left_undisturbed_within_a_minute(void **state) {
-  (void)state;
+TEST(a_core_isolated_later_is_left_undisturbed_within_a_minute) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -404,8 +377,7 @@ a_core_isolated_later_is_left_undisturbed_within_a_minute(void **state) {
   play_end(&play);
 }
 
-static void cores_that_an_option_names_are_not_disturbed(void **state) {
-  (void)state;
+TEST(cores_that_an_option_names_are_not_disturbed) {
   struct play play;
   play_start_mperf(&play, 3, 0.5);
   play_add_ipc(&play);
@@ -422,8 +394,7 @@ static void cores_that_an_option_names_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void cores_that_are_named_as_isolated_but_absent_are_said(void **state) {
-  (void)state;
+TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
   struct play play;
   play_start(&play, 2);
   core_set_parse(&play.options.also_isolated, "1,64");
@@ -435,9 +406,7 @@ static void cores_that_are_named_as_isolated_but_absent_are_said(void **state) {
   play_end(&play);
 }
 
-static void
-a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
-  (void)state;
+TEST(a_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
   for (int counter = 0; counter < 2; counter++) {
     struct play play;
     play_start(&play, 2);
@@ -453,39 +422,4 @@ a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
                      counter);
     play_end(&play);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bare_metal_is_measured_by_mperf),
-      cmocka_unit_test(in_a_virtual_machine_ref_cycles_are_used),
-      cmocka_unit_test(under_a_hypervisor_auto_does_not_choose_mperf),
-      cmocka_unit_test(
-          under_a_hypervisor_mperf_serves_if_it_is_named_and_proven),
-      cmocka_unit_test(on_bare_metal_a_pending_or_unproven_counter_is_used),
-      cmocka_unit_test(a_refuted_counter_is_never_used),
-      cmocka_unit_test(on_bare_metal_ref_cycles_must_be_named),
-      cmocka_unit_test(if_the_source_idle_is_named_no_counter_is_opened),
-      cmocka_unit_test(a_warning_names_a_configured_source_that_is_unavailable),
-      cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
-      cmocka_unit_test(an_event_of_another_rate_is_never_divided_by_the_tsc),
-      cmocka_unit_test(the_frequency_of_an_event_is_not_guessed),
-      cmocka_unit_test(the_source_event_without_an_event_is_refused),
-      cmocka_unit_test(a_warning_names_an_event_that_cannot_be_parsed),
-      cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
-      cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
-      cmocka_unit_test(a_failed_pmu_of_a_hybrid_does_not_affect_the_other),
-      cmocka_unit_test(isolated_cores_are_not_disturbed),
-      cmocka_unit_test(nohz_full_cores_are_not_disturbed),
-      cmocka_unit_test(isolated_cores_are_read_by_hardware_if_configured),
-      cmocka_unit_test(isolated_cores_can_be_skipped),
-      cmocka_unit_test(isolated_partitions_of_cgroups_are_not_disturbed),
-      cmocka_unit_test(
-          a_core_isolated_later_is_left_undisturbed_within_a_minute),
-      cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
-      cmocka_unit_test(cores_that_are_named_as_isolated_but_absent_are_said),
-      cmocka_unit_test(
-          a_counter_for_isolated_cores_is_proposed_once_with_its_cost),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,7 @@ static const char *reason(const struct play *play) {
  * Loads
  */
 
-static void unhalted_time_is_wall_time_less_halted_time(void **state) {
-  (void)state;
+TEST(unhalted_time_is_wall_time_less_halted_time) {
   struct play play;
   start_named(&play, 4, 0);
   for (int core = 0; core < 4; core++)
@@ -52,8 +51,7 @@ static void unhalted_time_is_wall_time_less_halted_time(void **state) {
   play_end(&play);
 }
 
-static void softirqs_that_the_kernel_counts_as_idle_are_load(void **state) {
-  (void)state;
+TEST(softirqs_that_the_kernel_counts_as_idle_are_load) {
   struct play play;
   start_named(&play, 1, 0.6);
   play.fake->cores[0].seen = 0.1;
@@ -66,9 +64,7 @@ static void softirqs_that_the_kernel_counts_as_idle_are_load(void **state) {
 
 /* The load of 0.5 includes the stolen time, because the clock counts all time
  * that is not halted. Only the lower bound excludes stolen time. */
-static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
-    void **state) {
-  (void)state;
+TEST(time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only) {
   struct play play;
   start_named(&play, 1, 0.5);
   play.fake->cores[0].seen = 0.3;
@@ -81,8 +77,7 @@ static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
   play_end(&play);
 }
 
-static void a_slow_read_widens_the_bounds_by_its_bracket(void **state) {
-  (void)state;
+TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
   struct play play;
   start_named(&play, 1, 0.4);
   play_open(&play);
@@ -98,8 +93,7 @@ static void a_slow_read_widens_the_bounds_by_its_bracket(void **state) {
   play_end(&play);
 }
 
-static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
-  (void)state;
+TEST(a_sample_without_a_reading_is_part_of_the_next) {
   struct play play;
   start_named(&play, 1, 0.4);
   play_open(&play);
@@ -121,8 +115,7 @@ static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_came_back_online_begins_a_new_window(void **state) {
-  (void)state;
+TEST(a_core_that_came_back_online_begins_a_new_window) {
   struct play play;
   start_named(&play, 2, 0.5);
   play_open(&play);
@@ -140,8 +133,7 @@ static void a_core_that_came_back_online_begins_a_new_window(void **state) {
   play_end(&play);
 }
 
-static void a_window_across_a_suspend_is_dropped(void **state) {
-  (void)state;
+TEST(a_window_across_a_suspend_is_dropped) {
   struct play play;
   start_named(&play, 1, 0.5);
   play_open(&play);
@@ -159,9 +151,7 @@ static void a_window_across_a_suspend_is_dropped(void **state) {
  * Opening the clock
  */
 
-static void
-a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
-  (void)state;
+TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
   struct play play;
   start_named(&play, 2, 0.5);
   play.fake->clock.load_error = EPERM;
@@ -176,8 +166,7 @@ a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
   play_end(&play);
 }
 
-static void auto_uses_a_pinned_clock_if_no_counter_can_be_used(void **state) {
-  (void)state;
+TEST(auto_uses_a_pinned_clock_if_no_counter_can_be_used) {
   struct play play;
   start_pinned(&play, 2, 0.3);
   play_open(&play);
@@ -188,8 +177,7 @@ static void auto_uses_a_pinned_clock_if_no_counter_can_be_used(void **state) {
   play_end(&play);
 }
 
-static void a_counter_is_taken_before_the_clock(void **state) {
-  (void)state;
+TEST(a_counter_is_taken_before_the_clock) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
   fake_machine_pin_clock(play.fake);
@@ -199,8 +187,7 @@ static void a_counter_is_taken_before_the_clock(void **state) {
   play_end(&play);
 }
 
-static void if_another_source_is_named_the_clock_is_not_used(void **state) {
-  (void)state;
+TEST(if_another_source_is_named_the_clock_is_not_used) {
   struct play play;
   start_pinned(&play, 1, 0.5);
   play.options.source = SOURCE_IDLE;
@@ -211,8 +198,7 @@ static void if_another_source_is_named_the_clock_is_not_used(void **state) {
   play_end(&play);
 }
 
-static void the_clock_of_another_sysroot_is_not_used(void **state) {
-  (void)state;
+TEST(the_clock_of_another_sysroot_is_not_used) {
   struct play play;
   start_pinned(&play, 1, 0.5);
   play.options.hardware = false;
@@ -223,9 +209,7 @@ static void the_clock_of_another_sysroot_is_not_used(void **state) {
   play_end(&play);
 }
 
-static void
-auto_loads_no_clock_while_idle_is_not_known_to_miss_work(void **state) {
-  (void)state;
+TEST(auto_loads_no_clock_while_idle_is_not_known_to_miss_work) {
   struct play play;
   start(&play, 2, 0.5);
   play_open(&play);
@@ -247,9 +231,7 @@ static void spends_time_in_softirq(struct play *play) {
   play->fake->cores[1].softirq = 0.2;
 }
 
-static void
-auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
-  (void)state;
+TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
   static const struct {
     void (*play)(struct play *play);
     const char *btf, *said;
@@ -275,8 +257,7 @@ auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
   }
 }
 
-static void auto_loads_the_clock_where_idle_is_unavailable(void **state) {
-  (void)state;
+TEST(auto_loads_the_clock_where_idle_is_unavailable) {
   struct play play;
   start(&play, 2, 0.5);
   play.fake->lxcfs = true;
@@ -289,9 +270,7 @@ static void auto_loads_the_clock_where_idle_is_unavailable(void **state) {
   play_end(&play);
 }
 
-static void
-a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed(void **state) {
-  (void)state;
+TEST(a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed) {
   struct play play;
   start(&play, 2, 0.5);
   play_open(&play);
@@ -312,8 +291,7 @@ a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed(void **state) {
   play_end(&play);
 }
 
-static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
-  (void)state;
+TEST(auto_loads_no_clock_if_a_counter_is_used) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
   fake_machine_idle_clock(play.fake);
@@ -324,8 +302,7 @@ static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
   play_end(&play);
 }
 
-static void auto_loads_no_clock_where_that_is_forbidden(void **state) {
-  (void)state;
+TEST(auto_loads_no_clock_where_that_is_forbidden) {
   for (int pinned = 0; pinned < 2; pinned++) {
     struct play play;
     start(&play, 2, 0.5);
@@ -345,8 +322,7 @@ static void auto_loads_no_clock_where_that_is_forbidden(void **state) {
 
 /* Loading the clock would interrupt the isolated cores, so the engine does not
  * load it. */
-static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
-  (void)state;
+TEST(no_clock_is_loaded_if_cores_are_isolated) {
   for (int named = 0; named < 2; named++) {
     struct play play;
     start(&play, 2, 0.5);
@@ -362,8 +338,7 @@ static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
   }
 }
 
-static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
-  (void)state;
+TEST(isolated_cores_use_the_pinned_clock_if_configured) {
   static const struct {
     enum isolated_cores isolated_cores;
     enum source_kind source;
@@ -392,9 +367,7 @@ static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
  * A clock that fails or stops
  */
 
-static void
-a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle(void **state) {
-  (void)state;
+TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
   struct play play;
   start_pinned(&play, 2, 0.5);
   play.fake->cores[1].load = 1;
@@ -410,9 +383,7 @@ a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle(void **state) {
   play_end(&play);
 }
 
-static void
-a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
-  (void)state;
+TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
   struct play play;
   start_pinned(&play, 2, 0.5);
   play_open(&play);
@@ -434,8 +405,7 @@ a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
   play_end(&play);
 }
 
-static void closing_the_engine_closes_the_clock(void **state) {
-  (void)state;
+TEST(closing_the_engine_closes_the_clock) {
   struct play play;
   start_named(&play, 1, 0.5);
   play_open(&play);
@@ -444,39 +414,4 @@ static void closing_the_engine_closes_the_clock(void **state) {
   assert_false(play.fake->clock.open);
   play.engine = NULL;
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unhalted_time_is_wall_time_less_halted_time),
-      cmocka_unit_test(softirqs_that_the_kernel_counts_as_idle_are_load),
-      cmocka_unit_test(
-          time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only),
-      cmocka_unit_test(a_slow_read_widens_the_bounds_by_its_bracket),
-      cmocka_unit_test(a_sample_without_a_reading_is_part_of_the_next),
-      cmocka_unit_test(a_core_that_came_back_online_begins_a_new_window),
-      cmocka_unit_test(a_window_across_a_suspend_is_dropped),
-      cmocka_unit_test(
-          a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again),
-      cmocka_unit_test(auto_uses_a_pinned_clock_if_no_counter_can_be_used),
-      cmocka_unit_test(a_counter_is_taken_before_the_clock),
-      cmocka_unit_test(if_another_source_is_named_the_clock_is_not_used),
-      cmocka_unit_test(the_clock_of_another_sysroot_is_not_used),
-      cmocka_unit_test(
-          auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
-      cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
-      cmocka_unit_test(auto_loads_the_clock_where_idle_is_unavailable),
-      cmocka_unit_test(
-          a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed),
-      cmocka_unit_test(auto_loads_no_clock_if_a_counter_is_used),
-      cmocka_unit_test(auto_loads_no_clock_where_that_is_forbidden),
-      cmocka_unit_test(no_clock_is_loaded_if_cores_are_isolated),
-      cmocka_unit_test(isolated_cores_use_the_pinned_clock_if_configured),
-      cmocka_unit_test(
-          a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),
-      cmocka_unit_test(
-          a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned),
-      cmocka_unit_test(closing_the_engine_closes_the_clock),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

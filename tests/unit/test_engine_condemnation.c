@@ -25,52 +25,43 @@ static int windows_to_condemn(double hardware, double kernel, double steal,
   return 0;
 }
 
-static void three_windows_below_the_kernel_condemn_a_source(void **state) {
-  (void)state;
+TEST(three_windows_below_the_kernel_condemn_a_source) {
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 1, 0, MS, false), 3);
 }
 
-static void less_than_5_points_below_the_kernel_is_accepted(void **state) {
-  (void)state;
+TEST(less_than_5_points_below_the_kernel_is_accepted) {
   assert_int_equal(windows_to_condemn(0.40, 0.4499, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.40, 0, MS, false), 0);
 }
 
-static void a_source_above_the_kernel_is_never_condemned(void **state) {
-  (void)state;
+TEST(a_source_above_the_kernel_is_never_condemned) {
   assert_int_equal(windows_to_condemn(1, 0, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.5, 0.1, 0, MS, false), 0);
 }
 
-static void steal_widens_the_margin(void **state) {
-  (void)state;
+TEST(steal_widens_the_margin) {
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0.02, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.48, 0.02, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 0.5, 0.3, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 1, NAN, MS, false), 0);
 }
 
-static void a_slow_read_widens_the_margin(void **state) {
-  (void)state;
+TEST(a_slow_read_widens_the_margin) {
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0, 50 * MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.48, 0, 50 * MS, false), 3);
 }
 
-static void
-tick_sampled_idle_time_proves_nothing_against_a_source(void **state) {
-  (void)state;
+TEST(tick_sampled_idle_time_proves_nothing_against_a_source) {
   assert_int_equal(windows_to_condemn(0, 1, 0, MS, true), 0);
 }
 
-static void unknown_figures_prove_nothing_against_a_source(void **state) {
-  (void)state;
+TEST(unknown_figures_prove_nothing_against_a_source) {
   assert_int_equal(windows_to_condemn(NAN, 1, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0, NAN, 0, MS, false), 0);
 }
 
-static void one_good_window_interrupts_the_sequence(void **state) {
-  (void)state;
+TEST(one_good_window_interrupts_the_sequence) {
   int low_windows = 0;
   for (int i = 0; i < 20; i++) {
     assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
@@ -79,8 +70,7 @@ static void one_good_window_interrupts_the_sequence(void **state) {
   }
 }
 
-static void a_skipped_window_neither_counts_nor_interrupts(void **state) {
-  (void)state;
+TEST(a_skipped_window_neither_counts_nor_interrupts) {
   int low_windows = 0;
   assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
   assert_false(engine_condemns(&low_windows, 0, 1, NAN, MS, false));
@@ -89,8 +79,7 @@ static void a_skipped_window_neither_counts_nor_interrupts(void **state) {
   assert_true(engine_condemns(&low_windows, 0, 1, 0, MS, false));
 }
 
-static void after_a_verdict_the_count_starts_again(void **state) {
-  (void)state;
+TEST(after_a_verdict_the_count_starts_again) {
   int low_windows = 0;
   for (int i = 1; i <= 9; i++)
     assert_int_equal(engine_condemns(&low_windows, 0, 1, 0, MS, false),
@@ -112,9 +101,7 @@ static void start(struct play *play, double load, double seen_by_mperf) {
   play_open(play);
 }
 
-static void
-a_counter_that_misses_work_is_replaced_by_the_next_source(void **state) {
-  (void)state;
+TEST(a_counter_that_misses_work_is_replaced_by_the_next_source) {
   struct play play;
   start(&play, 0.5, 0.4);
   play_seconds(&play, 13);
@@ -126,8 +113,7 @@ a_counter_that_misses_work_is_replaced_by_the_next_source(void **state) {
   play_end(&play);
 }
 
-static void one_line_names_both_sources_and_why(void **state) {
-  (void)state;
+TEST(one_line_names_both_sources_and_why) {
   struct play play;
   start(&play, 0.5, 0.4);
   play_seconds(&play, 60);
@@ -137,8 +123,7 @@ static void one_line_names_both_sources_and_why(void **state) {
   play_end(&play);
 }
 
-static void a_source_is_condemned_per_core(void **state) {
-  (void)state;
+TEST(a_source_is_condemned_per_core) {
   struct play play;
   start(&play, 0.5, 0.4);
   uint64_t epoch = play_core(&play, 0)->total.epoch;
@@ -149,8 +134,7 @@ static void a_source_is_condemned_per_core(void **state) {
   play_end(&play);
 }
 
-static void a_single_sample_condemns_no_source(void **state) {
-  (void)state;
+TEST(a_single_sample_condemns_no_source) {
   struct play play;
   start(&play, 0.5, 0.4);
   for (int i = 0; i < 100; i++)
@@ -159,8 +143,7 @@ static void a_single_sample_condemns_no_source(void **state) {
   play_end(&play);
 }
 
-static void a_condemned_source_returns_only_through_a_proof(void **state) {
-  (void)state;
+TEST(a_condemned_source_returns_only_through_a_proof) {
   struct play play;
   start(&play, 0.2, 0.1);
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
@@ -182,9 +165,7 @@ static void a_condemned_source_returns_only_through_a_proof(void **state) {
 }
 
 /* The counter passes each proof. */
-static void
-a_source_that_is_condemned_again_is_proven_after_longer_pauses(void **state) {
-  (void)state;
+TEST(a_source_that_is_condemned_again_is_proven_after_longer_pauses) {
   struct play play;
   start(&play, 0.2, 0.1);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
@@ -200,8 +181,7 @@ a_source_that_is_condemned_again_is_proven_after_longer_pauses(void **state) {
   play_end(&play);
 }
 
-static void a_refuted_source_is_proven_again_after_a_pause(void **state) {
-  (void)state;
+TEST(a_refuted_source_is_proven_again_after_a_pause) {
   for (int idle = 0; idle < 2; idle++) {
     struct play play;
     play_start_mperf(&play, 2, 0.2);
@@ -219,8 +199,7 @@ static void a_refuted_source_is_proven_again_after_a_pause(void **state) {
 }
 
 /* A proof there would take time from other work and prove nothing. */
-static void on_a_busy_host_no_proof_is_repeated_for_ten_minutes(void **state) {
-  (void)state;
+TEST(on_a_busy_host_no_proof_is_repeated_for_ten_minutes) {
   static const enum source_kind sources[] = {SOURCE_MPERF, SOURCE_IDLE};
   for (int busy = 0; busy < 2; busy++) {
     struct play play;
@@ -241,9 +220,7 @@ static void on_a_busy_host_no_proof_is_repeated_for_ten_minutes(void **state) {
 
 /* XDP and softirqs can run while the kernel considers the core idle, so a
  * source may rightly count more work than the kernel. */
-static void
-work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
-  (void)state;
+TEST(work_that_the_kernel_counts_as_idle_condemns_no_source) {
   struct play play;
   play_start_mperf(&play, 2, 1);
   play.fake->cores[1].idle = 0.7;
@@ -255,8 +232,7 @@ work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
   play_end(&play);
 }
 
-static void work_that_is_missed_under_steal_condemns_a_source(void **state) {
-  (void)state;
+TEST(work_that_is_missed_under_steal_condemns_a_source) {
   struct play play;
   start(&play, 0.5, 0.3);
   play.fake->cores[1].steal = 0.03;
@@ -265,8 +241,7 @@ static void work_that_is_missed_under_steal_condemns_a_source(void **state) {
   play_end(&play);
 }
 
-static void steal_alone_condemns_no_source(void **state) {
-  (void)state;
+TEST(steal_alone_condemns_no_source) {
   struct play play;
   start(&play, 0.5, 0.5);
   play.fake->cores[1].steal = 0.3;
@@ -276,8 +251,7 @@ static void steal_alone_condemns_no_source(void **state) {
   play_end(&play);
 }
 
-static void slow_reads_of_proc_stat_do_not_keep_a_wrong_source(void **state) {
-  (void)state;
+TEST(slow_reads_of_proc_stat_do_not_keep_a_wrong_source) {
   struct play play;
   start(&play, 0.5, 0.3);
   play.fake->stat_read_ns = 6 * MS;
@@ -287,8 +261,7 @@ static void slow_reads_of_proc_stat_do_not_keep_a_wrong_source(void **state) {
   play_end(&play);
 }
 
-static void tick_sampled_idle_time_condemns_no_source(void **state) {
-  (void)state;
+TEST(tick_sampled_idle_time_condemns_no_source) {
   struct play play;
   start(&play, 0.5, 0.3);
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
@@ -297,8 +270,7 @@ static void tick_sampled_idle_time_condemns_no_source(void **state) {
   play_end(&play);
 }
 
-static void renumbered_rows_condemn_no_source(void **state) {
-  (void)state;
+TEST(renumbered_rows_condemn_no_source) {
   struct play play;
   start(&play, 0.5, 0.3);
   core_set_add(&play.fake->stat_hidden, 0);
@@ -309,8 +281,7 @@ static void renumbered_rows_condemn_no_source(void **state) {
 
 /* A guest that owns a core can halt it without leaving guest mode (-overcommit
  * cpu-pm=on). To the host's kernel, the guest then runs all the time. */
-static void guests_that_halt_their_core_condemn_no_source(void **state) {
-  (void)state;
+TEST(guests_that_halt_their_core_condemn_no_source) {
   struct play play;
   play_start_mperf(&play, 2, 0.03);
   play.fake->cores[1].idle = 0;
@@ -325,8 +296,7 @@ static void guests_that_halt_their_core_condemn_no_source(void **state) {
 
 /* A counter that misses work of the host itself is condemned even if a guest
  * runs on the core. */
-static void a_guest_does_not_excuse_work_of_the_host(void **state) {
-  (void)state;
+TEST(a_guest_does_not_excuse_work_of_the_host) {
   struct play play;
   start(&play, 0.9, 0.2);
   play.fake->cores[1].guest = 0.5;
@@ -344,9 +314,7 @@ static void start_without_steal(struct play *play) {
   play_open(play);
 }
 
-static void
-under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
-  (void)state;
+TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
   struct play play;
   start_without_steal(&play);
   play_seconds(&play, 600);
@@ -361,8 +329,7 @@ under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
   play_end(&play);
 }
 
-static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
-  (void)state;
+TEST(under_a_hypervisor_with_steal_a_source_is_condemned) {
   struct play play;
   start_without_steal(&play);
   play.fake->cores[0].steal = 0.1;
@@ -376,8 +343,7 @@ static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
 
 /* Windows with hotplug or a suspend are discarded, so they cannot condemn a
  * source. */
-static void hotplug_and_suspend_condemn_no_source(void **state) {
-  (void)state;
+TEST(hotplug_and_suspend_condemn_no_source) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_open(&play);
@@ -396,9 +362,7 @@ static void hotplug_and_suspend_condemn_no_source(void **state) {
   play_end(&play);
 }
 
-static void
-windows_before_and_after_an_absence_are_not_consecutive(void **state) {
-  (void)state;
+TEST(windows_before_and_after_an_absence_are_not_consecutive) {
   struct play play;
   start(&play, 0.5, 0.4);
   for (int i = 0; i < 20; i++) {
@@ -411,9 +375,7 @@ windows_before_and_after_an_absence_are_not_consecutive(void **state) {
   play_end(&play);
 }
 
-static void
-a_core_that_was_offline_may_use_its_condemned_source_again(void **state) {
-  (void)state;
+TEST(a_core_that_was_offline_may_use_its_condemned_source_again) {
   struct play play;
   start(&play, 0.5, 0.4);
   play_seconds(&play, 23);
@@ -426,45 +388,4 @@ a_core_that_was_offline_may_use_its_condemned_source_again(void **state) {
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(three_windows_below_the_kernel_condemn_a_source),
-      cmocka_unit_test(less_than_5_points_below_the_kernel_is_accepted),
-      cmocka_unit_test(a_source_above_the_kernel_is_never_condemned),
-      cmocka_unit_test(steal_widens_the_margin),
-      cmocka_unit_test(a_slow_read_widens_the_margin),
-      cmocka_unit_test(tick_sampled_idle_time_proves_nothing_against_a_source),
-      cmocka_unit_test(unknown_figures_prove_nothing_against_a_source),
-      cmocka_unit_test(one_good_window_interrupts_the_sequence),
-      cmocka_unit_test(a_skipped_window_neither_counts_nor_interrupts),
-      cmocka_unit_test(after_a_verdict_the_count_starts_again),
-      cmocka_unit_test(
-          a_counter_that_misses_work_is_replaced_by_the_next_source),
-      cmocka_unit_test(one_line_names_both_sources_and_why),
-      cmocka_unit_test(a_source_is_condemned_per_core),
-      cmocka_unit_test(a_single_sample_condemns_no_source),
-      cmocka_unit_test(a_condemned_source_returns_only_through_a_proof),
-      cmocka_unit_test(
-          a_source_that_is_condemned_again_is_proven_after_longer_pauses),
-      cmocka_unit_test(work_that_the_kernel_counts_as_idle_condemns_no_source),
-      cmocka_unit_test(a_refuted_source_is_proven_again_after_a_pause),
-      cmocka_unit_test(on_a_busy_host_no_proof_is_repeated_for_ten_minutes),
-      cmocka_unit_test(work_that_is_missed_under_steal_condemns_a_source),
-      cmocka_unit_test(steal_alone_condemns_no_source),
-      cmocka_unit_test(slow_reads_of_proc_stat_do_not_keep_a_wrong_source),
-      cmocka_unit_test(tick_sampled_idle_time_condemns_no_source),
-      cmocka_unit_test(renumbered_rows_condemn_no_source),
-      cmocka_unit_test(guests_that_halt_their_core_condemn_no_source),
-      cmocka_unit_test(a_guest_does_not_excuse_work_of_the_host),
-      cmocka_unit_test(
-          under_a_hypervisor_without_steal_there_is_only_a_warning),
-      cmocka_unit_test(under_a_hypervisor_with_steal_a_source_is_condemned),
-      cmocka_unit_test(hotplug_and_suspend_condemn_no_source),
-      cmocka_unit_test(windows_before_and_after_an_absence_are_not_consecutive),
-      cmocka_unit_test(
-          a_core_that_was_offline_may_use_its_condemned_source_again),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

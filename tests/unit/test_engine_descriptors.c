@@ -26,9 +26,7 @@ static int cores_on(const struct play *play, enum source_kind source) {
   return count;
 }
 
-static void
-a_core_needs_two_descriptors_unless_frequency_is_wanted(void **state) {
-  (void)state;
+TEST(a_core_needs_two_descriptors_unless_frequency_is_wanted) {
   for (int frequency = 0; frequency < 2; frequency++) {
     struct play play;
     play_start_mperf(&play, 4, 0.5);
@@ -42,9 +40,7 @@ a_core_needs_two_descriptors_unless_frequency_is_wanted(void **state) {
   }
 }
 
-static void
-at_the_hard_limit_256_descriptors_are_left_for_others(void **state) {
-  (void)state;
+TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
   struct play play;
   start(&play, 1024);
   play_open(&play);
@@ -57,8 +53,7 @@ at_the_hard_limit_256_descriptors_are_left_for_others(void **state) {
   play_end(&play);
 }
 
-static void a_lack_of_descriptors_is_logged_once_with_its_remedy(void **state) {
-  (void)state;
+TEST(a_lack_of_descriptors_is_logged_once_with_its_remedy) {
   struct play play;
   start(&play, 1024);
   play_open(&play);
@@ -67,8 +62,7 @@ static void a_lack_of_descriptors_is_logged_once_with_its_remedy(void **state) {
   play_end(&play);
 }
 
-static void the_limit_is_raised_only_as_far_as_needed(void **state) {
-  (void)state;
+TEST(the_limit_is_raised_only_as_far_as_needed) {
   struct play play;
   start(&play, 524288);
   play_open(&play);
@@ -79,8 +73,7 @@ static void the_limit_is_raised_only_as_far_as_needed(void **state) {
   play_end(&play);
 }
 
-static void the_limit_does_not_change_if_there_is_room(void **state) {
-  (void)state;
+TEST(the_limit_does_not_change_if_there_is_room) {
   struct play play;
   start(&play, 524288);
   play.fake->others = 100;
@@ -91,8 +84,7 @@ static void the_limit_does_not_change_if_there_is_room(void **state) {
   play_end(&play);
 }
 
-static void the_library_does_not_change_the_limit(void **state) {
-  (void)state;
+TEST(the_library_does_not_change_the_limit) {
   struct play play;
   start(&play, 524288);
   play.options.raise_limit = false;
@@ -103,8 +95,7 @@ static void the_library_does_not_change_the_limit(void **state) {
   play_end(&play);
 }
 
-static void if_descriptors_are_short_loads_come_before_ipc(void **state) {
-  (void)state;
+TEST(if_descriptors_are_short_loads_come_before_ipc) {
   struct play play;
   start(&play, 1024);
   play_add_ipc(&play);
@@ -120,9 +111,7 @@ static void if_descriptors_are_short_loads_come_before_ipc(void **state) {
   play_end(&play);
 }
 
-static void
-cores_get_their_counters_when_others_close_descriptors(void **state) {
-  (void)state;
+TEST(cores_get_their_counters_when_others_close_descriptors) {
   struct play play;
   start(&play, 1024);
   play_open(&play);
@@ -132,18 +121,4 @@ cores_get_their_counters_when_others_close_descriptors(void **state) {
   play_seconds(&play, 61);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_core_needs_two_descriptors_unless_frequency_is_wanted),
-      cmocka_unit_test(at_the_hard_limit_256_descriptors_are_left_for_others),
-      cmocka_unit_test(a_lack_of_descriptors_is_logged_once_with_its_remedy),
-      cmocka_unit_test(the_limit_is_raised_only_as_far_as_needed),
-      cmocka_unit_test(the_limit_does_not_change_if_there_is_room),
-      cmocka_unit_test(the_library_does_not_change_the_limit),
-      cmocka_unit_test(if_descriptors_are_short_loads_come_before_ipc),
-      cmocka_unit_test(cores_get_their_counters_when_others_close_descriptors),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,7 @@
  * Counts
  */
 
-static void counters_may_wrap(void **state) {
-  (void)state;
+TEST(counters_may_wrap) {
   struct play play;
   play_start_mperf(&play, 2, 0.75);
   static const uint64_t configs[] = {FAKE_MSR_TSC, FAKE_MSR_APERF,
@@ -32,9 +31,7 @@ static void counters_may_wrap(void **state) {
 
 /* The TSC in the group stops whenever the counter stops, so the ratio of their
  * counts need not be scaled. */
-static void
-shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
-  (void)state;
+TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.9);
   fake_machine_load(play.fake, 1);
@@ -56,8 +53,7 @@ static void make_tsc_unsteady(struct play *play) {
                     "processor\t: 0\nflags\t\t: tsc constant_tsc\n");
 }
 
-static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
-  (void)state;
+TEST(shared_counters_are_divided_by_the_time_they_ran) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.8);
   make_tsc_unsteady(&play);
@@ -73,8 +69,7 @@ static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
 }
 
 /* Another user of the PMU holds the counter for an hour. */
-static void a_starved_counter_leaves_the_core_to_the_next_source(void **state) {
-  (void)state;
+TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
   for (int unsteady = 0; unsteady < 2; unsteady++) {
     struct play play;
     play_start_ref_cycles(&play, 2, 0.8);
@@ -102,8 +97,7 @@ static void a_starved_counter_leaves_the_core_to_the_next_source(void **state) {
   }
 }
 
-static void without_a_steady_tsc_counters_need_their_frequency(void **state) {
-  (void)state;
+TEST(without_a_steady_tsc_counters_need_their_frequency) {
   for (int configured = 0; configured < 2; configured++) {
     struct play play;
     play_start_mperf(&play, 2, 0.37);
@@ -122,9 +116,7 @@ static void without_a_steady_tsc_counters_need_their_frequency(void **state) {
 
 /* The kernel takes another clocksource if it does not trust the TSC, often
  * because cores read different values. A group reads the TSC of one core. */
-static void
-a_counter_is_divided_by_the_tsc_whatever_the_clocksource(void **state) {
-  (void)state;
+TEST(a_counter_is_divided_by_the_tsc_whatever_the_clocksource) {
   struct play play;
   play_start_mperf(&play, 2, 0.37);
   fake_machine_file(
@@ -138,8 +130,7 @@ a_counter_is_divided_by_the_tsc_whatever_the_clocksource(void **state) {
   play_end(&play);
 }
 
-static void a_load_a_little_over_1_is_rounding(void **state) {
-  (void)state;
+TEST(a_load_a_little_over_1_is_rounding) {
   struct play play;
   play_start_mperf(&play, 1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
@@ -153,8 +144,7 @@ static void a_load_a_little_over_1_is_rounding(void **state) {
 
 /* MPERF and the TSC differ by up to 1 % on some processors. The core is busy
  * for four of five seconds. */
-static void a_counter_that_its_proof_accepted_keeps_its_windows(void **state) {
-  (void)state;
+TEST(a_counter_that_its_proof_accepted_keeps_its_windows) {
   struct play play;
   play_start_mperf(&play, 1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
@@ -177,9 +167,7 @@ static void a_counter_that_its_proof_accepted_keeps_its_windows(void **state) {
   play_end(&play);
 }
 
-static void
-a_proven_counter_with_impossible_loads_must_be_proven_again(void **state) {
-  (void)state;
+TEST(a_proven_counter_with_impossible_loads_must_be_proven_again) {
   struct play play;
   play_start_mperf(&play, 2, 1);
   fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
@@ -205,9 +193,7 @@ a_proven_counter_with_impossible_loads_must_be_proven_again(void **state) {
 }
 
 /* The proof has measured that the counter is at most 0.2 % fast or slow. */
-static void
-the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart(void **state) {
-  (void)state;
+TEST(the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart) {
   struct play play;
   play_start_mperf(&play, 1, 0.2);
   play_open(&play);
@@ -224,8 +210,7 @@ the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart(void **state) {
   play_end(&play);
 }
 
-static void a_change_of_source_keeps_both_halves_of_an_interval(void **state) {
-  (void)state;
+TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
   struct play play;
   play_start_mperf(&play, 1, 0.3);
   play_open(&play);
@@ -246,8 +231,7 @@ static void a_change_of_source_keeps_both_halves_of_an_interval(void **state) {
   play_end(&play);
 }
 
-static void a_counter_does_not_count_stolen_time(void **state) {
-  (void)state;
+TEST(a_counter_does_not_count_stolen_time) {
   struct play play;
   play_start_ref_cycles(&play, 1, 0.3);
   play.fake->cores[0].steal = 0.6;
@@ -258,8 +242,7 @@ static void a_counter_does_not_count_stolen_time(void **state) {
   play_end(&play);
 }
 
-static void aperf_over_mperf_scales_the_base_frequency(void **state) {
-  (void)state;
+TEST(aperf_over_mperf_scales_the_base_frequency) {
   struct play play;
   play_start_mperf(&play, 1, 0.2);
   play_open(&play);
@@ -286,8 +269,7 @@ static void break_mperf(struct play *play, int core, int error) {
   broken->open_error = error;
 }
 
-static void a_core_that_cannot_be_opened_does_not_affect_others(void **state) {
-  (void)state;
+TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
   static const int errors[] = {EACCES, ENODEV, EMFILE, EINVAL, EBUSY};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
     struct play play;
@@ -305,8 +287,7 @@ static void a_core_that_cannot_be_opened_does_not_affect_others(void **state) {
   }
 }
 
-static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
-  (void)state;
+TEST(a_core_that_cannot_be_read_does_not_affect_others) {
   struct play play;
   play_start_mperf(&play, 4, 0.4);
   play_open(&play);
@@ -330,8 +311,7 @@ static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
-  (void)state;
+TEST(a_core_that_fails_is_retried_at_growing_intervals) {
   struct play play;
   play_start_mperf(&play, 2, 0.4);
   break_mperf(&play, 1, EMFILE);
@@ -354,8 +334,7 @@ static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
   play_end(&play);
 }
 
-static void a_success_resets_the_wait_between_tries(void **state) {
-  (void)state;
+TEST(a_success_resets_the_wait_between_tries) {
   struct play play;
   play_start_mperf(&play, 2, 0.4);
   play_open(&play);
@@ -372,9 +351,7 @@ static void a_success_resets_the_wait_between_tries(void **state) {
   play_end(&play);
 }
 
-static void
-a_counter_that_keeps_failing_does_not_flood_the_journal(void **state) {
-  (void)state;
+TEST(a_counter_that_keeps_failing_does_not_flood_the_journal) {
   struct play play;
   play_start_mperf(&play, 2, 0.4);
   play_open(&play);
@@ -384,8 +361,7 @@ a_counter_that_keeps_failing_does_not_flood_the_journal(void **state) {
   play_end(&play);
 }
 
-static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
-  (void)state;
+TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.55);
   play_open(&play);
@@ -410,9 +386,7 @@ static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
  * Instructions per cycle, and a TSC that changes
  */
 
-static void
-instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
-  (void)state;
+TEST(instructions_and_cycles_come_from_a_group_of_their_own) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -429,8 +403,7 @@ instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
   play_end(&play);
 }
 
-static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
-  (void)state;
+TEST(loads_do_not_depend_on_the_group_for_instructions) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -446,8 +419,7 @@ static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
 }
 
 /* Simulates a live migration to a host whose TSC has a different frequency. */
-static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
-  (void)state;
+TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
   play_open(&play);
@@ -468,8 +440,7 @@ static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
 
 /* Under kvm-clock, a live migration changes the rates of the TSC and of
  * ref-cycles, while the clocks of the machine continue at the same rate. */
-static void a_migration_under_kvm_clock_gives_no_wrong_load(void **state) {
-  (void)state;
+TEST(a_migration_under_kvm_clock_gives_no_wrong_load) {
   static const double rates_hz[] = {3e9, 2e9};
   for (int i = 0; i < 4; i++) {
     double load = i < 2 ? 0.6 : 0.95;
@@ -502,8 +473,7 @@ static void a_migration_under_kvm_clock_gives_no_wrong_load(void **state) {
 
 /* The load changes at the moment of the migration, so the counts before and
  * after it have different weights. */
-static void a_migration_leaves_the_truth_within_the_bounds(void **state) {
-  (void)state;
+TEST(a_migration_leaves_the_truth_within_the_bounds) {
   static const double rates_hz[] = {3e9, 2e9, 2.6e9};
   static const double loads[] = {0, 0.3, 0.6, 0.95, 1};
   for (int i = 0; i < 2 * 3 * 5 * 5; i++) {
@@ -535,8 +505,7 @@ static void a_migration_leaves_the_truth_within_the_bounds(void **state) {
 
 /* The sampling thread loses its core for 20 ms right after a read. This must
  * not look like a change of the TSC frequency. */
-static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
-  (void)state;
+TEST(an_interrupted_sample_is_not_a_change_of_the_tsc) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
   play_open(&play);
@@ -556,9 +525,7 @@ static int compare(const void *a, const void *b) {
 }
 
 /* A quiet core runs for 0 to 0.4 % of each second. */
-static void on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart(
-    void **state) {
-  (void)state;
+TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
   struct play play;
   double widths[1000];
   uint32_t random = 1;
@@ -579,8 +546,7 @@ static void on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart(
   play_end(&play);
 }
 
-static void closing_leaves_no_descriptor_open(void **state) {
-  (void)state;
+TEST(closing_leaves_no_descriptor_open) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -590,8 +556,7 @@ static void closing_leaves_no_descriptor_open(void **state) {
   play_end(&play); /* play_end checks that all descriptors are closed */
 }
 
-static void one_read_per_group_and_sample(void **state) {
-  (void)state;
+TEST(one_read_per_group_and_sample) {
   struct play play;
   play_start_mperf(&play, 8, 0.5);
   play_open(&play);
@@ -600,43 +565,4 @@ static void one_read_per_group_and_sample(void **state) {
   play_seconds(&play, 10);
   assert_int_equal(play.fake->perf_reads - before, 80);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counters_may_wrap),
-      cmocka_unit_test(
-          shared_counters_with_the_tsc_in_the_group_are_not_scaled),
-      cmocka_unit_test(shared_counters_are_divided_by_the_time_they_ran),
-      cmocka_unit_test(a_starved_counter_leaves_the_core_to_the_next_source),
-      cmocka_unit_test(without_a_steady_tsc_counters_need_their_frequency),
-      cmocka_unit_test(
-          a_counter_is_divided_by_the_tsc_whatever_the_clocksource),
-      cmocka_unit_test(a_load_a_little_over_1_is_rounding),
-      cmocka_unit_test(a_counter_that_its_proof_accepted_keeps_its_windows),
-      cmocka_unit_test(
-          a_proven_counter_with_impossible_loads_must_be_proven_again),
-      cmocka_unit_test(
-          the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart),
-      cmocka_unit_test(a_change_of_source_keeps_both_halves_of_an_interval),
-      cmocka_unit_test(a_counter_does_not_count_stolen_time),
-      cmocka_unit_test(aperf_over_mperf_scales_the_base_frequency),
-      cmocka_unit_test(a_core_that_cannot_be_opened_does_not_affect_others),
-      cmocka_unit_test(a_core_that_cannot_be_read_does_not_affect_others),
-      cmocka_unit_test(a_core_that_fails_is_retried_at_growing_intervals),
-      cmocka_unit_test(a_success_resets_the_wait_between_tries),
-      cmocka_unit_test(a_counter_that_keeps_failing_does_not_flood_the_journal),
-      cmocka_unit_test(a_pinned_counter_that_is_lost_is_shared_from_then_on),
-      cmocka_unit_test(instructions_and_cycles_come_from_a_group_of_their_own),
-      cmocka_unit_test(loads_do_not_depend_on_the_group_for_instructions),
-      cmocka_unit_test(a_tsc_that_changes_its_rate_requires_a_new_proof),
-      cmocka_unit_test(a_migration_under_kvm_clock_gives_no_wrong_load),
-      cmocka_unit_test(a_migration_leaves_the_truth_within_the_bounds),
-      cmocka_unit_test(an_interrupted_sample_is_not_a_change_of_the_tsc),
-      cmocka_unit_test(
-          on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart),
-      cmocka_unit_test(closing_leaves_no_descriptor_open),
-      cmocka_unit_test(one_read_per_group_and_sample),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void an_offline_core_has_no_load_and_no_descriptor(void **state) {
-  (void)state;
+TEST(an_offline_core_has_no_load_and_no_descriptor) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -22,8 +21,7 @@ static void an_offline_core_has_no_load_and_no_descriptor(void **state) {
   play_end(&play);
 }
 
-static void an_offline_core_does_not_affect_others(void **state) {
-  (void)state;
+TEST(an_offline_core_does_not_affect_others) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -43,9 +41,7 @@ static void an_offline_core_does_not_affect_others(void **state) {
   play_end(&play);
 }
 
-static void
-a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
-  (void)state;
+TEST(a_core_that_comes_online_is_measured_from_its_second_sample_on) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   fake_machine_online(play.fake, 1, false);
@@ -63,9 +59,7 @@ a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
 
 /* The core is online at both samples, so the list of online cores does not show
  * that it was away. */
-static void
-a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
-  (void)state;
+TEST(a_core_that_was_away_between_two_samples_loses_only_that_window) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_open(&play);
@@ -84,9 +78,7 @@ a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_was_away_between_two_samples_loses_its_idle_window_too(
-    void **state) {
-  (void)state;
+TEST(a_core_that_was_away_between_two_samples_loses_its_idle_window_too) {
   struct play play;
   play_start(&play, 2);
   fake_machine_load(play.fake, 0.5);
@@ -105,8 +97,7 @@ static void a_core_that_was_away_between_two_samples_loses_its_idle_window_too(
 
 /* The engine receives no uevent (a container may have no netlink socket), but
  * finds that the group has dissolved. */
-static void a_dissolved_group_reveals_that_a_core_was_away(void **state) {
-  (void)state;
+TEST(a_dissolved_group_reveals_that_a_core_was_away) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play.fake->hotplug_events = false;
@@ -124,8 +115,7 @@ static void a_dissolved_group_reveals_that_a_core_was_away(void **state) {
   play_end(&play);
 }
 
-static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
-  (void)state;
+TEST(a_frozen_group_reveals_that_a_core_was_away) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_open(&play);
@@ -142,8 +132,7 @@ static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
 
 /* A group with only one event has no other events to lose, so it can still be
  * read after its core has been offline. However, it no longer counts. */
-static void a_frozen_single_event_is_reopened(void **state) {
-  (void)state;
+TEST(a_frozen_single_event_is_reopened) {
   struct play play;
   play_start(&play, 2);
   play.fake->hotplug_events = false;
@@ -165,8 +154,7 @@ static void a_frozen_single_event_is_reopened(void **state) {
   play_end(&play);
 }
 
-static void lost_messages_discard_one_window_of_every_core(void **state) {
-  (void)state;
+TEST(lost_messages_discard_one_window_of_every_core) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -181,9 +169,7 @@ static void lost_messages_discard_one_window_of_every_core(void **state) {
   play_end(&play);
 }
 
-static void
-a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
-  (void)state;
+TEST(a_message_about_a_core_that_is_not_selected_changes_nothing) {
   struct play play;
   struct core_set set;
   play_start_mperf(&play, 4, 0.5);
@@ -199,8 +185,7 @@ a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
   play_end(&play);
 }
 
-static void without_uevents_the_list_of_cores_is_compared(void **state) {
-  (void)state;
+TEST(without_uevents_the_list_of_cores_is_compared) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play.fake->hotplug_events = false;
@@ -215,8 +200,7 @@ static void without_uevents_the_list_of_cores_is_compared(void **state) {
   play_end(&play);
 }
 
-static void totals_never_decrease_while_cores_come_and_go(void **state) {
-  (void)state;
+TEST(totals_never_decrease_while_cores_come_and_go) {
   struct play play;
   play_start_mperf(&play, 8, 0.5);
   play_open(&play);
@@ -260,8 +244,7 @@ static ssize_t core_2_goes(void *context, const char *path, char *buffer,
   return plain_read_file(context, path, buffer, size);
 }
 
-static void a_core_that_goes_offline_during_a_sample_has_no_load(void **state) {
-  (void)state;
+TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
   struct play play;
   play_start(&play, 3);
   plain_read_file = play.fake->machine.read_file;
@@ -278,8 +261,7 @@ static void a_core_that_goes_offline_during_a_sample_has_no_load(void **state) {
   play_end(&play);
 }
 
-static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
-  (void)state;
+TEST(a_list_of_online_cores_that_vanishes_changes_nothing) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_open(&play);
@@ -292,28 +274,4 @@ static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_offline_core_has_no_load_and_no_descriptor),
-      cmocka_unit_test(an_offline_core_does_not_affect_others),
-      cmocka_unit_test(
-          a_core_that_comes_online_is_measured_from_its_second_sample_on),
-      cmocka_unit_test(
-          a_core_that_was_away_between_two_samples_loses_only_that_window),
-      cmocka_unit_test(
-          a_core_that_was_away_between_two_samples_loses_its_idle_window_too),
-      cmocka_unit_test(a_dissolved_group_reveals_that_a_core_was_away),
-      cmocka_unit_test(a_frozen_group_reveals_that_a_core_was_away),
-      cmocka_unit_test(a_frozen_single_event_is_reopened),
-      cmocka_unit_test(lost_messages_discard_one_window_of_every_core),
-      cmocka_unit_test(
-          a_message_about_a_core_that_is_not_selected_changes_nothing),
-      cmocka_unit_test(without_uevents_the_list_of_cores_is_compared),
-      cmocka_unit_test(totals_never_decrease_while_cores_come_and_go),
-      cmocka_unit_test(a_core_that_goes_offline_during_a_sample_has_no_load),
-      cmocka_unit_test(a_list_of_online_cores_that_vanishes_changes_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

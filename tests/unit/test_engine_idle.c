@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void load_is_wall_time_less_idle_time(void **state) {
-  (void)state;
+TEST(load_is_wall_time_less_idle_time) {
   struct play play;
   play_start(&play, 4);
   play.fake->cores[1].load = 0.1;
@@ -27,8 +26,7 @@ static void load_is_wall_time_less_idle_time(void **state) {
 
 /* The work runs for most of each tick period, but always sleeps when the tick
  * fires. */
-static void work_that_evades_the_tick_is_seen(void **state) {
-  (void)state;
+TEST(work_that_evades_the_tick_is_seen) {
   struct play play;
   play_start(&play, 1);
   play.fake->cores[0].load = 0.868;
@@ -39,8 +37,7 @@ static void work_that_evades_the_tick_is_seen(void **state) {
   play_end(&play);
 }
 
-static void work_that_runs_at_the_tick_is_not_overestimated(void **state) {
-  (void)state;
+TEST(work_that_runs_at_the_tick_is_not_overestimated) {
   struct play play;
   play_start(&play, 1);
   play.fake->cores[0].load = 0.0665;
@@ -51,8 +48,7 @@ static void work_that_runs_at_the_tick_is_not_overestimated(void **state) {
   play_end(&play);
 }
 
-static void waiting_for_a_disk_is_idle(void **state) {
-  (void)state;
+TEST(waiting_for_a_disk_is_idle) {
   struct play play;
   play_start(&play, 1);
   play.fake->cores[0].load = 0.2;
@@ -63,8 +59,7 @@ static void waiting_for_a_disk_is_idle(void **state) {
   play_end(&play);
 }
 
-static void one_sample_gives_no_load(void **state) {
-  (void)state;
+TEST(one_sample_gives_no_load) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
@@ -76,8 +71,7 @@ static void one_sample_gives_no_load(void **state) {
   play_end(&play);
 }
 
-static void a_gap_is_one_long_window(void **state) {
-  (void)state;
+TEST(a_gap_is_one_long_window) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
@@ -90,8 +84,7 @@ static void a_gap_is_one_long_window(void **state) {
   play_end(&play);
 }
 
-static void many_short_windows_add_up_to_the_same(void **state) {
-  (void)state;
+TEST(many_short_windows_add_up_to_the_same) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
@@ -105,8 +98,7 @@ static void many_short_windows_add_up_to_the_same(void **state) {
   play_end(&play);
 }
 
-static void two_samples_at_the_same_time_give_no_load(void **state) {
-  (void)state;
+TEST(two_samples_at_the_same_time_give_no_load) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
@@ -126,8 +118,7 @@ static void give_rows(struct play *play, const char *rows) {
   fake_machine_file(play->fake, "/proc/stat", rows);
 }
 
-static void idle_time_that_steps_back_a_little_is_held(void **state) {
-  (void)state;
+TEST(idle_time_that_steps_back_a_little_is_held) {
   struct play play;
   play_start(&play, 1);
   give_rows(&play, "cpu0 100 0 0 1000 0 0 0 0\n");
@@ -147,8 +138,7 @@ static void idle_time_that_steps_back_a_little_is_held(void **state) {
 
 /* Only the sum of idle and iowait counts, because iowait may decrease while
  * idle increases. */
-static void time_that_moves_from_iowait_to_idle_is_not_load(void **state) {
-  (void)state;
+TEST(time_that_moves_from_iowait_to_idle_is_not_load) {
   struct play play;
   play_start(&play, 1);
   give_rows(&play, "cpu0 0 0 0 1000 500 0 0 0\n");
@@ -160,8 +150,7 @@ static void time_that_moves_from_iowait_to_idle_is_not_load(void **state) {
   play_end(&play);
 }
 
-static void rounding_is_clamped(void **state) {
-  (void)state;
+TEST(rounding_is_clamped) {
   struct play play;
   play_start(&play, 2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
@@ -174,8 +163,7 @@ static void rounding_is_clamped(void **state) {
   play_end(&play);
 }
 
-static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
-  (void)state;
+TEST(a_load_far_outside_0_to_1_is_counted_as_an_error) {
   struct play play;
   play_start(&play, 2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
@@ -215,9 +203,7 @@ static void assert_windows(const int *idle, const double *loads, int len) {
   play_end(&play);
 }
 
-static void
-a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
-  (void)state;
+TEST(a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused) {
   static const int held[] = {1100, 1095, 1200};
   static const double held_loads[] = {0, 1, 0};
   assert_windows(held, held_loads, 3);
@@ -229,10 +215,7 @@ a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
 
 /* The idle time is misread if a task starts or stops waiting for a disk after
  * the kernel has read idle and before it reads iowait. */
-static void
-a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
-    void **state) {
-  (void)state;
+TEST(a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it) {
   static const int far_back[] = {1100, 1040, 1300, 1400};
   static const double far_back_loads[] = {0, -1, 0, 0};
   assert_windows(far_back, far_back_loads, 4);
@@ -243,25 +226,20 @@ a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
 
 /* The misread is too small to be recognised, so the start of the next window is
  * wrong. */
-static void
-a_base_that_was_misread_is_given_up_after_three_windows(void **state) {
-  (void)state;
+TEST(a_base_that_was_misread_is_given_up_after_three_windows) {
   static const int idle[] = {1100, 1140, 1300, 1400, 1500, 1600};
   static const double loads[] = {0, 0.6, -1, -1, -1, 0};
   assert_windows(idle, loads, 6);
 }
 
-static void
-there_is_no_value_until_idle_time_exceeds_its_old_base(void **state) {
-  (void)state;
+TEST(there_is_no_value_until_idle_time_exceeds_its_old_base) {
   static const int idle[] = {1100, 1010, 1060, 1140, 1190};
   static const double loads[] = {0, -1, -1, 1 - 0.4 / 3, 0.5};
   assert_windows(idle, loads, 5);
 }
 
 /* All columns begin at 0 again, as after a restart of LXCFS. */
-static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
-  (void)state;
+TEST(columns_wrong_in_three_windows_are_taken_as_reset) {
   static const int back[] = {1100, 7, 57, 107, 182, 207};
   static const double loads[] = {0, -1, -1, -1, 0.25, 0.75};
   assert_windows(back, loads, 6);
@@ -274,8 +252,7 @@ static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
   assert_windows(again, again_loads, 7);
 }
 
-static void windows_under_two_ticks_become_part_of_the_next(void **state) {
-  (void)state;
+TEST(windows_under_two_ticks_become_part_of_the_next) {
   struct play play;
   play_start(&play, 1);
   play.fake->cores[0].load = 0.4;
@@ -297,9 +274,7 @@ static void windows_under_two_ticks_become_part_of_the_next(void **state) {
  * /proc/stat that describes other cores, or is missing
  */
 
-static void
-renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
-  (void)state;
+TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
   struct play play;
   play_start(&play, 4);
   core_set_add(&play.fake->stat_hidden, 2);
@@ -321,8 +296,7 @@ renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
   play_end(&play);
 }
 
-static void a_malformed_row_affects_only_its_core(void **state) {
-  (void)state;
+TEST(a_malformed_row_affects_only_its_core) {
   struct play play;
   play_start(&play, 3);
   give_rows(&play, "cpu0 0 0 0 10 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0\n"
@@ -341,9 +315,7 @@ static void a_malformed_row_affects_only_its_core(void **state) {
 
 /* If LXCFS provides both /proc/stat and the list of online cores, the two
  * agree, but both describe the container instead of the host. */
-static void
-lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
-  (void)state;
+TEST(lxcfs_under_both_files_withholds_the_source_and_is_reported_once) {
   struct play play;
   play_start(&play, 2);
   play.fake->lxcfs = true;
@@ -359,8 +331,7 @@ lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
 }
 
 /* cpu_dma_latency is 0, so the idle loop polls. */
-static void time_in_which_the_idle_loop_polls_is_load(void **state) {
-  (void)state;
+TEST(time_in_which_the_idle_loop_polls_is_load) {
   struct play play;
   play_start(&play, 1);
   play.fake->cpuidle_states = 3;
@@ -390,9 +361,7 @@ static void time_in_which_the_idle_loop_polls_is_load(void **state) {
 }
 
 /* The judgement reads a file every 4.6 s. */
-static void
-samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
-  (void)state;
+TEST(samples_do_not_read_how_long_a_core_polls_that_does_not) {
   for (int counter = 0; counter < 2; counter++) {
     struct play play;
     if (counter)
@@ -409,8 +378,7 @@ samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
   }
 }
 
-static void with_idle_poll_a_core_is_never_idle(void **state) {
-  (void)state;
+TEST(with_idle_poll_a_core_is_never_idle) {
   static const char *const lines[] = {"quiet idle=poll\n", "nohlt",
                                       "idle=polling xnohlt\n", ""};
   for (int i = 0; i < 4; i++) {
@@ -436,8 +404,7 @@ static int compare(const void *a, const void *b) {
 }
 
 /* A quiet core runs for 0 to 0.4 % of each second. */
-static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
-  (void)state;
+TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   struct play play;
   double widths[1000];
   uint32_t random = 1;
@@ -462,9 +429,7 @@ static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
 /* Of 12 000 halts a second, the idle loop takes 6 us each, which the columns
  * count as idle. All other interrupts are on core 1. Where an idle driver
  * monitors the run queue, halts end without interrupts. */
-static void
-in_a_flood_of_interrupts_the_truth_is_within_the_bounds(void **state) {
-  (void)state;
+TEST(in_a_flood_of_interrupts_the_truth_is_within_the_bounds) {
   for (int i = 0; i < 4; i++) {
     bool has_driver = i % 2 == 0;
     double load = i < 2 ? 0.6 : 0.95, others = 100e3;
@@ -492,9 +457,7 @@ in_a_flood_of_interrupts_the_truth_is_within_the_bounds(void **state) {
 }
 
 /* Reading them takes more time than /proc/stat. */
-static void
-idle_drivers_are_read_only_in_a_flood_and_only_for_bounds(void **state) {
-  (void)state;
+TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
   for (int i = 0; i < 3; i++) {
     bool flood = i > 0, wanted = i == 1;
     struct play play;
@@ -514,8 +477,7 @@ idle_drivers_are_read_only_in_a_flood_and_only_for_bounds(void **state) {
   }
 }
 
-static void lxcfs_under_proc_stat_alone_withholds_the_source(void **state) {
-  (void)state;
+TEST(lxcfs_under_proc_stat_alone_withholds_the_source) {
   struct play play;
   play_start(&play, 2);
   play.fake->lxcfs = play.fake->lxcfs_stat_only = true;
@@ -525,8 +487,7 @@ static void lxcfs_under_proc_stat_alone_withholds_the_source(void **state) {
   play_end(&play);
 }
 
-static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
-  (void)state;
+TEST(renumbered_rows_do_not_affect_hardware_sources) {
   struct play play;
   play_start_mperf(&play, 4, 0.6);
   core_set_add(&play.fake->stat_hidden, 0);
@@ -538,9 +499,7 @@ static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
   play_end(&play);
 }
 
-static void
-a_file_that_is_cut_off_gives_no_load_until_it_is_whole(void **state) {
-  (void)state;
+TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
   struct play play;
   play_start(&play, 2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
@@ -557,8 +516,7 @@ a_file_that_is_cut_off_gives_no_load_until_it_is_whole(void **state) {
   play_end(&play);
 }
 
-static void a_missing_file_is_reported_once_and_waited_for(void **state) {
-  (void)state;
+TEST(a_missing_file_is_reported_once_and_waited_for) {
   struct play play;
   play_start(&play, 2);
   play_open(&play);
@@ -581,8 +539,7 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
   play_end(&play);
 }
 
-static void on_a_machine_without_any_source_the_engine_waits(void **state) {
-  (void)state;
+TEST(on_a_machine_without_any_source_the_engine_waits) {
   struct play play;
   play_start(&play, 2);
   fake_machine_fail(play.fake, "/proc/stat", ENOENT);
@@ -599,8 +556,7 @@ static void on_a_machine_without_any_source_the_engine_waits(void **state) {
   play_end(&play);
 }
 
-static void on_a_machine_without_cores_no_engine_is_opened(void **state) {
-  (void)state;
+TEST(on_a_machine_without_cores_no_engine_is_opened) {
   struct fake_machine *fake = fake_machine_new(0);
   struct engine *engine = NULL;
   fake->procstat = false;
@@ -614,8 +570,7 @@ static void on_a_machine_without_cores_no_engine_is_opened(void **state) {
  * Cores
  */
 
-static void each_of_256_cores_has_its_own_load(void **state) {
-  (void)state;
+TEST(each_of_256_cores_has_its_own_load) {
   struct play play;
   play_start(&play, 256);
   for (int core = 0; core < 256; core++)
@@ -627,8 +582,7 @@ static void each_of_256_cores_has_its_own_load(void **state) {
   play_end(&play);
 }
 
-static void cores_are_listed_in_rising_order(void **state) {
-  (void)state;
+TEST(cores_are_listed_in_rising_order) {
   struct play play;
   play_start(&play, 64);
   for (int core = 0; core < 64; core += 3)
@@ -645,8 +599,7 @@ static void cores_are_listed_in_rising_order(void **state) {
   play_end(&play);
 }
 
-static void only_selected_cores_are_measured(void **state) {
-  (void)state;
+TEST(only_selected_cores_are_measured) {
   struct play play;
   struct core_set set;
   play_start(&play, 8);
@@ -663,9 +616,7 @@ static void only_selected_cores_are_measured(void **state) {
   play_end(&play);
 }
 
-static void
-selected_cores_that_are_absent_are_waited_for_with_one_warning(void **state) {
-  (void)state;
+TEST(selected_cores_that_are_absent_are_waited_for_with_one_warning) {
   struct play play;
   struct core_set set;
   play_start(&play, 8);
@@ -683,8 +634,7 @@ selected_cores_that_are_absent_are_waited_for_with_one_warning(void **state) {
   play_end(&play);
 }
 
-static void a_source_of_another_sysroot_opens_no_counter(void **state) {
-  (void)state;
+TEST(a_source_of_another_sysroot_opens_no_counter) {
   struct play play;
   play_start(&play, 2);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
@@ -700,8 +650,7 @@ static void a_source_of_another_sysroot_opens_no_counter(void **state) {
 
 /* A proof would measure this machine's kernel and not the kernel that wrote the
  * files under the sysroot. */
-static void figures_of_another_sysroot_stay_unproven(void **state) {
-  (void)state;
+TEST(figures_of_another_sysroot_stay_unproven) {
   struct play play;
   play_start(&play, 2);
   play.options.hardware = false;
@@ -714,8 +663,7 @@ static void figures_of_another_sysroot_stay_unproven(void **state) {
   play_end(&play);
 }
 
-static void tick_sampled_idle_time_is_flagged(void **state) {
-  (void)state;
+TEST(tick_sampled_idle_time_is_flagged) {
   struct play play;
   play_start(&play, 2);
   play_open(&play);
@@ -726,56 +674,4 @@ static void tick_sampled_idle_time_is_flagged(void **state) {
   assert_int_equal(play_core(&play, 1)->proof, PROOF_TICK_SAMPLED);
   assert_false(isnan(play_load(&play, 1)));
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(load_is_wall_time_less_idle_time),
-      cmocka_unit_test(work_that_evades_the_tick_is_seen),
-      cmocka_unit_test(work_that_runs_at_the_tick_is_not_overestimated),
-      cmocka_unit_test(waiting_for_a_disk_is_idle),
-      cmocka_unit_test(one_sample_gives_no_load),
-      cmocka_unit_test(a_gap_is_one_long_window),
-      cmocka_unit_test(many_short_windows_add_up_to_the_same),
-      cmocka_unit_test(two_samples_at_the_same_time_give_no_load),
-      cmocka_unit_test(idle_time_that_steps_back_a_little_is_held),
-      cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_not_load),
-      cmocka_unit_test(rounding_is_clamped),
-      cmocka_unit_test(a_load_far_outside_0_to_1_is_counted_as_an_error),
-      cmocka_unit_test(
-          a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused),
-      cmocka_unit_test(
-          a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it),
-      cmocka_unit_test(a_base_that_was_misread_is_given_up_after_three_windows),
-      cmocka_unit_test(there_is_no_value_until_idle_time_exceeds_its_old_base),
-      cmocka_unit_test(columns_wrong_in_three_windows_are_taken_as_reset),
-      cmocka_unit_test(windows_under_two_ticks_become_part_of_the_next),
-      cmocka_unit_test(
-          renumbered_rows_withhold_the_source_and_are_reported_once),
-      cmocka_unit_test(a_malformed_row_affects_only_its_core),
-      cmocka_unit_test(
-          lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
-      cmocka_unit_test(time_in_which_the_idle_loop_polls_is_load),
-      cmocka_unit_test(samples_do_not_read_how_long_a_core_polls_that_does_not),
-      cmocka_unit_test(with_idle_poll_a_core_is_never_idle),
-      cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
-      cmocka_unit_test(in_a_flood_of_interrupts_the_truth_is_within_the_bounds),
-      cmocka_unit_test(
-          idle_drivers_are_read_only_in_a_flood_and_only_for_bounds),
-      cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
-      cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
-      cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),
-      cmocka_unit_test(a_missing_file_is_reported_once_and_waited_for),
-      cmocka_unit_test(on_a_machine_without_any_source_the_engine_waits),
-      cmocka_unit_test(on_a_machine_without_cores_no_engine_is_opened),
-      cmocka_unit_test(each_of_256_cores_has_its_own_load),
-      cmocka_unit_test(cores_are_listed_in_rising_order),
-      cmocka_unit_test(only_selected_cores_are_measured),
-      cmocka_unit_test(
-          selected_cores_that_are_absent_are_waited_for_with_one_warning),
-      cmocka_unit_test(a_source_of_another_sysroot_opens_no_counter),
-      cmocka_unit_test(figures_of_another_sysroot_stay_unproven),
-      cmocka_unit_test(tick_sampled_idle_time_is_flagged),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

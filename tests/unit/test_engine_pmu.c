@@ -27,8 +27,7 @@ static void fail_open(struct play *play, uint32_t type, uint64_t config,
  * Failing opens
  */
 
-static void a_failed_open_during_a_proof_is_retried(void **state) {
-  (void)state;
+TEST(a_failed_open_during_a_proof_is_retried) {
   static const int errors[] = {ENODEV, EOPNOTSUPP, EBUSY, ENOMEM, EACCES};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
     struct play play;
@@ -49,8 +48,7 @@ static void a_failed_open_during_a_proof_is_retried(void **state) {
   }
 }
 
-static void a_counter_that_does_not_exist_is_not_tried_again(void **state) {
-  (void)state;
+TEST(a_counter_that_does_not_exist_is_not_tried_again) {
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
   play.options.cancel = &cancelled;
@@ -69,8 +67,7 @@ static void a_counter_that_does_not_exist_is_not_tried_again(void **state) {
   play_end(&play);
 }
 
-static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
-  (void)state;
+TEST(instructions_that_cannot_be_opened_are_tried_again) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_add_ipc(&play);
@@ -87,9 +84,7 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
 
 /* If the core had not been offline, the engine would next try to open the
  * counters at 303 s. */
-static void
-a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
-  (void)state;
+TEST(a_core_that_comes_back_online_counts_instructions_at_once) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
@@ -123,8 +118,7 @@ static void add_event(struct play *play, const char *cpus) {
   fake_machine_load(play->fake, 0.3);
 }
 
-static void an_event_is_used_only_on_the_cores_of_its_pmu(void **state) {
-  (void)state;
+TEST(an_event_is_used_only_on_the_cores_of_its_pmu) {
   struct play play;
   play_start(&play, 4);
   add_event(&play, "2-3\n");
@@ -145,8 +139,7 @@ static bool may_use_two_cores(void) {
   return CPU_ISSET(0, &allowed) && CPU_ISSET(1, &allowed);
 }
 
-static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
-  (void)state;
+TEST(an_event_is_proven_on_a_core_of_its_pmu) {
   if (!may_use_two_cores()) {
     print_message("skipped: this process may not use cores 0 and 1\n");
     skip();
@@ -195,8 +188,7 @@ static void start_hybrid(struct play *play, const char *atoms) {
 }
 
 /* The engine measures only core 0, so on core 1 only a proof opens counters. */
-static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
-  (void)state;
+TEST(mperf_of_a_hybrid_is_proven_on_each_kind_of_core) {
   if (!may_use_two_cores()) {
     print_message("skipped: this process may not use cores 0 and 1\n");
     skip();
@@ -222,9 +214,7 @@ static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
   play_end(&play);
 }
 
-static void
-mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
-  (void)state;
+TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
   struct play play;
   start_hybrid(&play, "2-3\n");
   fake_machine_plain_server(play.fake);
@@ -240,8 +230,7 @@ mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_comes_online_uses_its_current_pmu(void **state) {
-  (void)state;
+TEST(a_core_that_comes_online_uses_its_current_pmu) {
   struct play play;
   start_hybrid(&play, "2\n");
   fake_machine_online(play.fake, 3, false);
@@ -255,8 +244,7 @@ static void a_core_that_comes_online_uses_its_current_pmu(void **state) {
   play_end(&play);
 }
 
-static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
-  (void)state;
+TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
   for (int source = SOURCE_AUTO; source <= SOURCE_MPERF; source++) {
     if (source == SOURCE_NONE)
       continue;
@@ -278,8 +266,7 @@ static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
 
 /* Counters that exclude guests neither keep a guest from starting nor take its
  * PMU. */
-static void instructions_are_not_counted_in_guests(void **state) {
-  (void)state;
+TEST(instructions_are_not_counted_in_guests) {
   struct play play;
   play_start_mperf(&play, 1, 0.5);
   play_add_ipc(&play);
@@ -287,22 +274,4 @@ static void instructions_are_not_counted_in_guests(void **state) {
   assert_int_equal(play.fake->last_attr.config, PERF_COUNT_HW_INSTRUCTIONS);
   assert_true(play.fake->last_attr.exclude_guest);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_failed_open_during_a_proof_is_retried),
-      cmocka_unit_test(a_counter_that_does_not_exist_is_not_tried_again),
-      cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
-      cmocka_unit_test(
-          a_core_that_comes_back_online_counts_instructions_at_once),
-      cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
-      cmocka_unit_test(mperf_refuted_on_one_kind_of_core_is_used_on_the_other),
-      cmocka_unit_test(an_event_is_used_only_on_the_cores_of_its_pmu),
-      cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
-      cmocka_unit_test(a_core_that_comes_online_uses_its_current_pmu),
-      cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
-      cmocka_unit_test(instructions_are_not_counted_in_guests),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

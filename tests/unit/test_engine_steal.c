@@ -21,8 +21,7 @@ static void start(struct play *play, bool steal_apart) {
     fake_machine_btf(play->fake, "rq idle_stealtime prev_irq_time");
 }
 
-static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
-  (void)state;
+TEST(time_stolen_while_waking_is_not_subtracted_twice) {
   struct play play;
   start(&play, false);
   play_open(&play);
@@ -35,8 +34,7 @@ static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
   play_end(&play);
 }
 
-static void work_is_between_the_lower_bound_and_the_load(void **state) {
-  (void)state;
+TEST(work_is_between_the_lower_bound_and_the_load) {
   for (double steal = 0; steal < 0.4; steal += 0.1)
     for (double woken = 0; woken < 0.4; woken += 0.1) {
       struct play play;
@@ -55,8 +53,7 @@ static void work_is_between_the_lower_bound_and_the_load(void **state) {
     }
 }
 
-static void steal_is_subtracted_on_kernels_with_idle_stealtime(void **state) {
-  (void)state;
+TEST(steal_is_subtracted_on_kernels_with_idle_stealtime) {
   struct play play;
   start(&play, true);
   play_open(&play);
@@ -113,9 +110,7 @@ static double play_sequence(struct fake_machine *fake, const struct mix *mix,
   return work;
 }
 
-static void
-the_truth_is_within_the_bounds_however_steal_is_taken_off_idle(void **state) {
-  (void)state;
+TEST(the_truth_is_within_the_bounds_however_steal_is_taken_off_idle) {
   static const struct mix mixes[] = {
       {1, 9, 0.2, 1, 0},     {1, 9, 5, 0.1, 0},       {1, 30, 20, 0.2, 0},
       {0.3, 30, 50, 0.1, 0}, {0.3, 100, 100, 0.2, 0}, {5, 5, 20, 0.05, 0.05},
@@ -153,8 +148,7 @@ the_truth_is_within_the_bounds_however_steal_is_taken_off_idle(void **state) {
   }
 }
 
-static void the_lower_bound_of_a_counter_is_its_load(void **state) {
-  (void)state;
+TEST(the_lower_bound_of_a_counter_is_its_load) {
   struct play play;
   play_start_mperf(&play, 1, 0.3);
   play.fake->cores[0].steal = 0.2;
@@ -169,8 +163,7 @@ static void give_rows(struct play *play, const char *rows) {
   fake_machine_file(play->fake, "/proc/stat", rows);
 }
 
-static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
-  (void)state;
+TEST(steal_of_a_window_is_at_most_its_wall_time) {
   struct play play;
   play_start(&play, 1);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
@@ -185,9 +178,7 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
 }
 
 /* In one of ten seconds, 8 ticks of steal are added while the core is idle. */
-static void
-a_discarded_second_does_not_cost_the_interval_its_load(void **state) {
-  (void)state;
+TEST(a_discarded_second_does_not_cost_the_interval_its_load) {
   for (int steal_apart = 0; steal_apart < 2; steal_apart++) {
     struct figures_play it = {0};
     play_start(&it.play, 1);
@@ -224,8 +215,7 @@ static double hidden(double steal, double woken, double seen) {
   return value;
 }
 
-static void work_between_the_bounds_is_not_hidden(void **state) {
-  (void)state;
+TEST(work_between_the_bounds_is_not_hidden) {
   /* The load is 0.25, and the lower bound of the load is 0.15. */
   assert_near(hidden(0.06, 0.04, 0.20), 0, 0);
   assert_near(hidden(0.06, 0.04, 0.16), 0, 0);
@@ -237,8 +227,7 @@ static void work_between_the_bounds_is_not_hidden(void **state) {
  * BTF
  */
 
-static void without_btf_the_kernel_counts_as_old(void **state) {
-  (void)state;
+TEST(without_btf_the_kernel_counts_as_old) {
   struct play play;
   for (int kind = 0; kind < 4; kind++) {
     start(&play, false);
@@ -256,8 +245,7 @@ static void without_btf_the_kernel_counts_as_old(void **state) {
   }
 }
 
-static void a_member_is_found_only_by_its_whole_name(void **state) {
-  (void)state;
+TEST(a_member_is_found_only_by_its_whole_name) {
   struct play play;
   start(&play, false);
   fake_machine_btf(play.fake, "idle not_idle_stealtime idle_stealtime_ns last");
@@ -271,9 +259,7 @@ static void a_member_is_found_only_by_its_whole_name(void **state) {
  * Softirq
  */
 
-static void
-a_kernel_that_counts_softirq_as_idle_is_reported_once(void **state) {
-  (void)state;
+TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
   static const struct {
     const char *members;
     double irq;
@@ -302,8 +288,7 @@ a_kernel_that_counts_softirq_as_idle_is_reported_once(void **state) {
   }
 }
 
-static void softirqs_are_not_reported_if_counters_are_used(void **state) {
-  (void)state;
+TEST(softirqs_are_not_reported_if_counters_are_used) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   fake_machine_btf(play.fake, "idle_dyntick");
@@ -311,23 +296,4 @@ static void softirqs_are_not_reported_if_counters_are_used(void **state) {
   play_seconds(&play, 30);
   assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL), 0);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(time_stolen_while_waking_is_not_subtracted_twice),
-      cmocka_unit_test(work_is_between_the_lower_bound_and_the_load),
-      cmocka_unit_test(steal_is_subtracted_on_kernels_with_idle_stealtime),
-      cmocka_unit_test(
-          the_truth_is_within_the_bounds_however_steal_is_taken_off_idle),
-      cmocka_unit_test(the_lower_bound_of_a_counter_is_its_load),
-      cmocka_unit_test(steal_of_a_window_is_at_most_its_wall_time),
-      cmocka_unit_test(a_discarded_second_does_not_cost_the_interval_its_load),
-      cmocka_unit_test(work_between_the_bounds_is_not_hidden),
-      cmocka_unit_test(without_btf_the_kernel_counts_as_old),
-      cmocka_unit_test(a_member_is_found_only_by_its_whole_name),
-      cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_reported_once),
-      cmocka_unit_test(softirqs_are_not_reported_if_counters_are_used),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

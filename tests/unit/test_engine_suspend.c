@@ -14,8 +14,7 @@ static void assert_no_loads(const struct play *play) {
     assert_nan(play_load(play, core));
 }
 
-static void a_suspend_discards_the_window_of_every_core(void **state) {
-  (void)state;
+TEST(a_suspend_discards_the_window_of_every_core) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -29,8 +28,7 @@ static void a_suspend_discards_the_window_of_every_core(void **state) {
   play_end(&play);
 }
 
-static void after_a_suspend_counters_are_reopened(void **state) {
-  (void)state;
+TEST(after_a_suspend_counters_are_reopened) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -46,8 +44,7 @@ static void after_a_suspend_counters_are_reopened(void **state) {
   play_end(&play);
 }
 
-static void a_suspend_also_discards_windows_of_the_source_idle(void **state) {
-  (void)state;
+TEST(a_suspend_also_discards_windows_of_the_source_idle) {
   struct play play;
   play_start(&play, 4);
   fake_machine_load(play.fake, 0.5);
@@ -61,8 +58,7 @@ static void a_suspend_also_discards_windows_of_the_source_idle(void **state) {
   play_end(&play);
 }
 
-static void each_suspend_is_noticed_once(void **state) {
-  (void)state;
+TEST(each_suspend_is_noticed_once) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -77,8 +73,7 @@ static void each_suspend_is_noticed_once(void **state) {
 
 /* The clocks cannot all be read at the same time, so the measured difference
  * between BOOTTIME and MONOTONIC varies. */
-static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
-  (void)state;
+TEST(the_scatter_of_the_clocks_is_not_a_suspend) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -107,8 +102,7 @@ static uint64_t uneven_clock(void *context, clockid_t clock) {
   return now_ns;
 }
 
-static void a_slow_read_of_the_clocks_is_not_a_suspend(void **state) {
-  (void)state;
+TEST(a_slow_read_of_the_clocks_is_not_a_suspend) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   even_clock = play.fake->machine.clock_ns;
@@ -125,8 +119,7 @@ static void a_slow_read_of_the_clocks_is_not_a_suspend(void **state) {
   play_end(&play);
 }
 
-static void a_suspend_before_the_start_does_not_matter(void **state) {
-  (void)state;
+TEST(a_suspend_before_the_start_does_not_matter) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
@@ -138,8 +131,7 @@ static void a_suspend_before_the_start_does_not_matter(void **state) {
   play_end(&play);
 }
 
-static void setting_a_clock_is_not_a_suspend(void **state) {
-  (void)state;
+TEST(setting_a_clock_is_not_a_suspend) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -157,8 +149,7 @@ static void setting_a_clock_is_not_a_suspend(void **state) {
  * Late samples
  */
 
-static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
-  (void)state;
+TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -172,8 +163,7 @@ static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   play_end(&play);
 }
 
-static void a_pause_also_discards_windows_of_the_source_idle(void **state) {
-  (void)state;
+TEST(a_pause_also_discards_windows_of_the_source_idle) {
   struct play play;
   play_start(&play, 4);
   fake_machine_load(play.fake, 0.25);
@@ -189,8 +179,7 @@ static void a_pause_also_discards_windows_of_the_source_idle(void **state) {
 
 /* This kernel counts time that is stolen during a wake-up both as idle and as
  * steal. */
-static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
-  (void)state;
+TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {
   struct play play;
   play_start(&play, 2);
   for (int core = 0; core < 2; core++)
@@ -205,8 +194,7 @@ static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
 }
 
 /* Softirqs take nearly all of both cores, and the columns miss them. */
-static void a_late_sample_with_hidden_work_is_not_a_pause(void **state) {
-  (void)state;
+TEST(a_late_sample_with_hidden_work_is_not_a_pause) {
   struct play play;
   play_start(&play, 2);
   fake_machine_load(play.fake, 0.95);
@@ -220,8 +208,7 @@ static void a_late_sample_with_hidden_work_is_not_a_pause(void **state) {
   play_end(&play);
 }
 
-static void a_late_sample_with_steal_is_not_a_pause(void **state) {
-  (void)state;
+TEST(a_late_sample_with_steal_is_not_a_pause) {
   struct play play;
   play_start(&play, 2);
   fake_machine_load(play.fake, 0.2);
@@ -236,8 +223,7 @@ static void a_late_sample_with_steal_is_not_a_pause(void **state) {
 }
 
 /* The sample was late, but the cores ran, so the window is kept. */
-static void a_late_sample_integrates_what_the_cores_did(void **state) {
-  (void)state;
+TEST(a_late_sample_integrates_what_the_cores_did) {
   struct play play;
   play_start_mperf(&play, 4, 0.9);
   play_open(&play);
@@ -249,9 +235,7 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
 }
 
 /* The group of one core did not count, but the other groups did. */
-static void
-one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
-  (void)state;
+TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -265,8 +249,7 @@ one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
   play_end(&play);
 }
 
-static void a_pause_does_not_enter_the_totals(void **state) {
-  (void)state;
+TEST(a_pause_does_not_enter_the_totals) {
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
@@ -282,26 +265,4 @@ static void a_pause_does_not_enter_the_totals(void **state) {
   assert_int_not_equal(after->epoch, before.epoch);
   assert_int_not_equal(after->stat_epoch, before.stat_epoch);
   play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_suspend_discards_the_window_of_every_core),
-      cmocka_unit_test(after_a_suspend_counters_are_reopened),
-      cmocka_unit_test(a_suspend_also_discards_windows_of_the_source_idle),
-      cmocka_unit_test(each_suspend_is_noticed_once),
-      cmocka_unit_test(the_scatter_of_the_clocks_is_not_a_suspend),
-      cmocka_unit_test(a_slow_read_of_the_clocks_is_not_a_suspend),
-      cmocka_unit_test(a_suspend_before_the_start_does_not_matter),
-      cmocka_unit_test(setting_a_clock_is_not_a_suspend),
-      cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
-      cmocka_unit_test(a_pause_also_discards_windows_of_the_source_idle),
-      cmocka_unit_test(a_pause_is_noticed_although_idle_and_steal_overlap),
-      cmocka_unit_test(a_late_sample_with_hidden_work_is_not_a_pause),
-      cmocka_unit_test(a_late_sample_with_steal_is_not_a_pause),
-      cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),
-      cmocka_unit_test(one_core_that_stood_still_is_not_a_pause_of_the_machine),
-      cmocka_unit_test(a_pause_does_not_enter_the_totals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,7 @@
  * Loads
  */
 
-static void
-an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
-  (void)state;
+TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0);
   figures_play_start(&it);
@@ -38,8 +36,7 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
   figures_play_end(&it);
 }
 
-static void the_load_of_the_first_interval_is_unknown(void **state) {
-  (void)state;
+TEST(the_load_of_the_first_interval_is_unknown) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0.5);
   play_open(&it.play);
@@ -57,8 +54,7 @@ static void the_load_of_the_first_interval_is_unknown(void **state) {
   figures_play_end(&it);
 }
 
-static void an_interval_with_a_discarded_window_has_no_load(void **state) {
-  (void)state;
+TEST(an_interval_with_a_discarded_window_has_no_load) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.5);
   figures_play_start(&it);
@@ -81,8 +77,7 @@ static void an_interval_with_a_discarded_window_has_no_load(void **state) {
   figures_play_end(&it);
 }
 
-static void an_offline_core_has_no_figures(void **state) {
-  (void)state;
+TEST(an_offline_core_has_no_figures) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.5);
   it.play.fake->cpuidle_states = 2;
@@ -109,9 +104,7 @@ static void an_offline_core_has_no_figures(void **state) {
  * Load averages
  */
 
-static void
-every_average_shows_a_steady_load_from_the_first_window_on(void **state) {
-  (void)state;
+TEST(every_average_shows_a_steady_load_from_the_first_window_on) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.8);
   static const double periods[] = {60, 300, 900, 10, 3600};
@@ -132,8 +125,7 @@ every_average_shows_a_steady_load_from_the_first_window_on(void **state) {
   figures_play_end(&it);
 }
 
-static void periods_are_1_5_and_15_minutes_by_default(void **state) {
-  (void)state;
+TEST(periods_are_1_5_and_15_minutes_by_default) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
   figures_play_start(&it);
@@ -153,8 +145,7 @@ static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }
 
-static void a_step_is_followed_as_in_the_closed_form(void **state) {
-  (void)state;
+TEST(a_step_is_followed_as_in_the_closed_form) {
   static const double periods[] = {60, 300, 900};
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
@@ -173,8 +164,7 @@ static void a_step_is_followed_as_in_the_closed_form(void **state) {
   figures_play_end(&it);
 }
 
-static void a_gap_enters_the_averages_once_with_its_length(void **state) {
-  (void)state;
+TEST(a_gap_enters_the_averages_once_with_its_length) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
   figures_play_start(&it);
@@ -189,8 +179,7 @@ static void a_gap_enters_the_averages_once_with_its_length(void **state) {
   figures_play_end(&it);
 }
 
-static void a_discarded_window_does_not_change_the_averages(void **state) {
-  (void)state;
+TEST(a_discarded_window_does_not_change_the_averages) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.25);
   figures_play_start(&it);
@@ -211,9 +200,7 @@ static void a_discarded_window_does_not_change_the_averages(void **state) {
   figures_play_end(&it);
 }
 
-static void
-the_average_of_a_core_away_longer_than_its_period_restarts(void **state) {
-  (void)state;
+TEST(the_average_of_a_core_away_longer_than_its_period_restarts) {
   struct figures_play it;
   figures_play_prepare(&it, 2, 0);
   figures_play_start(&it);
@@ -231,8 +218,7 @@ the_average_of_a_core_away_longer_than_its_period_restarts(void **state) {
   figures_play_end(&it);
 }
 
-static void the_host_has_an_average_if_every_online_core_has_one(void **state) {
-  (void)state;
+TEST(the_host_has_an_average_if_every_online_core_has_one) {
   struct figures_play it;
   figures_play_prepare(&it, 4, 0.5);
   fake_machine_online(it.play.fake, 3, false);
@@ -257,8 +243,7 @@ static void the_host_has_an_average_if_every_online_core_has_one(void **state) {
  * The run queue
  */
 
-static void a_host_without_selected_cores_online_has_no_average(void **state) {
-  (void)state;
+TEST(a_host_without_selected_cores_online_has_no_average) {
   struct figures_play it;
   struct core_set set;
   figures_play_prepare(&it, 4, 0.5);
@@ -274,8 +259,7 @@ static void a_host_without_selected_cores_online_has_no_average(void **state) {
   figures_play_end(&it);
 }
 
-static void the_run_queue_starts_from_the_kernels_averages(void **state) {
-  (void)state;
+TEST(the_run_queue_starts_from_the_kernels_averages) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
   fake_machine_file(it.play.fake, "/proc/loadavg",
@@ -299,9 +283,7 @@ static void the_run_queue_starts_from_the_kernels_averages(void **state) {
   figures_play_end(&it);
 }
 
-static void
-without_the_kernels_averages_the_run_queue_starts_unknown(void **state) {
-  (void)state;
+TEST(without_the_kernels_averages_the_run_queue_starts_unknown) {
   static const char *const bad[] = {"",          "junk\n",   "0.5 10\n",
                                     "nan 1 1\n", "-1 0 0\n", "inf 0 0\n"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -337,8 +319,7 @@ static double run_queue_of(int running, int blocked, bool count_blocked) {
   return average;
 }
 
-static void the_run_queue_is_averaged_like_loads(void **state) {
-  (void)state;
+TEST(the_run_queue_is_averaged_like_loads) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
   figures_play_start(&it);
@@ -354,22 +335,19 @@ static void the_run_queue_is_averaged_like_loads(void **state) {
   figures_play_end(&it);
 }
 
-static void our_own_thread_is_not_in_the_run_queue(void **state) {
-  (void)state;
+TEST(our_own_thread_is_not_in_the_run_queue) {
   assert_near(run_queue_of(1, 0, true), 0, PLAY_EXACT);
   assert_near(run_queue_of(8, 0, true), 7, PLAY_EXACT);
   assert_near(run_queue_of(0, 0, true), 0, PLAY_EXACT);
   assert_near(run_queue_of(0, 3, true), 3, PLAY_EXACT);
 }
 
-static void blocked_processes_count_if_configured(void **state) {
-  (void)state;
+TEST(blocked_processes_count_if_configured) {
   assert_near(run_queue_of(3, 4, true), 6, PLAY_EXACT);
   assert_near(run_queue_of(3, 4, false), 2, PLAY_EXACT);
 }
 
-static void the_run_queue_can_be_left_out(void **state) {
-  (void)state;
+TEST(the_run_queue_can_be_left_out) {
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
   it.options.run_queue = false;
@@ -382,8 +360,7 @@ static void the_run_queue_can_be_left_out(void **state) {
   figures_play_end(&it);
 }
 
-static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
-  (void)state;
+TEST(each_core_has_the_load_of_its_busiest_sibling) {
   struct figures_play it;
   figures_play_prepare(&it, 5, 0);
   for (int core = 0; core < 5; core++) {
@@ -406,32 +383,4 @@ static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
       snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
   snapshot_free(snapshot);
   figures_play_end(&it);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_core_has_the_load_of_its_busiest_sibling),
-      cmocka_unit_test(an_interval_has_a_mean_and_the_extremes_of_its_windows),
-      cmocka_unit_test(the_load_of_the_first_interval_is_unknown),
-      cmocka_unit_test(an_interval_with_a_discarded_window_has_no_load),
-      cmocka_unit_test(an_offline_core_has_no_figures),
-      cmocka_unit_test(
-          every_average_shows_a_steady_load_from_the_first_window_on),
-      cmocka_unit_test(periods_are_1_5_and_15_minutes_by_default),
-      cmocka_unit_test(a_step_is_followed_as_in_the_closed_form),
-      cmocka_unit_test(a_gap_enters_the_averages_once_with_its_length),
-      cmocka_unit_test(a_discarded_window_does_not_change_the_averages),
-      cmocka_unit_test(
-          the_average_of_a_core_away_longer_than_its_period_restarts),
-      cmocka_unit_test(the_host_has_an_average_if_every_online_core_has_one),
-      cmocka_unit_test(a_host_without_selected_cores_online_has_no_average),
-      cmocka_unit_test(the_run_queue_starts_from_the_kernels_averages),
-      cmocka_unit_test(
-          without_the_kernels_averages_the_run_queue_starts_unknown),
-      cmocka_unit_test(the_run_queue_is_averaged_like_loads),
-      cmocka_unit_test(our_own_thread_is_not_in_the_run_queue),
-      cmocka_unit_test(blocked_processes_count_if_configured),
-      cmocka_unit_test(the_run_queue_can_be_left_out),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

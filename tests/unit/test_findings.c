@@ -168,8 +168,7 @@ static void assert_value(const char *name, const char *part) {
   assert_non_null(strstr(find(name)->value, part));
 }
 
-static void a_healthy_machine_needs_no_advice(void **state) {
-  (void)state;
+TEST(a_healthy_machine_needs_no_advice) {
   struct place place;
   begin(&place);
   examine(&place);
@@ -185,8 +184,7 @@ static void a_healthy_machine_needs_no_advice(void **state) {
   end(&place);
 }
 
-static void lxcfs_is_named_with_advice(void **state) {
-  (void)state;
+TEST(lxcfs_is_named_with_advice) {
   struct place place;
   begin(&place);
   place.fake->lxcfs = true;
@@ -196,8 +194,7 @@ static void lxcfs_is_named_with_advice(void **state) {
   end(&place);
 }
 
-static void a_core_that_polls_when_idle_is_named_with_advice(void **state) {
-  (void)state;
+TEST(a_core_that_polls_when_idle_is_named_with_advice) {
   struct place place;
   begin(&place);
   place.fake->cpuidle_states = 2;
@@ -217,8 +214,7 @@ static void a_core_that_polls_when_idle_is_named_with_advice(void **state) {
   end(&place);
 }
 
-static void on_arm64_no_advice_is_about_x86(void **state) {
-  (void)state;
+TEST(on_arm64_no_advice_is_about_x86) {
   struct place place;
   begin(&place);
   place.doctor.arm64 = true;
@@ -234,8 +230,7 @@ static void on_arm64_no_advice_is_about_x86(void **state) {
   end(&place);
 }
 
-static void everything_missing_is_reported_with_advice(void **state) {
-  (void)state;
+TEST(everything_missing_is_reported_with_advice) {
   struct place place;
   begin(&place);
   temp_tree_remove(&place.tree);
@@ -264,8 +259,7 @@ static void everything_missing_is_reported_with_advice(void **state) {
   fake_machine_free(place.fake);
 }
 
-static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
-  (void)state;
+TEST(rights_are_advised_only_for_a_counter_that_exists) {
   struct place place;
   begin(&place);
   place.doctor.hypervisor = true;
@@ -282,9 +276,7 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   end(&place);
 }
 
-static void
-a_counter_that_does_not_exist_is_not_said_to_lack_rights(void **state) {
-  (void)state;
+TEST(a_counter_that_does_not_exist_is_not_said_to_lack_rights) {
   struct place place;
   begin(&place);
   place.doctor.core_pmu = place.doctor.has_mperf = false;
@@ -299,9 +291,7 @@ a_counter_that_does_not_exist_is_not_said_to_lack_rights(void **state) {
   end(&place);
 }
 
-static void
-a_counter_that_a_filter_refuses_is_not_said_to_lack_rights(void **state) {
-  (void)state;
+TEST(a_counter_that_a_filter_refuses_is_not_said_to_lack_rights) {
   struct place place;
   begin(&place);
   place.doctor.hypervisor = true;
@@ -318,9 +308,7 @@ a_counter_that_a_filter_refuses_is_not_said_to_lack_rights(void **state) {
   end(&place);
 }
 
-static void
-with_perf_event_paranoid_minus_1_no_capability_is_needed(void **state) {
-  (void)state;
+TEST(with_perf_event_paranoid_minus_1_no_capability_is_needed) {
   struct place place;
   begin(&place);
   place.doctor.rights.capabilities = 0;
@@ -333,8 +321,7 @@ with_perf_event_paranoid_minus_1_no_capability_is_needed(void **state) {
   end(&place);
 }
 
-static void a_sampled_tick_is_reported_wherever_it_matters(void **state) {
-  (void)state;
+TEST(a_sampled_tick_is_reported_wherever_it_matters) {
   struct place place;
   begin(&place);
   place.doctor.source[SOURCE_IDLE].proof = PROOF_TICK_SAMPLED;
@@ -345,8 +332,7 @@ static void a_sampled_tick_is_reported_wherever_it_matters(void **state) {
   end(&place);
 }
 
-static void a_source_that_must_be_named_is_reported_as_such(void **state) {
-  (void)state;
+TEST(a_source_that_must_be_named_is_reported_as_such) {
   struct place place;
   begin(&place);
   place.doctor.source[SOURCE_MPERF].chosen = 0;
@@ -367,9 +353,7 @@ static void leave_socket(const struct place *place, const char *name) {
   close(fd);
 }
 
-static void
-an_unreadable_socket_is_reported_with_reason_and_command(void **state) {
-  (void)state;
+TEST(an_unreadable_socket_is_reported_with_reason_and_command) {
   struct place place;
   begin(&place);
   char path[400];
@@ -384,8 +368,7 @@ an_unreadable_socket_is_reported_with_reason_and_command(void **state) {
   end(&place);
 }
 
-static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
-  (void)state;
+TEST(a_running_collectd_is_judged_by_its_own_rights) {
   struct place place;
   begin(&place);
   temp_tree_write(&place.tree, "/proc/42/status",
@@ -407,9 +390,7 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
   end(&place);
 }
 
-static void
-an_unproven_source_is_noted_only_if_a_core_depends_on_it(void **state) {
-  (void)state;
+TEST(an_unproven_source_is_noted_only_if_a_core_depends_on_it) {
   struct place place;
   begin(&place);
   struct source_facts *source = place.doctor.source;
@@ -428,8 +409,7 @@ an_unproven_source_is_noted_only_if_a_core_depends_on_it(void **state) {
 
 /* Process 98 is a child of the collectd 42, process 77 is a collectd of its own
  * whose plugin was removed. */
-static void every_running_collectd_is_reported(void **state) {
-  (void)state;
+TEST(every_running_collectd_is_reported) {
   struct place place;
   begin(&place);
   temp_tree_write(&place.tree, "/proc/7/comm", "bash\n");
@@ -448,9 +428,7 @@ static void every_running_collectd_is_reported(void **state) {
   end(&place);
 }
 
-static void
-a_second_collectd_without_percore_does_not_fail_the_host(void **state) {
-  (void)state;
+TEST(a_second_collectd_without_percore_does_not_fail_the_host) {
   struct place place;
   char path[500];
   begin(&place);
@@ -481,8 +459,7 @@ static void stop_collectd(const struct place *place) {
   temp_tree_write(&place->tree, "/proc/42/comm", "bash\n");
 }
 
-static void a_stopped_collectd_is_missing_and_can_be_tested(void **state) {
-  (void)state;
+TEST(a_stopped_collectd_is_missing_and_can_be_tested) {
   struct place place;
   begin(&place);
   stop_collectd(&place);
@@ -493,8 +470,7 @@ static void a_stopped_collectd_is_missing_and_can_be_tested(void **state) {
   end(&place);
 }
 
-static void a_plugin_dir_without_percore_is_named(void **state) {
-  (void)state;
+TEST(a_plugin_dir_without_percore_is_named) {
   struct place place;
   begin(&place);
   stop_collectd(&place);
@@ -511,8 +487,7 @@ static void a_plugin_dir_without_percore_is_named(void **state) {
   end(&place);
 }
 
-static void a_plugin_that_was_moved_away_is_missing(void **state) {
-  (void)state;
+TEST(a_plugin_that_was_moved_away_is_missing) {
   struct place place;
   char path[400];
   begin(&place);
@@ -523,8 +498,7 @@ static void a_plugin_that_was_moved_away_is_missing(void **state) {
   end(&place);
 }
 
-static void the_advice_to_load_percore_overwrites_nothing(void **state) {
-  (void)state;
+TEST(the_advice_to_load_percore_overwrites_nothing) {
   struct place place;
   begin(&place);
   temp_tree_write(&place.tree, CONF, "LoadPlugin csv\n#LoadPlugin percore\n");
@@ -541,7 +515,7 @@ static void the_advice_to_load_percore_overwrites_nothing(void **state) {
   end(&place);
 }
 
-static void files_that_the_configuration_includes_are_read(void **state) {
+TEST(files_that_the_configuration_includes_are_read) {
   static const char *const includes[] = {
       "<Include \"/etc/collectd/collectd.conf.d\">\n\tFilter \"*.conf\"\n"
       "</Include>\n",
@@ -573,8 +547,7 @@ static void files_that_the_configuration_includes_are_read(void **state) {
   end(&place);
 }
 
-static void a_file_that_includes_itself_is_read_only_a_few_times(void **state) {
-  (void)state;
+TEST(a_file_that_includes_itself_is_read_only_a_few_times) {
   struct place place;
   begin(&place);
   temp_tree_write(&place.tree, CONF,
@@ -586,8 +559,7 @@ static void a_file_that_includes_itself_is_read_only_a_few_times(void **state) {
   end(&place);
 }
 
-static void a_configuration_that_is_a_fifo_is_not_waited_for(void **state) {
-  (void)state;
+TEST(a_configuration_that_is_a_fifo_is_not_waited_for) {
   struct place place;
   char path[300];
   begin(&place);
@@ -602,8 +574,7 @@ static void a_configuration_that_is_a_fifo_is_not_waited_for(void **state) {
   end(&place);
 }
 
-static void the_file_that_the_option_C_names_is_read(void **state) {
-  (void)state;
+TEST(the_file_that_the_option_C_names_is_read) {
   struct place place;
   char path[400];
   begin(&place);
@@ -620,8 +591,7 @@ static void the_file_that_the_option_C_names_is_read(void **state) {
   end(&place);
 }
 
-static void a_named_source_that_does_not_work_is_missing(void **state) {
-  (void)state;
+TEST(a_named_source_that_does_not_work_is_missing) {
   struct place place;
   begin(&place);
   place.doctor.source[SOURCE_MPERF] = (struct source_facts){0};
@@ -643,9 +613,7 @@ static void a_named_source_that_does_not_work_is_missing(void **state) {
   end(&place);
 }
 
-static void
-a_collectd_that_sees_another_runtime_directory_is_reported(void **state) {
-  (void)state;
+TEST(a_collectd_that_sees_another_runtime_directory_is_reported) {
   struct place place;
   char path[400];
   begin(&place);
@@ -656,8 +624,7 @@ a_collectd_that_sees_another_runtime_directory_is_reported(void **state) {
   end(&place);
 }
 
-static void a_runtime_directory_of_another_group_is_missing(void **state) {
-  (void)state;
+TEST(a_runtime_directory_of_another_group_is_missing) {
   struct place place;
   begin(&place);
   place.doctor.group = 998;
@@ -671,8 +638,7 @@ static void a_runtime_directory_of_another_group_is_missing(void **state) {
   end(&place);
 }
 
-static void a_directory_that_every_user_may_list_is_noted(void **state) {
-  (void)state;
+TEST(a_directory_that_every_user_may_list_is_noted) {
   struct place place;
   begin(&place);
   assert_return_code(chmod(place.run, 03770), errno);
@@ -685,8 +651,7 @@ static void a_directory_that_every_user_may_list_is_noted(void **state) {
   end(&place);
 }
 
-static void only_the_first_thing_to_do_is_printed_by_check(void **state) {
-  (void)state;
+TEST(only_the_first_thing_to_do_is_printed_by_check) {
   struct place place;
   begin(&place);
   stop_collectd(&place);
@@ -703,46 +668,4 @@ static void only_the_first_thing_to_do_is_printed_by_check(void **state) {
   assert_null(strstr(first + 1, "missing"));
   free(out);
   end(&place);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_healthy_machine_needs_no_advice),
-      cmocka_unit_test(lxcfs_is_named_with_advice),
-      cmocka_unit_test(a_core_that_polls_when_idle_is_named_with_advice),
-      cmocka_unit_test(on_arm64_no_advice_is_about_x86),
-      cmocka_unit_test(everything_missing_is_reported_with_advice),
-      cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
-      cmocka_unit_test(
-          a_counter_that_does_not_exist_is_not_said_to_lack_rights),
-      cmocka_unit_test(
-          a_counter_that_a_filter_refuses_is_not_said_to_lack_rights),
-      cmocka_unit_test(
-          with_perf_event_paranoid_minus_1_no_capability_is_needed),
-      cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),
-      cmocka_unit_test(a_source_that_must_be_named_is_reported_as_such),
-      cmocka_unit_test(
-          an_unreadable_socket_is_reported_with_reason_and_command),
-      cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
-      cmocka_unit_test(
-          an_unproven_source_is_noted_only_if_a_core_depends_on_it),
-      cmocka_unit_test(every_running_collectd_is_reported),
-      cmocka_unit_test(
-          a_second_collectd_without_percore_does_not_fail_the_host),
-      cmocka_unit_test(a_stopped_collectd_is_missing_and_can_be_tested),
-      cmocka_unit_test(a_plugin_dir_without_percore_is_named),
-      cmocka_unit_test(a_plugin_that_was_moved_away_is_missing),
-      cmocka_unit_test(the_advice_to_load_percore_overwrites_nothing),
-      cmocka_unit_test(files_that_the_configuration_includes_are_read),
-      cmocka_unit_test(a_file_that_includes_itself_is_read_only_a_few_times),
-      cmocka_unit_test(a_configuration_that_is_a_fifo_is_not_waited_for),
-      cmocka_unit_test(the_file_that_the_option_C_names_is_read),
-      cmocka_unit_test(a_named_source_that_does_not_work_is_missing),
-      cmocka_unit_test(
-          a_collectd_that_sees_another_runtime_directory_is_reported),
-      cmocka_unit_test(a_runtime_directory_of_another_group_is_missing),
-      cmocka_unit_test(a_directory_that_every_user_may_list_is_noted),
-      cmocka_unit_test(only_the_first_thing_to_do_is_printed_by_check),
-  };
-  return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
 }

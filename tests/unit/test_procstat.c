@@ -28,8 +28,7 @@ static const char usual[] =
     "ctxt 250000\nbtime 1700000000\nprocesses 4711\n"
     "procs_running 3\nprocs_blocked 2\nsoftirq 77 0 1 2\n";
 
-static void every_row_has_its_ten_columns(void **state) {
-  (void)state;
+TEST(every_row_has_its_ten_columns) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, usual), 0);
   static const uint64_t columns[2][PROCSTAT_COLUMNS] = {
@@ -41,8 +40,7 @@ static void every_row_has_its_ten_columns(void **state) {
   procstat_free(&stat);
 }
 
-static void a_malformed_row_is_distinguished_from_an_absent_row(void **state) {
-  (void)state;
+TEST(a_malformed_row_is_distinguished_from_an_absent_row) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
                                 "cpu1 1 2 x 4 5 6 7 8\n"
@@ -57,8 +55,7 @@ static void a_malformed_row_is_distinguished_from_an_absent_row(void **state) {
   procstat_free(&stat);
 }
 
-static void running_and_blocked_processes_are_found(void **state) {
-  (void)state;
+TEST(running_and_blocked_processes_are_found) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, usual), 0);
   assert_int_equal(stat.running, 3);
@@ -69,16 +66,14 @@ static void running_and_blocked_processes_are_found(void **state) {
   procstat_free(&stat);
 }
 
-static void busy_and_idle_are_sums_of_columns(void **state) {
-  (void)state;
+TEST(busy_and_idle_are_sums_of_columns) {
   const struct procstat_row row = {
       .ns = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000, 9, 90}};
   assert_int_equal(procstat_busy_ns(&row), 7600321);
   assert_int_equal(procstat_idle_ns(&row), 54000);
 }
 
-static void the_sum_row_and_other_lines_are_not_cores(void **state) {
-  (void)state;
+TEST(the_sum_row_and_other_lines_are_not_cores) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu  1 2 3 4 5 6 7 8\n"
                                 "cpufreq 1 2 3 4 5 6 7 8\n"
@@ -94,8 +89,7 @@ static void the_sum_row_and_other_lines_are_not_cores(void **state) {
   procstat_free(&stat);
 }
 
-static void rows_are_identified_by_core_number_and_not_by_line(void **state) {
-  (void)state;
+TEST(rows_are_identified_by_core_number_and_not_by_line) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu9 9 0 0 90\nctxt 1\ncpu2 2 0 0 20\n"
                                 "cpu200 7 0 0 70\n"),
@@ -109,8 +103,7 @@ static void rows_are_identified_by_core_number_and_not_by_line(void **state) {
   procstat_free(&stat);
 }
 
-static void a_core_that_has_gone_has_no_row(void **state) {
-  (void)state;
+TEST(a_core_that_has_gone_has_no_row) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, usual), 0);
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"), 0);
@@ -119,8 +112,7 @@ static void a_core_that_has_gone_has_no_row(void **state) {
   procstat_free(&stat);
 }
 
-static void columns_that_old_kernels_lack_are_zero(void **state) {
-  (void)state;
+TEST(columns_that_old_kernels_lack_are_zero) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4\ncpu1 1 2 3 4 5 6 7\n"), 0);
   assert_int_equal(ticks(&stat, 0, PROCSTAT_IDLE), 4);
@@ -131,24 +123,21 @@ static void columns_that_old_kernels_lack_are_zero(void **state) {
   procstat_free(&stat);
 }
 
-static void columns_of_a_future_kernel_are_ignored(void **state) {
-  (void)state;
+TEST(columns_of_a_future_kernel_are_ignored) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8 9 10 11 12 later\n"), 0);
   assert_int_equal(ticks(&stat, 0, PROCSTAT_STEAL), 8);
   procstat_free(&stat);
 }
 
-static void a_row_with_fewer_than_four_columns_is_not_used(void **state) {
-  (void)state;
+TEST(a_row_with_fewer_than_four_columns_is_not_used) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0\ncpu1 \ncpu2 1\ncpu3 1 2 3\n"), -EINVAL);
   assert_int_equal(core_set_count(&stat.cores), 0);
   procstat_free(&stat);
 }
 
-static void a_row_with_anything_but_numbers_is_not_used(void **state) {
-  (void)state;
+TEST(a_row_with_anything_but_numbers_is_not_used) {
   static const char *const bad[] = {
       "cpu0 1 2 x 4 5 6 7 8\n",   "cpu0 1 2 3 4 five 6 7 8\n",
       "cpu0 1 2 3 -4 5 6 7 8\n",  "cpu0 1 2 3 4 5 -6 7 8\n",
@@ -163,8 +152,7 @@ static void a_row_with_anything_but_numbers_is_not_used(void **state) {
   }
 }
 
-static void a_number_beyond_64_bits_invalidates_only_its_row(void **state) {
-  (void)state;
+TEST(a_number_beyond_64_bits_invalidates_only_its_row) {
   static const char *const huge[] = {
       "cpu0 1 2 3 18446744073709551616 5 6 7 8\n",
       "cpu0 1 2 3 4 18446744073709551616 6 7 8\n",
@@ -184,8 +172,7 @@ static void a_number_beyond_64_bits_invalidates_only_its_row(void **state) {
   }
 }
 
-static void the_largest_time_that_fits_is_kept(void **state) {
-  (void)state;
+TEST(the_largest_time_that_fits_is_kept) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1844674407370 2 3 4\n"), 0);
   assert_int_equal(stat.rows[0].ns[PROCSTAT_USER],
@@ -193,8 +180,7 @@ static void the_largest_time_that_fits_is_kept(void **state) {
   procstat_free(&stat);
 }
 
-static void impossible_core_numbers_are_ignored(void **state) {
-  (void)state;
+TEST(impossible_core_numbers_are_ignored) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu8192 1 2 3 4 5 6 7 8\n"
                                 "cpu4294967296 1 2 3 4 5 6 7 8\n"
@@ -208,8 +194,7 @@ static void impossible_core_numbers_are_ignored(void **state) {
 
 /* The rest of the line may be missing: "cpu1 1 2 3 48" may be the beginning of
  * "cpu1 1 2 3 4812 ...". */
-static void a_last_line_without_newline_is_not_used(void **state) {
-  (void)state;
+TEST(a_last_line_without_newline_is_not_used) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
                                 "cpu1 1 2 3 48"),
@@ -219,8 +204,7 @@ static void a_last_line_without_newline_is_not_used(void **state) {
   procstat_free(&stat);
 }
 
-static void a_file_cut_off_anywhere_yields_only_whole_rows(void **state) {
-  (void)state;
+TEST(a_file_cut_off_anywhere_yields_only_whole_rows) {
   struct procstat whole = {0};
   assert_int_equal(parse(&whole, usual), 0);
   for (size_t length = 0; length < sizeof usual; length++) {
@@ -239,8 +223,7 @@ static void a_file_cut_off_anywhere_yields_only_whole_rows(void **state) {
   procstat_free(&whole);
 }
 
-static void a_file_without_any_core_is_refused(void **state) {
-  (void)state;
+TEST(a_file_without_any_core_is_refused) {
   static const char *const bad[] = {
       "",     "\n", "\n\n\n", "junk\n", "cpu 1 2 3 4\n", "procs_running 1\n",
       "cpu\n"};
@@ -255,8 +238,7 @@ static void a_file_without_any_core_is_refused(void **state) {
  * Reading
  */
 
-static void the_time_stamp_of_a_read_is_its_middle(void **state) {
-  (void)state;
+TEST(the_time_stamp_of_a_read_is_its_middle) {
   struct fake_machine *fake = fake_machine_new(2);
   struct procstat stat = {0};
   fake->stat_read_ns = 400000;
@@ -270,8 +252,7 @@ static void the_time_stamp_of_a_read_is_its_middle(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_read_of_more_than_2_ms_is_repeated_once(void **state) {
-  (void)state;
+TEST(a_read_of_more_than_2_ms_is_repeated_once) {
   struct fake_machine *fake = fake_machine_new(2);
   struct procstat stat = {0};
   fake->stat_read_ns = 3 * FAKE_MS;
@@ -290,8 +271,7 @@ static void a_read_of_more_than_2_ms_is_repeated_once(void **state) {
   fake_machine_free(fake);
 }
 
-static void ticks_of_the_file_are_hundredths_of_a_second(void **state) {
-  (void)state;
+TEST(ticks_of_the_file_are_hundredths_of_a_second) {
   struct fake_machine *fake = fake_machine_new(1);
   struct procstat stat = {0};
   fake_machine_file(fake, "/proc/stat", "cpu0 1 0 0 250\n");
@@ -301,8 +281,7 @@ static void ticks_of_the_file_are_hundredths_of_a_second(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_missing_file_returns_its_errno_and_may_come_back(void **state) {
-  (void)state;
+TEST(a_missing_file_returns_its_errno_and_may_come_back) {
   struct fake_machine *fake = fake_machine_new(1);
   struct procstat stat = {0};
   fake_machine_fail(fake, "/proc/stat", ENOENT);
@@ -320,8 +299,7 @@ static void a_missing_file_returns_its_errno_and_may_come_back(void **state) {
 
 /* The file has rows of 256 cores, and a line of interrupt counts that is as
  * long as on a real machine with 256 cores. */
-static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
-  (void)state;
+TEST(a_file_of_256_cores_and_half_a_megabyte_is_read) {
   struct fake_machine *fake = fake_machine_new(256);
   char *text = NULL;
   size_t length = 0;
@@ -344,32 +322,4 @@ static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
   assert_int_equal(stat.blocked, 4);
   procstat_free(&stat);
   fake_machine_free(fake);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_row_has_its_ten_columns),
-      cmocka_unit_test(a_malformed_row_is_distinguished_from_an_absent_row),
-      cmocka_unit_test(running_and_blocked_processes_are_found),
-      cmocka_unit_test(busy_and_idle_are_sums_of_columns),
-      cmocka_unit_test(the_sum_row_and_other_lines_are_not_cores),
-      cmocka_unit_test(rows_are_identified_by_core_number_and_not_by_line),
-      cmocka_unit_test(a_core_that_has_gone_has_no_row),
-      cmocka_unit_test(columns_that_old_kernels_lack_are_zero),
-      cmocka_unit_test(columns_of_a_future_kernel_are_ignored),
-      cmocka_unit_test(a_row_with_fewer_than_four_columns_is_not_used),
-      cmocka_unit_test(a_row_with_anything_but_numbers_is_not_used),
-      cmocka_unit_test(a_number_beyond_64_bits_invalidates_only_its_row),
-      cmocka_unit_test(the_largest_time_that_fits_is_kept),
-      cmocka_unit_test(impossible_core_numbers_are_ignored),
-      cmocka_unit_test(a_last_line_without_newline_is_not_used),
-      cmocka_unit_test(a_file_cut_off_anywhere_yields_only_whole_rows),
-      cmocka_unit_test(a_file_without_any_core_is_refused),
-      cmocka_unit_test(the_time_stamp_of_a_read_is_its_middle),
-      cmocka_unit_test(a_read_of_more_than_2_ms_is_repeated_once),
-      cmocka_unit_test(ticks_of_the_file_are_hundredths_of_a_second),
-      cmocka_unit_test(a_missing_file_returns_its_errno_and_may_come_back),
-      cmocka_unit_test(a_file_of_256_cores_and_half_a_megabyte_is_read),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,8 +30,7 @@ static int read_fixture(struct topology *topology, const char *name) {
   return status;
 }
 
-static void a_machine_may_have_a_single_core(void **state) {
-  (void)state;
+TEST(a_machine_may_have_a_single_core) {
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "one-core"), 0);
   assert_set(&topology.online, "0");
@@ -45,8 +44,7 @@ static void a_machine_may_have_a_single_core(void **state) {
   topology_free(&topology);
 }
 
-static void two_threads_of_one_core_are_siblings(void **state) {
-  (void)state;
+TEST(two_threads_of_one_core_are_siblings) {
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "two-cores"), 0);
   assert_set(&topology.online, "0-1");
@@ -58,8 +56,7 @@ static void two_threads_of_one_core_are_siblings(void **state) {
   topology_free(&topology);
 }
 
-static void files_that_are_cut_off_leave_their_part_unknown(void **state) {
-  (void)state;
+TEST(files_that_are_cut_off_leave_their_part_unknown) {
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "cut"), 0);
   assert_set(&topology.online, "0");
@@ -70,8 +67,7 @@ static void files_that_are_cut_off_leave_their_part_unknown(void **state) {
   topology_free(&topology);
 }
 
-static void an_empty_tree_has_no_cores(void **state) {
-  (void)state;
+TEST(an_empty_tree_has_no_cores) {
   struct temp_tree tree;
   struct topology topology;
   temp_tree_make(&tree);
@@ -129,8 +125,7 @@ static void check_server(int cores) {
   temp_tree_remove(&tree);
 }
 
-static void servers_of_64_and_256_cores_have_nodes_and_packages(void **state) {
-  (void)state;
+TEST(servers_of_64_and_256_cores_have_nodes_and_packages) {
   check_server(64);
   check_server(256);
 }
@@ -139,8 +134,7 @@ static void servers_of_64_and_256_cores_have_nodes_and_packages(void **state) {
  * Files in memory
  */
 
-static void an_offline_core_is_possible_and_belongs_to_no_node(void **state) {
-  (void)state;
+TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
   struct fake_machine *fake = fake_machine_new(4);
   struct topology topology;
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1,3\n");
@@ -155,8 +149,7 @@ static void an_offline_core_is_possible_and_belongs_to_no_node(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_refresh_notices_hotplug(void **state) {
-  (void)state;
+TEST(a_refresh_notices_hotplug) {
   struct fake_machine *fake = fake_machine_new(4);
   struct topology topology;
   fake_machine_filef(fake, "1-2\n", CPU "/cpu%d/topology/thread_siblings_list",
@@ -182,8 +175,7 @@ static void a_refresh_notices_hotplug(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_core_beyond_the_possible_cores_gets_room(void **state) {
-  (void)state;
+TEST(a_core_beyond_the_possible_cores_gets_room) {
   struct fake_machine *fake = fake_machine_new(8);
   struct topology topology;
   fake_machine_file(fake, CPU "/possible", "0-3\n");
@@ -199,8 +191,7 @@ static void a_core_beyond_the_possible_cores_gets_room(void **state) {
   fake_machine_free(fake);
 }
 
-static void isolcpus_and_nohz_full_are_both_isolated(void **state) {
-  (void)state;
+TEST(isolcpus_and_nohz_full_are_both_isolated) {
   struct fake_machine *fake = fake_machine_new(8);
   struct topology topology;
   fake_machine_file(fake, CPU "/isolated", "2-3\n");
@@ -219,8 +210,7 @@ static void isolcpus_and_nohz_full_are_both_isolated(void **state) {
   fake_machine_free(fake);
 }
 
-static void siblings_form_a_ring_over_all_threads_of_a_core(void **state) {
-  (void)state;
+TEST(siblings_form_a_ring_over_all_threads_of_a_core) {
   struct fake_machine *fake = fake_machine_new(8);
   struct topology topology;
   for (int core = 0; core < 8; core += 2)
@@ -236,8 +226,7 @@ static void siblings_form_a_ring_over_all_threads_of_a_core(void **state) {
   fake_machine_free(fake);
 }
 
-static void an_impossible_sibling_is_ignored(void **state) {
-  (void)state;
+TEST(an_impossible_sibling_is_ignored) {
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
   fake_machine_filef(fake, "1,700\n",
@@ -248,8 +237,7 @@ static void an_impossible_sibling_is_ignored(void **state) {
   fake_machine_free(fake);
 }
 
-static void cores_of_a_node_that_is_offline_belong_to_no_node(void **state) {
-  (void)state;
+TEST(cores_of_a_node_that_is_offline_belong_to_no_node) {
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
   fake_machine_file(fake, NODE "/online", "1023\n");
@@ -264,8 +252,7 @@ static void cores_of_a_node_that_is_offline_belong_to_no_node(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_node_may_have_no_cores_or_unknown_cores(void **state) {
-  (void)state;
+TEST(a_node_may_have_no_cores_or_unknown_cores) {
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
   fake_machine_file(fake, NODE "/online", "0-3\n");
@@ -280,8 +267,7 @@ static void a_node_may_have_no_cores_or_unknown_cores(void **state) {
   fake_machine_free(fake);
 }
 
-static void impossible_package_numbers_are_unknown(void **state) {
-  (void)state;
+TEST(impossible_package_numbers_are_unknown) {
   static const char *const bad[] = {"-1\n", "x\n", "", "4294967296\n"};
   struct fake_machine *fake = fake_machine_new(1);
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -302,8 +288,7 @@ static bool tsc_steady(struct fake_machine *fake) {
   return steady;
 }
 
-static void a_tsc_is_steady_only_if_both_flags_say_so(void **state) {
-  (void)state;
+TEST(a_tsc_is_steady_only_if_both_flags_say_so) {
   struct fake_machine *fake = fake_machine_new(1);
   assert_true(tsc_steady(fake));
   fake_machine_file(fake, "/proc/cpuinfo",
@@ -322,8 +307,7 @@ static void a_tsc_is_steady_only_if_both_flags_say_so(void **state) {
   fake_machine_free(fake);
 }
 
-static void only_the_whole_word_hypervisor_is_the_flag(void **state) {
-  (void)state;
+TEST(only_the_whole_word_hypervisor_is_the_flag) {
   static const struct {
     const char *cpuinfo;
     bool hypervisor;
@@ -346,8 +330,7 @@ static void only_the_whole_word_hypervisor_is_the_flag(void **state) {
   fake_machine_free(fake);
 }
 
-static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
-  (void)state;
+TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
   struct fake_machine *fake = fake_machine_new(1);
   struct topology topology;
   char *text = NULL;
@@ -368,8 +351,7 @@ static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
   fake_machine_free(fake);
 }
 
-static void if_one_file_is_missing_everything_else_is_known(void **state) {
-  (void)state;
+TEST(if_one_file_is_missing_everything_else_is_known) {
   static const char *const files[] = {CPU "/possible",
                                       CPU "/isolated",
                                       CPU "/nohz_full",
@@ -391,37 +373,11 @@ static void if_one_file_is_missing_everything_else_is_known(void **state) {
   }
 }
 
-static void freeing_twice_is_harmless(void **state) {
-  (void)state;
+TEST(freeing_twice_is_harmless) {
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   topology_free(&topology);
   topology_free(&topology);
   fake_machine_free(fake);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_machine_may_have_a_single_core),
-      cmocka_unit_test(two_threads_of_one_core_are_siblings),
-      cmocka_unit_test(files_that_are_cut_off_leave_their_part_unknown),
-      cmocka_unit_test(an_empty_tree_has_no_cores),
-      cmocka_unit_test(servers_of_64_and_256_cores_have_nodes_and_packages),
-      cmocka_unit_test(an_offline_core_is_possible_and_belongs_to_no_node),
-      cmocka_unit_test(a_refresh_notices_hotplug),
-      cmocka_unit_test(a_core_beyond_the_possible_cores_gets_room),
-      cmocka_unit_test(isolcpus_and_nohz_full_are_both_isolated),
-      cmocka_unit_test(siblings_form_a_ring_over_all_threads_of_a_core),
-      cmocka_unit_test(an_impossible_sibling_is_ignored),
-      cmocka_unit_test(cores_of_a_node_that_is_offline_belong_to_no_node),
-      cmocka_unit_test(a_node_may_have_no_cores_or_unknown_cores),
-      cmocka_unit_test(impossible_package_numbers_are_unknown),
-      cmocka_unit_test(a_tsc_is_steady_only_if_both_flags_say_so),
-      cmocka_unit_test(only_the_whole_word_hypervisor_is_the_flag),
-      cmocka_unit_test(the_flags_are_found_in_a_cpuinfo_of_any_length),
-      cmocka_unit_test(if_one_file_is_missing_everything_else_is_known),
-      cmocka_unit_test(freeing_twice_is_harmless),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }
