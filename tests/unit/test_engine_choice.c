@@ -185,13 +185,14 @@ TEST(the_frequency_of_an_event_is_not_guessed) {
   play_end(&play);
 }
 
-TEST(the_source_event_without_an_event_is_refused) {
+TEST(the_source_event_without_an_event_is_unavailable) {
   struct play play;
-  struct engine *engine = NULL;
   play_start(&play, 2);
   play.options.source = SOURCE_EVENT;
-  assert_int_equal(engine_open(&engine, &play.options), -EINVAL);
-  assert_int_equal(fake_journal_count(&play.journal, "Event", NULL), 1);
+  play_open(&play);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "no event is configured", NULL), 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   play_end(&play);
 }
 
