@@ -128,6 +128,18 @@ TEST(isolated_and_housekeeping_cores_have_aggregates) {
   fake_machine_free(fake);
 }
 
+TEST(an_isolated_core_that_does_not_exist_makes_no_aggregate) {
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  core_set_add(&topology.isolated, 64);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 2); /* all, node0 */
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
 static void set_packages(struct fake_machine *fake, int cores_each) {
   char text[16];
   for (int core = 0; core < 8; core++) {

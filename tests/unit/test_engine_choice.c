@@ -346,6 +346,18 @@ TEST(cores_that_an_option_names_are_not_disturbed) {
   }
 }
 
+TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
+  struct play play;
+  play_start(&play, 2);
+  core_set_parse(&play.options.also_isolated, "1,64");
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "not online: 64", "AlsoIsolated", NULL),
+      1);
+  play_end(&play);
+}
+
 TEST(a_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
   for (int counter = 0; counter < 2; counter++) {
     PLAY(2);

@@ -297,16 +297,17 @@ TEST(figures_that_are_asked_for_in_vain_are_reported_once) {
   figures_play_end(&it);
 }
 
-TEST(switches_and_waiting_tasks_come_from_schedstat) {
+TEST(what_the_scheduler_counts_comes_from_schedstat) {
   FIGURES_PLAY(2, 0.3);
   it.options.schedstat = true;
   fake_machine_file(it.play.fake, "/proc/schedstat",
-                    "version 17\ncpu0 0 0 0 0 0 0 5 1000000000 10\n");
+                    "version 17\ncpu0 0 0 0 0 0 0 9 1000000000 10\n");
   figures_play_start(&it);
   fake_machine_file(it.play.fake, "/proc/schedstat",
-                    "version 17\ncpu0 0 0 0 0 0 0 9 16000000000 70\n");
+                    "version 17\ncpu0 0 0 0 0 0 0 2500000009 16000000000 70\n");
   figures_play_sample(&it, 10 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].running, 0.25, 1e-9);
   assert_near(snapshot->cores[0].waiting, 1.5, 1e-9);
   assert_near(snapshot->cores[0].switches, 70, 0);
   assert_nan(snapshot->cores[1].waiting);
@@ -314,6 +315,7 @@ TEST(switches_and_waiting_tasks_come_from_schedstat) {
   fake_machine_remove(it.play.fake, "/proc/schedstat");
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].running);
   assert_nan(snapshot->cores[0].waiting);
   assert_nan(snapshot->cores[0].switches);
 }

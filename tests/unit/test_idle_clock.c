@@ -45,12 +45,11 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
 }
 
 static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[WHY_SIZE]) {
   programs->pinned = state0_polls == NULL;
   struct play *play = &the_play;
   assert_int_equal(kind, CLOCK_IDLE);
-  snprintf(why, PROGRAMS_WHY_SIZE,
-           state0_polls == NULL ? "no pin" : "no rights");
+  snprintf(why, WHY_SIZE, state0_polls == NULL ? "no pin" : "no rights");
   if (state0_polls == NULL)
     return play->open_status;
   play->state0_polls = *state0_polls;
@@ -110,7 +109,7 @@ static int teardown(void **state) {
 }
 
 static int open_clock(struct play *play, bool may_load) {
-  char why[PROGRAMS_WHY_SIZE];
+  char why[WHY_SIZE];
   struct core_set possible;
   assert_int_equal(machine_read_core_set(&play->machine, &possible,
                                          "/sys/devices/system/cpu/possible"),

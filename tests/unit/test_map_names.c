@@ -28,7 +28,7 @@ static struct {
 static struct btf_types types;
 static struct bpf_map_info info;
 static struct map_fields fields;
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 static uint32_t u8, u16, u32, u64; /* IDs of types that every file contains */
 
 static uint32_t text(const char *string) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 
 /* Replaces the function of the C library. */
 long syscall(long number, ...) {

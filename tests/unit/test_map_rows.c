@@ -19,7 +19,7 @@ static struct {
 
 static uint32_t got[ENTRIES_MAX];
 static uint32_t got_len, wanted_len;
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 
 static void put(uint64_t address, uint32_t index, uint32_t number) {
   memcpy((char *)(uintptr_t)address + index * sizeof(number), &number,

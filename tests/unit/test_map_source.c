@@ -54,18 +54,18 @@ size_t map_possible_cores(int *cores, size_t size) {
   return COPIES;
 }
 
-int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
+int map_open_pin(struct map *map, const char *path, char why[WHY_SIZE]) {
   (void)path;
   *map = (struct map){.fd = kernel.missing == 0 ? 0 : -1,
                       .info = kernel.info,
                       .copies = map_is_per_cpu(&kernel.info) ? COPIES : 1,
                       .stride = COPY_SIZE};
   if (kernel.missing != 0)
-    snprintf(why, MAP_WHY_SIZE, "%s", strerror(kernel.missing));
+    snprintf(why, WHY_SIZE, "%s", strerror(kernel.missing));
   return -kernel.missing;
 }
 
-int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
+int map_open_id(struct map *map, uint32_t id, char why[WHY_SIZE]) {
   (void)id;
   return map_open_pin(map, NULL, why);
 }
@@ -94,7 +94,7 @@ static uint32_t random_number(uint32_t below) {
 /* Simulates reading the map. Reading starts at a random key, because the
  * entries of a hash map have no order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
-             char why[MAP_WHY_SIZE]) {
+             char why[WHY_SIZE]) {
   (void)map;
   int delivered = 0;
   for (uint32_t key = 0; key < KEYS; key++)
@@ -105,7 +105,7 @@ int map_read(const struct map *map, map_entry_fn *entry, void *context,
     if (!kernel.entries[key].exists)
       continue;
     if (delivered++ == kernel.lost_after) {
-      snprintf(why, MAP_WHY_SIZE, "lost");
+      snprintf(why, WHY_SIZE, "lost");
       return -EIO;
     }
     kernel.entries[key].was_read = true;

@@ -34,9 +34,9 @@ static int teardown(void **state) {
 static void check(struct fake_machine *fake, const char *text, uint32_t type,
                   uint64_t config, uint64_t config1, uint64_t config2) {
   struct perf_event event;
-  char why[256] = "";
+  char why[WHY_SIZE] = "";
   memset(&event, 0xff, sizeof event);
-  if (perf_event_parse(&event, text, &fake->machine, why, sizeof why) != 0)
+  if (perf_event_parse(&event, text, &fake->machine, why) != 0)
     fail_msg("%s: %s", text, why);
   assert_int_equal(event.type, type);
   assert_int_equal(event.config, config);
@@ -49,8 +49,8 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
-  char why[256] = "";
-  int status = perf_event_parse(&event, text, &fake->machine, why, sizeof why);
+  char why[WHY_SIZE] = "";
+  int status = perf_event_parse(&event, text, &fake->machine, why);
   if (status != -error)
     fail_msg("%s: %d, not %d (%s)", text, status, -error, why);
   if (strstr(why, word) == NULL)
@@ -136,11 +136,10 @@ TEST(text_not_of_the_form_pmu_event_is_refused) {
   };
   struct fake_machine *fake = *state;
   struct perf_event event;
-  char why[256];
+  char why[WHY_SIZE];
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     why[0] = 0;
-    int status =
-        perf_event_parse(&event, bad[i], &fake->machine, why, sizeof why);
+    int status = perf_event_parse(&event, bad[i], &fake->machine, why);
     if (status != -EINVAL || why[0] == 0)
       fail_msg("%s: %d (%s)", bad[i], status, why);
   }
@@ -208,20 +207,17 @@ TEST(text_of_any_length_is_harmless) {
   struct fake_machine *fake = *state;
   static char text[9000];
   struct perf_event event;
-  char why[16];
+  char why[WHY_SIZE];
   for (size_t length = 1; length < sizeof text - 1; length += 1 + length / 20) {
     memset(text, 'a', length);
     text[length] = 0;
-    assert_true(
-        perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    assert_true(perf_event_parse(&event, text, &fake->machine, why) < 0);
     assert_true(strlen(why) < sizeof why);
     text[length / 2] = '/';
-    assert_true(
-        perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    assert_true(perf_event_parse(&event, text, &fake->machine, why) < 0);
     if (length > 8) {
       memcpy(text, "cpu/", 4);
-      assert_true(
-          perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+      assert_true(perf_event_parse(&event, text, &fake->machine, why) < 0);
     }
   }
 }

@@ -25,12 +25,12 @@ static struct {
 
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
-                     char why[WAKE_WHY_SIZE]) {
+                     char why[WHY_SIZE]) {
   static char played;
   play.options = *options;
   *survey =
       play.open_status == 0 ? (struct wake_survey *)(void *)&played : NULL;
-  snprintf(why, WAKE_WHY_SIZE, "this; do that");
+  snprintf(why, WHY_SIZE, "this; do that");
   play.opens++;
   return play.open_status;
 }
@@ -41,7 +41,7 @@ void wake_survey_close(struct wake_survey *survey) {
 
 int wake_survey_round(struct wake_survey *survey,
                       struct wake_survey_core *cores, size_t len,
-                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+                      uint64_t duration_ns, char why[WHY_SIZE]) {
   (void)survey;
   assert_int_equal(duration_ns, INTERVAL_NS / 2);
   play.probed[0] = '\0';
@@ -51,7 +51,7 @@ int wake_survey_round(struct wake_survey *survey,
              i > 0 ? " " : "", cores[i].core, cores[i].load);
     cores[i].datapoints = 10 * (size_t)cores[i].core;
   }
-  snprintf(why, WAKE_WHY_SIZE, "of this");
+  snprintf(why, WHY_SIZE, "of this");
   play.rounds++;
   return play.round_status;
 }

@@ -150,7 +150,7 @@ static void close_one(void *context, int fd) {
 /* Tries to prove the source on the core of this thread. */
 static enum proof prove(const struct source *source,
                         ssize_t (*perf_read)(void *, int, void *, size_t),
-                        char why[PROOF_WHY_MAX]) {
+                        char why[WHY_SIZE]) {
   const atomic_bool cancel = false;
   struct probe *probe;
   struct source proven;
@@ -169,7 +169,7 @@ static enum proof prove(const struct source *source,
 
 TEST(a_source_that_cannot_be_read_is_not_refuted) {
   const struct source source = {.kind = SOURCE_MPERF, .events_len = 1};
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
 }
@@ -194,7 +194,7 @@ TEST(a_counter_that_never_stops_is_not_proven) {
                                 .tsc = -1,
                                 .aperf = -1,
                                 .base_frequency_hz = 1e9};
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   enum proof proof = prove(&source, read_clock, why);
   if (proof == PROOF_REFUTED)
     assert_non_null(strstr(why, "does not stop when the core halts"));
@@ -215,7 +215,7 @@ int clock_getres(clockid_t clock, struct timespec *resolution) {
 
 TEST(without_the_period_of_the_tick_nothing_is_proven) {
   const struct source source = {.kind = SOURCE_IDLE};
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   clock_error = EPERM;
   assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   clock_error = 0;

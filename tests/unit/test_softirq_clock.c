@@ -31,11 +31,11 @@ struct it {
 static struct it it;
 
 static int load(struct programs *programs, enum clock_kind kind,
-                const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                const bool *state0_polls, char why[WHY_SIZE]) {
   (void)programs, (void)state0_polls;
   if (kind != CLOCK_SOFTIRQ)
     return -ENOENT;
-  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
+  snprintf(why, WHY_SIZE, "no rights");
   kernel.loads++;
   kernel.is_open = kernel.load_status == 0;
   return kernel.load_status;
@@ -293,7 +293,7 @@ TEST(without_a_clock_figures_are_unknown) {
 }
 
 TEST(a_refusal_says_whether_a_filter_or_the_kernel_refuses) {
-  char why[PROGRAMS_WHY_SIZE];
+  char why[WHY_SIZE];
   assert_int_equal(programs_refused(EPERM, why), -EPERM);
   assert_non_null(strstr(why, "seccomp filter"));
   assert_null(strstr(why, "5.14"));

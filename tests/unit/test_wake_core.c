@@ -40,7 +40,7 @@ static bool ends_at_second_look(void *context) {
 static int some_core(void) { return sched_getcpu(); }
 
 TEST(a_function_runs_on_the_core) {
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int core = some_core(), ran_on = -1;
   assert_int_equal(wake_core_run(core, say_core, always, &ran_on, why), 0);
   assert_int_equal(ran_on, core);
@@ -48,7 +48,7 @@ TEST(a_function_runs_on_the_core) {
 }
 
 TEST(waiting_for_a_busy_core_ends_as_soon_as_it_must) {
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   sem_init(&is_over, 0, 0);
   asked = 0;
   assert_int_equal(
@@ -59,7 +59,7 @@ TEST(waiting_for_a_busy_core_ends_as_soon_as_it_must) {
 }
 
 TEST(a_core_that_does_not_exist_is_refused) {
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int ran_on = -1;
   assert_int_equal(wake_core_run(8191, say_core, always, &ran_on, why),
                    -EINVAL);

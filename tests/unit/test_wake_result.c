@@ -17,7 +17,7 @@
 
 static char above[64], folder[96], path[128];
 static struct wake_points points;
-static char why[WAKE_WHY_SIZE], text[4096];
+static char why[WHY_SIZE], text[4096];
 static const struct wake_result_info info = {
     .version = "0.2.0", .method = "thread", .core = 3, .seconds = 12.34};
 

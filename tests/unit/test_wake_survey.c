@@ -52,7 +52,7 @@ void wake_core_states(int core, struct wake_points *points) {
 
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
-                      char why[WAKE_WHY_SIZE]) {
+                      char why[WHY_SIZE]) {
   (void)why;
   assert_int_equal(options->armed_max, PROBES);
   assert_int_equal(options->method, WAKE_BPF_TIMER);
@@ -62,7 +62,7 @@ int wake_collect_open(struct wake_collect **collect,
 
 void wake_collect_close(struct wake_collect *collect) { (void)collect; }
 
-int wake_collect_attach(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]) {
   (void)collect, (void)why;
   play.attached++;
   play.attaches++;
@@ -76,13 +76,13 @@ void wake_collect_detach(struct wake_collect *collect) {
 }
 
 int wake_collect_begin(struct wake_collect *collect, int core,
-                       char why[WAKE_WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   (void)collect;
   play.probed[play.probed_len++] = core;
   play.done_ns = play.now_ns + PROBES * WAKE_DISTANCE_MAX_NS / 2 + play.slow_ns;
   if (core != play.absent)
     return 0;
-  snprintf(why, WAKE_WHY_SIZE, "cannot run on core %d", core);
+  snprintf(why, WHY_SIZE, "cannot run on core %d", core);
   return -EINVAL;
 }
 
@@ -148,7 +148,7 @@ static void say(void *context, const char *line) {
 
 static int begin(void **state) {
   (void)state;
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   memset(&play, 0, sizeof(play));
   play.absent = -1;
   play.usage = 1000;
@@ -172,7 +172,7 @@ static int end(void **state) {
 }
 
 static void run_rounds(int rounds, size_t len) {
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   for (int i = 0; i < rounds; i++) {
     play.now_ns += ROUND_S * NS - play.now_ns % (ROUND_S * NS);
     assert_int_equal(wake_survey_round(survey, cores, len, NS, why), 0);
@@ -329,7 +329,7 @@ TEST(bursts_count_only_if_cpuidle_saw_the_same) {
 }
 
 TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures) {
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   play.usage = -1;
   run_rounds(10, 1);
   assert_nan(value("timer_intr_p50"));
