@@ -91,7 +91,7 @@ def live_and_be_killed(name, tally, chance):
     return tally.packets(), begin, end
 
 
-def killed_at_any_instruction():
+def test_killed_at_any_instruction():
     """If producers are killed 400 times, inside and outside of sections, collectd never
     hangs, no counter decreases, no rate is impossibly high, and nothing is counted
     twice"""
@@ -119,7 +119,7 @@ def killed_at_any_instruction():
                               if name == region), []))
 
 
-def another_schema_under_load():
+def test_another_schema_under_load():
     """If a producer that counts packets is killed and restarts with another schema, 15
     times, the counters of fields in both schemas continue"""
     with RuntimeDir() as runtime, \
@@ -149,7 +149,4 @@ def another_schema_under_load():
 
 
 if __name__ == "__main__":
-    run_all([
-        killed_at_any_instruction,
-        another_schema_under_load,
-    ])
+    run_all(globals())
