@@ -366,8 +366,8 @@ USEFUL = "percore-0/percent-useful"
 
 
 def forged_polls():
-    """A member that forges how its threads poll makes no core more useful than 100 %,
-    which is said once, and changes no count of an honest region"""
+    """A member that forges how its threads poll makes no core more useful than 100 %, and
+    changes no count of an honest region"""
     with RuntimeDir() as runtime, Honest() as honest, \
             Collectd(interval=INTERVAL) as collectd:
         region = evil()

@@ -735,7 +735,7 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
 }
 
 /* The user of the producer and root may open the memory again. */
-static void a_reader_can_neither_write_to_a_region_nor_fill_it(void **state) {
+static void a_reader_cannot_write_to_a_region(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
   char path[32];
@@ -915,7 +915,7 @@ int main(void) {
       cmocka_unit_test(memory_for_reading_a_region_is_charged_to_its_allowance),
       cmocka_unit_test(
           states_that_many_fields_share_are_charged_to_the_allowance),
-      cmocka_unit_test(a_reader_can_neither_write_to_a_region_nor_fill_it),
+      cmocka_unit_test(a_reader_cannot_write_to_a_region),
       cmocka_unit_test(an_application_tells_the_objects_of_a_row_apart),
       cmocka_unit_test(an_application_reads_quantiles_and_bounds_of_buckets),
       cmocka_unit_test(a_region_of_16_gib_is_read),
