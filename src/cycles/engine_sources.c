@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(SOURCE_REASON_MAX >= PROGRAMS_WHY_SIZE,
-               "a reason has no room for that of the clock");
-
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 #define CLOCK_KEEP_NS (600 * NS_PER_S)

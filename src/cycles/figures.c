@@ -27,7 +27,7 @@ struct core_windows {
   struct cpuidle cpuidle;
   /* The last values from /proc/schedstat; wait_time_ns is 0 before the first
    * reading. */
-  uint64_t wait_time_ns, wait_ns;
+  uint64_t wait_time_ns, wait_ns, run_ns;
 };
 
 struct figures {
@@ -74,7 +74,7 @@ static void try_schedstat(struct figures *figures) {
   const struct engine_options *options = &figures->engine->options;
   int status = schedstat_read(&figures->schedstat, options->machine);
   if (status != 0)
-    journal_say(&options->journal, JOURNAL_WARNING,
+    journal_say(&options->journal, JOURNAL_NOTICE,
                 "switches and waiting tasks are unavailable: /proc/schedstat: "
                 "%s",
                 strerror(-status));
@@ -206,15 +206,15 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->unaccounted = core->steal = NAN;
+  core->hidden = core->columns = core->unaccounted = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
   double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
-  core->hidden = hidden_work(core->busy - stolen, core->busy,
-                             (to->stat_busy - from->stat_busy) / wall_ns);
+  core->columns = (to->stat_busy - from->stat_busy) / wall_ns;
+  core->hidden = hidden_work(core->busy - stolen, core->busy, core->columns);
   core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
@@ -277,7 +277,7 @@ static void schedstat_interval(const struct figures *figures,
                                struct core_windows *windows,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
-  core->waiting = core->switches = NAN;
+  core->running = core->waiting = core->switches = NAN;
   if (!figures->has_schedstat || !core->online ||
       !core_set_has(&stat->cores, core->core)) {
     windows->wait_time_ns = 0;
@@ -285,11 +285,14 @@ static void schedstat_interval(const struct figures *figures,
   }
   const struct schedstat_row *row = &stat->rows[core->core];
   uint64_t now_ns = figures->engine->time_ns;
+  double wall_ns = (double)(now_ns - windows->wait_time_ns);
   if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
-    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
-                          (double)(now_ns - windows->wait_time_ns));
+    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns), wall_ns);
+  if (windows->wait_time_ns != 0 && row->run_ns >= windows->run_ns)
+    core->running = ratio((double)(row->run_ns - windows->run_ns), wall_ns);
   core->switches = (double)row->switches;
   windows->wait_ns = row->wait_ns;
+  windows->run_ns = row->run_ns;
   windows->wait_time_ns = now_ns;
 }
 

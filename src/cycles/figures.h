@@ -75,10 +75,12 @@ struct core_figures {
   double load_average[FIGURES_PERIODS_MAX];
   /* busy time that the tick did not see, as a share of wall time */
   double hidden;
+  double columns;      /* busy columns of /proc/stat / wall, perhaps above 1 */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
+  double running;      /* share of time in which tasks ran, by the scheduler */
   double waiting;      /* mean number of tasks that waited for the core */
   double switches;     /* how many times a task began to run, since boot */
   double ipc;          /* instructions per cycle */

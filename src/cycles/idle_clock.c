@@ -22,12 +22,10 @@ bool idle_clock_state0_polls(const struct machine *machine,
 }
 
 static int open_or_load(struct idle_clock *clock, bool load,
-                        char why[PROGRAMS_WHY_SIZE]) {
+                        char why[WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
-  if (machine->clocks == NULL) {
-    snprintf(why, PROGRAMS_WHY_SIZE, "this machine has no idle clock");
-    return -ENOSYS;
-  }
+  if (machine->clocks == NULL)
+    return why_fails(why, -ENOSYS, "this machine has no idle clock");
   int status =
       machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, NULL, why);
   if (status != -ENOENT || !load)
@@ -39,12 +37,10 @@ static int open_or_load(struct idle_clock *clock, bool load,
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
                     const struct core_set *possible, bool load,
-                    char why[PROGRAMS_WHY_SIZE]) {
+                    char why[WHY_SIZE]) {
   struct idle_clock *clock = calloc(1, sizeof(*clock));
-  if (clock == NULL) {
-    snprintf(why, PROGRAMS_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (clock == NULL)
+    return why_fails(why, -ENOMEM, "out of memory");
   kernel_clock_init(&clock->kernel, machine, possible);
   int status = open_or_load(clock, load, why);
   if (status != 0) {

@@ -79,7 +79,7 @@ static bool preempts_softirqs(const struct machine *machine) {
          realtime != 0;
 }
 
-static int load(struct softirq_clock *clock, char why[PROGRAMS_WHY_SIZE]) {
+static int load(struct softirq_clock *clock, char why[WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
   const char *reason = NULL;
   if (machine->clocks == NULL)
@@ -94,8 +94,7 @@ static int load(struct softirq_clock *clock, char why[PROGRAMS_WHY_SIZE]) {
   if (reason == NULL)
     return machine->clocks->open(&clock->kernel.programs, CLOCK_SOFTIRQ,
                                  &(bool){false}, why);
-  snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
-  return -ENOTSUP;
+  return why_fails(why, -ENOTSUP, "%s", reason);
 }
 
 static void put_off(struct softirq_clock *clock, const char *why) {
@@ -109,7 +108,7 @@ static void put_off(struct softirq_clock *clock, const char *why) {
 }
 
 static void try_to_load(struct softirq_clock *clock) {
-  char why[PROGRAMS_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   if (clock->engine->time_ns < clock->backoff.until_ns)
     return;
   clock->loaded = load(clock, why) == 0;

@@ -42,7 +42,7 @@ static int note_pin(const char *path, const struct stat *status, int type,
                     struct FTW *place) {
   (void)status;
   (void)place;
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   struct map map;
   if (type != FTW_F || pins.len == PINS_MAX ||
       map_open_pin(&map, path, why) != 0)
@@ -110,7 +110,7 @@ static void put_map(struct json *json, const struct map *map) {
 
 /* Writes all maps or, without CAP_SYS_ADMIN, only the pinned maps. */
 static void put_maps(struct json *json) {
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   struct map map;
   uint32_t id = map_next_id(0);
   bool all = id != 0 || errno != EPERM;
