@@ -342,6 +342,9 @@ def test_list_finds_maps_and_their_pins():
             check(found[pin]["readable"] and found[pin]["has_types"] and
                   found[pin]["name"] == "flows", f"{found[pin]}")
             check(not found["/sys/fs/bpf/queue"]["readable"], f"{found}")
+            os.rename(f"{gateway.pins}/flows", f"{gateway.pins}/\033[2J")
+            text = run(PERCORE, "map", "list") + run(PERCORE, "map", "list", "--json")
+            check("\033" not in text and text.count("gateway/") > 1, f"{text!r}")
         finally:
             run("umount", "/sys/fs/bpf")
 

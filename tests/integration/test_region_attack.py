@@ -2,6 +2,7 @@
 honest region beside: SECURITY.md refers to these tests."""
 
 import fcntl
+import mmap
 import os
 import resource
 import socket
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from harness import Child, Collectd, Skip, check, is_root, run_all, say
@@ -358,6 +360,44 @@ def test_a_fat_region():
         say(f"{len(content) / MIB:.0f} MiB are read, {most:.0f} MiB remain mapped")
         check(most < 40, f"{most:.0f} MiB remain mapped")
         check_stops(collectd)
+
+
+USEFUL = "percore-0/percent-useful"
+
+
+def test_forged_polls():
+    """A member that forges how its threads poll makes no core more useful than 100 %, and
+    changes no count of an honest region"""
+    with RuntimeDir() as runtime, Honest() as honest, \
+            Collectd(interval=INTERVAL) as collectd:
+        region = evil()
+        memory = os.memfd_create("evil", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.write(memory, region.bytes)
+        words = mmap.mmap(memory, len(region.bytes))
+        seal(memory)
+        Impostor(runtime.socket("evil"), hello(len(region.bytes)), memory)
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        polling = threading.Event()
+
+        def poll():
+            clock = 0
+            while not polling.wait(INTERVAL / 4):
+                clock += 1 << 56
+                for slot in (0, 2):
+                    # last_tsc, and total_cycles, busy_cycles, sleep_cycles, polls
+                    struct.pack_into("=Q", words, region.block(slot) + 16, clock >> 40)
+                    struct.pack_into("=4Q", words, region.block(slot) + 64, clock, clock,
+                                     clock >> 1, clock)
+        thread = threading.Thread(target=poll)
+        thread.start()
+        collectd.wait_for_value(USEFUL)
+        honest.check_exact(collectd)
+        polling.set()
+        thread.join()
+        values = [value.value for value in collectd.of(USEFUL)]
+        check(max(values) == 100, f"{values}")
+        check(all(0 <= value <= 100 for value in values), f"{values}")
 
 
 # ---------------------------------------------------------------------------
