@@ -178,7 +178,7 @@ static void open_ipc_group(struct engine *engine, struct core *core,
     return;
   }
   rest(engine, &core->ipc_backoff);
-  char why[SOURCE_REASON_MAX];
+  char why[WHY_SIZE];
   perf_explain(why, sizeof(why), status);
   if (engine_begins(engine, CONDITION_NO_IPC, true))
     engine_say(engine, JOURNAL_WARNING,

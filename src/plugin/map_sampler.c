@@ -123,7 +123,7 @@ static void add_map(struct map_sampler *sampler,
  * and its publisher reports the error. Files whose names contain a dot, such as
  * maps.debug, are files of the kernel. */
 static bool may_be_map(const char *path) {
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   struct map map;
   if (strchr(strrchr(path, '/'), '.') != NULL)
     return false;

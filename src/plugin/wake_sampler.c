@@ -105,7 +105,7 @@ static double measure_cpu(struct wake_sampler *sampler) {
 }
 
 static int open_survey(struct wake_sampler *sampler,
-                       struct wake_survey **survey, char why[WAKE_WHY_SIZE]) {
+                       struct wake_survey **survey, char why[WHY_SIZE]) {
   const struct config *config = sampler->config;
   const struct wake_survey_options options = {
       .probes = (uint64_t)config->wake_latency.probes,
@@ -121,7 +121,7 @@ static int open_survey(struct wake_sampler *sampler,
 /* Runs bursts until the thread must end. Opens the survey before the first
  * burst. Returns 0, or a negative errno after which the thread gives up. */
 static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
-                   char why[WAKE_WHY_SIZE]) {
+                   char why[WHY_SIZE]) {
   uint64_t lead_ns = sampler->interval_ns - sampler->interval_ns / BEGIN;
   int status = 0;
   measure_cpu(sampler);
@@ -149,7 +149,7 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
 
 static void *run_wake(void *argument) {
   struct wake_sampler *sampler = argument;
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   struct wake_survey *survey = NULL;
   int status = measure(sampler, &survey, why);
   if (status != 0 && survey == NULL)

@@ -269,8 +269,7 @@ static void refresh_and_look(struct watcher *watcher) {
  * Tests
  */
 
-static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
-  (void)state;
+TEST(two_writers_and_a_reader_agree_to_the_last_count) {
   struct producer producer = start_producer();
   struct watcher watcher = start_watching();
   uint64_t end =
@@ -291,8 +290,7 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   stop_watching(&watcher);
 }
 
-static void a_kill_at_any_point_makes_no_count_decrease_or_jump(void **state) {
-  (void)state;
+TEST(a_kill_at_any_point_makes_no_count_decrease_or_jump) {
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 1;
   for (unsigned i = 0; i < kills; i++) {
@@ -311,9 +309,7 @@ static void a_kill_at_any_point_makes_no_count_decrease_or_jump(void **state) {
   stop_watching(&watcher);
 }
 
-static void
-a_producer_that_is_killed_while_it_starts_harms_no_reader(void **state) {
-  (void)state;
+TEST(a_producer_that_is_killed_while_it_starts_harms_no_reader) {
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 7;
   for (unsigned i = 0; i < kills; i++) {
@@ -335,8 +331,7 @@ a_producer_that_is_killed_while_it_starts_harms_no_reader(void **state) {
   stop_watching(&watcher);
 }
 
-static void a_restart_with_another_schema_is_read_anew(void **state) {
-  (void)state;
+TEST(a_restart_with_another_schema_is_read_anew) {
   struct percore_table changed[TABLES];
   struct percore_field fields[] = {{.name = "packets"},
                                    {.name = "bytes"},
@@ -364,8 +359,7 @@ static void a_restart_with_another_schema_is_read_anew(void **state) {
   stop_watching(&watcher);
 }
 
-static void two_readers_see_the_same(void **state) {
-  (void)state;
+TEST(two_readers_see_the_same) {
   struct producer producer = start_producer();
   struct watcher one = start_watching(), two = start_watching();
   for (int i = 0; i < 1000; i++) {
@@ -428,8 +422,7 @@ static bool enough_was_reset(const struct resetter *two,
          __atomic_load_n(&two[1].done, __ATOMIC_RELAXED) > 10;
 }
 
-static void simultaneous_resets_never_show_more_than_was_counted(void **state) {
-  (void)state;
+TEST(simultaneous_resets_never_show_more_than_was_counted) {
   struct producer producer = start_producer();
   struct watcher watcher = start_watching();
   struct region_reader *reader = unit_connect();
@@ -489,8 +482,7 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
     _exit(3);
 }
 
-static void a_forked_child_cannot_count_or_hide_its_parents_end(void **state) {
-  (void)state;
+TEST(a_forked_child_cannot_count_or_hide_its_parents_end) {
   int say[2], ask[2];
   assert_return_code(pipe2(say, O_CLOEXEC), errno);
   assert_return_code(pipe2(ask, O_CLOEXEC), errno);
@@ -630,8 +622,7 @@ static void read_producer_after(void (*what)(void)) {
   stop_watching(&watcher);
 }
 
-static void root_reads_and_resets_the_region_of_another_user(void **state) {
-  (void)state;
+TEST(root_reads_and_resets_the_region_of_another_user) {
   if (!is_root())
     skip();
   char path[128];
@@ -655,9 +646,7 @@ static void nobody_connects(void) {
     _exit(4);
 }
 
-static void
-users_outside_the_group_can_neither_connect_nor_reset(void **state) {
-  (void)state;
+TEST(users_outside_the_group_can_neither_connect_nor_reset) {
   if (!is_root())
     skip();
   char path[128];
@@ -719,8 +708,7 @@ static void read_from_namespace(void) {
     _exit(4);
 }
 
-static void a_reader_in_other_namespaces_reads_the_region(void **state) {
-  (void)state;
+TEST(a_reader_in_other_namespaces_reads_the_region) {
   if (!has_namespaces())
     skip();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
@@ -733,8 +721,7 @@ static void a_reader_in_other_namespaces_reads_the_region(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_producer_in_other_namespaces_is_read(void **state) {
-  (void)state;
+TEST(a_producer_in_other_namespaces_is_read) {
   if (!has_namespaces())
     skip();
   read_producer_after(enter_namespaces);
@@ -751,8 +738,7 @@ static uint64_t read_packets(struct percore_reader *reader, uint32_t row) {
   return values[0];
 }
 
-static void the_tutorial_publishes_packets_of_two_ports(void **state) {
-  (void)state;
+TEST(the_tutorial_publishes_packets_of_two_ports) {
   struct percore_reader *reader;
   int status;
   pid_t pid = fork();
@@ -781,23 +767,10 @@ static void the_tutorial_publishes_packets_of_two_ports(void **state) {
   percore_close(reader);
 }
 
-int main(void) {
+static int begin(void **state) {
   alarm(900); /* ends a test that hangs */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
-      cmocka_unit_test(a_kill_at_any_point_makes_no_count_decrease_or_jump),
-      cmocka_unit_test(
-          a_producer_that_is_killed_while_it_starts_harms_no_reader),
-      cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
-      cmocka_unit_test(two_readers_see_the_same),
-      cmocka_unit_test(simultaneous_resets_never_show_more_than_was_counted),
-      cmocka_unit_test(a_forked_child_cannot_count_or_hide_its_parents_end),
-      cmocka_unit_test(root_reads_and_resets_the_region_of_another_user),
-      cmocka_unit_test(users_outside_the_group_can_neither_connect_nor_reset),
-      cmocka_unit_test(a_reader_in_other_namespaces_reads_the_region),
-      cmocka_unit_test(a_producer_in_other_namespaces_is_read),
-      cmocka_unit_test(the_tutorial_publishes_packets_of_two_ports),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
+  return unit_make_runtime_dir(state);
 }
+
+const struct unit_fixtures unit_fixtures = {
+    .before_all = begin, .after_all = unit_remove_runtime_dir};

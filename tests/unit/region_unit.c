@@ -96,19 +96,13 @@ int unit_remove_runtime_dir(void **state) {
   return rmdir(runtime_dir);
 }
 
-bool unit_has_receivers(void) {
+void unit_need_receivers(void) {
   pid_t pid = (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
   if (pid == 0)
     _exit(0);
-  if (pid < 0)
-    return errno != EINVAL;
-  assert_int_equal(waitpid(pid, NULL, __WALL), pid);
-  return true;
-}
-
-void unit_need_receivers(void **state) {
-  (void)state;
-  if (unit_has_receivers())
+  if (pid > 0)
+    assert_int_equal(waitpid(pid, NULL, __WALL), pid);
+  if (pid > 0 || errno != EINVAL)
     return;
   print_message("skipped: no receiver can be started: clone(2) without an exit "
                 "signal: Invalid argument\n");

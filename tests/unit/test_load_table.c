@@ -83,8 +83,7 @@ static size_t longest_line(const char *text) {
   return longest;
 }
 
-static void a_small_machine_gets_one_line_per_core(void **state) {
-  (void)state;
+TEST(a_small_machine_gets_one_line_per_core) {
   struct fixture *fixture = machine_of(2);
   fixture->core[1] = busy_core(1, 0.8734);
   char *out = table_of(fixture, (struct screen){0});
@@ -106,8 +105,7 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
   free(fixture);
 }
 
-static void what_is_taken_is_shown_if_it_is_less_than_a_load(void **state) {
-  (void)state;
+TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
   struct fixture *fixture = machine_of(2);
   for (int core = 0; core < 2; core++) {
     fixture->core[core].busy = 0.5;
@@ -124,9 +122,7 @@ static void what_is_taken_is_shown_if_it_is_less_than_a_load(void **state) {
   free(fixture);
 }
 
-static void
-the_load_of_the_sibling_is_shown_if_cores_have_siblings(void **state) {
-  (void)state;
+TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].sibling_busy = 0.8734;
   char *out = table_of(fixture, (struct screen){0});
@@ -140,9 +136,7 @@ the_load_of_the_sibling_is_shown_if_cores_have_siblings(void **state) {
   free(fixture);
 }
 
-static void
-an_unknown_value_is_a_dash_and_an_offline_core_is_named(void **state) {
-  (void)state;
+TEST(an_unknown_value_is_a_dash_and_an_offline_core_is_named) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].busy = fixture->core[0].hidden = NAN;
   fixture->core[0].source = SOURCE_NONE;
@@ -156,9 +150,7 @@ an_unknown_value_is_a_dash_and_an_offline_core_is_named(void **state) {
   free(fixture);
 }
 
-static void
-an_unproven_source_is_marked_and_the_mark_is_explained(void **state) {
-  (void)state;
+TEST(an_unproven_source_is_marked_and_the_mark_is_explained) {
   struct fixture *fixture = machine_of(3);
   fixture->core[0].proof = PROOF_UNPROVEN;
   fixture->core[1].proof = PROOF_TICK_SAMPLED;
@@ -176,8 +168,7 @@ an_unproven_source_is_marked_and_the_mark_is_explained(void **state) {
   free(fixture);
 }
 
-static void the_table_fits_any_window(void **state) {
-  (void)state;
+TEST(the_table_fits_any_window) {
   static const size_t machines[] = {0, 1, 2, 16, 64, 256};
   for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
     struct fixture *fixture = machine_of(machines[i]);
@@ -193,8 +184,7 @@ static void the_table_fits_any_window(void **state) {
   }
 }
 
-static void a_narrow_window_keeps_core_load_and_source(void **state) {
-  (void)state;
+TEST(a_narrow_window_keeps_core_load_and_source) {
   struct fixture *fixture = machine_of(2);
   char *out = table_of(fixture, (struct screen){.width = 27, .height = 24});
   assert_non_null(strstr(out, "\n core  load %  source\n"));
@@ -206,8 +196,7 @@ static void a_narrow_window_keeps_core_load_and_source(void **state) {
   free(fixture);
 }
 
-static void all_of_256_cores_are_shown_in_a_window_of_120_by_40(void **state) {
-  (void)state;
+TEST(all_of_256_cores_are_shown_in_a_window_of_120_by_40) {
   struct fixture *fixture = machine_of(256);
   char *out = table_of(fixture, (struct screen){.width = 120, .height = 40});
   assert_non_null(strstr(out, "several cores per line"));
@@ -221,9 +210,7 @@ static void all_of_256_cores_are_shown_in_a_window_of_120_by_40(void **state) {
   free(fixture);
 }
 
-static void
-in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted(void **state) {
-  (void)state;
+TEST(in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted) {
   struct fixture *fixture = machine_of(256);
   char *out = table_of(fixture, (struct screen){.width = 80, .height = 24});
   assert_non_null(strstr(out, "the busiest 114 of 256"));
@@ -234,9 +221,7 @@ in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted(void **state) {
   free(fixture);
 }
 
-static void
-the_json_document_holds_every_core_and_null_for_the_unknown(void **state) {
-  (void)state;
+TEST(the_json_document_holds_every_core_and_null_for_the_unknown) {
   struct fixture *fixture = machine_of(2);
   fixture->core[1].busy = NAN;
   char *out = NULL, error[128] = "";
@@ -268,8 +253,7 @@ static const char *line_of(const char *text, int line) {
   return text;
 }
 
-static void cores_are_ordered_by_the_chosen_column(void **state) {
-  (void)state;
+TEST(cores_are_ordered_by_the_chosen_column) {
   struct fixture *fixture = machine_of(3);
   fixture->core[1].busy = 0.9;
   fixture->core[2].busy = NAN;
@@ -293,8 +277,7 @@ static void cores_are_ordered_by_the_chosen_column(void **state) {
   free(fixture);
 }
 
-static void a_run_too_short_to_measure_is_explained(void **state) {
-  (void)state;
+TEST(a_run_too_short_to_measure_is_explained) {
   struct fixture *fixture = machine_of(2);
   fixture->snapshot.interval_ns = 0; /* as after `percore load COMMAND` */
   fixture->snapshot.covered_ns = 3000000;
@@ -309,8 +292,7 @@ static void a_run_too_short_to_measure_is_explained(void **state) {
   free(fixture);
 }
 
-static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
-  (void)state;
+TEST(a_figure_that_rounds_to_zero_has_no_minus) {
   struct fixture *fixture = machine_of(2);
   fixture->core[0].hidden = -0.0004;
   fixture->core[1].steal = -0.0;
@@ -338,8 +320,7 @@ static bool drop_colour(char *text) {
   return dropped;
 }
 
-static void colour_changes_no_character_of_any_table(void **state) {
-  (void)state;
+TEST(colour_changes_no_character_of_any_table) {
   static const struct screen windows[] = {
       {0}, {.width = 80, .height = 24}, {.width = 27, .height = 9}};
   struct fixture *fixture = machine_of(64);
@@ -356,27 +337,4 @@ static void colour_changes_no_character_of_any_table(void **state) {
     free(plain);
   }
   free(fixture);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_small_machine_gets_one_line_per_core),
-      cmocka_unit_test(what_is_taken_is_shown_if_it_is_less_than_a_load),
-      cmocka_unit_test(the_load_of_the_sibling_is_shown_if_cores_have_siblings),
-      cmocka_unit_test(an_unknown_value_is_a_dash_and_an_offline_core_is_named),
-      cmocka_unit_test(an_unproven_source_is_marked_and_the_mark_is_explained),
-      cmocka_unit_test(the_table_fits_any_window),
-      cmocka_unit_test(a_narrow_window_keeps_core_load_and_source),
-      cmocka_unit_test(all_of_256_cores_are_shown_in_a_window_of_120_by_40),
-      cmocka_unit_test(
-          in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted),
-      cmocka_unit_test(
-          the_json_document_holds_every_core_and_null_for_the_unknown),
-      cmocka_unit_test(cores_are_ordered_by_the_chosen_column),
-      cmocka_unit_test(a_run_too_short_to_measure_is_explained),
-      cmocka_unit_test(a_figure_that_rounds_to_zero_has_no_minus),
-      cmocka_unit_test(colour_changes_no_character_of_any_table),
-  };
-  setenv("TZ", "UTC", 1);
-  return cmocka_run_group_tests_name("load_table", tests, NULL, NULL);
 }

@@ -5,9 +5,7 @@
 #include "cycles/sampler.h"
 #include "plugin/region_thread.h"
 
-#include <setjmp.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -125,8 +123,7 @@ static int read_once(void) {
   return fake.read(&none);
 }
 
-static void no_thread_is_started_before_init(void **state) {
-  (void)state;
+TEST(no_thread_is_started_before_init) {
   oconfig_item_t *block = fake_config("Cores \"0\"");
   assert_int_equal(fake.config(block), 0);
   fake_config_free(block);
@@ -137,29 +134,25 @@ static void no_thread_is_started_before_init(void **state) {
   assert_non_null(fake.read);
 }
 
-static void a_bad_value_makes_the_config_callback_fail(void **state) {
-  (void)state;
+TEST(a_bad_value_makes_the_config_callback_fail) {
   oconfig_item_t *block = fake_config("Cores \"x\"");
   assert_int_not_equal(fake.config(block), 0);
   fake_config_free(block);
 }
 
-static void the_sampler_runs_at_the_interval_of_the_plugin(void **state) {
-  (void)state;
+TEST(the_sampler_runs_at_the_interval_of_the_plugin) {
   fake.interval = MS_TO_CDTIME_T(100);
   assert_int_equal(fake.init(), 0);
   assert_int_equal(stub.options.interval_ns, 100000000);
 }
 
-static void the_first_read_without_history_succeeds(void **state) {
-  (void)state;
+TEST(the_first_read_without_history_succeeds) {
   assert_int_equal(fake.init(), 0);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 0);
 }
 
-static void a_read_dispatches_all_new_snapshots_the_oldest_first(void **state) {
-  (void)state;
+TEST(a_read_dispatches_all_new_snapshots_the_oldest_first) {
   assert_int_equal(fake.init(), 0);
   queue_snapshot(1000);
   queue_snapshot(1010);
@@ -173,8 +166,7 @@ static void a_read_dispatches_all_new_snapshots_the_oldest_first(void **state) {
   assert_int_equal(fake.values_len, values_len);
 }
 
-static void without_a_source_only_the_first_read_fails(void **state) {
-  (void)state;
+TEST(without_a_source_only_the_first_read_fails) {
   stub.has_source = false;
   assert_int_equal(fake.init(), 0);
   assert_int_not_equal(read_once(), 0);
@@ -184,8 +176,7 @@ static void without_a_source_only_the_first_read_fails(void **state) {
   assert_int_equal(fake_count_logged(LOG_ERR), 1);
 }
 
-static void a_failed_start_is_tried_again_after_1_2_4_to_60_s(void **state) {
-  (void)state;
+TEST(a_failed_start_is_tried_again_after_1_2_4_to_60_s) {
   static const unsigned delays_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
   stub.start_status = -ENOENT;
   assert_int_equal(fake.init(), 0);
@@ -205,15 +196,13 @@ static void a_failed_start_is_tried_again_after_1_2_4_to_60_s(void **state) {
   assert_true(fake.values_len > 0);
 }
 
-static void shutdown_stops_the_sampler(void **state) {
-  (void)state;
+TEST(shutdown_stops_the_sampler) {
   assert_int_equal(fake.init(), 0);
   assert_int_equal(fake.shutdown(), 0);
   assert_int_equal(stub.stops, 1);
 }
 
-static void regions_are_read_by_a_thread_of_their_own(void **state) {
-  (void)state;
+TEST(regions_are_read_by_a_thread_of_their_own) {
   assert_int_equal(region_stub.starts, 0);
   assert_int_equal(fake.init(), 0);
   assert_int_equal(region_stub.starts, 1);
@@ -222,8 +211,7 @@ static void regions_are_read_by_a_thread_of_their_own(void **state) {
   assert_int_equal(region_stub.stops, 1);
 }
 
-static void without_regions_there_is_no_thread_for_them(void **state) {
-  (void)state;
+TEST(without_regions_there_is_no_thread_for_them) {
   region_stub.is_needed = false;
   assert_int_equal(fake.init(), 0);
   assert_int_equal(read_once(), 0);
@@ -236,8 +224,7 @@ static void without_regions_there_is_no_thread_for_them(void **state) {
   assert_int_equal(region_stub.stops, 0);
 }
 
-static void each_read_tries_again_to_start_regions(void **state) {
-  (void)state;
+TEST(each_read_tries_again_to_start_regions) {
   region_stub.start_status = -EAGAIN;
   assert_int_equal(fake.init(), 0);
   assert_int_equal(read_once(), 0);
@@ -248,8 +235,7 @@ static void each_read_tries_again_to_start_regions(void **state) {
   assert_int_equal(region_stub.starts, 3);
 }
 
-static void a_blocked_region_thread_is_reported_once(void **state) {
-  (void)state;
+TEST(a_blocked_region_thread_is_reported_once) {
   assert_int_equal(fake.init(), 0);
   region_stub.hangs = true;
   for (int i = 0; i < 3; i++)
@@ -261,30 +247,12 @@ static void a_blocked_region_thread_is_reported_once(void **state) {
   assert_non_null(fake_logged(LOG_INFO, "reads regions goes on"));
 }
 
-static void messages_of_the_sampler_are_logged_at_their_level(void **state) {
-  (void)state;
+TEST(messages_of_the_sampler_are_logged_at_their_level) {
   assert_int_equal(fake.init(), 0);
   const struct journal *journal = &stub.options.engine.journal;
   journal->write(journal->context, JOURNAL_WARNING, "a line");
   assert_non_null(fake_logged(LOG_WARNING, "percore: a line"));
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(a_blocked_region_thread_is_reported_once),
-      TEST(no_thread_is_started_before_init),
-      TEST(a_bad_value_makes_the_config_callback_fail),
-      TEST(the_sampler_runs_at_the_interval_of_the_plugin),
-      TEST(the_first_read_without_history_succeeds),
-      TEST(a_read_dispatches_all_new_snapshots_the_oldest_first),
-      TEST(without_a_source_only_the_first_read_fails),
-      TEST(a_failed_start_is_tried_again_after_1_2_4_to_60_s),
-      TEST(shutdown_stops_the_sampler),
-      TEST(regions_are_read_by_a_thread_of_their_own),
-      TEST(without_regions_there_is_no_thread_for_them),
-      TEST(each_read_tries_again_to_start_regions),
-      TEST(messages_of_the_sampler_are_logged_at_their_level),
-  };
-  return cmocka_run_group_tests_name("plugin_life", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

@@ -3,9 +3,7 @@
 
 #include "plugin/notify.h"
 
-#include <setjmp.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
@@ -57,9 +55,7 @@ static void notify_sources(const enum source_kind *sources, size_t len,
 /* ---------------------------------------------------------------------------
  */
 
-static void
-a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
-  (void)state;
+TEST(a_change_of_source_is_notified_once_for_all_its_cores) {
   enum source_kind before[8], after[8];
   for (int i = 0; i < 8; i++) {
     before[i] = SOURCE_REF_CYCLES;
@@ -86,8 +82,7 @@ a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
   assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
 }
 
-static void a_first_source_and_hotplug_are_not_changes(void **state) {
-  (void)state;
+TEST(a_first_source_and_hotplug_are_not_changes) {
   notify_sources((enum source_kind[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
   notify_sources((enum source_kind[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
   const enum source_kind same[] = {SOURCE_IDLE, SOURCE_IDLE};
@@ -100,8 +95,7 @@ static void a_first_source_and_hotplug_are_not_changes(void **state) {
   assert_int_equal(fake.notifications_len, 0);
 }
 
-static void a_change_of_source_is_logged_with_both_loads(void **state) {
-  (void)state;
+TEST(a_change_of_source_is_logged_with_both_loads) {
   static const enum source_kind sources[2][3] = {
       {SOURCE_IDLE, SOURCE_IDLE, SOURCE_IDLE},
       {SOURCE_BPF, SOURCE_BPF, SOURCE_IDLE}};
@@ -118,9 +112,7 @@ static void a_change_of_source_is_logged_with_both_loads(void **state) {
                   "30.0 %, and is now 55.5 %."));
 }
 
-static void
-without_send_notifications_changes_are_only_remembered(void **state) {
-  (void)state;
+TEST(without_send_notifications_changes_are_only_remembered) {
   sending = false;
   notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 0);
   notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 1);
@@ -129,9 +121,7 @@ without_send_notifications_changes_are_only_remembered(void **state) {
   assert_int_equal(fake.notifications_len, 0);
 }
 
-static void
-a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
-  (void)state;
+TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range) {
   enum source_kind before[256], after[256];
   for (int i = 0; i < 256; i++) {
     before[i] = SOURCE_MPERF;
@@ -145,14 +135,5 @@ a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
   assert_non_null(strstr(message, " and more; their mean load "));
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(a_change_of_source_is_notified_once_for_all_its_cores),
-      TEST(a_first_source_and_hotplug_are_not_changes),
-      TEST(a_change_of_source_is_logged_with_both_loads),
-      TEST(without_send_notifications_changes_are_only_remembered),
-      TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
-  };
-  return cmocka_run_group_tests_name("plugin_notify", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

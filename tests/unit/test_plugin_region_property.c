@@ -488,8 +488,7 @@ static unsigned from_environment(const char *name, unsigned otherwise) {
   return text != NULL ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-static void the_stores_have_exactly_the_true_counts(void **state) {
-  (void)state;
+TEST(the_stores_have_exactly_the_true_counts) {
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
   play_seed(1791); /* a core gets room after the schema has changed */
@@ -497,10 +496,5 @@ static void the_stores_have_exactly_the_true_counts(void **state) {
     play_seed(seed);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_stores_have_exactly_the_true_counts),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

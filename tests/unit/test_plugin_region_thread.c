@@ -25,8 +25,8 @@ static void wait_a_while(void) {
   nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
 }
 
-static void each_value_is_of_a_later_moment(void **state) {
-  unit_need_receivers(state);
+TEST(each_value_is_of_a_later_moment) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   start();
   wait_a_while();
@@ -48,8 +48,8 @@ static void each_value_is_of_a_later_moment(void **state) {
   assert_int_equal(percore_destroy(region), 0);
 }
 
-static void it_stops_while_a_producer_does_not_answer(void **state) {
-  unit_need_receivers(state);
+TEST(it_stops_while_a_producer_does_not_answer) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   start();
   wait_a_while();
@@ -57,8 +57,8 @@ static void it_stops_while_a_producer_does_not_answer(void **state) {
   assert_int_equal(percore_destroy(region), 0);
 }
 
-static void it_stops_before_its_first_round(void **state) {
-  unit_need_receivers(state);
+TEST(it_stops_before_its_first_round) {
+  unit_need_receivers();
   start();
   region_thread_stop(thread);
 }
@@ -72,8 +72,8 @@ static void block(const notification_t *note) {
 }
 
 /* A notification plugin or a kernel that never returns. */
-static void a_thread_that_is_blocked_does_not_delay_the_end(void **state) {
-  unit_need_receivers(state);
+TEST(a_thread_that_is_blocked_does_not_delay_the_end) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   fake.notified = block;
   start();
@@ -86,17 +86,9 @@ static void a_thread_that_is_blocked_does_not_delay_the_end(void **state) {
   assert_true(region_thread_stop(thread));
 }
 
-int main(void) {
-#define TEST(test)                                                             \
-  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
-                                  plugin_unit_tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(each_value_is_of_a_later_moment),
-      TEST(it_stops_while_a_producer_does_not_answer),
-      TEST(it_stops_before_its_first_round),
-      TEST(a_thread_that_is_blocked_does_not_delay_the_end),
-  };
-  return cmocka_run_group_tests_name("plugin_region_thread", tests,
-                                     unit_make_runtime_dir,
-                                     unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = plugin_unit_set_up,
+    .after_each = plugin_unit_tear_down,
+};

@@ -25,12 +25,12 @@ static struct {
 
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
-                     char why[WAKE_WHY_SIZE]) {
+                     char why[WHY_SIZE]) {
   static char played;
   play.options = *options;
   *survey =
       play.open_status == 0 ? (struct wake_survey *)(void *)&played : NULL;
-  snprintf(why, WAKE_WHY_SIZE, "this; do that");
+  snprintf(why, WHY_SIZE, "this; do that");
   play.opens++;
   return play.open_status;
 }
@@ -41,7 +41,7 @@ void wake_survey_close(struct wake_survey *survey) {
 
 int wake_survey_round(struct wake_survey *survey,
                       struct wake_survey_core *cores, size_t len,
-                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+                      uint64_t duration_ns, char why[WHY_SIZE]) {
   (void)survey;
   assert_int_equal(duration_ns, INTERVAL_NS / 2);
   play.probed[0] = '\0';
@@ -51,7 +51,7 @@ int wake_survey_round(struct wake_survey *survey,
              i > 0 ? " " : "", cores[i].core, cores[i].load);
     cores[i].datapoints = 10 * (size_t)cores[i].core;
   }
-  snprintf(why, WAKE_WHY_SIZE, "of this");
+  snprintf(why, WHY_SIZE, "of this");
   play.rounds++;
   return play.round_status;
 }
@@ -110,8 +110,7 @@ static void end(void) {
   sampler = NULL;
 }
 
-static void without_the_block_there_is_no_thread(void **state) {
-  (void)state;
+TEST(without_the_block_there_is_no_thread) {
   start("");
   assert_null(sampler);
   tell();
@@ -119,8 +118,7 @@ static void without_the_block_there_is_no_thread(void **state) {
   assert_int_equal(play.opens, 0);
 }
 
-static void a_burst_gets_the_loads_of_online_cores(void **state) {
-  (void)state;
+TEST(a_burst_gets_the_loads_of_online_cores) {
   cores[1].online = false;
   start("<WakeLatency>\nMaxLoad 40\nProbes 50\nWindow 90\n</WakeLatency>");
   struct wake_figures *figures = burst();
@@ -137,8 +135,7 @@ static void a_burst_gets_the_loads_of_online_cores(void **state) {
   free(figures);
 }
 
-static void without_new_loads_there_is_no_burst(void **state) {
-  (void)state;
+TEST(without_new_loads_there_is_no_burst) {
   start("<WakeLatency>\n</WakeLatency>");
   free(burst());
   free(burst());
@@ -147,8 +144,7 @@ static void without_new_loads_there_is_no_burst(void **state) {
   assert_int_equal(play.rounds, 2);
 }
 
-static void cores_that_are_named_in_vain_are_reported_once(void **state) {
-  (void)state;
+TEST(cores_that_are_named_in_vain_are_reported_once) {
   start("<WakeLatency>\nCores \"0-1,4,9\"\n</WakeLatency>");
   tell();
   tell();
@@ -157,9 +153,7 @@ static void cores_that_are_named_in_vain_are_reported_once(void **state) {
       fake_logged(LOG_WARNING, "not measured on cores 1,9: Cores in"));
 }
 
-static void
-with_isolated_cores_nothing_runs_unless_cores_are_named(void **state) {
-  (void)state;
+TEST(with_isolated_cores_nothing_runs_unless_cores_are_named) {
   isolates = true; /* a core is isolated, but perhaps not in the snapshot */
   start("<WakeLatency>\n</WakeLatency>");
   tell();
@@ -176,8 +170,7 @@ with_isolated_cores_nothing_runs_unless_cores_are_named(void **state) {
   assert_string_equal(play.probed, "0:0 4:0.5");
 }
 
-static void a_failure_is_said_once_and_ends_the_thread(void **state) {
-  (void)state;
+TEST(a_failure_is_said_once_and_ends_the_thread) {
   play.open_status = -EPERM;
   start("<WakeLatency>\n</WakeLatency>");
   for (tell(); play.opens == 0;)
@@ -199,8 +192,7 @@ static void a_failure_is_said_once_and_ends_the_thread(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "no longer measured: of this;"));
 }
 
-static void the_end_of_the_thread_moves_no_other_thread(void **state) {
-  (void)state;
+TEST(the_end_of_the_thread_moves_no_other_thread) {
   cpu_set_t before, one, after;
   assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
   CPU_ZERO(&one);
@@ -217,8 +209,7 @@ static void the_end_of_the_thread_moves_no_other_thread(void **state) {
   assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
-static void a_simulated_machine_is_not_measured(void **state) {
-  (void)state;
+TEST(a_simulated_machine_is_not_measured) {
   start("SysRoot \"/host\"\n<WakeLatency>\n</WakeLatency>");
   assert_null(sampler);
   assert_non_null(fake_logged(LOG_WARNING, "HostPerf"));
@@ -226,17 +217,5 @@ static void a_simulated_machine_is_not_measured(void **state) {
   assert_non_null(sampler);
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(without_the_block_there_is_no_thread),
-      TEST(a_burst_gets_the_loads_of_online_cores),
-      TEST(without_new_loads_there_is_no_burst),
-      TEST(cores_that_are_named_in_vain_are_reported_once),
-      TEST(with_isolated_cores_nothing_runs_unless_cores_are_named),
-      TEST(a_failure_is_said_once_and_ends_the_thread),
-      TEST(the_end_of_the_thread_moves_no_other_thread),
-      TEST(a_simulated_machine_is_not_measured),
-  };
-  return cmocka_run_group_tests_name("plugin_wake", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

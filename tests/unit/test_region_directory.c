@@ -76,8 +76,7 @@ static struct region_fault fault_of(const struct bytes *bytes,
   return fault;
 }
 
-static void a_directory_yields_the_producers_description(void **state) {
-  (void)state;
+TEST(a_directory_yields_the_producers_description) {
   struct bytes bytes = make_directory();
   struct region_directory directory;
   struct region_fault fault;
@@ -109,8 +108,7 @@ static void a_directory_yields_the_producers_description(void **state) {
   free(bytes.start);
 }
 
-static void a_truncated_directory_is_refused(void **state) {
-  (void)state;
+TEST(a_truncated_directory_is_refused) {
   struct bytes bytes = make_directory();
   for (size_t size = 0; size < bytes.size; size++)
     assert_int_equal(parse(&bytes, size), -1);
@@ -118,8 +116,7 @@ static void a_truncated_directory_is_refused(void **state) {
   free(bytes.start);
 }
 
-static void no_changed_byte_makes_the_parser_read_outside(void **state) {
-  (void)state;
+TEST(no_changed_byte_makes_the_parser_read_outside) {
   static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
   struct bytes bytes = make_directory();
   unsigned refused = 0;
@@ -153,8 +150,7 @@ struct lie {
         sizeof(((struct region_header *)0)->member)                            \
   }
 
-static void a_wrong_header_is_refused(void **state) {
-  (void)state;
+TEST(a_wrong_header_is_refused) {
   struct bytes bytes = make_directory();
   const struct lie lies[] = {
       IN_HEADER(magic, 0),
@@ -206,8 +202,7 @@ static int make_with_help(struct region_plan *plan, size_t length) {
 }
 
 /* Readers count a string each time it is used, even if it is empty. */
-static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
-  (void)state;
+TEST(the_longest_strings_that_can_be_made_can_be_read) {
   size_t fits = 0, exceeds = REGION_MAX_STRINGS;
   struct region_plan plan;
   struct region_directory directory;
@@ -232,8 +227,7 @@ static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
 
 /* If thousands of fields could share a help text that is as long as the pool,
  * checking them would take minutes. */
-static void strings_that_share_their_bytes_are_refused(void **state) {
-  (void)state;
+TEST(strings_that_share_their_bytes_are_refused) {
   enum { HELP = 1 << 20, FIELDS = 6 };
   struct percore_field fields[FIELDS];
   struct percore_table table = {.name = "t", .fields = fields};
@@ -273,8 +267,7 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
   free(help);
 }
 
-static void records_of_a_later_minor_version_may_be_longer(void **state) {
-  (void)state;
+TEST(records_of_a_later_minor_version_may_be_longer) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -323,8 +316,7 @@ static void assert_overlap(const struct bytes *bytes, const char *line) {
 
 /* All tables claim the rows of the first table. Together, they claim many times
  * the size of the region. */
-static void a_hundred_tables_over_one_array_are_refused(void **state) {
-  (void)state;
+TEST(a_hundred_tables_over_one_array_are_refused) {
   enum { OVER = 100 };
   char names[OVER][8];
   struct percore_field field = {.name = "packets"};
@@ -358,8 +350,7 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
   free(bytes.start);
 }
 
-static void parts_of_tables_that_overlap_are_named(void **state) {
-  (void)state;
+TEST(parts_of_tables_that_overlap_are_named) {
   struct bytes bytes = make_directory();
   const struct region_table *port = table_of(&bytes, PORT + 1);
   struct region_table *session = table_of(&bytes, SESSION + 1), was = *session;
@@ -378,8 +369,7 @@ static void parts_of_tables_that_overlap_are_named(void **state) {
   free(bytes.start);
 }
 
-static void parts_of_tables_that_overlap_slots_are_named(void **state) {
-  (void)state;
+TEST(parts_of_tables_that_overlap_slots_are_named) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -396,8 +386,7 @@ static void parts_of_tables_that_overlap_slots_are_named(void **state) {
   free(bytes.start);
 }
 
-static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
-  (void)state;
+TEST(rows_that_overlap_within_a_slot_block_are_named) {
   struct bytes bytes = make_directory();
   const struct region_table *globals = table_of(&bytes, GLOBALS + 1);
   struct region_table *port = table_of(&bytes, PORT + 1);
@@ -415,8 +404,7 @@ static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
 }
 
 /* If 256 tables could share 1024 fields, checking them would take seconds. */
-static void tables_that_share_their_fields_are_refused(void **state) {
-  (void)state;
+TEST(tables_that_share_their_fields_are_refused) {
   struct bytes bytes = make_directory();
   struct region_table *session = table_of(&bytes, SESSION + 1);
   session->first_field = table_of(&bytes, PORT + 1)->first_field;
@@ -425,8 +413,7 @@ static void tables_that_share_their_fields_are_refused(void **state) {
   free(bytes.start);
 }
 
-static void a_broken_field_is_blamed_by_table_and_name(void **state) {
-  (void)state;
+TEST(a_broken_field_is_blamed_by_table_and_name) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -457,8 +444,7 @@ static int memory_with(const struct bytes *bytes) {
 }
 
 /* The plugin advises to raise its own limit (MaxMemory) only for this error. */
-static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
-  (void)state;
+TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
   struct bytes bytes = make_directory();
   struct region_pool pool = {.max = 1};
   struct region_allowance allowance = {.pool = &pool};
@@ -471,8 +457,7 @@ static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
   free(bytes.start);
 }
 
-static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
-  (void)state;
+TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   struct bytes bytes = make_directory();
   const struct region_table *port = table_of(&bytes, PORT + 1);
   struct region_fault fault;
@@ -496,8 +481,7 @@ static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
 
 /* Removes the births of a table, because producers that do not use the library
  * may write tables without births. */
-static void a_row_reused_without_births_is_skipped(void **state) {
-  (void)state;
+TEST(a_row_reused_without_births_is_skipped) {
   struct bytes bytes = make_directory();
   struct region_header header;
   struct region_table flow;
@@ -553,8 +537,7 @@ static int huge_memory_of(const struct bytes *bytes) {
   return fd;
 }
 
-static void holes_in_huge_pages_are_not_allocated(void **state) {
-  (void)state;
+TEST(holes_in_huge_pages_are_not_allocated) {
   struct bytes bytes = make_directory_in(REGION_HUGE_PAGE);
   struct region_fault fault;
   struct region_view view;
@@ -609,8 +592,7 @@ static void assert_sparse(struct region_view *view, uint64_t region_size) {
   free(values);
 }
 
-static void a_load_over_holes_allocates_nothing_and_skips_no_value(void **s) {
-  (void)s;
+TEST(a_load_over_holes_allocates_nothing_and_skips_no_value) {
   struct bytes bytes;
   struct region_view view;
   open_sparse(&view, &bytes);
@@ -622,8 +604,7 @@ static void a_load_over_holes_allocates_nothing_and_skips_no_value(void **s) {
 
 /* To users without rights on the memory, mincore(2) says that each page is
  * resident. */
-static void a_reader_that_may_not_ask_for_pages_reads_the_same(void **state) {
-  (void)state;
+TEST(a_reader_that_may_not_ask_for_pages_reads_the_same) {
   struct bytes bytes;
   struct region_view view;
   open_sparse(&view, &bytes);
@@ -663,8 +644,7 @@ static void forbid_locks(void) {
     _exit(2);
 }
 
-static void reading_takes_no_lock_of_the_memory(void **state) {
-  (void)state;
+TEST(reading_takes_no_lock_of_the_memory) {
   struct bytes bytes;
   struct region_view view;
   open_sparse(&view, &bytes);
@@ -688,8 +668,7 @@ static void reading_takes_no_lock_of_the_memory(void **state) {
   free(bytes.start);
 }
 
-static void resets_without_births_are_refused(void **state) {
-  (void)state;
+TEST(resets_without_births_are_refused) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -702,8 +681,7 @@ static void resets_without_births_are_refused(void **state) {
   free(bytes.start);
 }
 
-static void reading_a_region_of_holes_allocates_nothing(void **state) {
-  (void)state;
+TEST(reading_a_region_of_holes_allocates_nothing) {
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
   /* The header claims more rows in use than were ever written. */
@@ -734,8 +712,7 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   free(bytes.start);
 }
 
-static void a_reader_survives_garbage_in_every_byte(void **state) {
-  (void)state;
+TEST(a_reader_survives_garbage_in_every_byte) {
   struct bytes bytes = make_directory();
   struct region_fault fault;
   for (unsigned seed = 1; seed <= 50; seed++) {
@@ -768,33 +745,4 @@ static void a_reader_survives_garbage_in_every_byte(void **state) {
     region_view_close(&reader.view);
   }
   free(bytes.start);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_directory_yields_the_producers_description),
-      cmocka_unit_test(a_truncated_directory_is_refused),
-      cmocka_unit_test(no_changed_byte_makes_the_parser_read_outside),
-      cmocka_unit_test(a_wrong_header_is_refused),
-      cmocka_unit_test(the_longest_strings_that_can_be_made_can_be_read),
-      cmocka_unit_test(strings_that_share_their_bytes_are_refused),
-      cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
-      cmocka_unit_test(a_hundred_tables_over_one_array_are_refused),
-      cmocka_unit_test(parts_of_tables_that_overlap_are_named),
-      cmocka_unit_test(parts_of_tables_that_overlap_slots_are_named),
-      cmocka_unit_test(rows_that_overlap_within_a_slot_block_are_named),
-      cmocka_unit_test(tables_that_share_their_fields_are_refused),
-      cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
-      cmocka_unit_test(exceeding_the_allowance_is_not_a_lack_of_memory),
-      cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
-      cmocka_unit_test(a_row_reused_without_births_is_skipped),
-      cmocka_unit_test(holes_in_huge_pages_are_not_allocated),
-      cmocka_unit_test(a_load_over_holes_allocates_nothing_and_skips_no_value),
-      cmocka_unit_test(a_reader_that_may_not_ask_for_pages_reads_the_same),
-      cmocka_unit_test(reading_takes_no_lock_of_the_memory),
-      cmocka_unit_test(resets_without_births_are_refused),
-      cmocka_unit_test(reading_a_region_of_holes_allocates_nothing),
-      cmocka_unit_test(a_reader_survives_garbage_in_every_byte),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,7 @@
 #include "region/writer.h"
 #include "region_unit.h"
 
-static void a_reader_may_be_opened_before_its_producer(void **state) {
-  (void)state;
+TEST(a_reader_may_be_opened_before_its_producer) {
   struct region_reader_options options = {.hello_wait_ms = 5000};
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
@@ -34,9 +33,7 @@ static void a_reader_may_be_opened_before_its_producer(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void
-the_last_values_of_a_producer_can_be_read_after_it_left(void **state) {
-  (void)state;
+TEST(the_last_values_of_a_producer_can_be_read_after_it_left) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_shared_table_t slow;
   uint32_t row;
@@ -61,9 +58,7 @@ the_last_values_of_a_producer_can_be_read_after_it_left(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void
-the_last_values_can_be_read_while_the_successor_is_refused(void **state) {
-  (void)state;
+TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   struct percore_options larger = {
       .size = sizeof(larger), .cores = 1, .extra_slots = 8000};
   struct region_reader_options reading = {.hello_wait_ms = 30000};
@@ -98,8 +93,7 @@ static bool refuse_user(uid_t uid, void *argument) {
   return uid != *(uid_t *)argument;
 }
 
-static void cells_of_a_row_that_is_changing_are_in_its_tile(void **state) {
-  (void)state;
+TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   const struct region_table *table = &region->tables[FLOW + 1];
   percore_owned_table_t flows;
@@ -122,8 +116,7 @@ static void cells_of_a_row_that_is_changing_are_in_its_tile(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
-  (void)state;
+TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   uid_t refused = getuid();
   struct region_reader_options options = {
       .hello_wait_ms = 5000, .may_read = refuse_user, .argument = &refused};
@@ -274,8 +267,7 @@ static void close_ledger(struct ledger *ledger) {
   region_reader_close(ledger->reader);
 }
 
-static void an_account_continues_over_a_reset(void **state) {
-  (void)state;
+TEST(an_account_continues_over_a_reset) {
   struct counting counting = start_counting(1);
   struct ledger ledger = open_ledger();
   uint32_t row;
@@ -292,8 +284,7 @@ static void an_account_continues_over_a_reset(void **state) {
   stop_counting(&counting);
 }
 
-static void an_account_continues_when_its_row_is_added_again(void **state) {
-  (void)state;
+TEST(an_account_continues_when_its_row_is_added_again) {
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
   uint32_t row, other;
@@ -314,8 +305,7 @@ static void an_account_continues_when_its_row_is_added_again(void **state) {
   stop_counting(&counting);
 }
 
-static void a_reused_row_begins_a_new_account(void **state) {
-  (void)state;
+TEST(a_reused_row_begins_a_new_account) {
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
   uint32_t rows[PORT_ROWS], row;
@@ -343,8 +333,7 @@ static void a_reused_row_begins_a_new_account(void **state) {
   stop_counting(&counting);
 }
 
-static void an_account_continues_with_the_next_producer(void **state) {
-  (void)state;
+TEST(an_account_continues_with_the_next_producer) {
   struct counting counting = start_counting(3);
   struct ledger ledger = open_ledger();
   uint32_t row;
@@ -366,9 +355,7 @@ static void an_account_continues_with_the_next_producer(void **state) {
   stop_counting(&counting);
 }
 
-static void
-a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
-  (void)state;
+TEST(a_producer_that_ends_a_connection_counts_nothing_twice) {
   struct counting counting = start_counting(3);
   struct ledger ledger = open_ledger();
   struct region_reader *others[16];
@@ -417,8 +404,7 @@ static int fill_queue(int *peers, int most) {
 
 /* The producer closes the reader's connection. Then its queue is full, so that
  * the reader cannot connect again. */
-static void a_region_with_a_full_queue_counts_as_alive(void **state) {
-  (void)state;
+TEST(a_region_with_a_full_queue_counts_as_alive) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
   int peers[256];
@@ -448,8 +434,7 @@ static void a_region_with_a_full_queue_counts_as_alive(void **state) {
   region_reader_close(reader);
 }
 
-static void a_region_is_gone_when_another_answers_in_its_place(void **state) {
-  (void)state;
+TEST(a_region_is_gone_when_another_answers_in_its_place) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
   assert_return_code(percore_destroy(region), 0);
@@ -462,8 +447,7 @@ static void a_region_is_gone_when_another_answers_in_its_place(void **state) {
   region_reader_close(reader);
 }
 
-static void each_slot_that_is_used_adds_to_the_total(void **state) {
-  (void)state;
+TEST(each_slot_that_is_used_adds_to_the_total) {
   enum { CORES = 4, SLOTS = 6 };
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_core_table_t ports;
@@ -600,8 +584,7 @@ static void check_wide(const struct wide *wide, struct region_reader *reader,
   region_tile_free(&tile);
 }
 
-static void rows_of_every_width_are_summed_over_many_slots(void **state) {
-  (void)state;
+TEST(rows_of_every_width_are_summed_over_many_slots) {
   static const uint32_t widths[] = {1, 2, 3, 4, 8, 9, 16, COLUMNS};
   static struct wide wide;
   for (size_t i = 0; i < COUNT_OF(widths); i++) {
@@ -625,8 +608,7 @@ static void rows_of_every_width_are_summed_over_many_slots(void **state) {
   }
 }
 
-static void the_maximum_of_a_core_covers_all_its_slots(void **state) {
-  (void)state;
+TEST(the_maximum_of_a_core_covers_all_its_slots) {
   enum { QUEUE = 1, CORE = 2 }; /* the aggregation of QUEUE is the maximum */
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_core_table_t globals;
@@ -655,9 +637,7 @@ static void the_maximum_of_a_core_covers_all_its_slots(void **state) {
  * Allowances, and percore_open
  */
 
-static void
-memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
-  (void)state;
+TEST(memory_for_reading_a_region_is_charged_to_its_allowance) {
   enum { MANY_SLOTS = 8000, DIRECTORY_TWICE = 100000 };
   struct percore_options options = {
       .size = sizeof(options), .cores = 1, .extra_slots = MANY_SLOTS - 1};
@@ -695,9 +675,7 @@ memory_for_reading_a_region_is_charged_to_its_allowance(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void
-states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
-  (void)state;
+TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
   enum { FIELDS = 1000, STATES = 256 };
   static struct percore_field fields[FIELDS];
   static char names[FIELDS][8];
@@ -735,7 +713,7 @@ states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
 }
 
 /* The user of the producer and root may open the memory again. */
-static void a_reader_can_neither_write_to_a_region_nor_fill_it(void **state) {
+TEST(a_reader_cannot_write_to_a_region) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
   char path[32];
@@ -757,7 +735,7 @@ static void a_reader_can_neither_write_to_a_region_nor_fill_it(void **state) {
   unit_end(region);
 }
 
-static void an_application_tells_the_objects_of_a_row_apart(void **state) {
+TEST(an_application_tells_the_objects_of_a_row_apart) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct percore_reader *reader;
   (void)state;
@@ -777,7 +755,7 @@ static void an_application_tells_the_objects_of_a_row_apart(void **state) {
   unit_end(region);
 }
 
-static void an_application_reads_quantiles_and_bounds_of_buckets(void **state) {
+TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct percore_reader *reader;
   percore_histogram_t histogram;
@@ -809,7 +787,7 @@ static void an_application_reads_quantiles_and_bounds_of_buckets(void **state) {
   unit_end(region);
 }
 
-static void a_region_of_16_gib_is_read(void **state) {
+TEST(a_region_of_16_gib_is_read) {
   static const struct percore_field field = {.name = "rx"};
   static const struct percore_table table = {.name = "flow",
                                              .storage = PERCORE_OWNED,
@@ -839,8 +817,7 @@ static void a_region_of_16_gib_is_read(void **state) {
   unit_end(region);
 }
 
-static void applications_read_regions_by_percore_open(void **state) {
-  (void)state;
+TEST(applications_read_regions_by_percore_open) {
   struct counting counting = start_counting(2);
   struct percore_reader *reader;
   uint32_t row;
@@ -894,33 +871,5 @@ static void applications_read_regions_by_percore_open(void **state) {
   percore_close(reader);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_reader_may_be_opened_before_its_producer),
-      cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
-      cmocka_unit_test(
-          the_last_values_can_be_read_while_the_successor_is_refused),
-      cmocka_unit_test(cells_of_a_row_that_is_changing_are_in_its_tile),
-      cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
-      cmocka_unit_test(an_account_continues_over_a_reset),
-      cmocka_unit_test(an_account_continues_when_its_row_is_added_again),
-      cmocka_unit_test(a_reused_row_begins_a_new_account),
-      cmocka_unit_test(an_account_continues_with_the_next_producer),
-      cmocka_unit_test(a_producer_that_ends_a_connection_counts_nothing_twice),
-      cmocka_unit_test(a_region_with_a_full_queue_counts_as_alive),
-      cmocka_unit_test(a_region_is_gone_when_another_answers_in_its_place),
-      cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
-      cmocka_unit_test(the_maximum_of_a_core_covers_all_its_slots),
-      cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),
-      cmocka_unit_test(memory_for_reading_a_region_is_charged_to_its_allowance),
-      cmocka_unit_test(
-          states_that_many_fields_share_are_charged_to_the_allowance),
-      cmocka_unit_test(a_reader_can_neither_write_to_a_region_nor_fill_it),
-      cmocka_unit_test(an_application_tells_the_objects_of_a_row_apart),
-      cmocka_unit_test(an_application_reads_quantiles_and_bounds_of_buckets),
-      cmocka_unit_test(a_region_of_16_gib_is_read),
-      cmocka_unit_test(applications_read_regions_by_percore_open),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -24,7 +24,7 @@
 #include "region_unit.h"
 #include "temp_tree.h"
 
-static void each_storage_counts_in_its_own_way(void **state) {
+REGION_TEST(each_storage_counts_in_its_own_way) {
   struct percore_region *region = *state;
   percore_owned_table_t sessions;
   percore_slot_t slot = unit_attach(region, 1);
@@ -47,8 +47,7 @@ static void each_storage_counts_in_its_own_way(void **state) {
   assert_int_equal(unit_read(SLOW, request, 1), 1);
 }
 
-static void
-an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
+REGION_TEST(an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it) {
   struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -63,7 +62,7 @@ an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   region_reader_close(reader);
 }
 
-static void a_maximum_level_covers_all_used_slots(void **state) {
+REGION_TEST(a_maximum_level_covers_all_used_slots) {
   struct percore_region *region = *state;
   percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_slot_t one = unit_attach(region, 0);
@@ -73,7 +72,7 @@ static void a_maximum_level_covers_all_used_slots(void **state) {
   assert_int_equal(unit_read(GLOBALS, 0, 1), 9);
 }
 
-static void a_histogram_counts_each_value_once(void **state) {
+REGION_TEST(a_histogram_counts_each_value_once) {
   struct percore_region *region = *state;
   percore_histogram_t latency;
   uint64_t values[64] = {0}, sum = 0;
@@ -95,7 +94,7 @@ static void a_histogram_counts_each_value_once(void **state) {
  * Slots
  */
 
-static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
+REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   struct percore_region *region = *state;
   percore_slot_t slots[4];
   assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
@@ -124,8 +123,7 @@ static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
   region_reader_close(reader);
 }
 
-static void
-counts_of_threads_without_a_core_are_in_the_total_and_on_no_core(void **state) {
+REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
   struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -174,9 +172,7 @@ static void *count_and_die(void *argument) {
   return NULL;
 }
 
-static void
-the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
-  (void)state;
+TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   struct doomed doomed = {.region = unit_create(PERCORE_SERVE_THREAD)};
   struct percore_region *region = doomed.region;
   percore_core_table_t globals;
@@ -207,8 +203,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   unit_end(region);
 }
 
-static void a_region_with_attached_threads_is_not_destroyed(void **state) {
-  (void)state;
+TEST(a_region_with_attached_threads_is_not_destroyed) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t slot = unit_attach(region, 0);
   assert_fails(percore_destroy(region), EBUSY);
@@ -231,7 +226,7 @@ static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
   }
 }
 
-static void a_live_name_is_not_added_twice(void **state) {
+REGION_TEST(a_live_name_is_not_added_twice) {
   struct percore_region *region = *state;
   uint32_t row = unit_row(region, PORT, "eth0"), again;
   assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
@@ -240,7 +235,7 @@ static void a_live_name_is_not_added_twice(void **state) {
   (void)unit_row(region, PORT, "eth0");
 }
 
-static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
+REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
   struct percore_region *region = *state;
   uint32_t rows[PORT_ROWS], row;
   percore_core_table_t ports = unit_core_table(region, PORT);
@@ -261,8 +256,7 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   region_reader_close(reader);
 }
 
-static void
-an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
+REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
   struct percore_region *region = *state;
   struct percore_region_status status = {.size = sizeof(status)};
   uint32_t row, rows[2];
@@ -292,7 +286,7 @@ an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
   assert_int_equal(status.adds_postponed, 1);
 }
 
-static void a_sleeping_worker_does_not_delay_reuse(void **state) {
+REGION_TEST(a_sleeping_worker_does_not_delay_reuse) {
   struct percore_region *region = *state;
   uint32_t rows[2];
   percore_slot_t slot = unit_attach(region, 0);
@@ -308,7 +302,7 @@ static void a_sleeping_worker_does_not_delay_reuse(void **state) {
   assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
 }
 
-static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
+REGION_TEST(the_caller_may_say_that_no_update_is_in_flight) {
   struct percore_region *region = *state;
   uint32_t rows[2];
   (void)unit_attach(region, 0);
@@ -323,7 +317,7 @@ static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
 }
 
-static void the_oldest_removed_row_is_used_first(void **state) {
+REGION_TEST(the_oldest_removed_row_is_used_first) {
   struct percore_region *region = *state;
   uint32_t rows[PORT_ROWS];
   add_ports(region, rows);
@@ -340,7 +334,7 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
 }
 
-static void a_live_row_number_is_not_added_twice(void **state) {
+REGION_TEST(a_live_row_number_is_not_added_twice) {
   struct percore_region *region = *state;
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
   assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);
@@ -395,8 +389,7 @@ static void count_churn(struct percore_region *region, uint32_t t,
     }
 }
 
-static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
-  (void)s;
+TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
   struct percore_region *region;
   uint64_t values[CHURN_COLUMNS];
   assert_return_code(percore_create(&region, "unit", churn_tables,
@@ -429,7 +422,7 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
   unit_end(region);
 }
 
-static void a_state_begins_at_zero_with_its_row(void **state) {
+REGION_TEST(a_state_begins_at_zero_with_its_row) {
   struct percore_region *region = *state;
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   uint32_t row = unit_row(region, SLOW, "cli");
@@ -439,8 +432,7 @@ static void a_state_begins_at_zero_with_its_row(void **state) {
   assert_int_equal(unit_read(SLOW, row, 1), 0);
 }
 
-static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
-  (void)s;
+TEST(rows_with_levels_per_core_are_added_and_never_removed) {
   static const struct percore_field fields[] = {
       {.name = "jobs"}, {.name = "queue", .kind = PERCORE_GAUGE}};
   static const struct percore_table tables[] = {
@@ -456,7 +448,7 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   unit_end(region);
 }
 
-static void the_growth_of_a_foreign_counter_is_added(void **state) {
+REGION_TEST(the_growth_of_a_foreign_counter_is_added) {
   struct percore_region *region = *state;
   static const uint64_t readings[] = {1000, 1000, 1500, 20, 30};
   uint64_t last = 900; /* when the row was added */
@@ -470,8 +462,7 @@ static void the_growth_of_a_foreign_counter_is_added(void **state) {
   region_reader_close(reader);
 }
 
-static void
-a_reset_shows_zero_and_leaves_up_down_counters_and_cells(void **state) {
+REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
   struct percore_region *region = *state;
   uint64_t values[64];
   percore_core_table_t ports = unit_core_table(region, PORT);
@@ -490,8 +481,8 @@ a_reset_shows_zero_and_leaves_up_down_counters_and_cells(void **state) {
   region_reader_close(reader);
 }
 
-static void a_reader_can_reset_a_row_and_everything(void **state) {
-  unit_need_receivers(state);
+TEST(a_reader_can_reset_a_row_and_everything) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_shared_table_t ports = unit_shared_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -512,7 +503,7 @@ static void a_reader_can_reset_a_row_and_everything(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_reset_inside_a_section_changes_nothing(void **state) {
+REGION_TEST(a_reset_inside_a_section_changes_nothing) {
   struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
@@ -569,8 +560,7 @@ static void use_sinks(struct percore_region *region) {
   assert_int_equal(percore_serve(region), -1);
 }
 
-static void a_region_that_cannot_be_made_is_a_sink(void **state) {
-  (void)state;
+TEST(a_region_that_cannot_be_made_is_a_sink) {
   struct percore_region *region;
   assert_fails(percore_create(&region, "host", unit_tables, TABLES, NULL),
                EINVAL);
@@ -578,8 +568,7 @@ static void a_region_that_cannot_be_made_is_a_sink(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_region_that_is_off_is_a_sink(void **state) {
-  (void)state;
+TEST(a_region_that_is_off_is_a_sink) {
   struct percore_region *region;
   struct percore_options options = {.size = sizeof(options), .off = 1};
   struct percore_region_status status = {.size = sizeof(status)};
@@ -594,9 +583,7 @@ static void a_region_that_is_off_is_a_sink(void **state) {
 }
 
 /* A process that is started again may overlap with its predecessor. */
-static void
-a_region_whose_name_is_in_use_counts_and_is_served_later(void **state) {
-  (void)state;
+TEST(a_region_whose_name_is_in_use_counts_and_is_served_later) {
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second,
                         *again;
   struct percore_region_status status = {.size = sizeof(status)};
@@ -632,8 +619,7 @@ a_region_whose_name_is_in_use_counts_and_is_served_later(void **state) {
   unit_end(second);
 }
 
-static void a_region_is_served_when_its_directory_appears(void **state) {
-  (void)state;
+TEST(a_region_is_served_when_its_directory_appears) {
   char directory[64];
   struct percore_region *region;
   struct percore_region_status status = {.size = sizeof(status)};
@@ -651,8 +637,7 @@ static void a_region_is_served_when_its_directory_appears(void **state) {
   assert_return_code(rmdir(directory), errno);
 }
 
-static void the_second_region_of_a_name_may_have_an_instance(void **state) {
-  (void)state;
+TEST(the_second_region_of_a_name_may_have_an_instance) {
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
   struct percore_options options = {.size = sizeof(options), .instance = "1"};
   assert_return_code(
@@ -661,7 +646,7 @@ static void the_second_region_of_a_name_may_have_an_instance(void **state) {
   assert_return_code(percore_destroy(first), 0);
 }
 
-static void a_missing_row_or_table_is_a_sink(void **state) {
+REGION_TEST(a_missing_row_or_table_is_a_sink) {
   struct percore_region *region = *state;
   percore_core_table_t wrong;
   uint32_t row;
@@ -712,8 +697,8 @@ static int remove_memory_root(void **state) {
   return 0;
 }
 
-static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
-  (void)state;
+TEST_BETWEEN(make_memory_root, remove_memory_root,
+             too_little_memory_at_create_is_enomem_and_a_sink) {
   struct percore_region *region;
   write_meminfo(1);
   assert_fails(percore_create(&region, "unit", unit_tables, TABLES, NULL),
@@ -721,8 +706,8 @@ static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
   use_sinks(region);
 }
 
-static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
-  (void)state;
+TEST_BETWEEN(make_memory_root, remove_memory_root,
+             too_little_memory_at_attach_and_reserve_is_enomem) {
   struct percore_region *region;
   struct percore_field field = {.name = "rx"};
   struct percore_table table = {.name = "big",
@@ -747,8 +732,7 @@ static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   unit_end(region);
 }
 
-static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
-  (void)state;
+TEST(a_file_size_limit_sets_an_errno_and_sends_no_signal) {
   struct rlimit before, limit;
   struct percore_region *region;
   assert_return_code(getrlimit(RLIMIT_FSIZE, &before), errno);
@@ -779,8 +763,7 @@ static unsigned long resident_kb(void) {
   return number_in("/proc/self/status", "RssShmem:");
 }
 
-static void mlockall_does_not_fill_a_sparse_region(void **state) {
-  (void)state;
+TEST(mlockall_does_not_fill_a_sparse_region) {
   struct percore_region *region;
   struct percore_field field = {.name = "rx"};
   struct percore_table table = {.name = "big",
@@ -852,8 +835,7 @@ static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   return pages;
 }
 
-static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
-  (void)state;
+TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
   /* The arrays of births and of cells take 8 huge pages each. The arrays of
    * generation words and of keys take 4 huge pages each. */
   enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
@@ -897,9 +879,7 @@ static unsigned long free_huge_pages(void) {
   return number_in("/proc/meminfo", "HugePages_Free:");
 }
 
-static void
-all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
-  (void)state;
+TEST(all_huge_pages_are_available_or_create_fails_with_enomem) {
   struct percore_options options = {
       .size = sizeof(options), .cores = 2, .extra_slots = 1, .huge_pages = 1};
   struct percore_region *region;
@@ -929,8 +909,7 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
  * Serving
  */
 
-static void a_polled_region_is_silent_until_it_is_served(void **state) {
-  (void)state;
+TEST(a_polled_region_is_silent_until_it_is_served) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
@@ -953,8 +932,7 @@ static struct region_reader *connect_polled(struct percore_region *region) {
   return reader;
 }
 
-static void of_many_connections_the_oldest_is_dropped(void **state) {
-  (void)state;
+TEST(of_many_connections_the_oldest_is_dropped) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[17];
   for (size_t i = 0; i < COUNT_OF(readers); i++)
@@ -984,8 +962,7 @@ static _Noreturn void connect_as_nobody(const char path[108], int done) {
   _exit(1);
 }
 
-static void a_user_with_many_connections_loses_its_own(void **state) {
-  (void)state;
+TEST(a_user_with_many_connections_loses_its_own) {
   char path[108], byte;
   int done[2];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -1014,8 +991,7 @@ static void a_user_with_many_connections_loses_its_own(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_probe_does_not_evict_a_reader(void **state) {
-  (void)state;
+TEST(a_probe_does_not_evict_a_reader) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[16];
   struct region_connection probe;
@@ -1037,8 +1013,7 @@ static void a_probe_does_not_evict_a_reader(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void garbage_on_the_socket_ends_that_connection_only(void **state) {
-  (void)state;
+REGION_TEST(garbage_on_the_socket_ends_that_connection_only) {
   struct region_reader *reader = unit_connect();
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
@@ -1054,56 +1029,5 @@ static void garbage_on_the_socket_ends_that_connection_only(void **state) {
   region_reader_close(reader);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      REGION_TEST(each_storage_counts_in_its_own_way),
-      REGION_TEST(
-          an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it),
-      REGION_TEST(a_maximum_level_covers_all_used_slots),
-      REGION_TEST(a_histogram_counts_each_value_once),
-      REGION_TEST(two_threads_on_one_core_use_slots_with_its_label),
-      REGION_TEST(
-          counts_of_threads_without_a_core_are_in_the_total_and_on_no_core),
-      cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
-      cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
-      REGION_TEST(a_live_name_is_not_added_twice),
-      REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
-      REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread),
-      REGION_TEST(a_sleeping_worker_does_not_delay_reuse),
-      REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
-      REGION_TEST(the_oldest_removed_row_is_used_first),
-      REGION_TEST(a_live_row_number_is_not_added_twice),
-      cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
-      REGION_TEST(a_state_begins_at_zero_with_its_row),
-      cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
-      REGION_TEST(the_growth_of_a_foreign_counter_is_added),
-      REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells),
-      cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
-      REGION_TEST(a_reset_inside_a_section_changes_nothing),
-      cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
-      cmocka_unit_test(a_region_that_is_off_is_a_sink),
-      cmocka_unit_test(
-          a_region_whose_name_is_in_use_counts_and_is_served_later),
-      cmocka_unit_test(a_region_is_served_when_its_directory_appears),
-      cmocka_unit_test(the_second_region_of_a_name_may_have_an_instance),
-      REGION_TEST(a_missing_row_or_table_is_a_sink),
-      cmocka_unit_test_setup_teardown(
-          too_little_memory_at_create_is_enomem_and_a_sink, make_memory_root,
-          remove_memory_root),
-      cmocka_unit_test_setup_teardown(
-          too_little_memory_at_attach_and_reserve_is_enomem, make_memory_root,
-          remove_memory_root),
-      cmocka_unit_test(a_file_size_limit_sets_an_errno_and_sends_no_signal),
-      cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
-      cmocka_unit_test(reserved_rows_of_a_large_table_lie_in_huge_pages),
-      cmocka_unit_test(
-          all_huge_pages_are_available_or_create_fails_with_enomem),
-      cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
-      cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
-      cmocka_unit_test(a_user_with_many_connections_loses_its_own),
-      cmocka_unit_test(a_probe_does_not_evict_a_reader),
-      REGION_TEST(garbage_on_the_socket_ends_that_connection_only),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -72,8 +72,7 @@ static struct snapshot *wait_for_one(struct sampler *sampler) {
   return snapshot;
 }
 
-static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
-  (void)state;
+TEST(snapshots_come_at_each_multiple_of_the_interval) {
   /* The thread takes fewer snapshots than the queue can hold, so none is
    * dropped. */
   const uint64_t ahead_ns = SAMPLER_QUEUE / 2 * INTERVAL_NS;
@@ -99,8 +98,7 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   sampler_stop(sampler);
 }
 
-static void snapshots_contain_loads_and_the_cost_of_sampling(void **state) {
-  (void)state;
+TEST(snapshots_contain_loads_and_the_cost_of_sampling) {
   struct sampler *sampler = start();
   snapshot_free(wait_for_one(sampler));
   struct snapshot *snapshot = wait_for_one(sampler);
@@ -116,8 +114,7 @@ static void snapshots_contain_loads_and_the_cost_of_sampling(void **state) {
   sampler_stop(sampler);
 }
 
-static void a_late_consumer_loses_the_oldest_and_learns_how_many(void **state) {
-  (void)state;
+TEST(a_late_consumer_loses_the_oldest_and_learns_how_many) {
   struct sampler *sampler = start();
   long enough = (long)(3 * SAMPLER_QUEUE * INTERVAL_NS / LOOK_NS);
   while (atomic_load(&looks) < enough)
@@ -153,9 +150,8 @@ static ssize_t read_but_hold_up_proofs(void *context, const char *path,
   return -EIO;
 }
 
-static void no_snapshot_waits_for_a_repeated_proof(void **state) {
-  (void)state;
-  own_looks = 2; /* this thread does not run a proof */
+TEST(no_snapshot_waits_for_a_repeated_proof) {
+  own_looks = 2;              /* this thread does not run a proof */
   fake_machine_load(fake, 0); /* a proof is repeated on an idle core */
   fake_read_file = fake->machine.read_file;
   fake->machine.read_file = read_but_hold_up_proofs;
@@ -181,8 +177,7 @@ static void no_snapshot_waits_for_a_repeated_proof(void **state) {
   assert_int_equal(atomic_load(&proofs), 2);
 }
 
-static void stopping_frees_snapshots_that_were_not_taken(void **state) {
-  (void)state;
+TEST(stopping_frees_snapshots_that_were_not_taken) {
   struct sampler *sampler = start();
   while (atomic_load(&looks) < (long)(4 * INTERVAL_NS / LOOK_NS))
     sched_yield();
@@ -190,8 +185,7 @@ static void stopping_frees_snapshots_that_were_not_taken(void **state) {
   sampler_stop(NULL);
 }
 
-static void taking_never_waits(void **state) {
-  (void)state;
+TEST(taking_never_waits) {
   /* The clock of the machine does not advance, so the thread takes no snapshot.
    */
   fake->clock_step_ns = 0;
@@ -201,8 +195,7 @@ static void taking_never_waits(void **state) {
   sampler_stop(sampler);
 }
 
-static void a_machine_without_cores_starts_no_thread(void **state) {
-  (void)state;
+TEST(a_machine_without_cores_starts_no_thread) {
   struct fake_machine *empty = fake_machine_new(0);
   struct sampler *sampler = NULL;
   empty->procstat = false;
@@ -213,8 +206,7 @@ static void a_machine_without_cores_starts_no_thread(void **state) {
   fake_machine_free(empty);
 }
 
-static void the_signal_mask_of_the_caller_does_not_change(void **state) {
-  (void)state;
+TEST(the_signal_mask_of_the_caller_does_not_change) {
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, NULL, &before);
   struct sampler *sampler = start();
@@ -224,9 +216,7 @@ static void the_signal_mask_of_the_caller_does_not_change(void **state) {
   sampler_stop(sampler);
 }
 
-static void
-from_the_start_on_every_snapshot_covers_one_interval_as_measured(void **state) {
-  (void)state;
+TEST(from_the_start_on_every_snapshot_covers_one_interval_as_measured) {
   struct sampler *sampler = start_with(true);
   for (int i = 0; i < 3; i++) {
     struct snapshot *snapshot = wait_for_one(sampler);
@@ -237,18 +227,5 @@ from_the_start_on_every_snapshot_covers_one_interval_as_measured(void **state) {
   sampler_stop(sampler);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(snapshots_come_at_each_multiple_of_the_interval),
-      TEST(from_the_start_on_every_snapshot_covers_one_interval_as_measured),
-      TEST(snapshots_contain_loads_and_the_cost_of_sampling),
-      TEST(a_late_consumer_loses_the_oldest_and_learns_how_many),
-      TEST(no_snapshot_waits_for_a_repeated_proof),
-      TEST(stopping_frees_snapshots_that_were_not_taken),
-      TEST(taking_never_waits),
-      TEST(a_machine_without_cores_starts_no_thread),
-      TEST(the_signal_mask_of_the_caller_does_not_change),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = setup,
+                                            .after_each = teardown};

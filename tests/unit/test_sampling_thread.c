@@ -9,8 +9,7 @@ enum { ROOM = 3, SNAPSHOTS = 5 };
 
 static int snapshots[SNAPSHOTS];
 
-static void a_full_queue_drops_the_oldest_and_counts_it(void **state) {
-  (void)state;
+TEST(a_full_queue_drops_the_oldest_and_counts_it) {
   struct sampling_thread sampling;
   sampling_thread_init(&sampling, ROOM);
   for (int i = 0; i < SNAPSHOTS; i++) {
@@ -25,8 +24,7 @@ static void a_full_queue_drops_the_oldest_and_counts_it(void **state) {
   sampling_thread_destroy(&sampling);
 }
 
-static void waiting_ends_with_a_snapshot_or_at_its_deadline(void **state) {
-  (void)state;
+TEST(waiting_ends_with_a_snapshot_or_at_its_deadline) {
   struct sampling_thread sampling;
   uint64_t dropped;
   sampling_thread_init(&sampling, ROOM);
@@ -53,8 +51,7 @@ static void *sleep_for_ever(void *argument) {
   return NULL;
 }
 
-static void a_sleeping_thread_is_woken_to_stop(void **state) {
-  (void)state;
+TEST(a_sleeping_thread_is_woken_to_stop) {
   struct sleeper sleeper = {.slept_on = true, .takes_signals = true};
   sampling_thread_init(&sleeper.sampling, ROOM);
   assert_int_equal(
@@ -64,13 +61,4 @@ static void a_sleeping_thread_is_woken_to_stop(void **state) {
   assert_false(sleeper.slept_on);
   assert_false(sleeper.takes_signals);
   sampling_thread_destroy(&sleeper.sampling);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_full_queue_drops_the_oldest_and_counts_it),
-      cmocka_unit_test(waiting_ends_with_a_snapshot_or_at_its_deadline),
-      cmocka_unit_test(a_sleeping_thread_is_woken_to_stop),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,7 @@ static void add_series(int len) {
     add((i * 7919 % 10007) / 8., 0);
 }
 
-static void statistics_agree_with_those_of_python(void **state) {
-  (void)state;
+TEST(statistics_agree_with_those_of_python) {
   add_series(10000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 10000);
@@ -64,8 +63,7 @@ static void statistics_agree_with_those_of_python(void **state) {
   assert_nan(summary.us[WAKE_P99_99]);
 }
 
-static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
-  (void)state;
+TEST(a_percentile_needs_ten_datapoints_beyond_it) {
   add_series(1000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_near(summary.us[WAKE_P99], 1237.63625, 1e-9);
@@ -77,8 +75,7 @@ static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
   assert_nan(summary.us[WAKE_P99]);
 }
 
-static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
-  (void)state;
+TEST(one_datapoint_has_no_deviation_and_none_has_nothing) {
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 0);
   assert_nan(summary.us[WAKE_MIN]);
@@ -88,8 +85,7 @@ static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
   assert_nan(summary.us[WAKE_STDDEV]);
 }
 
-static void states_are_summed_up_one_by_one(void **state) {
-  (void)state;
+TEST(states_are_summed_up_one_by_one) {
   add(1, 0);
   add(5, 1);
   add(7, 1);
@@ -98,14 +94,5 @@ static void states_are_summed_up_one_by_one(void **state) {
   assert_near(summary.us[WAKE_MEAN], 6, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(statistics_agree_with_those_of_python),
-      TEST(a_percentile_needs_ten_datapoints_beyond_it),
-      TEST(one_datapoint_has_no_deviation_and_none_has_nothing),
-      TEST(states_are_summed_up_one_by_one),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

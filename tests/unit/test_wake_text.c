@@ -15,8 +15,7 @@ static char *text_of(const struct wake_run *run) {
   return text;
 }
 
-static void a_core_that_went_offline_is_said_to_be_offline(void **state) {
-  (void)state;
+TEST(a_core_that_went_offline_is_said_to_be_offline) {
   struct wake_run run = {.points = {.states = {"C1"}, .states_len = 1},
                          .method = "thread",
                          .status = {.usage = -1}};
@@ -52,9 +51,7 @@ static int count(const char *text, const char *words) {
   return times;
 }
 
-static void
-statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
-  (void)state;
+TEST(statistics_and_a_histogram_are_of_all_states_and_of_each) {
   struct wake_run run = {.points = {.states = {"POLL", "C1"}, .states_len = 2},
                          .method = "thread"};
   add(&run.points, 0, false);
@@ -86,8 +83,7 @@ static size_t widest_line(const char *text) {
   return widest;
 }
 
-static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
-  (void)state;
+TEST(the_lines_of_a_long_measurement_fit_80_columns) {
   struct wake_run run = {.points = {.states = {"C1"}, .states_len = 1},
                          .method = "bpf-timer",
                          .core = 1000,
@@ -106,14 +102,4 @@ static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
   assert_in_range(widest_line(text), 1, 80);
   free(text);
   wake_points_free(&run.points);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_core_that_went_offline_is_said_to_be_offline),
-      cmocka_unit_test(
-          statistics_and_a_histogram_are_of_all_states_and_of_each),
-      cmocka_unit_test(the_lines_of_a_long_measurement_fit_80_columns),
-  };
-  return cmocka_run_group_tests_name("wake_text", tests, NULL, NULL);
 }

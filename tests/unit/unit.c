@@ -1,0 +1,20 @@
+#include "unit.h"
+
+#include <stdlib.h>
+
+struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
+
+__attribute__((weak)) const struct unit_fixtures unit_fixtures = {NULL};
+
+int main(void) {
+  setenv("TZ", "UTC", 1);
+  for (struct CMUnitTest *test = unit_tests; test < unit_tests + UNIT_TESTS_MAX;
+       test++) {
+    if (test->setup_func != NULL || test->teardown_func != NULL)
+      continue;
+    test->setup_func = unit_fixtures.before_each;
+    test->teardown_func = unit_fixtures.after_each;
+  }
+  return cmocka_run_group_tests(unit_tests, unit_fixtures.before_all,
+                                unit_fixtures.after_all);
+}
