@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,10 +77,12 @@ static bool is_own(const struct bpf_map_info *info) {
 static void put_map_text(const struct bpf_map_info *info) {
   char name[sizeof(info->name) * TEXT_GROWTH];
   const char *pin = pin_of(info->id), *type = map_type_name(info->type);
+  char path[PATH_MAX * TEXT_GROWTH];
   text_clean_string(name, sizeof(name), info->name);
+  text_clean_string(path, sizeof(path), pin != NULL ? pin : "-");
   printf("%6u %-16s %-15s %5u %6u %9u  %s\n", info->id,
          type != NULL ? type : "-", name, info->key_size, info->value_size,
-         info->max_entries, pin != NULL ? pin : "-");
+         info->max_entries, path);
 }
 
 static void put_map_json(struct json *json, const struct bpf_map_info *info) {

@@ -39,6 +39,16 @@ void play_open(struct play *play);
  * still open. */
 void play_end(struct play *play);
 
+/* Declare `play`, start it, and end it with the block in which it is declared.
+ */
+#define PLAY_WITH(start)                                                       \
+  struct play play __attribute__((cleanup(play_end)));                         \
+  start
+#define PLAY(cores) PLAY_WITH(play_start(&play, cores))
+#define PLAY_MPERF(cores, load) PLAY_WITH(play_start_mperf(&play, cores, load))
+#define PLAY_REF_CYCLES(cores, load)                                           \
+  PLAY_WITH(play_start_ref_cycles(&play, cores, load))
+
 /* Advance time by `ns` and take a sample. Return the status of engine_sample.
  * Then play_load returns the load in the window that ended with this sample. */
 int play_sample(struct play *play, uint64_t ns);

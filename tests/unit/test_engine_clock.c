@@ -36,8 +36,7 @@ static const char *reason(const struct play *play) {
  */
 
 TEST(unhalted_time_is_wall_time_less_halted_time) {
-  struct play play;
-  start_named(&play, 4, 0);
+  PLAY_WITH(start_named(&play, 4, 0));
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
   play_open(&play);
@@ -48,25 +47,21 @@ TEST(unhalted_time_is_wall_time_less_halted_time) {
     assert_int_equal(play_core(&play, core)->proof, PROOF_PROVEN);
     assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
   }
-  play_end(&play);
 }
 
 TEST(softirqs_that_the_kernel_counts_as_idle_are_load) {
-  struct play play;
-  start_named(&play, 1, 0.6);
+  PLAY_WITH(start_named(&play, 1, 0.6));
   play.fake->cores[0].seen = 0.1;
   play.fake->cores[0].idle = 0.9;
   play_open(&play);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0.6, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* The load of 0.5 includes the stolen time, because the clock counts all time
  * that is not halted. Only the lower bound excludes stolen time. */
 TEST(time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only) {
-  struct play play;
-  start_named(&play, 1, 0.5);
+  PLAY_WITH(start_named(&play, 1, 0.5));
   play.fake->cores[0].seen = 0.3;
   play.fake->cores[0].steal = 0.2;
   play.fake->cores[0].idle = 0.5;
@@ -74,12 +69,10 @@ TEST(time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
-  struct play play;
-  start_named(&play, 1, 0.4);
+  PLAY_WITH(start_named(&play, 1, 0.4));
   play_open(&play);
   play_seconds(&play, 2);
   assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.001);
@@ -90,12 +83,10 @@ TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
   assert_near(play_bounds(&play, 0).high, 0.41, 0.001);
   assert_near(play_bounds(&play, 0).low, 0.39, 0.001);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(a_sample_without_a_reading_is_part_of_the_next) {
-  struct play play;
-  start_named(&play, 1, 0.4);
+  PLAY_WITH(start_named(&play, 1, 0.4));
   play_open(&play);
   play_seconds(&play, 2);
   struct core_totals before = play_core(&play, 0)->total;
@@ -112,12 +103,10 @@ TEST(a_sample_without_a_reading_is_part_of_the_next) {
   assert_near(engine_load(&before, now), ran, PLAY_EXACT);
   assert_true(bounds.low <= ran && ran <= bounds.high);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(a_core_that_came_back_online_begins_a_new_window) {
-  struct play play;
-  start_named(&play, 2, 0.5);
+  PLAY_WITH(start_named(&play, 2, 0.5));
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_online(play.fake, 1, false);
@@ -130,12 +119,10 @@ TEST(a_core_that_came_back_online_begins_a_new_window) {
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
   assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_window_across_a_suspend_is_dropped) {
-  struct play play;
-  start_named(&play, 1, 0.5);
+  PLAY_WITH(start_named(&play, 1, 0.5));
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_suspend(play.fake, 100 * FAKE_SECOND);
@@ -144,7 +131,6 @@ TEST(a_window_across_a_suspend_is_dropped) {
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -152,8 +138,7 @@ TEST(a_window_across_a_suspend_is_dropped) {
  */
 
 TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
-  struct play play;
-  start_named(&play, 2, 0.5);
+  PLAY_WITH(start_named(&play, 2, 0.5));
   play.fake->clock.load_error = EPERM;
   play_open(&play);
   play_seconds(&play, 2);
@@ -163,62 +148,51 @@ TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
   play.fake->clock.load_error = 0;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
-  play_end(&play);
 }
 
 TEST(auto_uses_a_pinned_clock_if_no_counter_can_be_used) {
-  struct play play;
-  start_pinned(&play, 2, 0.3);
+  PLAY_WITH(start_pinned(&play, 2, 0.3));
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   assert_int_equal(play.fake->clock.loads, 0);
-  play_end(&play);
 }
 
 TEST(a_counter_is_taken_before_the_clock) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+  PLAY_REF_CYCLES(2, 0.5);
   fake_machine_pin_clock(play.fake);
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  play_end(&play);
 }
 
 TEST(if_another_source_is_named_the_clock_is_not_used) {
-  struct play play;
-  start_pinned(&play, 1, 0.5);
+  PLAY_WITH(start_pinned(&play, 1, 0.5));
   play.options.source = SOURCE_IDLE;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.reads, 0);
-  play_end(&play);
 }
 
 TEST(the_clock_of_another_sysroot_is_not_used) {
-  struct play play;
-  start_pinned(&play, 1, 0.5);
+  PLAY_WITH(start_pinned(&play, 1, 0.5));
   play.options.hardware = false;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.reads, 0);
-  play_end(&play);
 }
 
 TEST(auto_loads_no_clock_while_idle_is_not_known_to_miss_work) {
-  struct play play;
-  start(&play, 2, 0.5);
+  PLAY_WITH(start(&play, 2, 0.5));
   play_open(&play);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_seconds(&play, 60);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.loads, 0);
   assert_non_null(strstr(reason(&play), "Source \"bpf\""));
-  play_end(&play);
 }
 
 static void tick_sampled(struct play *play) {
@@ -241,8 +215,7 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
       {NULL, "idle_dyntick", "counts softirqs on an idle core as idle"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    struct play play;
-    start(&play, 2, 0.5);
+    PLAY_WITH(start(&play, 2, 0.5));
     if (cases[i].btf != NULL)
       fake_machine_btf(play.fake, cases[i].btf);
     play_open(&play);
@@ -253,13 +226,11 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
     assert_int_equal(play.fake->clock.loads, 1);
     assert_int_equal(
         fake_journal_count(&play.journal, "bpf", cases[i].said, NULL), 1);
-    play_end(&play);
   }
 }
 
 TEST(auto_loads_the_clock_where_idle_is_unavailable) {
-  struct play play;
-  start(&play, 2, 0.5);
+  PLAY_WITH(start(&play, 2, 0.5));
   play.fake->lxcfs = true;
   play_open(&play);
   play_seconds(&play, 20);
@@ -267,12 +238,10 @@ TEST(auto_loads_the_clock_where_idle_is_unavailable) {
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(
       fake_journal_count(&play.journal, "bpf", "idle is unavailable", NULL), 1);
-  play_end(&play);
 }
 
 TEST(a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed) {
-  struct play play;
-  start(&play, 2, 0.5);
+  PLAY_WITH(start(&play, 2, 0.5));
   play_open(&play);
   tick_sampled(&play);
   play_seconds(&play, 1000);
@@ -288,24 +257,20 @@ TEST(a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed) {
   tick_sampled(&play);
   play_seconds(&play, 20);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  play_end(&play);
 }
 
 TEST(auto_loads_no_clock_if_a_counter_is_used) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+  PLAY_REF_CYCLES(2, 0.5);
   fake_machine_idle_clock(play.fake);
   play_open(&play);
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   play_seconds(&play, 60);
   assert_int_equal(play.fake->clock.loads, 0);
-  play_end(&play);
 }
 
 TEST(auto_loads_no_clock_where_that_is_forbidden) {
   for (int pinned = 0; pinned < 2; pinned++) {
-    struct play play;
-    start(&play, 2, 0.5);
+    PLAY_WITH(start(&play, 2, 0.5));
     if (pinned)
       fake_machine_pin_clock(play.fake);
     play.options.no_bpf = true;
@@ -316,7 +281,6 @@ TEST(auto_loads_no_clock_where_that_is_forbidden) {
     assert_int_equal(play.fake->clock.loads, 0);
     if (!pinned)
       assert_non_null(strstr(reason(&play), "UseBPF false"));
-    play_end(&play);
   }
 }
 
@@ -324,8 +288,7 @@ TEST(auto_loads_no_clock_where_that_is_forbidden) {
  * load it. */
 TEST(no_clock_is_loaded_if_cores_are_isolated) {
   for (int named = 0; named < 2; named++) {
-    struct play play;
-    start(&play, 2, 0.5);
+    PLAY_WITH(start(&play, 2, 0.5));
     fake_machine_file(play.fake, ISOLATED, "1\n");
     play.options.source = named ? SOURCE_BPF : SOURCE_AUTO;
     play_open(&play);
@@ -334,7 +297,6 @@ TEST(no_clock_is_loaded_if_cores_are_isolated) {
     assert_int_equal(play.fake->clock.loads, 0);
     assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
     assert_non_null(strstr(reason(&play), "percore clock --pin"));
-    play_end(&play);
   }
 }
 
@@ -346,8 +308,7 @@ TEST(isolated_cores_use_the_pinned_clock_if_configured) {
                {ISOLATED_CORES_IDLE, SOURCE_IDLE},
                {ISOLATED_CORES_SKIP, SOURCE_NONE}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.7);
+    PLAY_MPERF(2, 0.7);
     play_add_ipc(&play);
     fake_machine_pin_clock(play.fake);
     fake_machine_file(play.fake, ISOLATED, "1\n");
@@ -359,7 +320,6 @@ TEST(isolated_cores_use_the_pinned_clock_if_configured) {
     assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
     if (cases[i].source == SOURCE_BPF)
       assert_near(play_load(&play, 1), 0.7, PLAY_EXACT);
-    play_end(&play);
   }
 }
 
@@ -368,8 +328,7 @@ TEST(isolated_cores_use_the_pinned_clock_if_configured) {
  */
 
 TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
-  struct play play;
-  start_pinned(&play, 2, 0.5);
+  PLAY_WITH(start_pinned(&play, 2, 0.5));
   play.fake->cores[1].load = 1;
   play.fake->cores[1].clock_ran = false;
   play_open(&play);
@@ -380,12 +339,10 @@ TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
   play_seconds(&play, 70);
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
   assert_near(play_load(&play, 1), 0.9, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
-  struct play play;
-  start_pinned(&play, 2, 0.5);
+  PLAY_WITH(start_pinned(&play, 2, 0.5));
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->clock.pinned = false;
@@ -402,16 +359,13 @@ TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
   play.fake->clock.pinned = true;
   play_seconds(&play, 60);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  play_end(&play);
 }
 
 TEST(closing_the_engine_closes_the_clock) {
-  struct play play;
-  start_named(&play, 1, 0.5);
+  PLAY_WITH(start_named(&play, 1, 0.5));
   play_open(&play);
   assert_true(play.fake->clock.open);
   engine_close(play.engine);
   assert_false(play.fake->clock.open);
   play.engine = NULL;
-  play_end(&play);
 }

@@ -102,50 +102,41 @@ static void start(struct play *play, double load, double seen_by_mperf) {
 }
 
 TEST(a_counter_that_misses_work_is_replaced_by_the_next_source) {
-  struct play play;
-  start(&play, 0.5, 0.4);
+  PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 13);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_seconds(&play, 10);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(play_counts(&play)->source_changes, 1);
-  play_end(&play);
 }
 
 TEST(one_line_names_both_sources_and_why) {
-  struct play play;
-  start(&play, 0.5, 0.4);
+  PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 60);
   assert_int_equal(
       fake_journal_count(&play.journal, "core 1", "mperf", "idle", "%", NULL),
       1);
-  play_end(&play);
 }
 
 TEST(a_source_is_condemned_per_core) {
-  struct play play;
-  start(&play, 0.5, 0.4);
+  PLAY_WITH(start(&play, 0.5, 0.4));
   uint64_t epoch = play_core(&play, 0)->total.epoch;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_core(&play, 0)->total.epoch, epoch);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_single_sample_condemns_no_source) {
-  struct play play;
-  start(&play, 0.5, 0.4);
+  PLAY_WITH(start(&play, 0.5, 0.4));
   for (int i = 0; i < 100; i++)
     assert_int_equal(play_sample(&play, 100 * MS), 0);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 TEST(a_condemned_source_returns_only_through_a_proof) {
-  struct play play;
-  start(&play, 0.2, 0.1);
+  PLAY_WITH(start(&play, 0.2, 0.1));
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_seconds(&play, 880);
@@ -161,13 +152,11 @@ TEST(a_condemned_source_returns_only_through_a_proof) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
   assert_false(engine_proof_due(play.engine));
-  play_end(&play);
 }
 
 /* The counter passes each proof. */
 TEST(a_source_that_is_condemned_again_is_proven_after_longer_pauses) {
-  struct play play;
-  start(&play, 0.2, 0.1);
+  PLAY_WITH(start(&play, 0.2, 0.1));
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
@@ -178,13 +167,11 @@ TEST(a_source_that_is_condemned_again_is_proven_after_longer_pauses) {
   }
   assert_in_range(play_counts(&play)->source_changes, 9, 15);
   assert_true(play.journal.lines_len < 20);
-  play_end(&play);
 }
 
 TEST(a_refuted_source_is_proven_again_after_a_pause) {
   for (int idle = 0; idle < 2; idle++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.2);
+    PLAY_MPERF(2, 0.2);
     play_open(&play);
     play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
     play_proof(&play, SOURCE_IDLE, idle ? PROOF_TICK_SAMPLED : PROOF_PROVEN);
@@ -194,7 +181,6 @@ TEST(a_refuted_source_is_proven_again_after_a_pause) {
     fake_machine_load(play.fake, 0.5); /* it would not be free to prove it */
     play_seconds(&play, 20);
     assert_false(engine_proof_due(play.engine));
-    play_end(&play);
   }
 }
 
@@ -202,9 +188,8 @@ TEST(a_refuted_source_is_proven_again_after_a_pause) {
 TEST(on_a_busy_host_no_proof_is_repeated_for_ten_minutes) {
   static const enum source_kind sources[] = {SOURCE_MPERF, SOURCE_IDLE};
   for (int busy = 0; busy < 2; busy++) {
-    struct play play;
     int due = 0;
-    play_start_mperf(&play, 2, busy ? 0.95 : 0.2);
+    PLAY_MPERF(2, busy ? 0.95 : 0.2);
     play_open(&play);
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
       play_proof(&play, sources[i], PROOF_UNPROVEN);
@@ -214,76 +199,62 @@ TEST(on_a_busy_host_no_proof_is_repeated_for_ten_minutes) {
       due += engine_proof_due(play.engine);
     }
     assert_int_equal(due, busy ? 0 : 590);
-    play_end(&play);
   }
 }
 
 /* XDP and softirqs can run while the kernel considers the core idle, so a
  * source may rightly count more work than the kernel. */
 TEST(work_that_the_kernel_counts_as_idle_condemns_no_source) {
-  struct play play;
-  play_start_mperf(&play, 2, 1);
+  PLAY_MPERF(2, 1);
   play.fake->cores[1].idle = 0.7;
   play.fake->cores[1].seen = 0.3;
   play_open(&play);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 1, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(work_that_is_missed_under_steal_condemns_a_source) {
-  struct play play;
-  start(&play, 0.5, 0.3);
+  PLAY_WITH(start(&play, 0.5, 0.3));
   play.fake->cores[1].steal = 0.03;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  play_end(&play);
 }
 
 TEST(steal_alone_condemns_no_source) {
-  struct play play;
-  start(&play, 0.5, 0.5);
+  PLAY_WITH(start(&play, 0.5, 0.5));
   play.fake->cores[1].steal = 0.3;
   play.fake->cores[1].woken = 0.1;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 TEST(slow_reads_of_proc_stat_do_not_keep_a_wrong_source) {
-  struct play play;
-  start(&play, 0.5, 0.3);
+  PLAY_WITH(start(&play, 0.5, 0.3));
   play.fake->stat_read_ns = 6 * MS;
   play.fake->stat_slow_reads = -1;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  play_end(&play);
 }
 
 TEST(tick_sampled_idle_time_condemns_no_source) {
-  struct play play;
-  start(&play, 0.5, 0.3);
+  PLAY_WITH(start(&play, 0.5, 0.3));
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 TEST(renumbered_rows_condemn_no_source) {
-  struct play play;
-  start(&play, 0.5, 0.3);
+  PLAY_WITH(start(&play, 0.5, 0.3));
   core_set_add(&play.fake->stat_hidden, 0);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 /* A guest that owns a core can halt it without leaving guest mode (-overcommit
  * cpu-pm=on). To the host's kernel, the guest then runs all the time. */
 TEST(guests_that_halt_their_core_condemn_no_source) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.03);
+  PLAY_MPERF(2, 0.03);
   play.fake->cores[1].idle = 0;
   play.fake->cores[1].seen = 1;
   play.fake->cores[1].guest = 0.98;
@@ -291,18 +262,15 @@ TEST(guests_that_halt_their_core_condemn_no_source) {
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.03, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* A counter that misses work of the host itself is condemned even if a guest
  * runs on the core. */
 TEST(a_guest_does_not_excuse_work_of_the_host) {
-  struct play play;
-  start(&play, 0.9, 0.2);
+  PLAY_WITH(start(&play, 0.9, 0.2));
   play.fake->cores[1].guest = 0.5;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  play_end(&play);
 }
 
 /* Sets up a virtual machine whose core 1 runs for 60 % of the time. The
@@ -315,8 +283,7 @@ static void start_without_steal(struct play *play) {
 }
 
 TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
-  struct play play;
-  start_without_steal(&play);
+  PLAY_WITH(start_without_steal(&play));
   play_seconds(&play, 600);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.6, PLAY_EXACT);
@@ -326,26 +293,22 @@ TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
   assert_non_null(strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES),
                          "no stolen time"));
   assert_true(engine_steal_is_unknown(play.engine));
-  play_end(&play);
 }
 
 TEST(under_a_hypervisor_with_steal_a_source_is_condemned) {
-  struct play play;
-  start_without_steal(&play);
+  PLAY_WITH(start_without_steal(&play));
   play.fake->cores[0].steal = 0.1;
   play_seconds(&play, 2);
   play.fake->cores[0].steal = 0;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_false(engine_steal_is_unknown(play.engine));
-  play_end(&play);
 }
 
 /* Windows with hotplug or a suspend are discarded, so they cannot condemn a
  * source. */
 TEST(hotplug_and_suspend_condemn_no_source) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_open(&play);
   for (int i = 0; i < 50; i++) {
     play_seconds(&play, 2);
@@ -359,12 +322,10 @@ TEST(hotplug_and_suspend_condemn_no_source) {
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->source_changes, 0);
-  play_end(&play);
 }
 
 TEST(windows_before_and_after_an_absence_are_not_consecutive) {
-  struct play play;
-  start(&play, 0.5, 0.4);
+  PLAY_WITH(start(&play, 0.5, 0.4));
   for (int i = 0; i < 20; i++) {
     play_seconds(&play, 12);
     fake_machine_online(play.fake, 1, false);
@@ -372,12 +333,10 @@ TEST(windows_before_and_after_an_absence_are_not_consecutive) {
     fake_machine_online(play.fake, 1, true);
   }
   assert_int_equal(fake_journal_count(&play.journal, "gives way", NULL), 0);
-  play_end(&play);
 }
 
 TEST(a_core_that_was_offline_may_use_its_condemned_source_again) {
-  struct play play;
-  start(&play, 0.5, 0.4);
+  PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 23);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   fake_machine_online(play.fake, 1, false);
@@ -387,5 +346,4 @@ TEST(a_core_that_was_offline_may_use_its_condemned_source_again) {
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }

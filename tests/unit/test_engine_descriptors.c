@@ -28,21 +28,18 @@ static int cores_on(const struct play *play, enum source_kind source) {
 
 TEST(a_core_needs_two_descriptors_unless_frequency_is_wanted) {
   for (int frequency = 0; frequency < 2; frequency++) {
-    struct play play;
-    play_start_mperf(&play, 4, 0.5);
+    PLAY_MPERF(4, 0.5);
     play.options.frequency = frequency;
     play_open(&play);
     play_seconds(&play, 2);
     assert_int_equal(fake_machine_descriptors(play.fake, -1),
                      4 * (2 + frequency));
     assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
-    play_end(&play);
   }
 }
 
 TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
-  struct play play;
-  start(&play, 1024);
+  PLAY_WITH(start(&play, 1024));
   play_open(&play);
   play_seconds(&play, 100);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
@@ -50,54 +47,44 @@ TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
                    (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
   assert_int_equal(cores_on(&play, SOURCE_IDLE),
                    CORES - (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
-  play_end(&play);
 }
 
 TEST(a_lack_of_descriptors_is_logged_once_with_its_remedy) {
-  struct play play;
-  start(&play, 1024);
+  PLAY_WITH(start(&play, 1024));
   play_open(&play);
   play_seconds(&play, 600);
   assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
-  play_end(&play);
 }
 
 TEST(the_limit_is_raised_only_as_far_as_needed) {
-  struct play play;
-  start(&play, 524288);
+  PLAY_WITH(start(&play, 524288));
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024 + 2 * CORES + DESCRIPTORS_RESERVE);
   assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 0);
-  play_end(&play);
 }
 
 TEST(the_limit_does_not_change_if_there_is_room) {
-  struct play play;
-  start(&play, 524288);
+  PLAY_WITH(start(&play, 524288));
   play.fake->others = 100;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024);
-  play_end(&play);
 }
 
 TEST(the_library_does_not_change_the_limit) {
-  struct play play;
-  start(&play, 524288);
+  PLAY_WITH(start(&play, 524288));
   play.options.raise_limit = false;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play.fake->limit, 1024);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
-  play_end(&play);
 }
 
 TEST(if_descriptors_are_short_loads_come_before_ipc) {
-  struct play play;
-  start(&play, 1024);
+  PLAY_WITH(start(&play, 1024));
   play_add_ipc(&play);
   play_open(&play);
   play_seconds(&play, 2);
@@ -108,17 +95,14 @@ TEST(if_descriptors_are_short_loads_come_before_ipc) {
   play.fake->limit = 4096;
   play_seconds(&play, 61);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 4 * CORES);
-  play_end(&play);
 }
 
 TEST(cores_get_their_counters_when_others_close_descriptors) {
-  struct play play;
-  start(&play, 1024);
+  PLAY_WITH(start(&play, 1024));
   play_open(&play);
   play_seconds(&play, 2);
   assert_true(cores_on(&play, SOURCE_IDLE) > 0);
   play.fake->others = 100;
   play_seconds(&play, 61);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
-  play_end(&play);
 }

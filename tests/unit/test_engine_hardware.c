@@ -13,8 +13,7 @@
  */
 
 TEST(counters_may_wrap) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.75);
+  PLAY_MPERF(2, 0.75);
   static const uint64_t configs[] = {FAKE_MSR_TSC, FAKE_MSR_APERF,
                                      FAKE_MSR_MPERF};
   for (size_t i = 0; i < 3; i++)
@@ -26,14 +25,12 @@ TEST(counters_may_wrap) {
     assert_near(play_load(&play, 0), 0.75, PLAY_EXACT);
   }
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 /* The TSC in the group stops whenever the counter stops, so the ratio of their
  * counts need not be scaled. */
 TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.9);
+  PLAY_REF_CYCLES(2, 0.9);
   fake_machine_load(play.fake, 1);
   play.fake->cores[1].running = 0.574;
   play_open(&play);
@@ -45,7 +42,6 @@ TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
           1e9,
       PLAY_TSC_HZ / 1e9, PLAY_EXACT);
   assert_near(play_core(&play, 0)->multiplexed, 1, PLAY_EXACT);
-  play_end(&play);
 }
 
 static void make_tsc_unsteady(struct play *play) {
@@ -54,8 +50,7 @@ static void make_tsc_unsteady(struct play *play) {
 }
 
 TEST(shared_counters_are_divided_by_the_time_they_ran) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.8);
+  PLAY_REF_CYCLES(2, 0.8);
   make_tsc_unsteady(&play);
   play.options.source = SOURCE_REF_CYCLES;
   play.options.base_frequency_hz = PLAY_TSC_HZ;
@@ -65,14 +60,12 @@ TEST(shared_counters_are_divided_by_the_time_they_ran) {
   assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
   assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.25, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* Another user of the PMU holds the counter for an hour. */
 TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
   for (int unsteady = 0; unsteady < 2; unsteady++) {
-    struct play play;
-    play_start_ref_cycles(&play, 2, 0.8);
+    PLAY_REF_CYCLES(2, 0.8);
     if (unsteady)
       make_tsc_unsteady(&play);
     play.options.source = SOURCE_REF_CYCLES;
@@ -93,14 +86,12 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
     play_seconds(&play, 3600);
     assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
     assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-    play_end(&play);
   }
 }
 
 TEST(without_a_steady_tsc_counters_need_their_frequency) {
   for (int configured = 0; configured < 2; configured++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.37);
+    PLAY_MPERF(2, 0.37);
     make_tsc_unsteady(&play);
     play.options.base_frequency_hz = configured ? PLAY_TSC_HZ : 0;
     play_open(&play);
@@ -110,15 +101,13 @@ TEST(without_a_steady_tsc_counters_need_their_frequency) {
     assert_near(play_load(&play, 0), 0.37, PLAY_SECOND_ERROR);
     const char *reason = engine_source_reason(play.engine, SOURCE_MPERF);
     assert_int_equal(strstr(reason, "BaseFrequency") == NULL, configured);
-    play_end(&play);
   }
 }
 
 /* The kernel takes another clocksource if it does not trust the TSC, often
  * because cores read different values. A group reads the TSC of one core. */
 TEST(a_counter_is_divided_by_the_tsc_whatever_the_clocksource) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.37);
+  PLAY_MPERF(2, 0.37);
   fake_machine_file(
       play.fake,
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -127,26 +116,22 @@ TEST(a_counter_is_divided_by_the_tsc_whatever_the_clocksource) {
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_near(play_load(&play, 0), 0.37, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_load_a_little_over_1_is_rounding) {
-  struct play play;
-  play_start_mperf(&play, 1, 1);
+  PLAY_MPERF(1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
       1.004;
   play_open(&play);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 1, 0);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 /* MPERF and the TSC differ by up to 1 % on some processors. The core is busy
  * for four of five seconds. */
 TEST(a_counter_that_its_proof_accepted_keeps_its_windows) {
-  struct play play;
-  play_start_mperf(&play, 1, 1);
+  PLAY_MPERF(1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
       1.015;
   play_open(&play);
@@ -164,12 +149,10 @@ TEST(a_counter_that_its_proof_accepted_keeps_its_windows) {
   assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.84, 0.001);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(a_proven_counter_with_impossible_loads_must_be_proven_again) {
-  struct play play;
-  play_start_mperf(&play, 2, 1);
+  PLAY_MPERF(2, 1);
   fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
                        FAKE_PER_UNHALTED, PLAY_TSC_HZ)
       ->core = 1;
@@ -189,13 +172,11 @@ TEST(a_proven_counter_with_impossible_loads_must_be_proven_again) {
       fake_journal_count(&play.journal, "mperf", "150.0 %", "again", NULL), 1);
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1,
               PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The proof has measured that the counter is at most 0.2 % fast or slow. */
 TEST(the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart) {
-  struct play play;
-  play_start_mperf(&play, 1, 0.2);
+  PLAY_MPERF(1, 0.2);
   play_open(&play);
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play.engine->sources[0].rate_low = 0.998;
@@ -207,12 +188,10 @@ TEST(the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart) {
     assert_true(bounds.low <= 0.2 && 0.2 <= bounds.high);
     assert_true(bounds.high - bounds.low <= 0.001);
   }
-  play_end(&play);
 }
 
 TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
-  struct play play;
-  play_start_mperf(&play, 1, 0.3);
+  PLAY_MPERF(1, 0.3);
   play_open(&play);
   play_seconds(&play, 2);
   struct core_totals begin = play_core(&play, 0)->total;
@@ -228,23 +207,19 @@ TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
   assert_near(engine_load(&begin, end), truth, 0.0005);
   assert_true(bounds_of(&begin, end).low <= truth);
   assert_true(bounds_of(&begin, end).high >= truth);
-  play_end(&play);
 }
 
 TEST(a_counter_does_not_count_stolen_time) {
-  struct play play;
-  play_start_ref_cycles(&play, 1, 0.3);
+  PLAY_REF_CYCLES(1, 0.3);
   play.fake->cores[0].steal = 0.6;
   play_open(&play);
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(aperf_over_mperf_scales_the_base_frequency) {
-  struct play play;
-  play_start_mperf(&play, 1, 0.2);
+  PLAY_MPERF(1, 0.2);
   play_open(&play);
   play_seconds(&play, 2);
   const struct core_totals *from = &play.before[0];
@@ -254,7 +229,6 @@ TEST(aperf_over_mperf_scales_the_base_frequency) {
   assert_near((to->base_cycles - from->base_cycles) / (to->wall - from->wall) *
                   1e9,
               PLAY_TSC_HZ, 1e3);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -272,8 +246,7 @@ static void break_mperf(struct play *play, int core, int error) {
 TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
   static const int errors[] = {EACCES, ENODEV, EMFILE, EINVAL, EBUSY};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-    struct play play;
-    play_start_mperf(&play, 4, 0.4);
+    PLAY_MPERF(4, 0.4);
     break_mperf(&play, 2, errors[i]);
     play_open(&play);
     play_seconds(&play, 10);
@@ -283,13 +256,11 @@ TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
       assert_near(play_load(&play, core), 0.4,
                   core == 2 ? PLAY_SECOND_ERROR : PLAY_EXACT);
     }
-    play_end(&play);
   }
 }
 
 TEST(a_core_that_cannot_be_read_does_not_affect_others) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.4);
+  PLAY_MPERF(4, 0.4);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t epoch = play_core(&play, 1)->total.epoch;
@@ -308,12 +279,10 @@ TEST(a_core_that_cannot_be_read_does_not_affect_others) {
   play_seconds(&play, 70);
   assert_int_equal(play_source(&play, 2), SOURCE_MPERF);
   assert_near(play_load(&play, 2), 0.4, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_core_that_fails_is_retried_at_growing_intervals) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+  PLAY_MPERF(2, 0.4);
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
@@ -331,12 +300,10 @@ TEST(a_core_that_fails_is_retried_at_growing_intervals) {
       ->open_error = 0;
   play_seconds(&play, 62);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 TEST(a_success_resets_the_wait_between_tries) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+  PLAY_MPERF(2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 600); /* now the engine tries once per minute */
@@ -348,22 +315,18 @@ TEST(a_success_resets_the_wait_between_tries) {
   play.fake->cores[1].read_error = 0;
   play_seconds(&play, 3);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 TEST(a_counter_that_keeps_failing_does_not_flood_the_journal) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+  PLAY_MPERF(2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 3600);
   assert_true(play.journal.lines_len < 30);
-  play_end(&play);
 }
 
 TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.55);
+  PLAY_REF_CYCLES(2, 0.55);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
@@ -379,7 +342,6 @@ TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
   assert_int_equal(play_counts(&play)->reopens, reopens + 1);
   assert_int_equal(fake_journal_count(&play.journal, "shared", NULL), 1);
   assert_int_equal(play_core(&play, 0)->multiplexed, 1);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -387,8 +349,7 @@ TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
  */
 
 TEST(instructions_and_cycles_come_from_a_group_of_their_own) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   play_open(&play);
   play_seconds(&play, 2);
@@ -400,12 +361,10 @@ TEST(instructions_and_cycles_come_from_a_group_of_their_own) {
               2, PLAY_EXACT);
   assert_near(to->ipc_enabled - from->ipc_enabled, 1e9, 1);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
-  play_end(&play);
 }
 
 TEST(loads_do_not_depend_on_the_group_for_instructions) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
                             PERF_COUNT_HW_INSTRUCTIONS, -1)
@@ -415,13 +374,11 @@ TEST(loads_do_not_depend_on_the_group_for_instructions) {
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
   assert_true(fake_journal_count(&play.journal, "instructions", NULL) <= 2);
-  play_end(&play);
 }
 
 /* Simulates a live migration to a host whose TSC has a different frequency. */
 TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+  PLAY_REF_CYCLES(2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   play_seconds(&play, 30);
@@ -435,7 +392,6 @@ TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
   assert_int_equal(fake_journal_count(&play.journal, "TSC", "again", NULL), 1);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* Under kvm-clock, a live migration changes the rates of the TSC and of
@@ -444,8 +400,7 @@ TEST(a_migration_under_kvm_clock_gives_no_wrong_load) {
   static const double rates_hz[] = {3e9, 2e9};
   for (int i = 0; i < 4; i++) {
     double load = i < 2 ? 0.6 : 0.95;
-    struct play play;
-    play_start_ref_cycles(&play, 2, load);
+    PLAY_REF_CYCLES(2, load);
     fake_machine_file(
         play.fake,
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -467,7 +422,6 @@ TEST(a_migration_under_kvm_clock_gives_no_wrong_load) {
     }
     assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
     assert_int_equal(fake_journal_count(&play.journal, "TSC went", NULL), 1);
-    play_end(&play);
   }
 }
 
@@ -506,8 +460,7 @@ TEST(a_migration_leaves_the_truth_within_the_bounds) {
 /* The sampling thread loses its core for 20 ms right after a read. This must
  * not look like a change of the TSC frequency. */
 TEST(an_interrupted_sample_is_not_a_change_of_the_tsc) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+  PLAY_REF_CYCLES(2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   for (int i = 0; i < 60; i++) {
@@ -516,7 +469,6 @@ TEST(an_interrupted_sample_is_not_a_change_of_the_tsc) {
   }
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
   assert_int_equal(fake_journal_count(&play.journal, "TSC", NULL), 0);
-  play_end(&play);
 }
 
 static int compare(const void *a, const void *b) {
@@ -526,10 +478,9 @@ static int compare(const void *a, const void *b) {
 
 /* A quiet core runs for 0 to 0.4 % of each second. */
 TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
-  struct play play;
   double widths[1000];
   uint32_t random = 1;
-  play_start_mperf(&play, 1, 0);
+  PLAY_MPERF(1, 0);
   play_open(&play);
   play_seconds(&play, 2);
   for (int second = 0; second < 1000; second++) {
@@ -543,7 +494,6 @@ TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
   }
   qsort(widths, 1000, sizeof widths[0], compare);
   assert_true(widths[500] <= 0.001);
-  play_end(&play);
 }
 
 TEST(closing_leaves_no_descriptor_open) {
@@ -557,12 +507,10 @@ TEST(closing_leaves_no_descriptor_open) {
 }
 
 TEST(one_read_per_group_and_sample) {
-  struct play play;
-  play_start_mperf(&play, 8, 0.5);
+  PLAY_MPERF(8, 0.5);
   play_open(&play);
   play_seconds(&play, 1);
   int before = play.fake->perf_reads;
   play_seconds(&play, 10);
   assert_int_equal(play.fake->perf_reads - before, 80);
-  play_end(&play);
 }

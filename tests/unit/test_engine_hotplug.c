@@ -8,8 +8,7 @@
 #include <string.h>
 
 TEST(an_offline_core_has_no_load_and_no_descriptor) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_online(play.fake, 2, false);
@@ -18,12 +17,10 @@ TEST(an_offline_core_has_no_load_and_no_descriptor) {
   assert_nan(play_load(&play, 2));
   assert_int_equal(play_source(&play, 2), SOURCE_NONE);
   assert_int_equal(fake_machine_descriptors(play.fake, 2), 0);
-  play_end(&play);
 }
 
 TEST(an_offline_core_does_not_affect_others) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t epoch = play_core(&play, 0)->total.epoch;
@@ -38,12 +35,10 @@ TEST(an_offline_core_does_not_affect_others) {
       assert_int_equal(play_core(&play, core)->total.stat_epoch, stat_epoch);
       assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
     }
-  play_end(&play);
 }
 
 TEST(a_core_that_comes_online_is_measured_from_its_second_sample_on) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   fake_machine_online(play.fake, 1, false);
   play_open(&play);
   assert_null(play_core(&play, 1));
@@ -54,14 +49,12 @@ TEST(a_core_that_comes_online_is_measured_from_its_second_sample_on) {
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* The core is online at both samples, so the list of online cores does not show
  * that it was away. */
 TEST(a_core_that_was_away_between_two_samples_loses_only_that_window) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
@@ -75,12 +68,10 @@ TEST(a_core_that_was_away_between_two_samples_loses_only_that_window) {
   assert_int_equal(play_counts(&play)->windows_discarded, discarded + 1);
   play_seconds(&play, 1);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_core_that_was_away_between_two_samples_loses_its_idle_window_too) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   fake_machine_load(play.fake, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
@@ -92,14 +83,12 @@ TEST(a_core_that_was_away_between_two_samples_loses_its_idle_window_too) {
   assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   play_seconds(&play, 1);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The engine receives no uevent (a container may have no netlink socket), but
  * finds that the group has dissolved. */
 TEST(a_dissolved_group_reveals_that_a_core_was_away) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play.fake->hotplug_events = false;
   play_open(&play);
   play_seconds(&play, 2);
@@ -112,12 +101,10 @@ TEST(a_dissolved_group_reveals_that_a_core_was_away) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_true(play_counts(&play)->reopens >= 1);
-  play_end(&play);
 }
 
 TEST(a_frozen_group_reveals_that_a_core_was_away) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->cores[1].frozen = true;
@@ -127,14 +114,12 @@ TEST(a_frozen_group_reveals_that_a_core_was_away) {
   play.fake->cores[1].frozen = false;
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* A group with only one event has no other events to lose, so it can still be
  * read after its core has been offline. However, it no longer counts. */
 TEST(a_frozen_single_event_is_reopened) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   play.fake->hotplug_events = false;
   fake_machine_counter(play.fake, PERF_TYPE_RAW, 0x11, FAKE_PER_UNHALTED, 1e9);
   fake_machine_load(play.fake, 0.5);
@@ -151,12 +136,10 @@ TEST(a_frozen_single_event_is_reopened) {
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(lost_messages_discard_one_window_of_every_core) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->hotplug_lost = true;
@@ -166,13 +149,11 @@ TEST(lost_messages_discard_one_window_of_every_core) {
   play_seconds(&play, 1);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_message_about_a_core_that_is_not_selected_changes_nothing) {
-  struct play play;
   struct core_set set;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   core_set_parse(&set, "0-1");
   play.options.cores = &set;
   play_open(&play);
@@ -182,12 +163,10 @@ TEST(a_message_about_a_core_that_is_not_selected_changes_nothing) {
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_null(play_core(&play, 3));
-  play_end(&play);
 }
 
 TEST(without_uevents_the_list_of_cores_is_compared) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play.fake->hotplug_events = false;
   play_open(&play);
   play_seconds(&play, 2);
@@ -197,12 +176,10 @@ TEST(without_uevents_the_list_of_cores_is_compared) {
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(totals_never_decrease_while_cores_come_and_go) {
-  struct play play;
-  play_start_mperf(&play, 8, 0.5);
+  PLAY_MPERF(8, 0.5);
   play_open(&play);
   uint32_t random = 1;
   for (int i = 0; i < 2000; i++) {
@@ -227,7 +204,6 @@ TEST(totals_never_decrease_while_cores_come_and_go) {
     assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   }
   assert_true(fake_machine_descriptors(play.fake, -1) <= 24);
-  play_end(&play);
 }
 
 /* Core 2 goes offline after sysfs is read and before /proc/stat is read. */
@@ -245,8 +221,7 @@ static ssize_t core_2_goes(void *context, const char *path, char *buffer,
 }
 
 TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
-  struct play play;
-  play_start(&play, 3);
+  PLAY(3);
   plain_read_file = play.fake->machine.read_file;
   play.fake->machine.read_file = core_2_goes;
   goes_now = false;
@@ -258,12 +233,10 @@ TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
   assert_false(play_core(&play, 2)->online);
   assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "withheld", NULL), 0);
-  play_end(&play);
 }
 
 TEST(a_list_of_online_cores_that_vanishes_changes_nothing) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_fail(play.fake, "/sys/devices/system/cpu/online", EACCES);
@@ -273,5 +246,4 @@ TEST(a_list_of_online_cores_that_vanishes_changes_nothing) {
   fake_machine_file(play.fake, "/sys/devices/system/cpu/online", "0-\n");
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }

@@ -9,8 +9,7 @@
 #include <string.h>
 
 TEST(load_is_wall_time_less_idle_time) {
-  struct play play;
-  play_start(&play, 4);
+  PLAY(4);
   play.fake->cores[1].load = 0.1;
   play.fake->cores[2].load = 0.5;
   play.fake->cores[3].load = 1;
@@ -21,59 +20,49 @@ TEST(load_is_wall_time_less_idle_time) {
     assert_int_equal(play_source(&play, core), SOURCE_IDLE);
     assert_near(play_load(&play, core), loads[core], PLAY_SECOND_ERROR / 10);
   }
-  play_end(&play);
 }
 
 /* The work runs for most of each tick period, but always sleeps when the tick
  * fires. */
 TEST(work_that_evades_the_tick_is_seen) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play.fake->cores[0].load = 0.868;
   play.fake->cores[0].seen = 0.004;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.868, PLAY_SECOND_ERROR / 10);
-  play_end(&play);
 }
 
 TEST(work_that_runs_at_the_tick_is_not_overestimated) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play.fake->cores[0].load = 0.0665;
   play.fake->cores[0].seen = 0.999;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.0665, PLAY_SECOND_ERROR / 10);
-  play_end(&play);
 }
 
 TEST(waiting_for_a_disk_is_idle) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play.fake->cores[0].load = 0.2;
   play.fake->cores[0].iowait = 0.75;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.2, PLAY_SECOND_ERROR / 5);
-  play_end(&play);
 }
 
 TEST(one_sample_gives_no_load) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play_open(&play);
   const struct core_totals none = {0};
   assert_true(isnan(engine_load(&none, &play_core(&play, 0)->total)) ||
               play_core(&play, 0)->total.wall == 0);
   play_sample(&play, FAKE_SECOND);
   assert_false(isnan(play_load(&play, 0)));
-  play_end(&play);
 }
 
 TEST(a_gap_is_one_long_window) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play_open(&play);
   play.fake->cores[0].load = 1;
   fake_machine_run(play.fake, 1800 * FAKE_SECOND);
@@ -81,12 +70,10 @@ TEST(a_gap_is_one_long_window) {
   play_sample(&play, 1800 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.75, 1e-4);
   assert_near(play_core(&play, 0)->total.wall - play.before[0].wall, 3600e9, 1);
-  play_end(&play);
 }
 
 TEST(many_short_windows_add_up_to_the_same) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play_open(&play);
   struct core_totals begin = play_core(&play, 0)->total;
   play.fake->cores[0].load = 0.37;
@@ -95,19 +82,16 @@ TEST(many_short_windows_add_up_to_the_same) {
   assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.37,
               PLAY_SECOND_ERROR / 73);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(two_samples_at_the_same_time_give_no_load) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play_open(&play);
   play_sample(&play, FAKE_SECOND);
   play_sample(&play, 0);
   assert_nan(play_load(&play, 0));
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -119,8 +103,7 @@ static void give_rows(struct play *play, const char *rows) {
 }
 
 TEST(idle_time_that_steps_back_a_little_is_held) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   give_rows(&play, "cpu0 100 0 0 1000 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 130 0 0 1070 0 0 0 0\n");
@@ -133,26 +116,22 @@ TEST(idle_time_that_steps_back_a_little_is_held) {
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0, 1e-9); /* 1170 - 1070, not 1170 - 1065 */
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 /* Only the sum of idle and iowait counts, because iowait may decrease while
  * idle increases. */
 TEST(time_that_moves_from_iowait_to_idle_is_not_load) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   give_rows(&play, "cpu0 0 0 0 1000 500 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1400 200 0 0 0\n");
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(rounding_is_clamped) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1102 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
@@ -160,12 +139,10 @@ TEST(rounding_is_clamped) {
   assert_near(play_load(&play, 0), 0, 0);
   assert_near(play_load(&play, 1), 1, 0);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(a_load_far_outside_0_to_1_is_counted_as_an_error) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1104 0 0 0 0\ncpu1 0 0 0 1050 0 0 0 0\n");
@@ -180,15 +157,13 @@ TEST(a_load_far_outside_0_to_1_is_counted_as_an_error) {
   assert_near(play_load(&play, 0), 0.08, 1e-9);
   assert_near(play_load(&play, 1), 0.5, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 1);
-  play_end(&play);
 }
 
 /* Plays rows of one core, one second apart, whose idle column is idle[].
  * Asserts that the loads are loads[]; -1: unknown. */
 static void assert_windows(const int *idle, const double *loads, int len) {
-  struct play play;
   char row[64];
-  play_start(&play, 1);
+  PLAY(1);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\n");
   play_open(&play);
   for (int i = 0; i < len; i++) {
@@ -200,7 +175,6 @@ static void assert_windows(const int *idle, const double *loads, int len) {
     else
       assert_near(play_load(&play, 0), loads[i], 1e-9);
   }
-  play_end(&play);
 }
 
 TEST(a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused) {
@@ -253,8 +227,7 @@ TEST(columns_wrong_in_three_windows_are_taken_as_reset) {
 }
 
 TEST(windows_under_two_ticks_become_part_of_the_next) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play.fake->cores[0].load = 0.4;
   play_open(&play);
   for (int i = 0; i < 100; i++) {
@@ -267,7 +240,6 @@ TEST(windows_under_two_ticks_become_part_of_the_next) {
   }
   assert_near(play_core(&play, 0)->total.wall, 1.5e9, 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -275,8 +247,7 @@ TEST(windows_under_two_ticks_become_part_of_the_next) {
  */
 
 TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
-  struct play play;
-  play_start(&play, 4);
+  PLAY(4);
   core_set_add(&play.fake->stat_hidden, 2);
   core_set_add(&play.fake->stat_hidden, 3);
   play_open(&play);
@@ -293,12 +264,10 @@ TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 3), 0, PLAY_SECOND_ERROR);
   assert_true(play.engine->stat_valid);
-  play_end(&play);
 }
 
 TEST(a_malformed_row_affects_only_its_core) {
-  struct play play;
-  play_start(&play, 3);
+  PLAY(3);
   give_rows(&play, "cpu0 0 0 0 10 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0\n"
                    "cpu2 0 0 0 10 0 0 0 0\n");
   play_open(&play);
@@ -310,14 +279,12 @@ TEST(a_malformed_row_affects_only_its_core) {
   assert_near(play_load(&play, 2), 0.3, PLAY_SECOND_ERROR);
   play_sample(&play, FAKE_SECOND);
   assert_int_equal(fake_journal_count(&play.journal, "core 1", NULL), 1);
-  play_end(&play);
 }
 
 /* If LXCFS provides both /proc/stat and the list of online cores, the two
  * agree, but both describe the container instead of the host. */
 TEST(lxcfs_under_both_files_withholds_the_source_and_is_reported_once) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   play.fake->lxcfs = true;
   play_open(&play);
   play_seconds(&play, 10);
@@ -327,13 +294,11 @@ TEST(lxcfs_under_both_files_withholds_the_source_and_is_reported_once) {
                    1);
   assert_non_null(
       strstr(engine_source_reason(play.engine, SOURCE_IDLE), "LXCFS"));
-  play_end(&play);
 }
 
 /* cpu_dma_latency is 0, so the idle loop polls. */
 TEST(time_in_which_the_idle_loop_polls_is_load) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   play.fake->cpuidle_states = 3;
   struct fake_core *core = &play.fake->cores[0];
   *core = (struct fake_core){.online = true,
@@ -357,7 +322,6 @@ TEST(time_in_which_the_idle_loop_polls_is_load) {
   core->polled = 0.7;
   play_seconds(&play, 10);
   assert_near(play_load(&play, 0), 1, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The judgement reads a file every 4.6 s. */
@@ -383,8 +347,7 @@ TEST(with_idle_poll_a_core_is_never_idle) {
                                       "idle=polling xnohlt\n", ""};
   for (int i = 0; i < 4; i++) {
     bool polls = i < 2;
-    struct play play;
-    play_start(&play, 1);
+    PLAY(1);
     fake_machine_file(play.fake, "/proc/cmdline", lines[i]);
     fake_machine_load(play.fake, 0.3);
     play_open(&play);
@@ -394,7 +357,6 @@ TEST(with_idle_poll_a_core_is_never_idle) {
     }
     assert_int_equal(fake_journal_count(&play.journal, "polls", "70 %", NULL),
                      polls);
-    play_end(&play);
   }
 }
 
@@ -405,10 +367,9 @@ static int compare(const void *a, const void *b) {
 
 /* A quiet core runs for 0 to 0.4 % of each second. */
 TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
-  struct play play;
   double widths[1000];
   uint32_t random = 1;
-  play_start(&play, 1);
+  PLAY(1);
   play_open(&play);
   play_seconds(&play, 2);
   for (int second = 0; second < 1000; second++) {
@@ -423,7 +384,6 @@ TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   qsort(widths, 1000, sizeof widths[0], compare);
   assert_true(widths[500] <= 0.01 + PLAY_EXACT);
   assert_true(widths[999] <= 0.02 + PLAY_EXACT);
-  play_end(&play);
 }
 
 /* Of 12 000 halts a second, the idle loop takes 6 us each, which the columns
@@ -433,8 +393,7 @@ TEST(in_a_flood_of_interrupts_the_truth_is_within_the_bounds) {
   for (int i = 0; i < 4; i++) {
     bool has_driver = i % 2 == 0;
     double load = i < 2 ? 0.6 : 0.95, others = 100e3;
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     play.fake->cpuidle_states = has_driver ? 2 : 0;
     fake_machine_load(play.fake, load);
     for (int core = 0; core < 2; core++)
@@ -452,7 +411,6 @@ TEST(in_a_flood_of_interrupts_the_truth_is_within_the_bounds) {
       if (has_driver && second > 0)
         assert_true(bounds.high <= load - 0.072 + 0.1 + PLAY_SECOND_ERROR);
     }
-    play_end(&play);
   }
 }
 
@@ -460,8 +418,7 @@ TEST(in_a_flood_of_interrupts_the_truth_is_within_the_bounds) {
 TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
   for (int i = 0; i < 3; i++) {
     bool flood = i > 0, wanted = i == 1;
-    struct play play;
-    play_start(&play, 1);
+    PLAY(1);
     play.options.bounds = i < 2;
     play.fake->cpuidle_states = 3;
     play_open(&play);
@@ -473,35 +430,29 @@ TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
     }
     assert_in_range(play.fake->cpuidle_reads - reads, wanted ? 32 : 2,
                     wanted ? 33 : 3);
-    play_end(&play);
   }
 }
 
 TEST(lxcfs_under_proc_stat_alone_withholds_the_source) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   play.fake->lxcfs = play.fake->lxcfs_stat_only = true;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
-  play_end(&play);
 }
 
 TEST(renumbered_rows_do_not_affect_hardware_sources) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.6);
+  PLAY_MPERF(4, 0.6);
   core_set_add(&play.fake->stat_hidden, 0);
   play_open(&play);
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.6, 1e-6);
   assert_false(play.engine->stat_valid);
-  play_end(&play);
 }
 
 TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1100 0 0 0 0\ncpu1 0 0 0 10");
@@ -513,12 +464,10 @@ TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, 1e-9);
   assert_near(play_load(&play, 1), 0.75, 1e-9);
-  play_end(&play);
 }
 
 TEST(a_missing_file_is_reported_once_and_waited_for) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   play_open(&play);
   play_seconds(&play, 1);
   fake_machine_fail(play.fake, "/proc/stat", EACCES);
@@ -536,12 +485,10 @@ TEST(a_missing_file_is_reported_once_and_waited_for) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
   assert_true(engine_has_source(play.engine));
-  play_end(&play);
 }
 
 TEST(on_a_machine_without_any_source_the_engine_waits) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   fake_machine_fail(play.fake, "/proc/stat", ENOENT);
   play_open(&play);
   assert_false(engine_has_source(play.engine));
@@ -553,7 +500,6 @@ TEST(on_a_machine_without_any_source_the_engine_waits) {
   play_seconds(&play, 2);
   assert_true(engine_has_source(play.engine));
   assert_string_equal(engine_source_reason(play.engine, SOURCE_IDLE), "");
-  play_end(&play);
 }
 
 TEST(on_a_machine_without_cores_no_engine_is_opened) {
@@ -571,20 +517,17 @@ TEST(on_a_machine_without_cores_no_engine_is_opened) {
  */
 
 TEST(each_of_256_cores_has_its_own_load) {
-  struct play play;
-  play_start(&play, 256);
+  PLAY(256);
   for (int core = 0; core < 256; core++)
     play.fake->cores[core].load = core / 255.0;
   play_open(&play);
   play_seconds(&play, 2);
   for (int core = 0; core < 256; core++)
     assert_near(play_load(&play, core), core / 255.0, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 TEST(cores_are_listed_in_rising_order) {
-  struct play play;
-  play_start(&play, 64);
+  PLAY(64);
   for (int core = 0; core < 64; core += 3)
     fake_machine_online(play.fake, core, false);
   play_open(&play);
@@ -596,13 +539,11 @@ TEST(cores_are_listed_in_rising_order) {
   assert_int_equal(len, 64);
   for (size_t i = 0; i < len; i++)
     assert_int_equal(cores[i].number, i);
-  play_end(&play);
 }
 
 TEST(only_selected_cores_are_measured) {
-  struct play play;
   struct core_set set;
-  play_start(&play, 8);
+  PLAY(8);
   core_set_parse(&set, "2,5-6");
   play.options.cores = &set;
   play_open(&play);
@@ -613,13 +554,11 @@ TEST(only_selected_cores_are_measured) {
   assert_int_equal(len, 3);
   assert_near(play_load(&play, 5), 0, PLAY_SECOND_ERROR);
   assert_null(play_core(&play, 0));
-  play_end(&play);
 }
 
 TEST(selected_cores_that_are_absent_are_waited_for_with_one_warning) {
-  struct play play;
   struct core_set set;
-  play_start(&play, 8);
+  PLAY(8);
   fake_machine_online(play.fake, 6, false);
   core_set_parse(&set, "6,100");
   play.options.cores = &set;
@@ -631,12 +570,10 @@ TEST(selected_cores_that_are_absent_are_waited_for_with_one_warning) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 6), 0, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "not online", NULL), 1);
-  play_end(&play);
 }
 
 TEST(a_source_of_another_sysroot_opens_no_counter) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   play.options.hardware = false;
@@ -645,14 +582,12 @@ TEST(a_source_of_another_sysroot_opens_no_counter) {
   play_seconds(&play, 2);
   assert_int_equal(play.fake->perf_opens, 0);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  play_end(&play);
 }
 
 /* A proof would measure this machine's kernel and not the kernel that wrote the
  * files under the sysroot. */
 TEST(figures_of_another_sysroot_stay_unproven) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   play.options.hardware = false;
   play_open(&play);
   assert_true(engine_proof_due(play.engine));
@@ -660,12 +595,10 @@ TEST(figures_of_another_sysroot_stay_unproven) {
   assert_false(engine_proof_due(play.engine));
   play_seconds(&play, 1);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_UNPROVEN);
-  play_end(&play);
 }
 
 TEST(tick_sampled_idle_time_is_flagged) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   play_open(&play);
   assert_false(engine_tick_sampled(play.engine));
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
@@ -673,5 +606,4 @@ TEST(tick_sampled_idle_time_is_flagged) {
   assert_true(engine_tick_sampled(play.engine));
   assert_int_equal(play_core(&play, 1)->proof, PROOF_TICK_SAMPLED);
   assert_false(isnan(play_load(&play, 1)));
-  play_end(&play);
 }

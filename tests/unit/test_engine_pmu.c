@@ -30,8 +30,7 @@ static void fail_open(struct play *play, uint32_t type, uint64_t config,
 TEST(a_failed_open_during_a_proof_is_retried) {
   static const int errors[] = {ENODEV, EOPNOTSUPP, EBUSY, ENOMEM, EACCES};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.5);
+    PLAY_MPERF(2, 0.5);
     play.options.cancel = &cancelled;
     fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_MPERF, errors[i]);
     play_open(&play);
@@ -44,13 +43,11 @@ TEST(a_failed_open_during_a_proof_is_retried) {
       assert_int_equal(play_source(&play, core), SOURCE_MPERF);
       assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
     }
-    play_end(&play);
   }
 }
 
 TEST(a_counter_that_does_not_exist_is_not_tried_again) {
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+  PLAY_REF_CYCLES(2, 0.5);
   play.options.cancel = &cancelled;
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, ENOENT);
   play_open(&play);
@@ -64,12 +61,10 @@ TEST(a_counter_that_does_not_exist_is_not_tried_again) {
                                              PERF_COUNT_HW_REF_CPU_CYCLES, -1)
                        ->opens,
                    opens);
-  play_end(&play);
 }
 
 TEST(instructions_that_cannot_be_opened_are_tried_again) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
   play_open(&play);
@@ -79,14 +74,12 @@ TEST(instructions_that_cannot_be_opened_are_tried_again) {
   play_seconds(&play, 70);
   for (int core = 0; core < 4; core++)
     assert_true(play_core(&play, core)->total.instructions > 0);
-  play_end(&play);
 }
 
 /* If the core had not been offline, the engine would next try to open the
  * counters at 303 s. */
 TEST(a_core_that_comes_back_online_counts_instructions_at_once) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
   play_open(&play);
@@ -98,7 +91,6 @@ TEST(a_core_that_comes_back_online_counts_instructions_at_once) {
   play_seconds(&play, 2);
   assert_true(play_core(&play, 1)->total.instructions > 0);
   assert_true(play_core(&play, 0)->total.instructions == 0);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -119,8 +111,7 @@ static void add_event(struct play *play, const char *cpus) {
 }
 
 TEST(an_event_is_used_only_on_the_cores_of_its_pmu) {
-  struct play play;
-  play_start(&play, 4);
+  PLAY(4);
   add_event(&play, "2-3\n");
   fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8);
   play_open(&play);
@@ -130,7 +121,6 @@ TEST(an_event_is_used_only_on_the_cores_of_its_pmu) {
                      core < 2 ? SOURCE_IDLE : SOURCE_EVENT);
     assert_near(play_load(&play, core), 0.3, PLAY_SECOND_ERROR);
   }
-  play_end(&play);
 }
 
 static bool may_use_two_cores(void) {
@@ -145,8 +135,7 @@ TEST(an_event_is_proven_on_a_core_of_its_pmu) {
     skip();
   }
   for (int own = 0; own < 2; own++) {
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     add_event(&play, own == 0 ? "0\n" : "1\n");
     play.options.cancel = &cancelled;
     fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8)->core =
@@ -158,7 +147,6 @@ TEST(an_event_is_proven_on_a_core_of_its_pmu) {
     play_seconds(&play, 2);
     assert_int_equal(play_source(&play, own), SOURCE_EVENT);
     assert_int_equal(play_source(&play, 1 - own), SOURCE_IDLE);
-    play_end(&play);
   }
 }
 
@@ -195,8 +183,7 @@ TEST(mperf_of_a_hybrid_is_proven_on_each_kind_of_core) {
   }
   struct core_set measured;
   core_set_parse(&measured, "0");
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
   fake_machine_file(play.fake, DEVICES "cpu_core/cpus", "0\n");
   fake_machine_file(play.fake, DEVICES "cpu_atom/type", "10\n");
@@ -211,12 +198,10 @@ TEST(mperf_of_a_hybrid_is_proven_on_each_kind_of_core) {
   assert_true(
       fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)
           ->opens > 0);
-  play_end(&play);
 }
 
 TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
-  struct play play;
-  start_hybrid(&play, "2-3\n");
+  PLAY_WITH(start_hybrid(&play, "2-3\n"));
   fake_machine_plain_server(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
   play_open(&play);
@@ -227,12 +212,10 @@ TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
   for (int core = 0; core < 4; core++)
     assert_int_equal(play_source(&play, core),
                      core < 2 ? SOURCE_MPERF : SOURCE_IDLE);
-  play_end(&play);
 }
 
 TEST(a_core_that_comes_online_uses_its_current_pmu) {
-  struct play play;
-  start_hybrid(&play, "2\n");
+  PLAY_WITH(start_hybrid(&play, "2\n"));
   fake_machine_online(play.fake, 3, false);
   play_open(&play);
   play_seconds(&play, 2);
@@ -241,15 +224,13 @@ TEST(a_core_that_comes_online_uses_its_current_pmu) {
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 3), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
   for (int source = SOURCE_AUTO; source <= SOURCE_MPERF; source++) {
     if (source == SOURCE_NONE)
       continue;
-    struct play play;
-    start_hybrid(&play, "2-3\n");
+    PLAY_WITH(start_hybrid(&play, "2-3\n"));
     play.options.ipc = true;
     play.options.source = source;
     play_open(&play);
@@ -260,18 +241,15 @@ TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
     }
     assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL),
                      0);
-    play_end(&play);
   }
 }
 
 /* Counters that exclude guests neither keep a guest from starting nor take its
  * PMU. */
 TEST(instructions_are_not_counted_in_guests) {
-  struct play play;
-  play_start_mperf(&play, 1, 0.5);
+  PLAY_MPERF(1, 0.5);
   play_add_ipc(&play);
   play_open(&play);
   assert_int_equal(play.fake->last_attr.config, PERF_COUNT_HW_INSTRUCTIONS);
   assert_true(play.fake->last_attr.exclude_guest);
-  play_end(&play);
 }

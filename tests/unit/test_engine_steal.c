@@ -22,8 +22,7 @@ static void start(struct play *play, bool steal_apart) {
 }
 
 TEST(time_stolen_while_waking_is_not_subtracted_twice) {
-  struct play play;
-  start(&play, false);
+  PLAY_WITH(start(&play, false));
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   /* The load is 1 - idle, because time stolen from a running core cannot be
@@ -31,14 +30,12 @@ TEST(time_stolen_while_waking_is_not_subtracted_twice) {
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
   assert_near(play_load(&play, 0), 0.19, PLAY_SECOND_ERROR / 10);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 TEST(work_is_between_the_lower_bound_and_the_load) {
   for (double steal = 0; steal < 0.4; steal += 0.1)
     for (double woken = 0; woken < 0.4; woken += 0.1) {
-      struct play play;
-      start(&play, false);
+      PLAY_WITH(start(&play, false));
       play.fake->cores[1].steal = steal;
       play.fake->cores[1].woken = woken;
       play_open(&play);
@@ -49,18 +46,15 @@ TEST(work_is_between_the_lower_bound_and_the_load) {
         assert_true(play_low(&play, 1) <= 0.19 + PLAY_SECOND_ERROR);
         assert_true(play_low(&play, 1) >= 0.19 - woken - PLAY_SECOND_ERROR);
       }
-      play_end(&play);
     }
 }
 
 TEST(steal_is_subtracted_on_kernels_with_idle_stealtime) {
-  struct play play;
-  start(&play, true);
+  PLAY_WITH(start(&play, true));
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 1), 0.19, PLAY_SECOND_ERROR / 10);
   assert_near(play_low(&play, 1), play_load(&play, 1), 0);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -118,9 +112,8 @@ TEST(the_truth_is_within_the_bounds_however_steal_is_taken_off_idle) {
   };
   for (size_t i = 0; i < 2 * sizeof mixes / sizeof mixes[0]; i++) {
     bool apart = i % 2 != 0;
-    struct play play;
     double carry = 0, all_ns = 0;
-    play_start(&play, 1);
+    PLAY(1);
     fake_machine_hypervisor(play.fake);
     if (apart)
       fake_machine_btf(play.fake, "idle_stealtime");
@@ -144,19 +137,16 @@ TEST(the_truth_is_within_the_bounds_however_steal_is_taken_off_idle) {
     if (apart) /* no steal is left in the mean of a long time */
       assert_near(engine_load(&begin, end), all_ns / (end->wall - begin.wall),
                   0.001);
-    play_end(&play);
   }
 }
 
 TEST(the_lower_bound_of_a_counter_is_its_load) {
-  struct play play;
-  play_start_mperf(&play, 1, 0.3);
+  PLAY_MPERF(1, 0.3);
   play.fake->cores[0].steal = 0.2;
   play_open(&play);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_EXACT);
-  play_end(&play);
 }
 
 static void give_rows(struct play *play, const char *rows) {
@@ -164,8 +154,7 @@ static void give_rows(struct play *play, const char *rows) {
 }
 
 TEST(steal_of_a_window_is_at_most_its_wall_time) {
-  struct play play;
-  play_start(&play, 1);
+  PLAY(1);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* steal is added late */
@@ -174,7 +163,6 @@ TEST(steal_of_a_window_is_at_most_its_wall_time) {
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
   assert_near(play_load(&play, 0), 1, 0);
   assert_near(play_low(&play, 0), 0, 0);
-  play_end(&play);
 }
 
 /* In one of ten seconds, 8 ticks of steal are added while the core is idle. */
@@ -195,7 +183,6 @@ TEST(a_discarded_second_does_not_cost_the_interval_its_load) {
     }
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_near(snapshot->cores[0].busy, 0.02, 0.009);
-    snapshot_free(snapshot);
     figures_play_end(&it);
   }
 }
@@ -210,7 +197,6 @@ static double hidden(double steal, double woken, double seen) {
   figures_play_sample(&it, 10 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   double value = snapshot->cores[1].hidden;
-  snapshot_free(snapshot);
   figures_play_end(&it);
   return value;
 }
@@ -246,13 +232,11 @@ TEST(without_btf_the_kernel_counts_as_old) {
 }
 
 TEST(a_member_is_found_only_by_its_whole_name) {
-  struct play play;
-  start(&play, false);
+  PLAY_WITH(start(&play, false));
   fake_machine_btf(play.fake, "idle not_idle_stealtime idle_stealtime_ns last");
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -274,8 +258,7 @@ TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
       {"idle_dyntick prev_irq_time", 0.1, false},
   };
   for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     fake_machine_btf(play.fake, kernels[i].members);
     play.fake->cores[1].irq = kernels[i].irq;
     play.fake->cores[1].load = kernels[i].irq;
@@ -284,16 +267,13 @@ TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
     assert_int_equal(engine_softirq_is_idle(play.engine), kernels[i].flagged);
     assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL),
                      kernels[i].flagged);
-    play_end(&play);
   }
 }
 
 TEST(softirqs_are_not_reported_if_counters_are_used) {
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   fake_machine_btf(play.fake, "idle_dyntick");
   play_open(&play);
   play_seconds(&play, 30);
   assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL), 0);
-  play_end(&play);
 }

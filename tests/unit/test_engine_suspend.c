@@ -15,8 +15,7 @@ static void assert_no_loads(const struct play *play) {
 }
 
 TEST(a_suspend_discards_the_window_of_every_core) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
@@ -25,12 +24,10 @@ TEST(a_suspend_discards_the_window_of_every_core) {
   play_sample(&play, FAKE_SECOND / 2);
   assert_no_loads(&play);
   assert_int_equal(play_counts(&play)->windows_discarded, discarded + 4);
-  play_end(&play);
 }
 
 TEST(after_a_suspend_counters_are_reopened) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
@@ -41,12 +38,10 @@ TEST(after_a_suspend_counters_are_reopened) {
     assert_int_equal(play_source(&play, core), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->reopens, reopens + 4);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 12);
-  play_end(&play);
 }
 
 TEST(a_suspend_also_discards_windows_of_the_source_idle) {
-  struct play play;
-  play_start(&play, 4);
+  PLAY(4);
   fake_machine_load(play.fake, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
@@ -55,12 +50,10 @@ TEST(a_suspend_also_discards_windows_of_the_source_idle) {
   assert_no_loads(&play);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 TEST(each_suspend_is_noticed_once) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   for (int i = 0; i < 5; i++) {
     fake_machine_suspend(play.fake, 60 * FAKE_SECOND);
@@ -68,14 +61,12 @@ TEST(each_suspend_is_noticed_once) {
     assert_loads(&play, 0.5, PLAY_EXACT);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 5);
-  play_end(&play);
 }
 
 /* The clocks cannot all be read at the same time, so the measured difference
  * between BOOTTIME and MONOTONIC varies. */
 TEST(the_scatter_of_the_clocks_is_not_a_suspend) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   for (int i = 0; i < 100; i++) {
     play.fake->boottime_offset_ns +=
@@ -85,7 +76,6 @@ TEST(the_scatter_of_the_clocks_is_not_a_suspend) {
     assert_loads(&play, 0.5, 0.05);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
-  play_end(&play);
 }
 
 /* The sampling thread loses its core for these times right before and right
@@ -103,8 +93,7 @@ static uint64_t uneven_clock(void *context, clockid_t clock) {
 }
 
 TEST(a_slow_read_of_the_clocks_is_not_a_suspend) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   even_clock = play.fake->machine.clock_ns;
   play.fake->machine.clock_ns = uneven_clock;
   before_boottime_ns = after_boottime_ns = 0;
@@ -116,24 +105,20 @@ TEST(a_slow_read_of_the_clocks_is_not_a_suspend) {
     assert_loads(&play, 0.5, PLAY_EXACT);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
-  play_end(&play);
 }
 
 TEST(a_suspend_before_the_start_does_not_matter) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
   play_open(&play);
   play_seconds(&play, 2);
   assert_loads(&play, 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
-  play_end(&play);
 }
 
 TEST(setting_a_clock_is_not_a_suspend) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->realtime_offset_ns += 3600 * (int64_t)FAKE_SECOND;
@@ -142,7 +127,6 @@ TEST(setting_a_clock_is_not_a_suspend) {
   play.fake->realtime_offset_ns -= 7200 * (int64_t)FAKE_SECOND;
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -150,8 +134,7 @@ TEST(setting_a_clock_is_not_a_suspend) {
  */
 
 TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
@@ -160,12 +143,10 @@ TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 TEST(a_pause_also_discards_windows_of_the_source_idle) {
-  struct play play;
-  play_start(&play, 4);
+  PLAY(4);
   fake_machine_load(play.fake, 0.25);
   play_open(&play);
   play_seconds(&play, 2);
@@ -174,14 +155,12 @@ TEST(a_pause_also_discards_windows_of_the_source_idle) {
   assert_no_loads(&play);
   play_seconds(&play, 1);
   assert_loads(&play, 0.25, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* This kernel counts time that is stolen during a wake-up both as idle and as
  * steal. */
 TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].woken = 0.9;
   play_open(&play);
@@ -190,13 +169,11 @@ TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {
   play_sample_late(&play, FAKE_SECOND);
   assert_nan(play_load(&play, 0));
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
-  play_end(&play);
 }
 
 /* Softirqs take nearly all of both cores, and the columns miss them. */
 TEST(a_late_sample_with_hidden_work_is_not_a_pause) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   fake_machine_load(play.fake, 0.95);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].seen = play.fake->cores[core].idle = 0.05;
@@ -205,12 +182,10 @@ TEST(a_late_sample_with_hidden_work_is_not_a_pause) {
   assert_int_equal(play_sample_late(&play, 5 * FAKE_SECOND), 0);
   assert_near(play_load(&play, 1), 0.95, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
-  play_end(&play);
 }
 
 TEST(a_late_sample_with_steal_is_not_a_pause) {
-  struct play play;
-  play_start(&play, 2);
+  PLAY(2);
   fake_machine_load(play.fake, 0.2);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].steal = 0.6;
@@ -219,25 +194,21 @@ TEST(a_late_sample_with_steal_is_not_a_pause) {
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.8, PLAY_SECOND_ERROR);
   assert_near(play_low(&play, 0), 0.2, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The sample was late, but the cores ran, so the window is kept. */
 TEST(a_late_sample_integrates_what_the_cores_did) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.9);
+  PLAY_MPERF(4, 0.9);
   play_open(&play);
   play_seconds(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_loads(&play, 0.9, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
-  play_end(&play);
 }
 
 /* The group of one core did not count, but the other groups did. */
 TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->cores[3].frozen = true;
@@ -246,12 +217,10 @@ TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
   play_sample_late(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
-  play_end(&play);
 }
 
 TEST(a_pause_does_not_enter_the_totals) {
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   struct core_totals before = play_core(&play, 0)->total;
@@ -264,5 +233,4 @@ TEST(a_pause_does_not_enter_the_totals) {
   assert_near(after->stat_idle, before.stat_idle, 0);
   assert_int_not_equal(after->epoch, before.epoch);
   assert_int_not_equal(after->stat_epoch, before.stat_epoch);
-  play_end(&play);
 }

@@ -8,8 +8,7 @@
  */
 
 TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0);
+  FIGURES_PLAY(2, 0);
   figures_play_start(&it);
   static const double loads[] = {0.2, 0.9, 0.4, 0.1};
   for (size_t i = 0; i < 4; i++) {
@@ -24,7 +23,6 @@ TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
   assert_near(core->busy, 0.4, PLAY_EXACT);
   assert_near(core->busy_min, 0.1, PLAY_EXACT);
   assert_near(core->busy_max, 0.9, PLAY_EXACT);
-  snapshot_free(snapshot);
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
@@ -32,13 +30,10 @@ TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(the_load_of_the_first_interval_is_unknown) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0.5);
+  FIGURES_PLAY(1, 0.5);
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
@@ -50,13 +45,10 @@ TEST(the_load_of_the_first_interval_is_unknown) {
   assert_nan(snapshot->cores[0].load_average[0]);
   assert_nan(snapshot->host.load_average[0]);
   assert_nan(snapshot->aggregates[0].busy.mean);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(an_interval_with_a_discarded_window_has_no_load) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+  FIGURES_PLAY(2, 0.5);
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   fake_machine_online(it.play.fake, 1, false);
@@ -69,17 +61,13 @@ TEST(an_interval_with_a_discarded_window_has_no_load) {
   assert_nan(snapshot->cores[1].busy_min);
   assert_nan(snapshot->cores[1].busy_max);
   assert_nan(snapshot->cores[1].hidden);
-  snapshot_free(snapshot);
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(an_offline_core_has_no_figures) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+  FIGURES_PLAY(2, 0.5);
   it.play.fake->cpuidle_states = 2;
   it.options.cstates = true;
   figures_play_start(&it);
@@ -93,11 +81,9 @@ TEST(an_offline_core_has_no_figures) {
   assert_nan(core->load_average[0]);
   assert_nan(core->hidden);
   assert_nan(core->steal);
-  assert_int_equal(core->cstates_len, 0);
+  assert_int_equal(core->cstates.states_len, 0);
   assert_int_equal(snapshot->self.cores_online, 1);
   assert_false(isnan(snapshot->host.load_average[0]));
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* ---------------------------------------------------------------------------
@@ -105,8 +91,7 @@ TEST(an_offline_core_has_no_figures) {
  */
 
 TEST(every_average_shows_a_steady_load_from_the_first_window_on) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.8);
+  FIGURES_PLAY(2, 0.8);
   static const double periods[] = {60, 300, 900, 10, 3600};
   memcpy(it.options.period_s, periods, sizeof periods);
   it.options.periods_len = 5;
@@ -120,14 +105,11 @@ TEST(every_average_shows_a_steady_load_from_the_first_window_on) {
       assert_near(snapshot->cores[1].load_average[period], 0.8, PLAY_EXACT);
       assert_near(snapshot->host.load_average[period], 1.6, PLAY_EXACT);
     }
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }
 
 TEST(periods_are_1_5_and_15_minutes_by_default) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
@@ -135,8 +117,6 @@ TEST(periods_are_1_5_and_15_minutes_by_default) {
   assert_near(snapshot->period_s[0], 60, 0);
   assert_near(snapshot->period_s[1], 300, 0);
   assert_near(snapshot->period_s[2], 900, 0);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* Returns the exact load average over period_s, after a load of 0 for zero_s
@@ -147,8 +127,7 @@ static double step_answer(double zero_s, double one_s, double period_s) {
 
 TEST(a_step_is_followed_as_in_the_closed_form) {
   static const double periods[] = {60, 300, 900};
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 26);
   fake_machine_load(it.play.fake, 1);
@@ -159,14 +138,11 @@ TEST(a_step_is_followed_as_in_the_closed_form) {
       assert_near(snapshot->cores[0].load_average[period],
                   step_answer(26 * WINDOW_S, i * WINDOW_S, periods[period]),
                   PLAY_EXACT);
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }
 
 TEST(a_gap_enters_the_averages_once_with_its_length) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 26);
   fake_machine_load(it.play.fake, 1);
@@ -175,13 +151,10 @@ TEST(a_gap_enters_the_averages_once_with_its_length) {
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].load_average[0],
               step_answer(26 * WINDOW_S, 45, 60), PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(a_discarded_window_does_not_change_the_averages) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.25);
+  FIGURES_PLAY(2, 0.25);
   figures_play_start(&it);
   figures_play_windows(&it, 13);
   it.play.fake->cores[1].load = 1;
@@ -190,19 +163,15 @@ TEST(a_discarded_window_does_not_change_the_averages) {
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].load_average[0], 0.25, PLAY_EXACT);
-  snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].load_average[0],
               0.25 + 0.75 * step_answer(13 * WINDOW_S, WINDOW_S, 60),
               PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(the_average_of_a_core_away_longer_than_its_period_restarts) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0);
+  FIGURES_PLAY(2, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 65);
   fake_machine_online(it.play.fake, 1, false);
@@ -214,29 +183,22 @@ TEST(the_average_of_a_core_away_longer_than_its_period_restarts) {
   assert_near(snapshot->cores[1].load_average[0], 1, PLAY_EXACT);
   assert_true(snapshot->cores[1].load_average[1] < 0.1);
   assert_true(snapshot->cores[1].load_average[2] < 0.1);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(the_host_has_an_average_if_every_online_core_has_one) {
-  struct figures_play it;
-  figures_play_prepare(&it, 4, 0.5);
+  FIGURES_PLAY(4, 0.5);
   fake_machine_online(it.play.fake, 3, false);
   figures_play_start(&it);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.load_average[0], 1.5, PLAY_EXACT);
-  snapshot_free(snapshot);
   fake_machine_online(it.play.fake, 3, true);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_nan(snapshot->host.load_average[0]);
-  snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.load_average[0], 2, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* ---------------------------------------------------------------------------
@@ -244,9 +206,8 @@ TEST(the_host_has_an_average_if_every_online_core_has_one) {
  */
 
 TEST(a_host_without_selected_cores_online_has_no_average) {
-  struct figures_play it;
   struct core_set set;
-  figures_play_prepare(&it, 4, 0.5);
+  FIGURES_PLAY(4, 0.5);
   core_set_parse(&set, "3");
   it.play.options.cores = &set;
   figures_play_start(&it);
@@ -255,52 +216,42 @@ TEST(a_host_without_selected_cores_online_has_no_average) {
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->host.load_average[0]);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(the_run_queue_starts_from_the_kernels_averages) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   fake_machine_file(it.play.fake, "/proc/loadavg",
                     "0.50 10.00 3.00 2/345 6789\n");
-  static const double periods[] = {60, 300, 900, 10, 3600};
+  static const double periods[] = {60, 300, 900, 10, 120, 3600};
   memcpy(it.options.period_s, periods, sizeof periods);
-  it.options.periods_len = 5;
+  it.options.periods_len = 6;
   it.play.fake->procs_running = 1;
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
-  static const double wanted[] = {0.5, 10, 3, 0.5, 3};
-  for (size_t i = 0; i < 5; i++)
+  static const double wanted[] = {0.5, 10, 3, 0.5, 10, 3};
+  for (size_t i = 0; i < 6; i++)
     assert_near(snapshot->host.run_queue_average[i], wanted[i], PLAY_EXACT);
-  snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.run_queue_average[1], 10 * exp(-WINDOW_S / 300),
               PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(without_the_kernels_averages_the_run_queue_starts_unknown) {
   static const char *const bad[] = {"",          "junk\n",   "0.5 10\n",
                                     "nan 1 1\n", "-1 0 0\n", "inf 0 0\n"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    struct figures_play it;
-    figures_play_prepare(&it, 1, 0);
+    FIGURES_PLAY(1, 0);
     fake_machine_file(it.play.fake, "/proc/loadavg", bad[i]);
     it.play.fake->procs_running = 5;
     play_open(&it.play);
     it.figures = figures_open(&it.options, it.play.engine);
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_nan(snapshot->host.run_queue_average[0]);
-    snapshot_free(snapshot);
     figures_play_windows(&it, 1);
     snapshot = figures_play_interval(&it);
     assert_near(snapshot->host.run_queue_average[2], 4, PLAY_EXACT);
-    snapshot_free(snapshot);
-    figures_play_end(&it);
   }
 }
 
@@ -314,14 +265,12 @@ static double run_queue_of(int running, int blocked, bool count_blocked) {
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
   double average = snapshot->host.run_queue_average[0];
-  snapshot_free(snapshot);
   figures_play_end(&it);
   return average;
 }
 
 TEST(the_run_queue_is_averaged_like_loads) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 26);
   it.play.fake->procs_running = 5;
@@ -330,9 +279,7 @@ TEST(the_run_queue_is_averaged_like_loads) {
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_near(snapshot->host.run_queue_average[1],
                 4 * step_answer(26 * WINDOW_S, i * WINDOW_S, 300), PLAY_EXACT);
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }
 
 TEST(our_own_thread_is_not_in_the_run_queue) {
@@ -348,21 +295,17 @@ TEST(blocked_processes_count_if_configured) {
 }
 
 TEST(the_run_queue_can_be_left_out) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   it.options.run_queue = false;
   fake_machine_file(it.play.fake, "/proc/loadavg", "1 1 1 1/1 1\n");
   figures_play_start(&it);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->host.run_queue_average[0]);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(each_core_has_the_load_of_its_busiest_sibling) {
-  struct figures_play it;
-  figures_play_prepare(&it, 5, 0);
+  FIGURES_PLAY(5, 0);
   for (int core = 0; core < 5; core++) {
     it.play.fake->cores[core].load = 0.1 * (core + 1);
     fake_machine_filef(
@@ -381,6 +324,4 @@ TEST(each_core_has_the_load_of_its_busiest_sibling) {
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
   assert_nan(
       snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }

@@ -11,8 +11,7 @@
  */
 
 TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
-  struct figures_play it;
-  figures_play_prepare(&it, 3, 0.5);
+  FIGURES_PLAY(3, 0.5);
   it.play.fake->cores[1].load = 0.868; /* the work runs between the ticks */
   it.play.fake->cores[1].seen = 0.004;
   it.play.fake->cores[2].load = 0.0665; /* the work runs at the ticks */
@@ -29,13 +28,10 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
   assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(steal_is_a_share_of_wall_time) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
+  FIGURES_PLAY(2, 0.3);
   fake_machine_hypervisor(it.play.fake);
   it.play.fake->cores[1].steal = 0.4;
   it.play.fake->steal_apart = true;
@@ -50,31 +46,25 @@ TEST(steal_is_a_share_of_wall_time) {
   assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0,
               1e-3); /* steal is one of the columns */
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+  FIGURES_PLAY(2, 0.5);
   it.play.options.source = SOURCE_IDLE;
   figures_play_start(&it);
   play_proof(&it.play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot_free(figures_play_interval(&it));
+  figures_play_interval(&it);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->cores[0].hidden);
   assert_nan(snapshot->host.hidden);
   assert_false(isnan(snapshot->cores[0].busy));
   assert_int_equal(snapshot->self.cores_tick_sampled, 2);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+  FIGURES_PLAY(2, 0.5);
   core_set_add(&it.play.fake->stat_hidden, 1);
   figures_play_start(&it);
   figures_play_windows(&it, 2);
@@ -90,8 +80,6 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
   assert_nan(snapshot->host.steal);
   assert_nan(snapshot->host.run_queue_average[0]);
   assert_near(snapshot->host.load_average[0], 1, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* ---------------------------------------------------------------------------
@@ -99,34 +87,27 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
  */
 
 TEST(the_busy_frequency_is_base_times_boost) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0.1);
+  FIGURES_PLAY(1, 0.1);
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
   assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
   assert_nan(snapshot->cores[0].ipc);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(the_source_idle_has_no_frequency) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0.1);
+  FIGURES_PLAY(1, 0.1);
   it.play.options.source = SOURCE_IDLE;
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].counter_running);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+  FIGURES_PLAY(2, 0.5);
   fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
                        PERF_COUNT_HW_CPU_CYCLES, FAKE_PER_UNHALTED, 3e9);
   fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
@@ -140,7 +121,6 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
   assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
   assert_near(snapshot->cores[1].ipc, 1.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].ipc_running, 0.25, PLAY_EXACT);
-  snapshot_free(snapshot);
   figures_play_sample(&it, FAKE_SECOND);
   fake_machine_online(it.play.fake, 1, false);
   fake_machine_online(it.play.fake, 1, true);
@@ -152,14 +132,11 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
       snapshot->cores[1].ipc); /* the core was offline in this interval */
   assert_nan(snapshot->cores[1].ipc_running);
   assert_nan(snapshot->cores[1].frequency_hz);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* The core never runs, or its cycle counter never runs. */
 TEST(without_cycles_instructions_per_cycle_are_unknown) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
                        PERF_COUNT_HW_CPU_CYCLES, FAKE_PER_UNHALTED, 3e9);
   fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
@@ -170,40 +147,32 @@ TEST(without_cycles_instructions_per_cycle_are_unknown) {
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->cores[0].ipc);
   assert_nan(snapshot->cores[0].frequency_hz);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(residency_is_a_share_of_the_interval) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
+  FIGURES_PLAY(2, 0.3);
   it.options.cstates = true;
   it.play.fake->cpuidle_states = 3;
   figures_play_start(&it);
   figures_play_sample(&it, 10 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   const struct core_figures *core = &snapshot->cores[1];
-  assert_int_equal(core->cstates_len, 3);
-  assert_string_equal(core->cstate[0].name, "POLL");
-  assert_true(core->cstate[0].poll);
-  assert_near(core->cstate[0].residency, 0, PLAY_EXACT);
-  assert_string_equal(core->cstate[2].name, "C6");
-  assert_near(core->cstate[2].residency, 0.7, 1e-3);
-  assert_true(core->cstate[2].entries > 0);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
+  assert_int_equal(core->cstates.states_len, 3);
+  assert_string_equal(core->cstates.state[0].name, "POLL");
+  assert_true(core->cstates.state[0].poll);
+  assert_near(core->residency[0], 0, PLAY_EXACT);
+  assert_string_equal(core->cstates.state[2].name, "C6");
+  assert_near(core->residency[2], 0.7, 1e-3);
+  assert_true(core->cstates.state[2].entries > 0);
 }
 
 TEST(c_states_are_not_read_unless_wanted) {
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0.3);
+  FIGURES_PLAY(1, 0.3);
   it.play.fake->cpuidle_states = 3;
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_int_equal(snapshot->cores[0].cstates_len, 0);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
+  assert_int_equal(snapshot->cores[0].cstates.states_len, 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -211,8 +180,7 @@ TEST(c_states_are_not_read_unless_wanted) {
  */
 
 TEST(a_snapshot_counts_the_cores_of_each_source) {
-  struct figures_play it;
-  figures_play_prepare(&it, 8, 0.5);
+  FIGURES_PLAY(8, 0.5);
   fake_machine_file(it.play.fake, CPU "/isolated", "4-5\n");
   struct fake_counter *broken = fake_machine_counter(
       it.play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, FAKE_PER_UNHALTED, 1e9);
@@ -231,13 +199,10 @@ TEST(a_snapshot_counts_the_cores_of_each_source) {
   assert_int_equal(self->cores_without_value, 0);
   assert_true(snapshot->cores[4].isolated);
   assert_false(snapshot->cores[3].isolated);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(an_isolated_core_counts_even_if_it_is_not_selected) {
-  struct figures_play it;
-  figures_play_prepare(&it, 4, 0.5);
+  FIGURES_PLAY(4, 0.5);
   struct core_set selected;
   core_set_clear(&selected);
   core_set_add(&selected, 0);
@@ -249,15 +214,12 @@ TEST(an_isolated_core_counts_even_if_it_is_not_selected) {
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_int_equal(snapshot->cores_len, 1);
     assert_int_equal(snapshot->isolates, i == 0);
-    snapshot_free(snapshot);
     fake_machine_online(it.play.fake, 3, false);
   }
-  figures_play_end(&it);
 }
 
 TEST(cores_without_value_are_counted) {
-  struct figures_play it;
-  figures_play_prepare(&it, 4, 0.5);
+  FIGURES_PLAY(4, 0.5);
   fake_machine_file(it.play.fake, CPU "/isolated", "2-3\n");
   it.play.options.isolated_cores = ISOLATED_CORES_SKIP;
   figures_play_start(&it);
@@ -265,13 +227,10 @@ TEST(cores_without_value_are_counted) {
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_int_equal(snapshot->self.cores_without_value, 2);
   assert_int_equal(snapshot->self.cores_online, 4);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(no_snapshot_of_256_cores_holds_a_figure_out_of_range) {
-  struct figures_play it;
-  figures_play_prepare(&it, 256, 0);
+  FIGURES_PLAY(256, 0);
   for (int core = 0; core < 256; core++) {
     it.play.fake->cores[core].load = core / 255.0;
     it.play.fake->cores[core].seen = 1 - core / 255.0;
@@ -289,15 +248,12 @@ TEST(no_snapshot_of_256_cores_holds_a_figure_out_of_range) {
     assert_true(core->busy_min >= 0 && core->busy_max <= 1);
   }
   assert_near(snapshot->host.load_average[0], 128, 1e-3);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(times_seen_by_the_tick_are_shares_without_overlap) {
   static const double shares[2][TIMES] = {
       {0.10, 0.05, 0.15, 0.01, 0.04, 0.25, 0.06}, {0, 0, 0, 0, 0.4, 0, 0}};
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
+  FIGURES_PLAY(2, 0.3);
   it.play.fake->procstat = false;
   fake_machine_file(it.play.fake, "/proc/stat",
                     "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n");
@@ -316,8 +272,6 @@ TEST(times_seen_by_the_tick_are_shares_without_overlap) {
   assert_near(softirq->min, 0.04, 1e-6);
   assert_near(softirq->max, 0.4, 1e-6);
   assert_near(softirq->stddev, 0.18, 1e-6);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 TEST(figures_that_are_asked_for_in_vain_are_reported_once) {
@@ -344,8 +298,7 @@ TEST(figures_that_are_asked_for_in_vain_are_reported_once) {
 }
 
 TEST(what_the_scheduler_counts_comes_from_schedstat) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
+  FIGURES_PLAY(2, 0.3);
   it.options.schedstat = true;
   fake_machine_file(it.play.fake, "/proc/schedstat",
                     "version 17\ncpu0 0 0 0 0 0 0 9 1000000000 10\n");
@@ -359,29 +312,23 @@ TEST(what_the_scheduler_counts_comes_from_schedstat) {
   assert_near(snapshot->cores[0].switches, 70, 0);
   assert_nan(snapshot->cores[1].waiting);
   assert_nan(snapshot->cores[1].switches);
-  snapshot_free(snapshot);
   fake_machine_remove(it.play.fake, "/proc/schedstat");
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
   assert_nan(snapshot->cores[0].running);
   assert_nan(snapshot->cores[0].waiting);
   assert_nan(snapshot->cores[0].switches);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* On arm64, /proc/cpuinfo does not show whether the machine has a hypervisor.
  */
 TEST(stolen_time_reveals_a_hypervisor) {
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.3);
+  FIGURES_PLAY(2, 0.3);
   figures_play_start(&it);
   for (int stolen = 0; stolen < 3; stolen++) {
     it.play.fake->cores[1].steal = stolen == 1 ? 0.2 : 0;
     figures_play_sample(&it, FAKE_SECOND);
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_int_equal(snapshot->hypervisor, stolen > 0);
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }

@@ -713,7 +713,7 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
 }
 
 /* The user of the producer and root may open the memory again. */
-TEST(a_reader_can_neither_write_to_a_region_nor_fill_it) {
+TEST(a_reader_cannot_write_to_a_region) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
   char path[32];

@@ -11,6 +11,14 @@
 #define CPU "/sys/devices/system/cpu"
 #define NODE "/sys/devices/system/node"
 
+static struct topology topology;
+
+static int free_topology(void **state) {
+  (void)state;
+  topology_free(&topology);
+  return 0;
+}
+
 static void assert_set(const struct core_set *set, const char *list) {
   char text[512];
   core_set_format(set, text, sizeof text);
@@ -21,18 +29,17 @@ static void assert_set(const struct core_set *set, const char *list) {
  * Real files
  */
 
-static int read_fixture(struct topology *topology, const char *name) {
+static int read_fixture(const char *name) {
   char root[512];
   snprintf(root, sizeof root, "%s/%s", TEST_FIXTURES, name);
   struct machine *machine = machine_linux(root);
-  int status = topology_read(topology, machine);
+  int status = topology_read(&topology, machine);
   machine_linux_close(machine);
   return status;
 }
 
 TEST(a_machine_may_have_a_single_core) {
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "one-core"), 0);
+  assert_int_equal(read_fixture("one-core"), 0);
   assert_set(&topology.online, "0");
   assert_set(&topology.possible, "0");
   assert_set(&topology.isolated, "");
@@ -41,35 +48,29 @@ TEST(a_machine_may_have_a_single_core) {
   assert_int_equal(topology.package[0], 0);
   assert_int_equal(topology.sibling[0], -1);
   assert_true(topology.hypervisor);
-  topology_free(&topology);
 }
 
 TEST(two_threads_of_one_core_are_siblings) {
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "two-cores"), 0);
+  assert_int_equal(read_fixture("two-cores"), 0);
   assert_set(&topology.online, "0-1");
   assert_set(&topology.isolated, "1");
   assert_int_equal(topology.sibling[0], 1);
   assert_int_equal(topology.sibling[1], 0);
   assert_false(topology.hypervisor);
   assert_true(topology.tsc_steady);
-  topology_free(&topology);
 }
 
 TEST(files_that_are_cut_off_leave_their_part_unknown) {
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "cut"), 0);
+  assert_int_equal(read_fixture("cut"), 0);
   assert_set(&topology.online, "0");
   assert_int_equal(topology.package[0], -1);
   assert_int_equal(topology.node[0], -1);
   assert_int_equal(topology.sibling[0], -1);
   assert_false(topology.tsc_steady);
-  topology_free(&topology);
 }
 
 TEST(an_empty_tree_has_no_cores) {
   struct temp_tree tree;
-  struct topology topology;
   temp_tree_make(&tree);
   struct machine *machine = machine_linux(tree.root);
   assert_int_equal(topology_read(&topology, machine), -ENOENT);
@@ -107,7 +108,6 @@ static void write_server(const struct temp_tree *tree, int cores) {
 
 static void check_server(int cores) {
   struct temp_tree tree;
-  struct topology topology;
   temp_tree_make(&tree);
   write_server(&tree, cores);
   struct machine *machine = machine_linux(tree.root);
@@ -136,7 +136,6 @@ TEST(servers_of_64_and_256_cores_have_nodes_and_packages) {
 
 TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
   struct fake_machine *fake = fake_machine_new(4);
-  struct topology topology;
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1,3\n");
   fake_machine_online(fake, 2, false);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -145,13 +144,11 @@ TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
   assert_int_equal(topology.package[2], -1);
   assert_int_equal(topology.node[2], -1);
   assert_int_equal(topology.package[3], 0);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(a_refresh_notices_hotplug) {
   struct fake_machine *fake = fake_machine_new(4);
-  struct topology topology;
   fake_machine_filef(fake, "1-2\n", CPU "/cpu%d/topology/thread_siblings_list",
                      1);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -171,13 +168,11 @@ TEST(a_refresh_notices_hotplug) {
   assert_set(&topology.online, "0-3");
   assert_int_equal(topology.node[2], 0);
   assert_int_equal(topology.package[2], 0);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(a_core_beyond_the_possible_cores_gets_room) {
   struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology;
   fake_machine_file(fake, CPU "/possible", "0-3\n");
   fake_machine_file(fake, CPU "/online", "0-3\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -187,13 +182,11 @@ TEST(a_core_beyond_the_possible_cores_gets_room) {
   assert_int_equal(topology.cores_len, 8);
   assert_set(&topology.possible, "0-7");
   assert_int_equal(topology.package[7], 0);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(isolcpus_and_nohz_full_are_both_isolated) {
   struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology;
   fake_machine_file(fake, CPU "/isolated", "2-3\n");
   fake_machine_file(fake, CPU "/nohz_full", "3-5\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -206,13 +199,11 @@ TEST(isolcpus_and_nohz_full_are_both_isolated) {
   fake_machine_remove(fake, CPU "/nohz_full");
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_set(&topology.isolated, "");
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(siblings_form_a_ring_over_all_threads_of_a_core) {
   struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology;
   for (int core = 0; core < 8; core += 2)
     fake_machine_filef(fake, "0,2,4,6\n",
                        CPU "/cpu%d/topology/thread_siblings_list", core);
@@ -222,24 +213,20 @@ TEST(siblings_form_a_ring_over_all_threads_of_a_core) {
   assert_int_equal(topology.sibling[4], 6);
   assert_int_equal(topology.sibling[6], 0);
   assert_int_equal(topology.sibling[1], -1);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(an_impossible_sibling_is_ignored) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   fake_machine_filef(fake, "1,700\n",
                      CPU "/cpu%d/topology/thread_siblings_list", 1);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.sibling[1], -1);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(cores_of_a_node_that_is_offline_belong_to_no_node) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   fake_machine_file(fake, NODE "/online", "1023\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -248,13 +235,11 @@ TEST(cores_of_a_node_that_is_offline_belong_to_no_node) {
   fake_machine_file(fake, NODE "/node1023/cpulist", "1\n");
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[1], 1023);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
 TEST(a_node_may_have_no_cores_or_unknown_cores) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   fake_machine_file(fake, NODE "/online", "0-3\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0,5000-8191\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "\n");
@@ -263,7 +248,6 @@ TEST(a_node_may_have_no_cores_or_unknown_cores) {
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[0], 0);
   assert_int_equal(topology.node[1], -1);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
@@ -281,7 +265,6 @@ TEST(impossible_package_numbers_are_unknown) {
 }
 
 static bool tsc_steady(struct fake_machine *fake) {
-  struct topology topology;
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   bool steady = topology.tsc_steady;
   topology_free(&topology);
@@ -332,7 +315,6 @@ TEST(only_the_whole_word_hypervisor_is_the_flag) {
 
 TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
   struct fake_machine *fake = fake_machine_new(1);
-  struct topology topology;
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -347,7 +329,6 @@ TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
   free(text);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_true(topology.hypervisor);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
@@ -375,9 +356,9 @@ TEST(if_one_file_is_missing_everything_else_is_known) {
 
 TEST(freeing_twice_is_harmless) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
-  topology_free(&topology);
   topology_free(&topology);
   fake_machine_free(fake);
 }
+
+const struct unit_fixtures unit_fixtures = {.after_each = free_topology};
