@@ -157,7 +157,7 @@ static int open_map(struct map_source *source, char why[WHY_SIZE]) {
   struct map map;
   int status = table->path != NULL ? map_open_pin(&map, table->path, why)
                                    : map_open_id(&map, table->id, why);
-  if (status == -ENOENT && table->path != NULL)
+  if (status == -ENOENT)
     map_advise(why, source->publisher->options.if_missing);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
