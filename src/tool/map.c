@@ -192,9 +192,6 @@ static int publish(struct map_table *table, const char *word,
   struct map_publisher_options options = {.region = "map",
                                           .runtime_dir = runtime_dir,
                                           .from_zero = true,
-                                          .if_no_rights = "run as root",
-                                          .if_no_types = "compile its program "
-                                                         "with clang -g",
                                           .say = say_line};
   if (strchr(word, '/') == NULL)
     options.if_missing = "give the path of a pin, or id:NUMBER; 'percore map "

@@ -282,7 +282,8 @@ def test_what_is_missing_to_show_a_map_is_said():
     with RuntimeDir(), Gateway() as gateway:
         for before, word, text in (
                 (weak, f"{gateway.pins}/flows",
-                 "type information: Operation not permitted; run as root"),
+                 "type information: Operation not permitted; run as root "
+                 "(CAP_SYS_ADMIN) or, in collectd, set Btf"),
                 ([], "protocols",
                  "No such file or directory; give the path of a pin, or id:NUMBER; "
                  "'percore map list' lists them")):
