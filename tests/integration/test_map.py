@@ -284,7 +284,8 @@ def test_what_is_missing_to_show_a_map_is_said():
                   "'percore map list' lists them")
         for before, word, text in (
                 (weak, f"{gateway.pins}/flows",
-                 "type information: Operation not permitted; run as root"),
+                 "type information: Operation not permitted; run as root "
+                 "(CAP_SYS_ADMIN) or, in collectd, set Btf"),
                 ([], "protocols", absent), ([], "/sys/fs/bpf/none", absent),
                 ([], "id:4294967295", absent)):
             done = subprocess.run([*before, PERCORE, "map", "dump", word],
