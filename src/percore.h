@@ -506,21 +506,21 @@ enum percore_reader_state {
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
  * A region of any size is read: it takes address space, not memory.
- * A region of this process is found by name and instance, whatever its runtime
- * directory, and is read without its socket: no call waits, and no thread has
- * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
+ * Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
  * *reader is then NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
 /* Connects if the reader is not connected, and checks whether the producer is
- * alive. Blocks for at most one second, if the producer is stopped. While the
- * reader has no region, starts a process with clone(2) that receives the
- * region; no fork handler runs, and that process has ended when this returns 0
- * or 1. Returns 1 if the producer has changed since the last call, 0 if it is
- * the same, or -1 with errno; percore_reader_error has the reason: ENOENT,
- * ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region EPROTO
- * the region breaks a rule of percore-region(7) */
+ * alive. While the reader is not connected, also serves the regions of this
+ * process for which percore_serve must be called. Blocks for at most one
+ * second, if the producer is stopped. While the reader has no region, starts a
+ * process with clone(2) that receives the region; no fork handler runs, and
+ * that process has ended when this returns 0 or 1. Returns 1 if the producer
+ * has changed since the last call, 0 if it is the same, or -1 with errno;
+ * percore_reader_error has the reason: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT,
+ * ...   no process serves the region EPROTO the region breaks a rule of
+ * percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state

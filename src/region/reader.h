@@ -84,15 +84,6 @@ enum region_event region_reader_refresh(struct region_reader *reader);
  * read. */
 void region_reader_give_back(struct region_reader *reader);
 
-/* These two functions are for a region of the calling process, which is read
- * without a connection. region_reader_adopt takes over the descriptor of the
- * region's memory, and returns false if the region is refused.
- * region_reader_leave tells the reader that the region is gone. Between the two
- * calls, do not call region_reader_refresh. */
-bool region_reader_adopt(struct region_reader *reader, int memfd,
-                         uint64_t size);
-void region_reader_leave(struct region_reader *reader);
-
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno
