@@ -211,9 +211,7 @@ static int copy_row(struct percore_reader *reader, int slot, uint32_t row,
   struct region_tile *tile = &reader->tile;
   uint64_t all[PERCORE_MAX_COLUMNS];
   int rc = tile->torn[0];
-  if (slot == PERCORE_SHARED_BLOCK)
-    rc = region_reader_single_row(reader->reader, tile->table, row, all);
-  else if (slot >= 0)
+  if (slot >= 0)
     rc = region_reader_slot_row(reader->reader, tile->table, row,
                                 (uint32_t)slot, all);
   else
@@ -234,7 +232,7 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
   if (directory == NULL)
     return region_failed(ENODEV);
   table = in_directory(table);
-  if (table >= directory->table_count || slot < PERCORE_SHARED_BLOCK)
+  if (table >= directory->table_count || slot < PERCORE_TOTAL)
     return region_failed(EINVAL);
   if (prepare_tile(reader, table) != 0)
     return -1;

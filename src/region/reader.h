@@ -264,11 +264,6 @@ bool region_tile_read_births(struct region_reader *reader,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 
-/* Like region_reader_slot_row, but reads the shared block of a PER_CORE table
- * or the single copy of any other table. */
-int region_reader_single_row(struct region_reader *reader, uint32_t table,
-                             uint32_t row, uint64_t *values);
-
 /* Returns the value that tools show: counters since the last reset, gauges
  * since the row was added, gauges and states unchanged. The tile must have
  * births and resets. */

@@ -70,7 +70,7 @@ struct server {
   int epoll, stop;
   struct server_connection connections[SERVER_CONNECTIONS];
   uint64_t accepted;
-  bool has_thread, chosen_cpus;
+  bool has_thread;
   pthread_t thread;
 };
 
