@@ -86,19 +86,20 @@ TEST(a_small_machine_gets_one_line_per_core) {
   fixture->core[1] = busy_core(1, 0.8734);
   char *out = table_of(fixture, (struct screen){0});
   assert_string_equal(
-      out, "2026-11-20 22:42:12  2 cores online, every 2 s\n"
-           " core  load %  error    min    max  1 min  5 min  15 min  hidden  "
-           "steal  "
-           "source\n"
-           "    0     0.0   ±0.7    0.0    0.0   0.00   0.00    0.00    -0.5   "
-           " 0.0  "
-           "idle\n"
-           "    1    87.3   ±0.7   43.7   87.3   0.87   0.87    0.87    -0.5   "
-           " 0.0  "
-           "idle\n"
-           "load % of        mean    min    max stddev  cores\n"
-           "all              50.0   25.0   75.0   10.0      2\n"
-           "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
+      out,
+      "2026-11-20 22:42:12  2 cores online, every 2 s\n"
+      " core  load %  error  min %  max %  1 min  5 min 15 min hidden % "
+      "steal %  "
+      "source\n"
+      "    0     0.0    0.7    0.0    0.0   0.00   0.00   0.00     -0.5    "
+      " 0.0  "
+      "idle\n"
+      "    1    87.3    0.7   43.7   87.3   0.87   0.87   0.87     -0.5    "
+      " 0.0  "
+      "idle\n"
+      "load % of        mean    min    max stddev  cores\n"
+      "all              50.0   25.0   75.0   10.0      2\n"
+      "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
 }
 
 TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
@@ -108,11 +109,11 @@ TEST(what_is_taken_is_shown_if_it_is_less_than_a_load) {
     fixture->core[core].taken = 0.5;
   }
   char *out = table_of(fixture, (struct screen){0});
-  assert_null(strstr(out, "taken"));
+  assert_null(strstr(out, "taken %"));
   fixture->core[1].taken = 0.2;
   out = table_of(fixture, (struct screen){0});
-  assert_non_null(strstr(out, " core  load %  taken  error"));
-  assert_non_null(strstr(out, "    1    50.0   20.0"));
+  assert_non_null(strstr(out, " core  load % taken %  error"));
+  assert_non_null(strstr(out, "    1    50.0    20.0"));
 }
 
 TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
@@ -120,11 +121,11 @@ TEST(the_load_of_the_sibling_is_shown_if_cores_have_siblings) {
   fixture->core[0].sibling_busy = 0.8734;
   char *out = table_of(fixture, (struct screen){0});
   assert_non_null(
-      strstr(out, " core  load %  error    min    max sibling  1 min"));
+      strstr(out, " core  load %  error  min %  max % sibling %  1 min"));
   assert_non_null(
-      strstr(out, "    0     0.0   ±0.7    0.0    0.0    87.3   0.00"));
+      strstr(out, "    0     0.0    0.7    0.0    0.0      87.3   0.00"));
   assert_non_null(
-      strstr(out, "    1     0.1   ±0.7    0.1    0.1       -   0.00"));
+      strstr(out, "    1     0.1    0.7    0.1    0.1         -   0.00"));
 }
 
 TEST(an_unknown_value_is_a_dash_and_an_offline_core_is_named) {
@@ -174,7 +175,7 @@ TEST(a_narrow_window_keeps_core_load_and_source) {
   assert_non_null(strstr(out, "\n core  load %  source\n"));
   out = table_of(fixture, (struct screen){.width = 50, .height = 24});
   assert_non_null(
-      strstr(out, "\n core  load %    max  1 min  hidden  source\n"));
+      strstr(out, "\n core  load %  max %  1 min hidden %  source\n"));
 }
 
 TEST(all_of_256_cores_are_shown_in_a_window_of_120_by_40) {
@@ -245,6 +246,23 @@ TEST(cores_are_ordered_by_the_chosen_column) {
   assert_true(load_table_columns(&fixture->snapshot) > 5);
   out = table_of(fixture, (struct screen){.reverse = true});
   assert_int_equal(strncmp(line_of(out, 2), "    2 ", 6), 0);
+}
+
+TEST(the_keys_pass_over_columns_that_are_not_shown) {
+  struct fixture *fixture = machine_of(2);
+  size_t columns = load_table_columns(&fixture->snapshot);
+  fixture->core[1].steal = 0.2;
+  char *out = table_of(fixture, (struct screen){.sort = 2});
+  assert_non_null(strstr(line_of(out, 0), ", by error\n"));
+  out = table_of(fixture, (struct screen){.sort = columns - 1});
+  assert_non_null(strstr(line_of(out, 0), ", by steal %\n"));
+  assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
+  out = table_of(fixture, (struct screen){.sort = columns});
+  assert_non_null(strstr(line_of(out, 0), ", by source\n"));
+  fixture->core[0].taken = -0.1;
+  assert_int_equal(load_table_columns(&fixture->snapshot), columns + 1);
+  out = table_of(fixture, (struct screen){.sort = 2});
+  assert_non_null(strstr(line_of(out, 0), ", by taken %\n"));
 }
 
 TEST(a_run_too_short_to_measure_is_explained) {
