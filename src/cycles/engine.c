@@ -217,15 +217,6 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-static int check_options(const struct engine_options *options) {
-  if (options->source != SOURCE_EVENT || options->event != NULL)
-    return 0;
-  journal_say(&options->journal, JOURNAL_ERROR,
-              "Source \"event\" needs an Event, such as "
-              "\"armv8_pmuv3_0/cnt_cycles/\"");
-  return -EINVAL;
-}
-
 /* Searches the kernel's type information for the names of structure members. A
  * NUL precedes and ends each name. */
 static void find_kernel_members(struct engine *engine) {
@@ -245,9 +236,6 @@ static void find_kernel_members(struct engine *engine) {
 }
 
 int engine_open(struct engine **result, const struct engine_options *options) {
-  int status = check_options(options);
-  if (status != 0)
-    return status;
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
     return -ENOMEM;
@@ -256,7 +244,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   core_set_fill(&engine->wanted);
   if (options->cores != NULL)
     engine->wanted = *options->cores;
-  status = topology_read(&engine->topology, options->machine);
+  int status = topology_read(&engine->topology, options->machine);
   if (status != 0)
     goto failed;
   engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);

@@ -31,7 +31,8 @@ struct region_watch;
 
 /* True if regions are configured, or may be in the runtime directory. Without
  * regions, a host needs no watch. Waits 50 ms at most for a thread that lists
- * a directory which has changed, or the next call tells. One thread at a time may call this. */
+ * a directory which has changed, or the next call tells. One thread at a time
+ * may call this. */
 bool region_watch_is_needed(const struct config *config);
 
 /* Creates a watch, which opens its first regions in the first round. Producers

@@ -161,12 +161,13 @@ TEST(the_frequency_of_an_event_is_not_guessed) {
   assert_int_equal(fake_journal_count(&play.journal, "BaseFrequency", NULL), 1);
 }
 
-TEST(the_source_event_without_an_event_is_refused) {
-  struct engine *engine = NULL;
+TEST(the_source_event_without_an_event_is_unavailable) {
   PLAY(2);
   play.options.source = SOURCE_EVENT;
-  assert_int_equal(engine_open(&engine, &play.options), -EINVAL);
-  assert_int_equal(fake_journal_count(&play.journal, "Event", NULL), 1);
+  play_open(&play);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "no event is configured", NULL), 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
 }
 
 TEST(a_warning_names_an_event_that_cannot_be_parsed) {

@@ -288,6 +288,43 @@ TEST(without_top_other_has_the_counts_of_unseen_objects) {
   assert_count(SUM, "all", "other", 1000);
 }
 
+TEST(an_object_that_came_and_went_between_two_reads_counts_under_its_name) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  begin_watch(REGION(TABLE("Row \"a\"\nRow \"b\"\n")));
+  count(region, "b", 7);
+  remove_row(region, "b");
+  count(region, "c", 3);
+  remove_row(region, "c");
+  play_round(SECOND);
+  assert_count(SUM, "all", "b", 7);
+  assert_count(SUM, "all", "other", 3);
+  play_round(SECOND);
+  assert_none(SUM, "all", "b");
+}
+
+/* The first counts of an object are two points, in two rounds. */
+TEST(objects_that_came_and_went_take_no_more_than_max_values) {
+  enum { OBJECTS = 500, FIELDS = 3 };
+  host_values_max = 300;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  begin_watch("");
+  for (int round = 0; round < 4; round++) {
+    char name[16];
+    for (int i = 0; i < OBJECTS; i++) {
+      snprintf(name, sizeof(name), "r%d_%d", round, i);
+      count(region, name, 1);
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+      snprintf(name, sizeof(name), "r%d_%d", round, i);
+      remove_row(region, name);
+    }
+    play_round(SECOND);
+    assert_true(fake.values_len <= host_values_max + FIELDS * 20);
+  }
+}
+
 TEST(without_top_other_is_not_reported_while_it_is_empty) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);

@@ -317,13 +317,13 @@ REGION_TEST(the_caller_may_say_that_no_update_is_in_flight) {
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
 }
 
-REGION_TEST(the_oldest_removed_row_is_used_first) {
-  struct percore_region *region = *state;
+static void check_order(struct percore_region *region, uint32_t flags) {
   uint32_t rows[PORT_ROWS];
   add_ports(region, rows);
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
-    assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
+    assert_return_code(percore_row_remove(region, PORT, rows[order[i]], flags),
+                       0);
   /* percore_row_add_at takes the row in the middle of the list of removed rows.
    */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
@@ -332,6 +332,12 @@ REGION_TEST(the_oldest_removed_row_is_used_first) {
   assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
   assert_int_equal(row, rows[3]);
   assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
+}
+
+REGION_TEST(the_oldest_removed_row_is_used_first) { check_order(*state, 0); }
+
+REGION_TEST(the_oldest_row_removed_without_updates_in_flight_is_used_first) {
+  check_order(*state, PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
 REGION_TEST(a_live_row_number_is_not_added_twice) {
