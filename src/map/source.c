@@ -159,7 +159,7 @@ static int open_map(struct map_source *source, char why[WHY_SIZE]) {
                                    : map_open_id(&map, table->id, why);
   const char *advice = source->publisher->options.if_missing;
   size_t length = strlen(why);
-  if (status == -ENOENT && table->path != NULL && advice != NULL)
+  if (status == -ENOENT && advice != NULL)
     snprintf(why + length, WHY_SIZE - length, "; %s", advice);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;

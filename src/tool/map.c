@@ -189,13 +189,13 @@ static int choose_map(struct map_table *table, const char *word) {
 
 static int publish(struct map_table *table, const char *word,
                    const char *runtime_dir) {
-  struct map_publisher_options options = {.region = "map",
-                                          .runtime_dir = runtime_dir,
-                                          .from_zero = true,
-                                          .say = say_line};
-  if (strchr(word, '/') == NULL)
-    options.if_missing = "give the path of a pin, or id:NUMBER; 'percore map "
-                         "list' lists them";
+  const struct map_publisher_options options = {
+      .region = "map",
+      .runtime_dir = runtime_dir,
+      .from_zero = true,
+      .if_missing =
+          "give the path of a pin, or id:NUMBER; 'percore map list' lists them",
+      .say = say_line};
   int status = choose_map(table, word);
   if (status != TOOL_OK)
     return status;
