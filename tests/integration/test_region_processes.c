@@ -683,16 +683,18 @@ static void read_from_namespace(void) {
   }
   struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
   struct region_reader *reader;
-  uint64_t values[64];
+  struct region_tile tile;
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
   if (region_reader_pid(reader) != 0) /* this namespace hides the pid */
     _exit(3);
-  if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
-      values[0] != 5)
+  if (region_tile_init(&tile, reader, SLOW + 1, 1, 0) != 0)
     _exit(4);
+  region_tile_read(reader, &tile, 0);
+  if (tile.totals[0] != 5)
+    _exit(5);
 }
 
 TEST(a_reader_in_other_namespaces_reads_the_region) {

@@ -250,7 +250,7 @@ TEST(isolated_cores_are_not_disturbed) {
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(fake_machine_descriptors(play.fake, 0), 5);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  assert_true(play_core(&play, 1)->isolated);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
 }
@@ -271,7 +271,7 @@ TEST(isolated_cores_are_read_by_hardware_if_configured) {
   play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
-  assert_true(play_core(&play, 1)->isolated);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
 }
 
 TEST(isolated_cores_can_be_skipped) {
@@ -291,7 +291,7 @@ TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
   play_add_ipc(&play);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
   play_open_for(&play, 3);
-  assert_true(play_core(&play, 1)->isolated);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
 }
@@ -319,7 +319,7 @@ TEST(cores_that_an_option_names_are_not_disturbed) {
   play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   for (int core = 1; core < 3; core++) {
-    assert_true(play_core(&play, core)->isolated);
+    assert_true(core_set_has(&engine_topology(play.engine)->isolated, core));
     assert_int_equal(play_source(&play, core), SOURCE_IDLE);
     assert_int_equal(fake_machine_descriptors(play.fake, core), 0);
   }
