@@ -16,7 +16,7 @@
 #define PLUGIN_NAME "percore"
 
 /* What could not be started is tried again this often. */
-#define RETRY_INTERVAL TIME_T_TO_CDTIME_T_STATIC(60)
+#define RETRY_INTERVAL TIME_T_TO_CDTIME_T_STATIC(10)
 
 /* The state of the plugin. It needs no lock: collectd's main thread calls
  * config, init and shutdown; the sampler's thread is the last to start and the
@@ -139,7 +139,7 @@ static void try_to_start(void) {
   int status = start_sampler();
   if (status != 0)
     ERROR("percore: no core can be measured under \"%s\": %s; trying again "
-          "every minute.",
+          "every 10 s.",
           plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
           STRERROR(-status));
 }
@@ -168,10 +168,10 @@ static void start_optional_samplers(void) {
  * Callbacks
  */
 
-/* Threads of the plugin do its work. A read only tries again to start what
- * could not be started. The first read fails if no source of load works,
- * because `collectd -T` reads once and reports the failure. Later failures
- * would make collectd call the plugin less and less often. */
+/* Threads of the plugin do its work. Reads only try again to start what could
+ * not be started, and end when it is. The first read fails if no source of load
+ * works, because `collectd -T` reads once and reports the failure. Later
+ * failures would make collectd call the plugin less and less often. */
 static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   bool first = !plugin.has_read;
   plugin.has_read = true;
@@ -179,6 +179,8 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
     watch_regions();
     try_to_start();
   }
+  if (plugin.sampler != NULL)
+    plugin_unregister_read(PLUGIN_NAME);
   if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
     return 0;
   ERROR("percore: no source of load works on this machine; the plugin keeps "

@@ -137,6 +137,11 @@ int plugin_register_complex_read(__attribute__((unused)) const char *group,
   return 0;
 }
 
+int plugin_unregister_read(__attribute__((unused)) const char *name) {
+  fake.read = NULL;
+  return 0;
+}
+
 /* ---------------------------------------------------------------------------
  * Functions that tests call
  */
