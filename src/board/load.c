@@ -196,7 +196,8 @@ static int translate(struct percore_load *load,
   load->age_max_ns = (uint64_t)(age_max_s * 1e9);
   load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
   if (good && given->source != NULL)
-    good = source_parse(&options->source, given->source) == 0;
+    good = source_parse(&options->source, given->source) == 0 &&
+           (options->source != SOURCE_EVENT || given->event != NULL);
   if (good && given->isolated_cores != NULL)
     good = isolated_cores_parse(&options->isolated_cores,
                                 given->isolated_cores) == 0;

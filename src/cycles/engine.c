@@ -63,9 +63,6 @@ static bool add_core(struct engine *engine, int number) {
 static void find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
-  for (size_t i = 0; i < engine->cores_len; i++)
-    engine->cores[i].isolated =
-        core_set_has(&engine->topology.isolated, engine->cores[i].number);
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
@@ -217,15 +214,6 @@ static void warn_of_named_source(const struct engine *engine) {
   }
 }
 
-static int check_options(const struct engine_options *options) {
-  if (options->source != SOURCE_EVENT || options->event != NULL)
-    return 0;
-  journal_say(&options->journal, JOURNAL_ERROR,
-              "Source \"event\" needs an Event, such as "
-              "\"armv8_pmuv3_0/cnt_cycles/\"");
-  return -EINVAL;
-}
-
 /* Searches the kernel's type information for the names of structure members. A
  * NUL precedes and ends each name. */
 static void find_kernel_members(struct engine *engine) {
@@ -245,9 +233,6 @@ static void find_kernel_members(struct engine *engine) {
 }
 
 int engine_open(struct engine **result, const struct engine_options *options) {
-  int status = check_options(options);
-  if (status != 0)
-    return status;
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
     return -ENOMEM;
@@ -256,7 +241,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   core_set_fill(&engine->wanted);
   if (options->cores != NULL)
     engine->wanted = *options->cores;
-  status = topology_read(&engine->topology, options->machine);
+  int status = topology_read(&engine->topology, options->machine);
   if (status != 0)
     goto failed;
   engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);

@@ -83,8 +83,7 @@ struct engine;
  * takes the first sample. The proofs of all sources stay pending until
  * engine_prove has run. On a machine without any source, this function also
  * succeeds: the loads are unknown, and the engine keeps trying. Returns 0 or
- * -errno: -ENOMEM; -ENOENT if no cores can be found; -EINVAL if options
- * contradict each other (the journal explains). */
+ * -errno: -ENOMEM; -ENOENT if no cores can be found. */
 int engine_open(struct engine **engine, const struct engine_options *options);
 void engine_close(struct engine *engine);
 

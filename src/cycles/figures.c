@@ -54,7 +54,8 @@ static double between_0_and_1(double share) {
  * Open and close
  */
 
-/* Starts the averages of the run queue at the kernel's own load averages. */
+/* Starts the averages of the run queue at the kernel's load averages over 60,
+ * 300 and 900 s: each at that over the next longer period, or the longest. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = figures->engine->options.machine;
   char text[128];
@@ -65,9 +66,13 @@ static void start_run_queue(struct figures *figures) {
   for (int i = 0; i < 3; i++)
     if (!isfinite(kernel[i]) || kernel[i] < 0)
       return;
-  for (size_t i = 0; i < figures->options.periods_len; i++)
-    loadavg_start(&figures->run_queue[i],
-                  loadavg_interpolate(kernel, figures->options.period_s[i]));
+  for (size_t i = 0; i < figures->options.periods_len; i++) {
+    int nearest = 0;
+    while (nearest < 2 &&
+           figures->options.period_s[nearest] < figures->options.period_s[i])
+      nearest++;
+    loadavg_start(&figures->run_queue[i], kernel[nearest]);
+  }
 }
 
 static void try_schedstat(struct figures *figures) {
@@ -244,32 +249,25 @@ static void counters_interval(struct core_figures *core,
 static void cstates_interval(const struct figures *figures,
                              struct core_windows *windows,
                              struct core_figures *core) {
-  struct cpuidle now;
+  struct cpuidle *now = &core->cstates;
   uint64_t now_ns = figures->engine->time_ns;
-  core->cstates_len = 0;
   if (!figures->options.cstates || !core->online)
     return;
-  cpuidle_read(&now, figures->engine->options.machine, core->core);
+  cpuidle_read(now, figures->engine->options.machine, core->core);
   double wall_ns = (double)(now_ns - windows->cpuidle_ns);
-  bool comparable =
-      wall_ns > 0 && now.states_len == windows->cpuidle.states_len;
-  core->cstates_len = (size_t)now.states_len;
-  for (int i = 0; i < now.states_len; i++) {
-    struct cstate_figures *figure = &core->cstate[i];
-    const struct cpuidle_state *from = &windows->cpuidle.state[i];
-    const struct cpuidle_state *to = &now.state[i];
-    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
-    figure->poll = to->poll;
-    figure->entries = to->entries;
+  bool comparable = now->states_len == windows->cpuidle.states_len;
+  for (int i = 0; i < now->states_len; i++) {
+    uint64_t from_ns = windows->cpuidle.state[i].time_ns;
+    uint64_t to_ns = now->state[i].time_ns;
     /* The kernel counts the time in a state only when the core leaves it. If
      * the core entered it before this interval, that can be more than the
      * interval. */
-    figure->residency =
-        comparable && to->time_ns >= from->time_ns
-            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
+    core->residency[i] =
+        comparable && to_ns >= from_ns
+            ? between_0_and_1(ratio((double)(to_ns - from_ns), wall_ns))
             : NAN;
   }
-  windows->cpuidle = now;
+  windows->cpuidle = *now;
   windows->cpuidle_ns = now_ns;
 }
 
@@ -313,13 +311,15 @@ static void read_files(struct figures *figures) {
 static void core_interval(struct figures *figures, struct core_windows *windows,
                           const struct core *state, struct core_figures *core) {
   const struct core_totals *from = &windows->interval, *to = &state->total;
-  *core = (struct core_figures){.core = state->number,
-                                .online = state->online,
-                                .isolated = state->isolated,
-                                .source = state->source,
-                                .proof = state->proof,
-                                .taken = NAN,
-                                .counter_running = NAN};
+  const struct topology *topology = &figures->engine->topology;
+  *core = (struct core_figures){
+      .core = state->number,
+      .online = state->online,
+      .isolated = core_set_has(&topology->isolated, state->number),
+      .source = state->source,
+      .proof = state->proof,
+      .taken = NAN,
+      .counter_running = NAN};
   core->busy = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->busy_low = state->online ? bounds.low : NAN;

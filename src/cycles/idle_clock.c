@@ -24,8 +24,6 @@ bool idle_clock_state0_polls(const struct machine *machine,
 static int open_or_load(struct idle_clock *clock, bool load,
                         char why[WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
-  if (machine->clocks == NULL)
-    return why_fails(why, -ENOSYS, "this machine has no idle clock");
   int status =
       machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, NULL, why);
   if (status != -ENOENT || !load)
@@ -68,20 +66,18 @@ int idle_clock_read(struct idle_clock *clock) {
 
 int idle_clock_core(struct idle_clock *clock, int core, uint64_t *halted_ns) {
   const struct kernel_clock *kernel = &clock->kernel;
-  int64_t *former_ns = &clock->halted_ns[core];
+  int64_t *sum_ns = &clock->halted_ns[core];
   if (!core_set_has(&kernel->possible, core) || kernel->time_ns == 0)
     return -ENODATA;
-  int64_t word = clock->words[kernel->places[core]], sum_ns;
+  int64_t word = clock->words[kernel->places[core]];
   if (word == 0) {
     kernel->machine->clocks->start(&kernel->programs, core);
     return -ENODATA;
   }
-  if (!kernel_clock_sum(kernel, kernel->time_ns, word, &sum_ns) ||
-      !kernel_clock_hold(kernel, *former_ns, &sum_ns)) {
-    *former_ns = 0;
+  if (!kernel_clock_advance(kernel, kernel->time_ns, word, sum_ns)) {
+    *sum_ns = 0;
     return -ERANGE;
   }
-  *former_ns = sum_ns;
-  *halted_ns = (uint64_t)sum_ns;
+  *halted_ns = (uint64_t)*sum_ns;
   return 0;
 }

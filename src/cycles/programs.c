@@ -137,11 +137,7 @@ int programs_refused(int error, char why[WHY_SIZE]) {
 
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
                     int program, char why[WHY_SIZE]) {
-  union bpf_attr attr = {0};
-  attr.raw_tracepoint.name = (uintptr_t)tracepoint;
-  attr.raw_tracepoint.prog_fd = (uint32_t)program;
-  int status = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-  programs->links[link] = status;
+  int status = programs->links[link] = bpf_attach(tracepoint, program);
   if (status >= 0)
     return 0;
   return why_fails(why, status, "cannot attach to the tracepoint %s: %s",
@@ -149,14 +145,11 @@ int programs_attach(struct programs *programs, int link, const char *tracepoint,
 }
 
 #ifdef PERCORE_BPF
-/* Sets *copy to a duplicate of `fd`, a descriptor of a skeleton, so that the
- * duplicate stays open when the skeleton is destroyed. */
-static int keep(int *copy, int fd, char why[WHY_SIZE]) {
-  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  return *copy >= 0
-             ? 0
-             : why_fails(why, -errno, "no file descriptor is left for it: %s",
-                         strerror(errno));
+/* Takes a descriptor out of the skeleton, which then does not close it. */
+static int take(int *fd) {
+  int taken = *fd;
+  *fd = 0;
+  return taken;
 }
 
 /* True if the interrupt of the timer is known to have a tracepoint: that of the
@@ -215,14 +208,11 @@ static int load_and_attach(struct programs *programs, enum clock_kind kind,
   struct clocks_bpf *loaded = clocks_bpf__open_and_load();
   if (loaded == NULL)
     return programs_refused(errno, why);
-  int status = keep(&programs->map,
-                    kind == CLOCK_IDLE ? loaded->maps.idle_clock.map_fd
-                                       : loaded->maps.softirq_clock.map_fd,
-                    why);
-  if (status == 0 && kind == CLOCK_IDLE)
-    status = keep(&programs->start, loaded->progs.on_start.prog_fd, why);
-  if (status == 0)
-    status = attach_all(programs, kind, loaded, state0_polls, why);
+  programs->map = take(kind == CLOCK_IDLE ? &loaded->maps.idle_clock.map_fd
+                                          : &loaded->maps.softirq_clock.map_fd);
+  if (kind == CLOCK_IDLE)
+    programs->start = take(&loaded->progs.on_start.prog_fd);
+  int status = attach_all(programs, kind, loaded, state0_polls, why);
   clocks_bpf__destroy(loaded);
   return status;
 }

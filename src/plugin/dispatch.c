@@ -163,20 +163,20 @@ static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
  * POLL is named idle_poll and not cstate_POLL, because the core spins in it, so
  * the time is part of the load. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
-  char names[FIGURES_CSTATES_MAX][DATA_MAX_NAME_LEN];
+  char names[CPUIDLE_STATES_MAX][DATA_MAX_NAME_LEN];
   size_t names_len = 0;
-  for (size_t i = 0; i < core->cstates_len; i++) {
-    const struct cstate_figures *cstate = &core->cstate[i];
+  for (int i = 0; i < core->cstates.states_len; i++) {
+    const struct cpuidle_state *state = &core->cstates.state[i];
     char *name = names[names_len];
-    if (cstate->poll && !cstate_is_known(names, names_len, "idle_poll"))
+    if (state->poll && !cstate_is_known(names, names_len, "idle_poll"))
       sstrncpy(name, "idle_poll", DATA_MAX_NAME_LEN);
     else
-      snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", cstate->name);
+      snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", state->name);
     if (cstate_is_known(names, names_len, name))
       continue; /* an identifier must be unique */
     names_len++;
-    put_figure(out, "percent", name, cstate->residency, PERCENT);
-    put_derive(&out->list, "operations", name, cstate->entries);
+    put_figure(out, "percent", name, core->residency[i], PERCENT);
+    put_derive(&out->list, "operations", name, state->entries);
   }
 }
 

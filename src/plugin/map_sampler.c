@@ -60,9 +60,6 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   struct map_publisher_options options = {
       .region = name,
       .if_missing = "it is read as soon as it is pinned there",
-      .if_no_types = "FieldAt names fields without it",
-      .if_no_rights = "grant CAP_SYS_ADMIN, or name the program's object file "
-                      "with Btf",
       .say = warn,
       .must_end = must_end,
       .context = sampler};

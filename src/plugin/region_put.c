@@ -216,12 +216,16 @@ static void charge(struct region_sum *sum, bool *cores) {
   sum->charged = need;
 }
 
-/* Notes what the put contained. */
+/* Notes what the put contained. Hides rows that were shown for objects that
+ * came and went, once their counts are dispatched. */
 static void end_put(struct region_sum *sum, const bool *cores,
                     uint64_t now_ns) {
   for (size_t i = 0; i < sum->len; i++) {
     struct region_sum_row *row = sum->rows[i];
     row->weight = 0;
+    if (sum->shape.top_field < 0 && row->objects == 0 &&
+        !region_sum_row_owes(sum, row))
+      region_sum_hide(sum, row);
     if (!row->put_now)
       continue;
     row->put = sum->puts + 1;

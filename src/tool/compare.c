@@ -29,9 +29,9 @@ static double run_time(const struct core_figures *core) {
 }
 
 static double outside_cstates(const struct core_figures *core) {
-  double load = core->cstates_len > 0 ? 1 : NAN;
-  for (size_t i = 0; i < core->cstates_len; i++)
-    load -= core->cstate[i].residency;
+  double load = core->cstates.states_len > 0 ? 1 : NAN;
+  for (int i = 0; i < core->cstates.states_len; i++)
+    load -= core->residency[i];
   return load;
 }
 

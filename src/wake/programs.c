@@ -120,10 +120,7 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WHY_SIZE]) {
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
-    union bpf_attr attr = {0};
-    attr.raw_tracepoint.name = (uintptr_t)tracepoints[i];
-    attr.raw_tracepoint.prog_fd = (uint32_t)programs->programs[i];
-    programs->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+    programs->links[i] = bpf_attach(tracepoints[i], programs->programs[i]);
     if (programs->links[i] < 0 && i != LINK_LOCAL_TIMER)
       return why_fails(why, programs->links[i],
                        "cannot attach to the tracepoint %s: %s", tracepoints[i],

@@ -96,7 +96,7 @@ def seal(memory):
 # Locks
 
 
-def a_user_outside_the_group():
+def test_a_user_outside_the_group():
     """A user outside the group can neither list the runtime directory, and so hold its
     lock, nor connect to a region"""
     if not is_root():
@@ -119,7 +119,7 @@ for act in (lambda: os.open({runtime.path!r}, os.O_RDONLY),
         check(said.stdout.split() == ["refused"] * 2, f"{said}")
 
 
-def a_held_file_position():
+def test_a_held_file_position():
     """A producer that holds the lock of its memory's file position for ever is read, delays
     no other region, and does not keep collectd from stopping"""
     need_fuse()
@@ -141,7 +141,7 @@ def a_held_file_position():
 LOAD = "percore_host-self/duration-lateness"  # comes with the loads, also unproven ones
 
 
-def a_held_directory():
+def test_a_held_directory():
     """A member who holds the lock of the runtime directory for ever, while others wait for
     it, delays no region that is known, nor its producer's rows: collectd lists the
     directory only after a change. Afterwards, a new producer is read"""
@@ -166,7 +166,7 @@ def a_held_directory():
                 time.sleep(1.5)
 
 
-def a_listing_that_hangs():
+def test_a_listing_that_hangs():
     """If the lock is held just after a change, regions are not read until it is free, which
     collectd says after 10 s. Loads come in every interval, collectd stops in time, and
     after the lock is free, no count is missing"""
@@ -194,7 +194,7 @@ def a_listing_that_hangs():
                 honest.check_exact(collectd)
 
 
-def a_held_directory_without_regions():
+def test_a_held_directory_without_regions():
     """On a host without regions, a member who holds the lock of the directory, from before
     collectd starts or later, delays no load by more than the half second that the board
     waits, and does not keep collectd from stopping"""
@@ -237,13 +237,13 @@ def a_reader_that_holds_the_memory(what, expected):
         reader.kill()
 
 
-def a_reader_that_writes():
+def test_a_reader_that_writes():
     """A reader that writes from a page that never comes to the memory that it was handed
     takes no lock of the memory: the descriptor is read-only, and the kernel says EBADF"""
     a_reader_that_holds_the_memory("write", "EBADF")
 
 
-def a_reader_that_reads():
+def test_a_reader_that_reads():
     """A reader that holds the position of the descriptor that it was handed for ever, which
     is that of all readers, delays neither collectd nor the producer"""
     a_reader_that_holds_the_memory("read", "ok")
@@ -261,7 +261,7 @@ while True:
 """
 
 
-def readers_that_seek():
+def test_readers_that_seek():
     """While readers seek holes in a region as fast as they can, which takes the lock of its
     memory's inode each time, its producer allocates rows within 50 ms and collectd reads
     it"""
@@ -309,7 +309,7 @@ def holes(slots=16384, mib=512):
     return memory, size
 
 
-def many_holes():
+def test_many_holes():
     """A region of 16384 slots that are all in use, in holes before half a GiB of untouched
     memory, leaves every interval to other regions, and takes no memory of collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
@@ -339,7 +339,7 @@ def fat(rows):
     return region.bytes
 
 
-def a_fat_region():
+def test_a_fat_region():
     """A large region whose producer maps nothing of its memory does not become memory of
     collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
@@ -365,7 +365,7 @@ def a_fat_region():
 USEFUL = "percore-0/percent-useful"
 
 
-def forged_polls():
+def test_forged_polls():
     """A member that forges how its threads poll makes no core more useful than 100 %, and
     changes no count of an honest region"""
     with RuntimeDir() as runtime, Honest() as honest, \
@@ -430,7 +430,7 @@ def processor_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def a_flood_of_resets():
+def test_a_flood_of_resets():
     """Readers that send requests to reset as fast as they can cost the producer less than a
     tenth of a core"""
     with RuntimeDir() as runtime, Honest() as honest:
@@ -445,17 +445,4 @@ def a_flood_of_resets():
 
 
 if __name__ == "__main__":
-    run_all([
-        a_user_outside_the_group,
-        a_held_file_position,
-        a_held_directory,
-        a_listing_that_hangs,
-        a_held_directory_without_regions,
-        a_reader_that_writes,
-        a_reader_that_reads,
-        readers_that_seek,
-        many_holes,
-        a_fat_region,
-        forged_polls,
-        a_flood_of_resets,
-    ])
+    run_all(globals())

@@ -87,7 +87,7 @@ def live_and_be_killed(name, tally, chance):
     return tally.read()
 
 
-def killed_at_any_instruction():
+def test_killed_at_any_instruction():
     """If producers are killed 400 times, inside and outside of sections, collectd never
     hangs, no counter decreases, no rate is impossibly high, nothing is counted twice, and
     no count is lost of a producer to which collectd has connected"""
@@ -115,7 +115,7 @@ def killed_at_any_instruction():
                               if name == region), []))
 
 
-def another_schema_under_load():
+def test_another_schema_under_load():
     """If a producer that counts packets is killed and restarts with another schema, 15
     times, the counters of fields in both schemas continue"""
     with RuntimeDir() as runtime, \
@@ -143,7 +143,4 @@ def another_schema_under_load():
 
 
 if __name__ == "__main__":
-    run_all([
-        killed_at_any_instruction,
-        another_schema_under_load,
-    ])
+    run_all(globals())

@@ -207,10 +207,9 @@ uint32_t row_of(struct percore_region *region, unsigned table,
  * be destroyed. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n) {
-  percore_core_table_t port;
   percore_slot_t slot;
   uint32_t row = row_of(region, PORT, name);
-  assert_int_equal(percore_core_table(region, PORT, &port), 0);
+  percore_core_table_t port = unit_core_table(region, PORT);
   assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
   percore_add(percore_core_row(slot, port, row), column, n);
   assert_int_equal(percore_detach(region, slot), 0);
@@ -218,9 +217,8 @@ void add(struct percore_region *region, const char *name, int core,
 
 void add_slow(struct percore_region *region, const char *name, unsigned column,
               uint64_t n) {
-  percore_shared_table_t slow;
   uint32_t row = row_of(region, SLOW, name);
-  assert_int_equal(percore_shared_table(region, SLOW, &slow), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
   percore_shared_add(percore_shared_row(slow, row), column, n);
 }
 

@@ -81,7 +81,7 @@ TEST(an_offline_core_has_no_figures) {
   assert_nan(core->load_average[0]);
   assert_nan(core->hidden);
   assert_nan(core->steal);
-  assert_int_equal(core->cstates_len, 0);
+  assert_int_equal(core->cstates.states_len, 0);
   assert_int_equal(snapshot->self.cores_online, 1);
   assert_false(isnan(snapshot->host.load_average[0]));
 }
@@ -222,15 +222,15 @@ TEST(the_run_queue_starts_from_the_kernels_averages) {
   FIGURES_PLAY(1, 0);
   fake_machine_file(it.play.fake, "/proc/loadavg",
                     "0.50 10.00 3.00 2/345 6789\n");
-  static const double periods[] = {60, 300, 900, 10, 3600};
+  static const double periods[] = {60, 300, 900, 10, 120, 3600};
   memcpy(it.options.period_s, periods, sizeof periods);
-  it.options.periods_len = 5;
+  it.options.periods_len = 6;
   it.play.fake->procs_running = 1;
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
-  static const double wanted[] = {0.5, 10, 3, 0.5, 3};
-  for (size_t i = 0; i < 5; i++)
+  static const double wanted[] = {0.5, 10, 3, 0.5, 10, 3};
+  for (size_t i = 0; i < 6; i++)
     assert_near(snapshot->host.run_queue_average[i], wanted[i], PLAY_EXACT);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);

@@ -157,13 +157,13 @@ TEST(residency_is_a_share_of_the_interval) {
   figures_play_sample(&it, 10 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   const struct core_figures *core = &snapshot->cores[1];
-  assert_int_equal(core->cstates_len, 3);
-  assert_string_equal(core->cstate[0].name, "POLL");
-  assert_true(core->cstate[0].poll);
-  assert_near(core->cstate[0].residency, 0, PLAY_EXACT);
-  assert_string_equal(core->cstate[2].name, "C6");
-  assert_near(core->cstate[2].residency, 0.7, 1e-3);
-  assert_true(core->cstate[2].entries > 0);
+  assert_int_equal(core->cstates.states_len, 3);
+  assert_string_equal(core->cstates.state[0].name, "POLL");
+  assert_true(core->cstates.state[0].poll);
+  assert_near(core->residency[0], 0, PLAY_EXACT);
+  assert_string_equal(core->cstates.state[2].name, "C6");
+  assert_near(core->residency[2], 0.7, 1e-3);
+  assert_true(core->cstates.state[2].entries > 0);
 }
 
 TEST(c_states_are_not_read_unless_wanted) {
@@ -172,7 +172,7 @@ TEST(c_states_are_not_read_unless_wanted) {
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_int_equal(snapshot->cores[0].cstates_len, 0);
+  assert_int_equal(snapshot->cores[0].cstates.states_len, 0);
 }
 
 /* ---------------------------------------------------------------------------

@@ -300,12 +300,6 @@ TEST(a_pin_that_is_not_trusted_is_not_replaced) {
   assert_int_equal(open_clock(play, true), -EPERM);
 }
 
-TEST(a_machine_without_idle_clock_says_so) {
-  struct play *play = *state;
-  play->machine.clocks = NULL;
-  assert_int_equal(open_clock(play, true), -ENOSYS);
-}
-
 TEST(state_0_polls_if_it_says_so_or_there_is_no_idle_driver) {
   struct play *play = *state;
   open_clock(play, true);

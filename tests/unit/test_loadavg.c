@@ -124,26 +124,3 @@ TEST(a_start_value_counts_as_if_it_had_never_changed) {
   loadavg_update(&average, 1, 60, 60);
   assert_near(loadavg_get(&average), 1 + 2 * exp(-1), 1e-12);
 }
-
-TEST(at_60_300_and_900_seconds_the_kernels_values_are_returned) {
-  const double kernel[3] = {0.5, 10, 3};
-  assert_near(loadavg_interpolate(kernel, 60), 0.5, 1e-12);
-  assert_near(loadavg_interpolate(kernel, 300), 10, 1e-12);
-  assert_near(loadavg_interpolate(kernel, 900), 3, 1e-12);
-}
-
-TEST(between_60_and_900_s_averages_are_interpolated_over_log_time) {
-  const double kernel[3] = {0.5, 10, 3};
-  assert_near(loadavg_interpolate(kernel, sqrt(60.0 * 300)), 5.25, 1e-12);
-  assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
-}
-
-/* At 10 s, a line through the averages 0.5 and 10 would reach -10.07, so it
- * must not be extended. */
-TEST(outside_60_to_900_s_the_nearest_average_is_returned) {
-  const double kernel[3] = {0.5, 10, 3};
-  assert_near(loadavg_interpolate(kernel, 10), 0.5, 0);
-  assert_near(loadavg_interpolate(kernel, 59), 0.5, 0);
-  assert_near(loadavg_interpolate(kernel, 901), 3, 0);
-  assert_near(loadavg_interpolate(kernel, 3600), 3, 0);
-}

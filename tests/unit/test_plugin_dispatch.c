@@ -54,10 +54,11 @@ static void fill_core(struct core_figures *core, int number) {
       .ipc = 1.25,
       .ipc_running = 0.5,
       .counter_running = 1,
-      .cstates_len = 3,
-      .cstate = {{.name = "POLL", .residency = 0.02, .entries = 7, .poll = 1},
-                 {.name = "C1E", .residency = 0.1, .entries = 100},
-                 {.name = "C6_ACPI", .residency = 0.3, .entries = 1000}},
+      .cstates = {.states_len = 3,
+                  .state = {{.name = "POLL", .entries = 7, .poll = 1},
+                            {.name = "C1E", .entries = 100},
+                            {.name = "C6_ACPI", .entries = 1000}}},
+      .residency = {0.02, 0.1, 0.3},
   };
 }
 
@@ -341,9 +342,9 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(256, 0);
   snapshot->periods_len = 5;
-  strcpy(snapshot->cores[3].cstate[2].name,
-         "C1E");                            /* two states have the same name */
-  snapshot->cores[4].cstate[1].poll = true; /* two states are polling */
+  strcpy(snapshot->cores[3].cstates.state[2].name,
+         "C1E"); /* two states have the same name */
+  snapshot->cores[4].cstates.state[1].poll = true; /* two states are polling */
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
   assert_identifiers_distinct();
@@ -509,7 +510,7 @@ TEST(unknown_figures_are_not_dispatched) {
   core->hidden = core->unaccounted = INFINITY;
   core->steal = core->frequency_hz = core->ipc = -INFINITY;
   core->ipc_running = NAN;
-  core->cstate[1].residency = NAN;
+  core->residency[1] = NAN;
   snapshot->host.load_average[0] = NAN;
   snapshot->host.hidden = 1e300;
   snapshot->aggregates[1].cores_len = 0;
