@@ -49,8 +49,7 @@ static int tear_down(void **state) {
 }
 
 static uint32_t add_port(const char *name) {
-  uint32_t row;
-  assert_return_code(percore_row_add(fixture.region, PORT, name, &row), 0);
+  uint32_t row = unit_row(fixture.region, PORT, name);
   return row;
 }
 
