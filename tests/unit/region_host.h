@@ -54,10 +54,12 @@ uint64_t boottime_ns(void);
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-/* Starts the watch and plays one round, a second later. */
+bool watch_is_idle(void);
+
 /* Returns how much of a core is taken after the last round. */
 double taken_of_core(int core, double load);
 
+/* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
 
 /* Plays a round after the clock was set back. */
