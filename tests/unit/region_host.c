@@ -55,14 +55,12 @@ void start_watch(const char *lines) {
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;
-  options =
-      (struct region_watch_options){.config = &config,
-                                    .interval = TIME_T_TO_CDTIME_T_STATIC(1),
-                                    .interval_ns = 1,
-                                    .room = &room,
-                                    .wait = serve_all,
-                                    .is_wanted = is_wanted,
-                                    .now_ns = host_now_ns};
+  options = (struct region_watch_options){.config = &config,
+                                          .interval_ns = 1,
+                                          .room = &room,
+                                          .wait = serve_all,
+                                          .is_wanted = is_wanted,
+                                          .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
                                .monotonic_ns = 50 * SECOND};
   watch = region_watch_new(&options, began_ns);
@@ -81,6 +79,8 @@ double taken_of_core(int core, double load) {
                                             .cores = &figures});
   return figures.taken;
 }
+
+bool watch_is_idle(void) { return region_watch_is_idle(watch); }
 
 void begin_watch(const char *lines) {
   start_watch(lines);
