@@ -159,9 +159,9 @@ TEST(the_order_of_the_rows_is_said_where_no_colour_shows_it) {
   begin(&fixture);
   char *page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, "port: 3 rows\n"));
-  const char *title = fixture.rates[0].columns[1].title;
+  const char *title = fixture.rates[1].columns[1].title;
   char heading[RATE_TITLE_SIZE + 32];
-  rates_sort(&fixture.rates[0], title, false);
+  rates_sort(&fixture.rates[1], title, false);
   snprintf(heading, sizeof(heading), "port: 3 rows, by %s\n", title);
   page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, heading));
