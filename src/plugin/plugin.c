@@ -160,8 +160,8 @@ static void watch_region_thread(void) {
   } else if (region_thread_hangs(plugin.region_thread)) {
     c_complain_once(LOG_WARNING, &plugin.regions_hang,
                     "percore: regions are not read: their thread has been "
-                    "blocked for %d s, by the lock of the runtime directory "
-                    "or by a notification plugin; loads go on. "
+                    "blocked for %d s, perhaps by a notification plugin; loads "
+                    "go on. "
                     "/proc/%d/task/*/wchan shows where it waits.",
                     (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
   } else {
