@@ -198,7 +198,9 @@ static unsigned allowed_sources(const struct engine *engine,
       [ISOLATED_CORES_HARDWARE] = ~0U,
       [ISOLATED_CORES_SKIP] = 0,
   };
-  return core->isolated ? isolated[engine->options.isolated_cores] : ~0U;
+  return core_set_has(&engine->topology.isolated, core->number)
+             ? isolated[engine->options.isolated_cores]
+             : ~0U;
 }
 
 /* ---------------------------------------------------------------------------

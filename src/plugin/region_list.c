@@ -281,7 +281,6 @@ static struct {
   int error;
   struct region_label sockets[FILES_AT_ONCE];
   size_t len, next;
-  uint64_t changed_ns; /* of the directory at the last look; 0: recent */
 } list;
 
 static void note_socket(const char *file) {
@@ -329,22 +328,14 @@ static bool list_is_read(void) {
   return list.is_read && !atomic_load(&list.is_busy);
 }
 
-/* Of a full directory, only the first files are looked at. */
-bool region_watch_is_needed(const struct config *config) {
+bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
-  if (config->regions.len > 0)
-    return true;
+  if (watch->options.config->regions.len > 0 || watch->any_met ||
+      watch->strangers || watch->pass_ns != 0)
+    return false;
   if (stat(region_runtime_dir(), &status) != 0)
-    return errno != ENOENT;
-  uint64_t changed_ns = time_of_change(&status);
-  if (!list.is_read && changed_ns == list.changed_ns)
-    return false;
-  if (!list.is_read)
-    list.changed_ns = is_recent(changed_ns) ? 0 : changed_ns;
-  if (!list_is_read())
-    return false;
-  list.is_read = false;
-  return list.len > 0 || list.directory != NULL || list.error != 0;
+    return errno == ENOENT || watch->round > 0; /* the first round says why */
+  return time_of_change(&status) == watch->directory_ns;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,

@@ -701,10 +701,8 @@ TEST(a_reader_in_other_namespaces_reads_the_region) {
   if (!has_namespaces())
     skip();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
-  uint32_t row;
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(slow, row), 0, 5);
   assert_int_equal(in_child(read_from_namespace), 0);
   assert_return_code(percore_destroy(region), 0);

@@ -366,8 +366,7 @@ TEST(the_status_reports_slots_and_refused_calls) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-TEST(the_status_reports_the_number_of_readers) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(the_status_reports_the_number_of_readers) {
   struct region_reader *reader = unit_connect();
   /* The producer counts a connection only after it has sent HELLO, so wait for
    * that. */
@@ -375,7 +374,6 @@ TEST(the_status_reports_the_number_of_readers) {
     sched_yield();
   assert_int_equal(status_of(region).readers, 1);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 TEST(a_sink_prints_its_reason_once) {
