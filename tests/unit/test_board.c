@@ -40,9 +40,11 @@ static uint64_t now_ns(void) {
 
 /* The reader's clock, if it is not the real one. */
 static uint64_t played_ns;
+static int clock_reads;
 
 static uint64_t clock_ns(void *context, clockid_t clock) {
   (void)context, (void)clock;
+  clock_reads++;
   return played_ns > 0 ? played_ns : now_ns();
 }
 
@@ -128,10 +130,19 @@ static void what_is_published_is_read(void **state) {
   }
   assert_int_equal(board_reader_average(reader, 10), BOARD_AVERAGE + 3);
   assert_int_equal(board_reader_average(reader, 20), BOARD_COLUMNS);
-  assert_int_equal(update_at(0), 0);
+}
+
+static void until_the_next_picture_is_due_the_last_one_is_true(void **state) {
+  (void)state;
+  publish();
+  uint64_t published_ns = now_ns();
+  assert_int_equal(update_at(published_ns), 1);
   cores[1].busy = 0.75;
   publish();
-  assert_int_equal(update_at(0), 1);
+  clock_reads = 0;
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S * 9 / 10), 0);
+  assert_int_equal(clock_reads, 1);
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S), 1);
   assert_near(load_of(1), 0.75, 1e-6);
 }
 
@@ -283,7 +294,8 @@ static void while_a_row_is_written_the_last_picture_is_true(void **state) {
   percore_owned_table(region, 0, &rows);
   assert_int_equal(update_at(0), 1);
   percore_row_begin(percore_owned_row(rows, 0));
-  assert_int_equal(update_at(0), 0);
+  assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 0);
+  assert_near(load_of(1), 0, 0);
   percore_row_end(percore_owned_row(rows, 0));
   percore_destroy(region);
 }
@@ -305,6 +317,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
   const struct CMUnitTest tests[] = {
       TEST(what_is_published_is_read),
+      TEST(until_the_next_picture_is_due_the_last_one_is_true),
       TEST(offline_cores_and_cores_without_load_are_unknown),
       TEST(without_a_board_there_is_nothing),
       TEST(a_frozen_board_is_dead_after_two_intervals),
