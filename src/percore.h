@@ -302,8 +302,6 @@ struct percore_options {
   const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
-  const int *serve_cpus; /* default: the process's CPUs without a slot */
-  uint32_t serve_cpu_count;
   /* In addition to one per possible core. Default: 8, or the number of threads
    * that the process has, if more. */
   uint32_t extra_slots;
@@ -512,21 +510,21 @@ enum percore_reader_state {
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
  * A region of any size is read: it takes address space, not memory.
- * A region of this process is found by name and instance, whatever its runtime
- * directory, and is read without its socket: no call waits, and no thread has
- * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
+ * Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
  * *reader is then NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
 /* Connects if the reader is not connected, and checks whether the producer is
- * alive. Blocks for at most one second, if the producer is stopped. While the
- * reader has no region, starts a process with clone(2) that receives the
- * region; no fork handler runs, and that process has ended when this returns 0
- * or 1. Returns 1 if the producer has changed since the last call, 0 if it is
- * the same, or -1 with errno; percore_reader_error has the reason: ENOENT,
- * ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region EPROTO
- * the region breaks a rule of percore-region(7) */
+ * alive. While the reader is not connected, also serves the regions of this
+ * process for which percore_serve must be called. Blocks for at most one
+ * second, if the producer is stopped. While the reader has no region, starts a
+ * process with clone(2) that receives the region; no fork handler runs, and
+ * that process has ended when this returns 0 or 1. Returns 1 if the producer
+ * has changed since the last call, 0 if it is the same, or -1 with errno;
+ * percore_reader_error has the reason: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT,
+ * ...   no process serves the region EPROTO the region breaks a rule of
+ * percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
@@ -591,13 +589,11 @@ uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 
 #define PERCORE_TOTAL (-1) /* the sum over all slots and the shared block */
-#define PERCORE_SHARED_BLOCK (-2) /* the shared block of a PER_CORE table */
 
-/* Reads a row: the total (PERCORE_TOTAL), the shared block
- * (PERCORE_SHARED_BLOCK) or one slot. Copies the row's name, cut to name_size
- * bytes, unless name is NULL, and at most count values, one per column. A total
- * counts from when the row was added or last reset; values of one slot or of
- * the shared block count from when the region was created. Returns 0; 1 if the
+/* Reads a row: the total (PERCORE_TOTAL) or one slot. Copies the row's name,
+ * cut to name_size bytes, unless name is NULL, and at most count values, one
+ * per column. A total counts from when the row was added or last reset; values
+ * of one slot count from when the region was created. Returns 0; 1 if the
  * values may be from different moments, because the writer was inside a section
  * at every attempt; or -1 with errno ENOENT (no such row), EINVAL, ENODEV (no
  * region). */

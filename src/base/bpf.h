@@ -21,6 +21,15 @@ static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
   return result < 0 ? -errno : (int)result;
 }
 
+/* Runs a program at a tracepoint until the link is closed. Returns the link's
+ * descriptor, or -ENOENT if this kernel has no such tracepoint, or another
+ * -errno. */
+static inline int bpf_attach(const char *tracepoint, int program) {
+  union bpf_attr attr = {.raw_tracepoint = {.name = (uintptr_t)tracepoint,
+                                            .prog_fd = (uint32_t)program}};
+  return bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+}
+
 /* Returns a text that says which of CAP_BPF and CAP_PERFMON this process lacks,
  * such as "CAP_PERFMON is missing", because the error that the kernel returns
  * does not name the capability. Returns NULL if the process has both, or if it

@@ -195,7 +195,8 @@ static bool translate(struct percore_load *load,
   load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
   return good &&
          (given->source == NULL ||
-          source_parse(&options->source, given->source) == 0) &&
+          (source_parse(&options->source, given->source) == 0 &&
+           (options->source != SOURCE_EVENT || given->event != NULL))) &&
          (given->isolated_cores == NULL ||
           isolated_cores_parse(&options->isolated_cores,
                                given->isolated_cores) == 0);

@@ -98,7 +98,9 @@ static bool is_ready(struct board *board, const struct snapshot *snapshot,
   if (!board->said)
     journal_say(&board->journal,
                 status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
-                "the board is not published: %s", status.reason);
+                "the board is not published: %s",
+                status.error == EADDRINUSE ? "another process publishes it"
+                                           : status.reason);
   board->said = true;
   percore_destroy(region);
   board->retry_ns = now_ns + RETRY_NS;

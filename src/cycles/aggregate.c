@@ -122,7 +122,7 @@ static int add_each(struct snapshot *snapshot, const struct topology *topology,
 int aggregate_all(struct snapshot *snapshot, const struct topology *topology,
                   const struct figures_group *groups, size_t groups_len) {
   int status = add(snapshot, "all", &topology->possible);
-  if (status == 0 && core_set_next(&topology->isolated, -1) >= 0) {
+  if (status == 0 && topology_any_isolated(topology)) {
     struct core_set housekeeping = topology->possible;
     core_set_subtract(&housekeeping, &topology->isolated);
     status = add(snapshot, "isolated", &topology->isolated);

@@ -10,7 +10,7 @@
 #define CPUIDLE_STATES_MAX 10 /* CPUIDLE_STATE_MAX of the kernel */
 
 struct cpuidle_state {
-  char name[32];
+  char name[32];    /* only letters, digits, '-', '_' and '.' */
   bool poll;        /* the core busy-waits instead of halting */
   uint64_t time_ns; /* since boot */
   uint64_t entries; /* since boot */

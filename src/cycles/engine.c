@@ -63,9 +63,6 @@ static bool add_core(struct engine *engine, int number) {
 static void find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
-  for (size_t i = 0; i < engine->cores_len; i++)
-    engine->cores[i].isolated =
-        core_set_has(&engine->topology.isolated, engine->cores[i].number);
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
@@ -143,27 +140,27 @@ static bool same_cores(const struct engine *engine) {
  * from the container's own use, and no file shows which cores of sysfs they
  * describe. */
 static void find_stat_trouble(const struct engine *engine, int status,
-                              char text[SOURCE_REASON_MAX]) {
+                              char text[WHY_SIZE]) {
   char rows[96], cores[96];
   text[0] = '\0';
   if (status != 0) {
-    snprintf(text, SOURCE_REASON_MAX, "/proc/stat cannot be used: %s",
+    snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
              strerror(-status));
   } else if (engine->lxcfs) {
-    snprintf(text, SOURCE_REASON_MAX,
+    snprintf(text, WHY_SIZE,
              "LXCFS provides /proc/stat, and may renumber cores for this "
              "container");
   } else if (!same_cores(engine)) {
     core_set_format(&engine->stat.cores, rows, sizeof(rows));
     core_set_format(&engine->topology.online, cores, sizeof(cores));
-    snprintf(text, SOURCE_REASON_MAX,
+    snprintf(text, WHY_SIZE,
              "/proc/stat lists cores %s, but cores %s are online", rows, cores);
   }
 }
 
 static int read_stat(struct engine *engine) {
   struct source *idle = engine_source(engine, SOURCE_IDLE);
-  char trouble[SOURCE_REASON_MAX];
+  char trouble[WHY_SIZE];
   int status = procstat_read(&engine->stat, engine->options.machine);
   if (status == 0 && !same_cores(engine))
     /* A core may have just come online or gone offline. */
@@ -189,17 +186,17 @@ static int read_stat(struct engine *engine) {
  * Open and close
  */
 
-static void warn_of_absent_cores(const struct engine *engine) {
-  if (engine->options.cores == NULL)
-    return;
-  struct core_set absent = engine->wanted;
+/* Warns if some of the cores that an option names are not online. */
+static void warn_of_absent_cores(const struct engine *engine,
+                                 const struct core_set *named,
+                                 const char *effect) {
+  struct core_set absent = *named;
   core_set_subtract(&absent, &engine->topology.online);
   if (core_set_next(&absent, -1) < 0)
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  engine_say(engine, JOURNAL_WARNING,
-             "not online: %s; cores are measured when they come online", list);
+  engine_say(engine, JOURNAL_WARNING, "not online: %s; %s", list, effect);
 }
 
 /* Warns if the source that the user named is unavailable. */
@@ -215,15 +212,6 @@ static void warn_of_named_source(const struct engine *engine) {
                  "source %s is configured but unavailable: %s",
                  source_name(source->kind), source->reason);
   }
-}
-
-static int check_options(const struct engine_options *options) {
-  if (options->source != SOURCE_EVENT || options->event != NULL)
-    return 0;
-  journal_say(&options->journal, JOURNAL_ERROR,
-              "Source \"event\" needs an Event, such as "
-              "\"armv8_pmuv3_0/cnt_cycles/\"");
-  return -EINVAL;
 }
 
 /* Searches the kernel's type information for the names of structure members. A
@@ -245,9 +233,6 @@ static void find_kernel_members(struct engine *engine) {
 }
 
 int engine_open(struct engine **result, const struct engine_options *options) {
-  int status = check_options(options);
-  if (status != 0)
-    return status;
   struct engine *engine = calloc(1, sizeof(*engine));
   if (engine == NULL)
     return -ENOMEM;
@@ -256,7 +241,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   core_set_fill(&engine->wanted);
   if (options->cores != NULL)
     engine->wanted = *options->cores;
-  status = topology_read(&engine->topology, options->machine);
+  int status = topology_read(&engine->topology, options->machine);
   if (status != 0)
     goto failed;
   engine->time_ns = machine_now_ns(options->machine, CLOCK_MONOTONIC);
@@ -275,7 +260,11 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->counts = (struct engine_counts){0};
   engine_read_clock(engine);
-  warn_of_absent_cores(engine);
+  if (options->cores != NULL)
+    warn_of_absent_cores(engine, options->cores,
+                         "cores are measured when they come online");
+  warn_of_absent_cores(engine, &options->also_isolated,
+                       "correct AlsoIsolated, unless they come online later");
   warn_of_named_source(engine);
   engine->options.event = NULL; /* the string belongs to the caller */
   /* Sample now, so that unreadable files are reported immediately. */

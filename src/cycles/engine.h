@@ -26,7 +26,7 @@
  *
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
- *   sampler   runs engine and figures in a thread, and queues snapshots
+ *   sampler   runs engine and figures in a thread
  *   load      the public loads of percore.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a
@@ -83,8 +83,7 @@ struct engine;
  * takes the first sample. The proofs of all sources stay pending until
  * engine_prove has run. On a machine without any source, this function also
  * succeeds: the loads are unknown, and the engine keeps trying. Returns 0 or
- * -errno: -ENOMEM; -ENOENT if no cores can be found; -EINVAL if options
- * contradict each other (the journal explains). */
+ * -errno: -ENOMEM; -ENOENT if no cores can be found. */
 int engine_open(struct engine **engine, const struct engine_options *options);
 void engine_close(struct engine *engine);
 

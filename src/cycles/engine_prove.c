@@ -105,8 +105,8 @@ static void set_next_try(const struct engine *engine, struct source *source) {
 /* Begins a proof. If it cannot begin, the source is recorded as unproven. */
 static void begin(struct engine *engine, struct source *source) {
   const struct engine_options *options = &engine->options;
-  char why[PROOF_WHY_MAX] = "SysRoot may belong to another kernel; set "
-                            "HostPerf true if it belongs to this one";
+  char why[WHY_SIZE] = "SysRoot may belong to another kernel; set "
+                       "HostPerf true if it belongs to this one";
   int core = proof_core(engine, source);
   if (options->hardware && core < 0) {
     snprintf(why, sizeof(why),
@@ -136,7 +136,7 @@ void engine_prove_end(struct engine *engine) {
   if (engine->probe == NULL)
     return;
   struct source *source = engine->proven, copy;
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   enum proof proof = probe_end(engine->probe, &copy, why);
   engine->probe = NULL;
   if (source->available && source->proof == copy.proof &&

@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(SOURCE_REASON_MAX >= PROGRAMS_WHY_SIZE,
-               "a reason has no room for that of the clock");
-
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 #define CLOCK_KEEP_NS (600 * NS_PER_S)
@@ -195,19 +192,15 @@ void engine_read_clock(struct engine *engine) {
  * this depends on the option IsolatedCores. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
-  if (!core->isolated)
-    return ~0U;
-  switch (engine->options.isolated_cores) {
-  case ISOLATED_CORES_HARDWARE:
-    return ~0U;
-  case ISOLATED_CORES_SKIP:
-    return 0;
-  case ISOLATED_CORES_BPF:
-    return 1U << SOURCE_BPF | 1U << SOURCE_IDLE;
-  case ISOLATED_CORES_IDLE:
-    break;
-  }
-  return 1U << SOURCE_IDLE;
+  static const unsigned isolated[] = {
+      [ISOLATED_CORES_IDLE] = 1U << SOURCE_IDLE,
+      [ISOLATED_CORES_BPF] = 1U << SOURCE_BPF | 1U << SOURCE_IDLE,
+      [ISOLATED_CORES_HARDWARE] = ~0U,
+      [ISOLATED_CORES_SKIP] = 0,
+  };
+  return core_set_has(&engine->topology.isolated, core->number)
+             ? isolated[engine->options.isolated_cores]
+             : ~0U;
 }
 
 /* ---------------------------------------------------------------------------

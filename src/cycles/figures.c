@@ -27,7 +27,7 @@ struct core_windows {
   struct cpuidle cpuidle;
   /* The last values from /proc/schedstat; wait_time_ns is 0 before the first
    * reading. */
-  uint64_t wait_time_ns, wait_ns;
+  uint64_t wait_time_ns, wait_ns, run_ns;
 };
 
 struct figures {
@@ -54,7 +54,8 @@ static double between_0_and_1(double share) {
  * Open and close
  */
 
-/* Starts the averages of the run queue at the kernel's own load averages. */
+/* Starts the averages of the run queue at the kernel's load averages over 60,
+ * 300 and 900 s: each at that over the next longer period, or the longest. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = figures->engine->options.machine;
   char text[128];
@@ -65,16 +66,20 @@ static void start_run_queue(struct figures *figures) {
   for (int i = 0; i < 3; i++)
     if (!isfinite(kernel[i]) || kernel[i] < 0)
       return;
-  for (size_t i = 0; i < figures->options.periods_len; i++)
-    loadavg_start(&figures->run_queue[i],
-                  loadavg_interpolate(kernel, figures->options.period_s[i]));
+  for (size_t i = 0; i < figures->options.periods_len; i++) {
+    int nearest = 0;
+    while (nearest < 2 &&
+           figures->options.period_s[nearest] < figures->options.period_s[i])
+      nearest++;
+    loadavg_start(&figures->run_queue[i], kernel[nearest]);
+  }
 }
 
 static void try_schedstat(struct figures *figures) {
   const struct engine_options *options = &figures->engine->options;
   int status = schedstat_read(&figures->schedstat, options->machine);
   if (status != 0)
-    journal_say(&options->journal, JOURNAL_WARNING,
+    journal_say(&options->journal, JOURNAL_NOTICE,
                 "switches and waiting tasks are unavailable: /proc/schedstat: "
                 "%s",
                 strerror(-status));
@@ -206,15 +211,15 @@ static double hidden_work(double low, double load, double columns) {
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
-  core->hidden = core->unaccounted = core->steal = NAN;
+  core->hidden = core->columns = core->unaccounted = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
   double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
-  core->hidden = hidden_work(core->busy - stolen, core->busy,
-                             (to->stat_busy - from->stat_busy) / wall_ns);
+  core->columns = (to->stat_busy - from->stat_busy) / wall_ns;
+  core->hidden = hidden_work(core->busy - stolen, core->busy, core->columns);
   core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
@@ -244,32 +249,25 @@ static void counters_interval(struct core_figures *core,
 static void cstates_interval(const struct figures *figures,
                              struct core_windows *windows,
                              struct core_figures *core) {
-  struct cpuidle now;
+  struct cpuidle *now = &core->cstates;
   uint64_t now_ns = figures->engine->time_ns;
-  core->cstates_len = 0;
   if (!figures->options.cstates || !core->online)
     return;
-  cpuidle_read(&now, figures->engine->options.machine, core->core);
+  cpuidle_read(now, figures->engine->options.machine, core->core);
   double wall_ns = (double)(now_ns - windows->cpuidle_ns);
-  bool comparable =
-      wall_ns > 0 && now.states_len == windows->cpuidle.states_len;
-  core->cstates_len = (size_t)now.states_len;
-  for (int i = 0; i < now.states_len; i++) {
-    struct cstate_figures *figure = &core->cstate[i];
-    const struct cpuidle_state *from = &windows->cpuidle.state[i];
-    const struct cpuidle_state *to = &now.state[i];
-    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
-    figure->poll = to->poll;
-    figure->entries = to->entries;
+  bool comparable = now->states_len == windows->cpuidle.states_len;
+  for (int i = 0; i < now->states_len; i++) {
+    uint64_t from_ns = windows->cpuidle.state[i].time_ns;
+    uint64_t to_ns = now->state[i].time_ns;
     /* The kernel counts the time in a state only when the core leaves it. If
      * the core entered it before this interval, that can be more than the
      * interval. */
-    figure->residency =
-        comparable && to->time_ns >= from->time_ns
-            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
+    core->residency[i] =
+        comparable && to_ns >= from_ns
+            ? between_0_and_1(ratio((double)(to_ns - from_ns), wall_ns))
             : NAN;
   }
-  windows->cpuidle = now;
+  windows->cpuidle = *now;
   windows->cpuidle_ns = now_ns;
 }
 
@@ -277,7 +275,7 @@ static void schedstat_interval(const struct figures *figures,
                                struct core_windows *windows,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
-  core->waiting = core->switches = NAN;
+  core->running = core->waiting = core->switches = NAN;
   if (!figures->has_schedstat || !core->online ||
       !core_set_has(&stat->cores, core->core)) {
     windows->wait_time_ns = 0;
@@ -285,11 +283,14 @@ static void schedstat_interval(const struct figures *figures,
   }
   const struct schedstat_row *row = &stat->rows[core->core];
   uint64_t now_ns = figures->engine->time_ns;
+  double wall_ns = (double)(now_ns - windows->wait_time_ns);
   if (windows->wait_time_ns != 0 && row->wait_ns >= windows->wait_ns)
-    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
-                          (double)(now_ns - windows->wait_time_ns));
+    core->waiting = ratio((double)(row->wait_ns - windows->wait_ns), wall_ns);
+  if (windows->wait_time_ns != 0 && row->run_ns >= windows->run_ns)
+    core->running = ratio((double)(row->run_ns - windows->run_ns), wall_ns);
   core->switches = (double)row->switches;
   windows->wait_ns = row->wait_ns;
+  windows->run_ns = row->run_ns;
   windows->wait_time_ns = now_ns;
 }
 
@@ -310,13 +311,15 @@ static void read_files(struct figures *figures) {
 static void core_interval(struct figures *figures, struct core_windows *windows,
                           const struct core *state, struct core_figures *core) {
   const struct core_totals *from = &windows->interval, *to = &state->total;
-  *core = (struct core_figures){.core = state->number,
-                                .online = state->online,
-                                .isolated = state->isolated,
-                                .source = state->source,
-                                .proof = state->proof,
-                                .taken = NAN,
-                                .counter_running = NAN};
+  const struct topology *topology = &figures->engine->topology;
+  *core = (struct core_figures){
+      .core = state->number,
+      .online = state->online,
+      .isolated = core_set_has(&topology->isolated, state->number),
+      .source = state->source,
+      .proof = state->proof,
+      .taken = NAN,
+      .counter_running = NAN};
   core->busy = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->busy_low = state->online ? bounds.low : NAN;

@@ -3,6 +3,7 @@
 #ifndef PERCORE_FIGURES_H
 #define PERCORE_FIGURES_H
 
+#include "cpuidle.h"
 #include "engine.h"
 #include "loadavg.h"
 #include "softirq_clock.h"
@@ -11,7 +12,6 @@
 #include <stdint.h>
 
 #define FIGURES_PERIODS_MAX 16
-#define FIGURES_CSTATES_MAX 10
 #define FIGURES_NAME_MAX 64
 
 /* A named set of cores for which an aggregate is computed. */
@@ -32,13 +32,6 @@ struct figures_options {
   bool softirq;
   const struct figures_group *groups; /* must outlive the figures */
   size_t groups_len;
-};
-
-struct cstate_figures {
-  char name[32];    /* only letters, digits, '-', '_' and '.' */
-  double residency; /* share of the interval, 0 to 1; NAN: unknown */
-  uint64_t entries; /* since boot */
-  bool poll;        /* the core busy-waits in this state instead of halting */
 };
 
 /* What a core did according to the tick: the columns of /proc/stat except idle
@@ -75,18 +68,20 @@ struct core_figures {
   double load_average[FIGURES_PERIODS_MAX];
   /* busy time that the tick did not see, as a share of wall time */
   double hidden;
+  double columns;      /* busy columns of /proc/stat / wall, perhaps above 1 */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
+  double running;      /* share of time in which tasks ran, by the scheduler */
   double waiting;      /* mean number of tasks that waited for the core */
   double switches;     /* how many times a task began to run, since boot */
   double ipc;          /* instructions per cycle */
   double ipc_running;  /* share of time in which the IPC counters ran, 0 to 1 */
   struct softirq_figures softirq;
   double counter_running; /* time_running / time_enabled of the source */
-  size_t cstates_len;
-  struct cstate_figures cstate[FIGURES_CSTATES_MAX];
+  struct cpuidle cstates;
+  double residency[CPUIDLE_STATES_MAX]; /* share of the interval, 0 to 1 */
 };
 
 /* Statistics of a figure over those cores of a set on which the figure is
@@ -124,9 +119,6 @@ struct self_figures {
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
-  /* How many snapshots were dropped because the consumer did not take them in
-   * time. */
-  uint64_t snapshots_dropped;
 };
 
 struct snapshot {

@@ -22,12 +22,8 @@ bool idle_clock_state0_polls(const struct machine *machine,
 }
 
 static int open_or_load(struct idle_clock *clock, bool load,
-                        char why[PROGRAMS_WHY_SIZE]) {
+                        char why[WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
-  if (machine->clocks == NULL) {
-    snprintf(why, PROGRAMS_WHY_SIZE, "this machine has no idle clock");
-    return -ENOSYS;
-  }
   int status =
       machine->clocks->open(&clock->kernel.programs, CLOCK_IDLE, NULL, why);
   if (status != -ENOENT || !load)
@@ -39,12 +35,10 @@ static int open_or_load(struct idle_clock *clock, bool load,
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
                     const struct core_set *possible, bool load,
-                    char why[PROGRAMS_WHY_SIZE]) {
+                    char why[WHY_SIZE]) {
   struct idle_clock *clock = calloc(1, sizeof(*clock));
-  if (clock == NULL) {
-    snprintf(why, PROGRAMS_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (clock == NULL)
+    return why_fails(why, -ENOMEM, "out of memory");
   kernel_clock_init(&clock->kernel, machine, possible);
   int status = open_or_load(clock, load, why);
   if (status != 0) {
@@ -72,20 +66,18 @@ int idle_clock_read(struct idle_clock *clock) {
 
 int idle_clock_core(struct idle_clock *clock, int core, uint64_t *halted_ns) {
   const struct kernel_clock *kernel = &clock->kernel;
-  int64_t *former_ns = &clock->halted_ns[core];
+  int64_t *sum_ns = &clock->halted_ns[core];
   if (!core_set_has(&kernel->possible, core) || kernel->time_ns == 0)
     return -ENODATA;
-  int64_t word = clock->words[kernel->places[core]], sum_ns;
+  int64_t word = clock->words[kernel->places[core]];
   if (word == 0) {
     kernel->machine->clocks->start(&kernel->programs, core);
     return -ENODATA;
   }
-  if (!kernel_clock_sum(kernel, kernel->time_ns, word, &sum_ns) ||
-      !kernel_clock_hold(kernel, *former_ns, &sum_ns)) {
-    *former_ns = 0;
+  if (!kernel_clock_advance(kernel, kernel->time_ns, word, sum_ns)) {
+    *sum_ns = 0;
     return -ERANGE;
   }
-  *former_ns = sum_ns;
-  *halted_ns = (uint64_t)sum_ns;
+  *halted_ns = (uint64_t)*sum_ns;
   return 0;
 }

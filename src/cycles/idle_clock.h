@@ -27,7 +27,7 @@ struct idle_clock {
  * the reason in `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     const struct core_set *possible, bool load,
-                    char why[PROGRAMS_WHY_SIZE]);
+                    char why[WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
 
 /* Reads the words of all cores. Returns 0, -EAGAIN if every read took more

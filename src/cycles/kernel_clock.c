@@ -40,27 +40,19 @@ int kernel_clock_read(struct kernel_clock *clock, void *words) {
   return -EAGAIN;
 }
 
-/* Returns the largest error that the last two reads may have. */
-static int64_t longest(const struct kernel_clock *clock) {
-  return clock->bracket_ns > KERNEL_CLOCK_BRACKET_NS ? clock->bracket_ns
-                                                     : KERNEL_CLOCK_BRACKET_NS;
-}
-
-bool kernel_clock_sum(const struct kernel_clock *clock, int64_t at_ns,
-                      int64_t word, int64_t *sum_ns) {
+bool kernel_clock_advance(const struct kernel_clock *clock, int64_t at_ns,
+                          int64_t word, int64_t *sum_ns) {
+  int64_t former_ns = *sum_ns, error_ns = KERNEL_CLOCK_BRACKET_NS;
+  if (error_ns < clock->bracket_ns)
+    error_ns = clock->bracket_ns;
   /* The addition may wrap if the word is impossible; the sum is then out of
    * range. */
   if (word < 0)
     word = (int64_t)((uint64_t)word + (uint64_t)at_ns);
-  *sum_ns = word > 0 ? word : 0;
-  return word >= -longest(clock) && word <= at_ns;
-}
-
-bool kernel_clock_hold(const struct kernel_clock *clock, int64_t former_ns,
-                       int64_t *sum_ns) {
-  if (former_ns - *sum_ns > 2 * longest(clock))
+  if (word < -error_ns || word > at_ns ||
+      former_ns - (word > 0 ? word : 0) > 2 * error_ns)
     return false;
-  if (*sum_ns < former_ns)
-    *sum_ns = former_ns;
+  if (word > former_ns)
+    *sum_ns = word;
   return true;
 }

@@ -41,16 +41,11 @@ void kernel_clock_init(struct kernel_clock *clock,
  * read took more than KERNEL_CLOCK_BRACKET_MAX_NS. */
 int kernel_clock_read(struct kernel_clock *clock, void *words);
 
-/* Sets *sum_ns to the sum that a word represents at the instant `at_ns`.
- * Returns false if no clock can have written the word. */
-bool kernel_clock_sum(const struct kernel_clock *clock, int64_t at_ns,
-                      int64_t word, int64_t *sum_ns);
-
-/* Keeps a sum from decreasing. A new sum can be a little less than the former
- * sum if a span ended while the words were being read; the new sum is then set
- * to the former sum. Returns false if the new sum is much less, which is an
- * error. */
-bool kernel_clock_hold(const struct kernel_clock *clock, int64_t former_ns,
-                       int64_t *sum_ns);
+/* Sets *sum_ns, the sum at the last read or 0, to the sum that a word
+ * represents at the instant `at_ns`. The new sum can be a little less than the
+ * former one if a span ended while the words were being read; it then stays as
+ * it was. Returns false if no clock can have written the word. */
+bool kernel_clock_advance(const struct kernel_clock *clock, int64_t at_ns,
+                          int64_t word, int64_t *sum_ns);
 
 #endif

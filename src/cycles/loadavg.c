@@ -18,15 +18,3 @@ void loadavg_update(struct loadavg *average, double value, double dt_s,
 double loadavg_get(const struct loadavg *average) {
   return average->weight > 0 ? average->sum / average->weight : NAN;
 }
-
-double loadavg_interpolate(const double kernel[3], double period_s) {
-  static const double known[3] = {60, 300, 900};
-  if (period_s <= known[0])
-    return kernel[0];
-  for (int i = 1; i < 3; i++)
-    if (period_s <= known[i]) {
-      double part = log(period_s / known[i - 1]) / log(known[i] / known[i - 1]);
-      return kernel[i - 1] + (kernel[i] - kernel[i - 1]) * part;
-    }
-  return kernel[2];
-}

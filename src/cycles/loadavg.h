@@ -28,10 +28,4 @@ void loadavg_update(struct loadavg *average, double value, double dt_s,
 /* Returns the average, or NAN before the first update. */
 double loadavg_get(const struct loadavg *average);
 
-/* Estimates the run queue's average over period_s: interpolates over
- * log(period) between the kernel's averages over 60, 300 and 900 s. Outside
- * this range, returns the nearest of these averages, because an extrapolated
- * value could be negative. */
-double loadavg_interpolate(const double kernel[3], double period_s);
-
 #endif

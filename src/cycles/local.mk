@@ -7,6 +7,7 @@ libcycles_la_SOURCES = \
 	src/base/clock.h \
 	src/base/descriptors.c src/base/descriptors.h \
 	src/base/number.c src/base/number.h \
+	src/base/why.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/backoff.h \
 	src/cycles/bounds.c src/cycles/bounds.h \

@@ -28,10 +28,10 @@
 
 struct linux_machine {
   struct machine machine;
-  char *sysroot; /* prepended to each path, which begins with a slash */
-  int uevents;   /* netlink socket, -1 if unavailable */
-  int stat;      /* /proc/stat, or -1 */
-  bool crowded;  /* leave low descriptors to the rest of the process */
+  char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
+                           */
+  int uevents;            /* netlink socket, -1 if unavailable */
+  int stat;               /* /proc/stat, or -1 */
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -69,40 +69,20 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   return -EFBIG;
 }
 
-/* Reads the descriptor of /proc/stat, which stays open because it is read at
- * each sample. Closes it and returns a negative number if it must be opened. */
-static ssize_t read_open_stat(struct linux_machine *self, char *buffer,
-                              size_t size) {
-  ssize_t got = self->stat < 0 ? -1 : pread(self->stat, buffer, size, 0);
-  if (got > 0 && (size_t)got < size) {
-    buffer[got] = '\0';
-    return got;
-  }
-  if (self->stat >= 0)
-    close(self->stat);
-  self->stat = -1;
-  return -1;
-}
-
-/* Takes over the descriptor if it is the kernel's own /proc/stat. */
-static bool keep_stat(struct linux_machine *self, const char *path, int fd) {
-  struct statfs kind;
-  if (strcmp(path, STAT) != 0 || fstatfs(fd, &kind) != 0 ||
-      kind.f_type != PROC_SUPER_MAGIC)
-    return false;
-  self->stat = fd;
-  return true;
-}
-
 static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                size_t size) {
-  struct linux_machine *self = context;
+  const struct linux_machine *self = context;
   char full[PATH_MAX];
-  ssize_t got =
-      strcmp(path, STAT) == 0 ? read_open_stat(self, buffer, size) : -1;
+  if (self->stat >= 0 && strcmp(path, STAT) == 0) {
+    ssize_t got = pread(self->stat, buffer, size, 0);
+    if (got > 0 && (size_t)got < size) {
+      buffer[got] = '\0';
+      return got;
+    }
+  }
   int status = under_sysroot(context, path, full);
-  if (got > 0 || status != 0)
-    return got > 0 ? got : status;
+  if (status != 0)
+    return status;
   /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
@@ -111,8 +91,7 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   ssize_t length = fstat(fd, &kind) != 0   ? -errno
                    : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
                                            : -EINVAL;
-  if (length < 0 || !keep_stat(self, path, fd))
-    close(fd);
+  close(fd);
   return length;
 }
 
@@ -121,6 +100,20 @@ static bool linux_is_fuse(void *context, const char *path) {
   struct statfs kind;
   return under_sysroot(context, path, full) == 0 && statfs(full, &kind) == 0 &&
          kind.f_type == FUSE_MAGIC;
+}
+
+/* Opens /proc/stat, which is read at each sample. Returns -1 if it is not the
+ * kernel's own: another file may be replaced, or block. */
+static int open_stat(const struct linux_machine *self) {
+  char full[PATH_MAX];
+  struct statfs kind;
+  int fd = under_sysroot(self, STAT, full) == 0
+               ? open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+               : -1;
+  if (fd < 0 || (fstatfs(fd, &kind) == 0 && kind.f_type == PROC_SUPER_MAGIC))
+    return fd;
+  close(fd);
+  return -1;
 }
 
 static int linux_list_directory(void *context, const char *path,
@@ -146,19 +139,16 @@ static int linux_list_directory(void *context, const char *path,
 
 static int linux_perf_open(void *context, struct perf_event_attr *attr,
                            int core, int group) {
-  const struct linux_machine *self = context;
+  (void)context;
   long fd =
       syscall(SYS_perf_event_open, attr, -1, core, group, PERF_FLAG_FD_CLOEXEC);
-  if (fd < 0)
-    return -errno;
-  return self->crowded ? descriptors_move((int)fd) : (int)fd;
+  return fd < 0 ? -errno : descriptors_move((int)fd);
 }
 
 static long linux_perf_room(void *context, long wanted, bool raise_limit) {
-  struct linux_machine *self = context;
+  (void)context;
   if (raise_limit)
     descriptors_raise_limit(wanted);
-  self->crowded = descriptors_crowded(wanted);
   return descriptors_available();
 }
 
@@ -262,13 +252,10 @@ struct machine *machine_linux(const char *sysroot) {
   struct linux_machine *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return NULL;
-  self->sysroot = strdup(sysroot != NULL ? sysroot : "");
-  if (self->sysroot == NULL) {
-    free(self);
-    return NULL;
-  }
+  snprintf(self->sysroot, sizeof(self->sysroot), "%s",
+           sysroot != NULL ? sysroot : "");
   self->uevents = open_uevents();
-  self->stat = -1;
+  self->stat = open_stat(self);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -294,7 +281,6 @@ void machine_linux_close(struct machine *machine) {
     close(self->uevents);
   if (self->stat >= 0)
     close(self->stat);
-  free(self->sysroot);
   free(self);
 }
 

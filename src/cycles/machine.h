@@ -59,7 +59,7 @@ struct machine {
    * the kernel were lost; any core may then have changed. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
-  /* The clocks in the kernel; NULL on machines that support none. */
+  /* The clocks in the kernel. */
   const struct clock_calls *clocks;
 };
 

@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +22,7 @@ struct event_parser {
   const struct machine *machine;
   char pmu[64];
   char *why;
-  size_t why_size;
 };
-
-__attribute__((format(printf, 3, 4))) static int
-fail(struct event_parser *parser, int status, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(parser->why, parser->why_size, format, arguments);
-  va_end(arguments);
-  return status;
-}
 
 /* True if the name can be part of a path without leaving the folder. */
 static bool is_plain_name(const char *name) {
@@ -103,11 +92,12 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
   if (number != NULL) {
     *number++ = '\0';
     if (parse_u64(number, 0, &value) != 0)
-      return fail(parser, -EINVAL, "%s/%s= needs a number, not '%s'",
-                  parser->pmu, term, number);
+      return why_fails(parser->why, -EINVAL, "%s/%s= needs a number, not '%s'",
+                       parser->pmu, term, number);
   }
   if (!is_plain_name(term))
-    return fail(parser, -EINVAL, "'%s' is not the name of an event", term);
+    return why_fails(parser->why, -EINVAL, "'%s' is not the name of an event",
+                     term);
   if (number == NULL && !nested &&
       read_pmu_file(parser, "events/", term, text) > 0)
     return parse_terms(parser, text, true);
@@ -115,16 +105,17 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
     int status = set_bits(parser->event, text, value);
     return status == 0
                ? 0
-               : fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
-                      parser->pmu, term, (unsigned long long)value, text);
+               : why_fails(parser->why, status,
+                           "%s/%s=%#llx/ does not fit in %s", parser->pmu, term,
+                           (unsigned long long)value, text);
   }
   uint64_t *word = config_word(parser->event, term, strlen(term));
   if (number != NULL && word != NULL) {
     *word = value;
     return 0;
   }
-  return fail(parser, -ENOENT, "the PMU %s has no event or term %s",
-              parser->pmu, term);
+  return why_fails(parser->why, -ENOENT, "the PMU %s has no event or term %s",
+                   parser->pmu, term);
 }
 
 static int parse_terms(struct event_parser *parser, char *terms, bool nested) {
@@ -143,30 +134,32 @@ static int parse_pmu_event(struct event_parser *parser, const char *text,
   size_t pmu_length = (size_t)(slash - text);
   size_t terms_length = strlen(slash + 1);
   if (pmu_length >= sizeof(parser->pmu) || terms_length >= sizeof(terms))
-    return fail(parser, -EINVAL, "'%.64s...' is too long for an event", text);
+    return why_fails(parser->why, -EINVAL,
+                     "'%.64s...' is too long for an event", text);
   memcpy(parser->pmu, text, pmu_length);
   parser->pmu[pmu_length] = '\0';
   memcpy(terms, slash + 1, terms_length + 1);
   if (terms_length > 0 && terms[terms_length - 1] == '/')
     terms[terms_length - 1] = '\0';
   if (!is_plain_name(parser->pmu) || terms[0] == '\0' || strchr(terms, '/'))
-    return fail(parser, -EINVAL, "'%s' is not of the form pmu/event/", text);
+    return why_fails(parser->why, -EINVAL, "'%s' is not of the form pmu/event/",
+                     text);
   char type[TEXT_MAX];
   uint64_t number;
   if (read_pmu_file(parser, "", "type", type) <= 0)
-    return fail(parser, -ENOENT,
-                "this machine has no PMU %s (see " PMU_FOLDER ")", parser->pmu);
+    return why_fails(parser->why, -ENOENT,
+                     "this machine has no PMU %s (see " PMU_FOLDER ")",
+                     parser->pmu);
   if (parse_u64(type, 10, &number) != 0 || number > UINT32_MAX)
-    return fail(parser, -EINVAL, "the PMU %s has no valid type", parser->pmu);
+    return why_fails(parser->why, -EINVAL, "the PMU %s has no valid type",
+                     parser->pmu);
   parser->event->type = (uint32_t)number;
   return parse_terms(parser, terms, false);
 }
 
 int perf_event_parse(struct perf_event *event, const char *text,
-                     const struct machine *machine, char *why,
-                     size_t why_size) {
-  struct event_parser parser = {
-      .event = event, .machine = machine, .why = why, .why_size = why_size};
+                     const struct machine *machine, char why[WHY_SIZE]) {
+  struct event_parser parser = {.event = event, .machine = machine, .why = why};
   *event = (struct perf_event){0};
   const char *slash = strchr(text, '/');
   if (slash != NULL)
@@ -176,10 +169,11 @@ int perf_event_parse(struct perf_event *event, const char *text,
     return 0;
   if (strncmp(text, "0x", 2) == 0 && parse_u64(text, 16, &event->config) == 0)
     return 0;
-  return fail(&parser, -EINVAL,
-              "'%s' is not an event: write pmu/event/ as perf list shows it, "
-              "or a raw number such as r1a8",
-              text);
+  return why_fails(
+      why, -EINVAL,
+      "'%s' is not an event: write pmu/event/ as perf list shows it, "
+      "or a raw number such as r1a8",
+      text);
 }
 
 /* ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #ifndef PERCORE_PERF_EVENT_H
 #define PERCORE_PERF_EVENT_H
 
+#include "base/why.h"
 #include "machine.h"
 
 #include <stdbool.h>
@@ -23,7 +24,7 @@ struct perf_event {
  * `format` of the PMU in sysfs, and the raw numbers "r1a8" and "0x1a8"
  * (PERF_TYPE_RAW). Returns 0, or -errno with the reason in why[]. */
 int perf_event_parse(struct perf_event *event, const char *text,
-                     const struct machine *machine, char *why, size_t why_size);
+                     const struct machine *machine, char why[WHY_SIZE]);
 
 struct perf_group {
   const struct machine *machine;

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -122,53 +121,35 @@ void programs_close(struct programs *programs) {
   programs_init(programs);
 }
 
-/* Writes the message to `why`, and returns `status`. */
-static int fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
-                ...) __attribute__((format(printf, 3, 4)));
-static int fail(char why[PROGRAMS_WHY_SIZE], int status, const char *format,
-                ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(why, PROGRAMS_WHY_SIZE, format, arguments);
-  va_end(arguments);
-  return status;
-}
-
 /* ---------------------------------------------------------------------------
  * Loading
  */
 
-int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]) {
+int programs_refused(int error, char why[WHY_SIZE]) {
   if (error == 0)
     error = ENOMEM;
-  return fail(why, -error, "the kernel refused its programs: %s (%s)",
-              strerror(error),
-              error == EPERM || error == EACCES
-                  ? "a seccomp filter or the kernel's lockdown forbids them"
-                  : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
+  return why_fails(
+      why, -error, "the kernel refused its programs: %s (%s)", strerror(error),
+      error == EPERM || error == EACCES
+          ? "a seccomp filter or the kernel's lockdown forbids them"
+          : "they need Linux 5.14 or later with CONFIG_BPF_SYSCALL");
 }
 
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char why[PROGRAMS_WHY_SIZE]) {
-  union bpf_attr attr = {0};
-  attr.raw_tracepoint.name = (uintptr_t)tracepoint;
-  attr.raw_tracepoint.prog_fd = (uint32_t)program;
-  int status = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-  programs->links[link] = status;
+                    int program, char why[WHY_SIZE]) {
+  int status = programs->links[link] = bpf_attach(tracepoint, program);
   if (status >= 0)
     return 0;
-  return fail(why, status, "cannot attach to the tracepoint %s: %s", tracepoint,
-              strerror(-status));
+  return why_fails(why, status, "cannot attach to the tracepoint %s: %s",
+                   tracepoint, strerror(-status));
 }
 
 #ifdef PERCORE_BPF
-/* Sets *copy to a duplicate of `fd`, a descriptor of a skeleton, so that the
- * duplicate stays open when the skeleton is destroyed. */
-static int keep(int *copy, int fd, char why[PROGRAMS_WHY_SIZE]) {
-  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  return *copy >= 0 ? 0
-                    : fail(why, -errno, "no file descriptor is left for it: %s",
-                           strerror(errno));
+/* Takes a descriptor out of the skeleton, which then does not close it. */
+static int take(int *fd) {
+  int taken = *fd;
+  *fd = 0;
+  return taken;
 }
 
 /* True if the interrupt of the timer is known to have a tracepoint: that of the
@@ -190,7 +171,7 @@ static bool timer_has_tracepoint(void) {
 
 static int attach_all(struct programs *programs, enum clock_kind kind,
                       const struct clocks_bpf *loaded, bool state0_polls,
-                      char why[PROGRAMS_WHY_SIZE]) {
+                      char why[WHY_SIZE]) {
   const struct hook *hooks = clocks[kind].hooks;
   const int fds[PROGRAMS] = {
       [ON_IDLE] = state0_polls ? loaded->progs.on_idle.prog_fd
@@ -215,40 +196,38 @@ static int attach_all(struct programs *programs, enum clock_kind kind,
 }
 
 static int load_and_attach(struct programs *programs, enum clock_kind kind,
-                           bool state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                           bool state0_polls, char why[WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   if (missing != NULL)
-    return fail(why, -EPERM,
-                "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
-                "both%s",
-                missing, clocks[kind].alternative);
+    return why_fails(
+        why, -EPERM,
+        "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
+        "both%s",
+        missing, clocks[kind].alternative);
   errno = 0;
   struct clocks_bpf *loaded = clocks_bpf__open_and_load();
   if (loaded == NULL)
     return programs_refused(errno, why);
-  int status = keep(&programs->map,
-                    kind == CLOCK_IDLE ? loaded->maps.idle_clock.map_fd
-                                       : loaded->maps.softirq_clock.map_fd,
-                    why);
-  if (status == 0 && kind == CLOCK_IDLE)
-    status = keep(&programs->start, loaded->progs.on_start.prog_fd, why);
-  if (status == 0)
-    status = attach_all(programs, kind, loaded, state0_polls, why);
+  programs->map = take(kind == CLOCK_IDLE ? &loaded->maps.idle_clock.map_fd
+                                          : &loaded->maps.softirq_clock.map_fd);
+  if (kind == CLOCK_IDLE)
+    programs->start = take(&loaded->progs.on_start.prog_fd);
+  int status = attach_all(programs, kind, loaded, state0_polls, why);
   clocks_bpf__destroy(loaded);
   return status;
 }
 #else
 static int load_and_attach(struct programs *programs, enum clock_kind kind,
-                           bool state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                           bool state0_polls, char why[WHY_SIZE]) {
   (void)programs, (void)kind, (void)state0_polls;
-  return fail(why, -ENOSYS,
-              "percore was built without BPF programs (clang, bpftool and "
-              "libbpf-dev were missing, or --disable-bpf)");
+  return why_fails(why, -ENOSYS,
+                   "percore was built without BPF programs (clang, bpftool and "
+                   "libbpf-dev were missing, or --disable-bpf)");
 }
 #endif
 
 int programs_load(struct programs *programs, enum clock_kind kind,
-                  bool state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                  bool state0_polls, char why[WHY_SIZE]) {
   programs_init(programs);
   programs->value_size = clocks[kind].value_size;
   int status = load_and_attach(programs, kind, state0_polls, why);
@@ -266,20 +245,22 @@ static void pin_path(char path[PATH_MAX], const char *name) {
 }
 
 static int cannot(const char *what, const char *path, int error,
-                  char why[PROGRAMS_WHY_SIZE]) {
-  return fail(why, -error, "cannot %s %s: %s%s", what, path, strerror(error),
-              error == EPERM || error == EACCES ? "; run as root" : "");
+                  char why[WHY_SIZE]) {
+  return why_fails(why, -error, "cannot %s %s: %s%s", what, path,
+                   strerror(error),
+                   error == EPERM || error == EACCES ? "; run as root" : "");
 }
 
 static int check_owner(const char *path, struct stat *file,
-                       char why[PROGRAMS_WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   if (lstat(path, file) != 0)
-    return fail(why, -errno, "no clock is pinned: %s: %s", path,
-                strerror(errno));
+    return why_fails(why, -errno, "no clock is pinned: %s: %s", path,
+                     strerror(errno));
   if (file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0)
     return 0;
-  return fail(why, -EPERM,
-              "%s is not used: users other than root may write to it", path);
+  return why_fails(why, -EPERM,
+                   "%s is not used: users other than root may write to it",
+                   path);
 }
 
 #ifndef RESOLVE_CACHED
@@ -305,7 +286,7 @@ static int open_folder(void) {
 /* Checks that only root can have pinned the files in the folder. Any user can
  * create a directory and a map, but only root can mount a bpffs that belongs to
  * root. */
-static int check_folder(char why[PROGRAMS_WHY_SIZE]) {
+static int check_folder(char why[WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
   int fd = open_folder();
@@ -313,16 +294,16 @@ static int check_folder(char why[PROGRAMS_WHY_SIZE]) {
   if (fd >= 0)
     close(fd);
   if (status != 0)
-    return fail(why, status, "no clock is pinned: " IDLE_CLOCK_PINS ": %s",
-                strerror(-status));
+    return why_fails(why, status, "no clock is pinned: " IDLE_CLOCK_PINS ": %s",
+                     strerror(-status));
   if (kind.f_type != BPF_FS_MAGIC)
-    return fail(why, -ENOENT,
-                "no clock is pinned in " IDLE_CLOCK_PINS
-                ": no bpffs is mounted there");
+    return why_fails(why, -ENOENT,
+                     "no clock is pinned in " IDLE_CLOCK_PINS
+                     ": no bpffs is mounted there");
   return check_owner(IDLE_CLOCK_PINS, &file, why);
 }
 
-int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
+int programs_open(struct programs *programs, char why[WHY_SIZE]) {
   char path[PATH_MAX];
   struct stat pin;
   programs_init(programs);
@@ -331,11 +312,11 @@ int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
     pin_path(path, idle_hooks[i].tracepoint);
     status = check_owner(path, &programs->pin, why);
     if (status == -ENOENT)
-      status = fail(why, -ENOLINK,
-                    "the clock in " IDLE_CLOCK_PINS " lacks the pin %s, "
-                    "because it was pinned or unpinned only in part; run "
-                    "percore clock --pin again",
-                    idle_hooks[i].tracepoint);
+      status = why_fails(why, -ENOLINK,
+                         "the clock in " IDLE_CLOCK_PINS " lacks the pin %s, "
+                         "because it was pinned or unpinned only in part; run "
+                         "percore clock --pin again",
+                         idle_hooks[i].tracepoint);
   }
   pin_path(path, MAP_NAME);
   if (status == 0)
@@ -347,15 +328,16 @@ int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
   attr.file_flags = BPF_F_RDONLY;
   int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd < 0)
-    return fail(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
-                fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed" : "");
+    return why_fails(why, fd, "cannot open %s: %s%s", path, strerror(-fd),
+                     fd == -EPERM ? "; before Linux 5.19, CAP_BPF is needed"
+                                  : "");
   programs->map = fd;
   programs->value_size = clocks[CLOCK_IDLE].value_size;
   programs->pinned = true;
   return 0;
 }
 
-static int pin_one(int fd, const char *name, char why[PROGRAMS_WHY_SIZE]) {
+static int pin_one(int fd, const char *name, char why[WHY_SIZE]) {
   char path[PATH_MAX];
   pin_path(path, name);
   union bpf_attr attr = {0};
@@ -367,7 +349,7 @@ static int pin_one(int fd, const char *name, char why[PROGRAMS_WHY_SIZE]) {
 
 /* Mounts a bpffs. Its directory must belong to root, because another owner
  * could replace it. */
-static int mount_pins(char why[PROGRAMS_WHY_SIZE]) {
+static int mount_pins(char why[WHY_SIZE]) {
   struct stat file;
   if (mkdir(IDLE_CLOCK_PINS, 0755) != 0 && errno != EEXIST)
     return cannot("create", IDLE_CLOCK_PINS, errno, why);
@@ -382,7 +364,7 @@ static int mount_pins(char why[PROGRAMS_WHY_SIZE]) {
 
 /* Pins cpu_idle last, so that a clock with this pin has all its pins, even if
  * this process is killed. */
-int programs_pin(const struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
+int programs_pin(const struct programs *programs, char why[WHY_SIZE]) {
   char path[PATH_MAX];
   pin_path(path, MAP_NAME);
   int status = mount_pins(why);
@@ -402,7 +384,7 @@ int programs_pin(const struct programs *programs, char why[PROGRAMS_WHY_SIZE]) {
 /* Removes the pin for the tracepoint cpu_idle first, because readers check that
  * pin: without it they reject the clock, so no reader trusts a clock that no
  * longer sees interrupts. */
-int programs_unpin(char why[PROGRAMS_WHY_SIZE]) {
+int programs_unpin(char why[WHY_SIZE]) {
   char path[PATH_MAX];
   int status = check_folder(why);
   if (status != 0)
@@ -471,7 +453,7 @@ static int programs_start(const struct programs *programs, int core) {
 }
 
 static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[WHY_SIZE]) {
   return state0_polls == NULL
              ? programs_open(programs, why)
              : programs_load(programs, kind, *state0_polls, why);

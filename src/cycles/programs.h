@@ -9,6 +9,8 @@
 #ifndef PERCORE_CYCLES_PROGRAMS_H
 #define PERCORE_CYCLES_PROGRAMS_H
 
+#include "base/why.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +21,6 @@
 #define IDLE_CLOCK_PINS "/run/percore-clock"
 
 #define PROGRAMS_LINKS_MAX 32
-#define PROGRAMS_WHY_SIZE 256
 
 enum clock_kind { CLOCK_IDLE, CLOCK_SOFTIRQ };
 
@@ -43,35 +44,35 @@ void programs_close(struct programs *programs);
  * clock only: idle state 0 polls instead of halting. -EPERM: this process lacks
  * the capabilities; -ENOSYS: percore was built without the programs. */
 int programs_load(struct programs *programs, enum clock_kind kind,
-                  bool state0_polls, char why[PROGRAMS_WHY_SIZE]);
+                  bool state0_polls, char why[WHY_SIZE]);
 
 /* Runs a program at a tracepoint until links[link] is closed. -ENOENT: this
  * kernel has no such tracepoint. */
 int programs_attach(struct programs *programs, int link, const char *tracepoint,
-                    int program, char why[PROGRAMS_WHY_SIZE]);
+                    int program, char why[WHY_SIZE]);
 
 /* Explains the errno with which the kernel refused to load programs (0 if it is
  * unknown), and returns it as -errno. */
-int programs_refused(int error, char why[PROGRAMS_WHY_SIZE]);
+int programs_refused(int error, char why[WHY_SIZE]);
 
 /* Mounts a bpffs at IDLE_CLOCK_PINS and pins a loaded idle clock there, so that
  * it keeps running. Needs root. Call this only if programs_open fails with
  * -ENOENT. */
-int programs_pin(const struct programs *programs, char why[PROGRAMS_WHY_SIZE]);
-int programs_unpin(char why[PROGRAMS_WHY_SIZE]);
+int programs_pin(const struct programs *programs, char why[WHY_SIZE]);
+int programs_unpin(char why[WHY_SIZE]);
 
 /* Opens a pinned idle clock for reading, after checking that only root can have
  * pinned it. Needs CAP_BPF before Linux 5.19, and no capability since. Fails
  * with -ENOENT if no clock is pinned, and with -ENOLINK if a required pin is
  * missing. */
-int programs_open(struct programs *programs, char why[PROGRAMS_WHY_SIZE]);
+int programs_open(struct programs *programs, char why[WHY_SIZE]);
 
 /* What the clocks of a machine call, so that tests can simulate them. */
 struct clock_calls {
   /* Opens the pinned clock if state0_polls is NULL, and otherwise loads a
    * clock. If this fails, nothing needs to be closed. */
   int (*open)(struct programs *programs, enum clock_kind kind,
-              const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]);
+              const bool *state0_polls, char why[WHY_SIZE]);
   /* Reads the values of all possible cores, in ascending order. `values` must
    * have room for CORES_MAX + 1 values. -EINVAL: `cores` is not the number of
    * possible cores; -ENOLINK: the pinned clock no longer runs, or another clock

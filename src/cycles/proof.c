@@ -84,7 +84,7 @@ struct probe {
   pthread_t thread;
   atomic_bool ended;
   enum proof proof;
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
 };
 
 static void sleep_until(uint64_t deadline_ns) {
@@ -220,8 +220,8 @@ static enum proof_half idle_half(struct probe *probe) {
 static void prove_counter(struct probe *probe) {
   int status = affinity_pin(probe->core);
   if (status != 0) {
-    snprintf(probe->why, PROOF_WHY_MAX, "core %d cannot be used: %s",
-             probe->core, strerror(-status));
+    snprintf(probe->why, WHY_SIZE, "core %d cannot be used: %s", probe->core,
+             strerror(-status));
     probe->proof = PROOF_UNPROVEN;
     return;
   }
@@ -231,23 +231,23 @@ static void prove_counter(struct probe *probe) {
   probe->proof =
       cancelled(probe) ? PROOF_PENDING : proof_judge_counter(spin, idle);
   if (spin == PROOF_HALF_FAILED)
-    snprintf(probe->why, PROOF_WHY_MAX,
+    snprintf(probe->why, WHY_SIZE,
              "it read %.3f on core %d while a thread was spinning there",
              probe->load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
     snprintf(
-        probe->why, PROOF_WHY_MAX,
+        probe->why, WHY_SIZE,
         "it read %.3f on core %d while the core was idle: it does not stop "
         "when the core halts",
         probe->load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
     snprintf(
-        probe->why, PROOF_WHY_MAX,
+        probe->why, WHY_SIZE,
         "it could not be read on core %d, or the core went offline, during "
         "the proof",
         probe->core);
   else if (probe->proof == PROOF_UNPROVEN)
-    snprintf(probe->why, PROOF_WHY_MAX,
+    snprintf(probe->why, WHY_SIZE,
              "core %d was never %s for long enough to prove it", probe->core,
              spin == PROOF_HALF_NOT_RUN ? "free" : "idle");
 }
@@ -334,17 +334,17 @@ static void prove_tick(struct probe *probe) {
     status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES);
   procstat_free(&stat);
   if (status != 0)
-    snprintf(probe->why, PROOF_WHY_MAX, "the proof on core %d failed: %s",
+    snprintf(probe->why, WHY_SIZE, "the proof on core %d failed: %s",
              probe->core, strerror(-status));
   else if (probe->proof == PROOF_TICK_SAMPLED)
     snprintf(
-        probe->why, PROOF_WHY_MAX,
+        probe->why, WHY_SIZE,
         "it read %.2f on core %d while a thread that sleeps through each "
         "tick used %.2f of the core: the kernel samples idle time at the tick",
         probe->load, probe->core, probe->truth);
   else if (probe->proof == PROOF_PENDING)
-    snprintf(probe->why, PROOF_WHY_MAX,
-             "core %d was never free enough to prove it", probe->core);
+    snprintf(probe->why, WHY_SIZE, "core %d was never free enough to prove it",
+             probe->core);
   if (probe->proof == PROOF_PENDING && !cancelled(probe))
     probe->proof = PROOF_UNPROVEN;
 }
@@ -391,11 +391,11 @@ bool probe_ended(const struct probe *probe) {
 }
 
 enum proof probe_end(struct probe *probe, struct source *source,
-                     char why[PROOF_WHY_MAX]) {
+                     char why[WHY_SIZE]) {
   pthread_join(probe->thread, NULL);
   enum proof proof = probe->proof;
   *source = probe->source;
-  memcpy(why, probe->why, PROOF_WHY_MAX);
+  memcpy(why, probe->why, WHY_SIZE);
   perf_group_close(&probe->group);
   free(probe);
   return proof;

@@ -59,8 +59,6 @@ bool proof_columns_are_exact(double truth, double columns, double load);
  * true, the probe ends soon, with PROOF_PENDING. A probe uses the machine
  * concurrently with its caller. */
 
-enum { PROOF_WHY_MAX = 256 };
-
 struct probe;
 
 /* Starts a probe that tests a copy of the source on a core. Opens its counters,
@@ -74,6 +72,6 @@ bool probe_ended(const struct probe *probe);
  * receives the copy of the source with the rates that the probe has measured,
  * and why[] a reason for the journal, or "". */
 enum proof probe_end(struct probe *probe, struct source *source,
-                     char why[PROOF_WHY_MAX]);
+                     char why[WHY_SIZE]);
 
 #endif

@@ -11,13 +11,12 @@
 
 #define WORDS (SOFTIRQ_CONTEXTS * SOFTIRQ_VECTORS)
 
-#define RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
-#define RETRY_MAX_NS (UINT64_C(600) * 1000000000)
+#define RETRY_FIRST_NS (10 * NS_PER_S)
+#define RETRY_MAX_NS (600 * NS_PER_S)
 
 /* The sums of one core. */
 struct sums {
-  bool known;
-  int64_t time_ns; /* CLOCK_MONOTONIC */
+  int64_t time_ns; /* CLOCK_MONOTONIC; 0: unknown, and all sums are 0 */
   int64_t hard_ns;
   int64_t softirq_ns[WORDS];
 };
@@ -26,7 +25,6 @@ struct softirq_clock {
   const struct engine *engine;
   struct kernel_clock kernel;
   bool loaded;
-  bool said; /* that it cannot be used */
   struct backoff backoff;
   bool vector[SOFTIRQ_VECTORS]; /* whether it has run on any core */
   /* One per possible core, in ascending order. Pages that are never written
@@ -79,12 +77,10 @@ static bool preempts_softirqs(const struct machine *machine) {
          realtime != 0;
 }
 
-static int load(struct softirq_clock *clock, char why[PROGRAMS_WHY_SIZE]) {
+static int load(struct softirq_clock *clock, char why[WHY_SIZE]) {
   const struct machine *machine = clock->kernel.machine;
   const char *reason = NULL;
-  if (machine->clocks == NULL)
-    reason = "this machine has no softirq clock";
-  else if (!clock->engine->options.hardware)
+  if (!clock->engine->options.hardware)
     reason = "SysRoot may belong to another kernel; set HostPerf true if it "
              "belongs to this one";
   else if (preempts_softirqs(machine))
@@ -94,22 +90,20 @@ static int load(struct softirq_clock *clock, char why[PROGRAMS_WHY_SIZE]) {
   if (reason == NULL)
     return machine->clocks->open(&clock->kernel.programs, CLOCK_SOFTIRQ,
                                  &(bool){false}, why);
-  snprintf(why, PROGRAMS_WHY_SIZE, "%s", reason);
-  return -ENOTSUP;
+  return why_fails(why, -ENOTSUP, "%s", reason);
 }
 
 static void put_off(struct softirq_clock *clock, const char *why) {
   const struct engine_options *options = &clock->engine->options;
-  backoff_extend(&clock->backoff, clock->engine->time_ns, RETRY_FIRST_NS,
-                 RETRY_MAX_NS);
-  if (!clock->said)
+  if (clock->backoff.wait_ns == 0)
     journal_say(&options->journal, JOURNAL_WARNING,
                 "time in softirqs is not known: %s", why);
-  clock->said = true;
+  backoff_extend(&clock->backoff, clock->engine->time_ns, RETRY_FIRST_NS,
+                 RETRY_MAX_NS);
 }
 
 static void try_to_load(struct softirq_clock *clock) {
-  char why[PROGRAMS_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   if (clock->engine->time_ns < clock->backoff.until_ns)
     return;
   clock->loaded = load(clock, why) == 0;
@@ -145,7 +139,6 @@ void softirq_clock_read(struct softirq_clock *clock) {
   }
   if (kernel->last_bracket_ns > KERNEL_CLOCK_BRACKET_NS)
     kernel->time_ns = 0; /* these figures have no bounds */
-  clock->said = false;
   clock->backoff.wait_ns = 0;
   note_vectors(clock);
 }
@@ -154,43 +147,35 @@ void softirq_clock_read(struct softirq_clock *clock) {
  * One core
  */
 
-static struct sums sums_at(const struct kernel_clock *kernel,
-                           const struct softirq_words *words) {
-  struct sums sums = {.known = true, .time_ns = kernel->time_ns};
-  sums.known &=
-      kernel_clock_sum(kernel, kernel->time_ns, words->hard, &sums.hard_ns);
+/* Returns false if the words are impossible. */
+static bool advance(const struct kernel_clock *kernel,
+                    const struct softirq_words *words, struct sums *sums) {
+  bool possible = kernel_clock_advance(kernel, kernel->time_ns, words->hard,
+                                       &sums->hard_ns);
   for (int i = 0; i < WORDS; i++)
-    sums.known &= kernel_clock_sum(kernel, kernel->time_ns - sums.hard_ns,
-                                   words->softirq[i], &sums.softirq_ns[i]);
-  return sums;
-}
-
-static bool grow(const struct kernel_clock *kernel, int64_t from_ns,
-                 int64_t *to_ns, double *growth_ns) {
-  bool holds = kernel_clock_hold(kernel, from_ns, to_ns);
-  *growth_ns = (double)(*to_ns - from_ns);
-  return holds;
+    possible &= kernel_clock_advance(kernel, kernel->time_ns - sums->hard_ns,
+                                     words->softirq[i], &sums->softirq_ns[i]);
+  sums->time_ns = kernel->time_ns;
+  return possible;
 }
 
 /* Computes shares of wall time from the growth of sums. Returns false if no
- * time has passed, or if the sums have decreased or grown by too much. The
- * words are not all read at the same instant, so their growth may exceed wall
- * time by the duration of the reads. */
+ * time has passed, or if the sums have grown by too much. The words are not all
+ * read at the same instant, so their growth may exceed wall time by the
+ * duration of the reads. */
 static bool to_shares(const struct kernel_clock *kernel,
-                      const struct sums *from, struct sums *to,
+                      const struct sums *from, const struct sums *to,
                       struct softirq_figures *figures) {
-  double hard_ns, ns[WORDS], all_ns;
+  double hard_ns = (double)(to->hard_ns - from->hard_ns);
   double wall_ns = (double)(to->time_ns - from->time_ns);
-  if (!(wall_ns > 0) || !grow(kernel, from->hard_ns, &to->hard_ns, &hard_ns))
-    return false;
-  all_ns = hard_ns;
+  double ns[WORDS], all_ns = hard_ns;
   for (int i = 0; i < WORDS; i++) {
-    if (!grow(kernel, from->softirq_ns[i], &to->softirq_ns[i], &ns[i]))
-      return false;
+    ns[i] = (double)(to->softirq_ns[i] - from->softirq_ns[i]);
     all_ns += ns[i];
   }
-  if (all_ns >
-      wall_ns + 2 * (double)(KERNEL_CLOCK_BRACKET_NS + kernel->bracket_ns))
+  if (!(wall_ns > 0) ||
+      all_ns >
+          wall_ns + 2 * (double)(KERNEL_CLOCK_BRACKET_NS + kernel->bracket_ns))
     return false;
   double unit_ns = fmax(wall_ns, all_ns);
   *figures = (struct softirq_figures){.hard = hard_ns / unit_ns};
@@ -218,12 +203,10 @@ struct softirq_figures softirq_clock_core(struct softirq_clock *clock,
       !core_set_has(&clock->kernel.possible, core))
     return figures;
   int place = clock->kernel.places[core];
-  struct sums *from = &clock->sums[place];
-  struct sums to = sums_at(&clock->kernel, &clock->words[place]);
-  if (from->known && to.known &&
-      !to_shares(&clock->kernel, from, &to, &figures))
-    to.known = false;
-  *from = to;
+  struct sums *sums = &clock->sums[place], from = *sums;
+  if (!advance(&clock->kernel, &clock->words[place], sums) ||
+      (from.time_ns > 0 && !to_shares(&clock->kernel, &from, sums, &figures)))
+    *sums = (struct sums){0};
   for (int i = 0; i < SOFTIRQ_VECTORS; i++)
     if (!clock->vector[i])
       figures.vector[i] = NAN;

@@ -120,10 +120,9 @@ static int add_event(struct source *source, const struct perf_event *event) {
 /* Adds an event by its name. Returns its index in the group, or -1 with the
  * reason in why[]. */
 static int add_named_event(struct source *source, const struct finder *finder,
-                           const char *text, char why[SOURCE_REASON_MAX]) {
+                           const char *text, char why[WHY_SIZE]) {
   struct perf_event event;
-  int status = perf_event_parse(&event, text, finder->options->machine, why,
-                                SOURCE_REASON_MAX);
+  int status = perf_event_parse(&event, text, finder->options->machine, why);
   return status == 0 ? add_event(source, &event) : -1;
 }
 
@@ -154,12 +153,11 @@ static void choose_divisor(struct source *source, const struct finder *finder) {
  * correct. */
 static void find_tsc(struct finder *finder) {
   const struct engine_options *options = finder->options;
-  char why[SOURCE_REASON_MAX];
+  char why[WHY_SIZE];
   finder->has_tsc =
       options->hardware &&
       (finder->topology->tsc_steady || finder->topology->hypervisor) &&
-      perf_event_parse(&finder->tsc, "msr/tsc/", options->machine, why,
-                       sizeof(why)) == 0;
+      perf_event_parse(&finder->tsc, "msr/tsc/", options->machine, why) == 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -167,7 +165,7 @@ static void find_tsc(struct finder *finder) {
  */
 
 static void find_mperf(struct finder *finder, const struct core_kind *kind) {
-  char ignored[SOURCE_REASON_MAX];
+  char ignored[WHY_SIZE];
   struct source *source = add_source(finder, SOURCE_MPERF, kind);
   if (!source->available)
     return;

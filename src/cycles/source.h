@@ -5,12 +5,12 @@
 #define PERCORE_SOURCE_H
 
 #include "backoff.h"
+#include "base/why.h"
 #include "core_set.h"
 #include "perf_event.h"
 #include "source_kind.h"
 
 #define SOURCES_MAX 12
-#define SOURCE_REASON_MAX 256
 #define SOURCE_PMU_MAX 64
 
 /* A proof accepts a counter that counts between this much and this much of the
@@ -28,7 +28,7 @@ struct source {
   bool available; /* if false, reason says why */
   /* Why it is unavailable, or what went wrong with it since its last proof; ""
    * if nothing is wrong. */
-  char reason[SOURCE_REASON_MAX];
+  char reason[WHY_SIZE];
   enum proof proof;
   /* How fast the counter runs relative to its divisor, according to the last
    * proof; 0: unknown. */

@@ -264,8 +264,7 @@ static void put_histograms_last(struct map_fields *fields) {
 
 /* Drops all fields whose names are not unique, and writes a warning to `why` if
  * there are any. All buckets of a histogram have its name. */
-static void drop_equal_names(struct map_fields *fields,
-                             char why[MAP_WHY_SIZE]) {
+static void drop_equal_names(struct map_fields *fields, char why[WHY_SIZE]) {
   bool equal[MAP_FIELDS_MAX] = {false};
   const struct map_field *list = fields->list;
   for (size_t i = 0; i < fields->len; i++)
@@ -278,24 +277,24 @@ static void drop_equal_names(struct map_fields *fields,
     if (!equal[i])
       fields->list[kept++] = fields->list[i];
     else
-      snprintf(why, MAP_WHY_SIZE,
+      snprintf(why, WHY_SIZE,
                "several fields would be called %s; none of them is read",
                fields->list[i].name);
   fields->len = kept;
 }
 
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
-                    const struct bpf_map_info *info, char why[MAP_WHY_SIZE]) {
+                    const struct bpf_map_info *info, char why[WHY_SIZE]) {
   why[0] = '\0';
   *fields = (struct map_fields){
       .list = calloc(MAP_FIELDS_MAX, sizeof(*fields->list))};
   if (fields->list == NULL)
-    return map_fails(why, -ENOMEM, "out of memory");
+    return why_fails(why, -ENOMEM, "out of memory");
   struct walk walk = {
       .types = types, .value_size = info->value_size, .fields = fields};
   walk_type(&walk, types->value, &(struct place){.depth = 0});
   if (walk.full)
-    snprintf(why, MAP_WHY_SIZE, "only its first %d fields are read",
+    snprintf(why, WHY_SIZE, "only its first %d fields are read",
              MAP_FIELDS_MAX);
   put_histograms_last(fields);
   drop_equal_names(fields, why);
@@ -304,12 +303,12 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
     return 0;
   }
   if (walk.long_array[0] != '\0')
-    return map_fails(
+    return why_fails(
         why, -ENOENT,
         "array %s has more than %d elements, and no other member can be "
         "read; name the elements to read with FieldAt",
         walk.long_array, ELEMENTS_MAX);
-  return map_fails(why, -ENOENT,
+  return why_fails(why, -ENOENT,
                    "its values have no integer member with a name");
 }
 

@@ -49,7 +49,7 @@ struct map_fields {
  * are equal or if there are more than MAP_FIELDS_MAX fields; otherwise it is
  * "". */
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
-                    const struct bpf_map_info *info, char why[MAP_WHY_SIZE]);
+                    const struct bpf_map_info *info, char why[WHY_SIZE]);
 
 void map_fields_free(struct map_fields *fields);
 

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
+static int fields_by_place(struct map_source *source, char why[WHY_SIZE]) {
   const struct map_fields *given = &source->table.fields_at;
   uint32_t size = source->map.info.value_size;
   for (size_t i = 0; i < given->len; i++) {
     const struct map_field *field = &given->list[i];
     if (field->size <= size && field->offset <= size - field->size)
       continue;
-    return map_fails(why, -ERANGE,
+    return why_fails(why, -ERANGE,
                      "field %s ends beyond the %u bytes of a value",
                      field->name, size);
   }
   source->fields.list = calloc(given->len, sizeof(*given->list));
   if (source->fields.list == NULL)
-    return map_fails(why, -ENOMEM, "out of memory");
+    return why_fails(why, -ENOMEM, "out of memory");
   source->fields.len = given->len;
   memcpy(source->fields.list, given->list, given->len * sizeof(*given->list));
   return 0;
@@ -37,18 +37,18 @@ static bool is_wanted(const struct map_source *source,
 /* Writes a warning to `why` if one of the names is not that of a field, because
  * the name is probably misspelt. */
 static void check_names(const struct map_fields *fields, const char *option,
-                        const struct names *names, char why[MAP_WHY_SIZE]) {
+                        const struct names *names, char why[WHY_SIZE]) {
   for (size_t i = 0; i < names->len; i++) {
     size_t f = 0;
     while (f < fields->len && strcmp(fields->list[f].name, names->list[i]) != 0)
       f++;
     if (f == fields->len)
-      snprintf(why, MAP_WHY_SIZE, "it has no field %s; correct %s",
-               names->list[i], option);
+      snprintf(why, WHY_SIZE, "it has no field %s; correct %s", names->list[i],
+               option);
   }
 }
 
-static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
+static int choose_fields(struct map_source *source, char why[WHY_SIZE]) {
   const struct map_table *table = &source->table;
   size_t kept = 0;
   if (table->has_all_names) {
@@ -66,18 +66,12 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   source->fields.len = kept;
   if (kept > 0)
     return 0;
-  return map_fails(
+  return why_fails(
       why, -ENOENT,
       "no field is read: name fields with Field, or tag them percore:counter");
 }
 
-void map_advise(char why[MAP_WHY_SIZE], const char *advice) {
-  size_t length = strlen(why);
-  if (advice != NULL)
-    snprintf(why + length, MAP_WHY_SIZE - length, "; %s", advice);
-}
-
-int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
+int map_source_learn(struct map_source *source, char why[WHY_SIZE]) {
   struct bpf_map_info *info = &source->map.info;
   btf_close(&source->types);
   map_fields_free(&source->fields);
@@ -86,10 +80,6 @@ int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
     status = fields_by_place(source, why);
   } else {
     status = btf_open(&source->types, info, source->table.object, why);
-    if (status == -EPERM && source->table.object == NULL)
-      map_advise(why, source->publisher->options.if_no_rights);
-    if (status == -ENOENT || status == -ELIBACC)
-      map_advise(why, source->publisher->options.if_no_types);
     if (status == 0)
       status = map_fields_read(&source->fields, &source->types, info, why);
   }

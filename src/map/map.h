@@ -12,27 +12,16 @@
 #ifndef PERCORE_MAP_MAP_H
 #define PERCORE_MAP_MAP_H
 
+#include "base/why.h"
+
 #include <linux/bpf.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#define MAP_WHY_SIZE 256
 #define MAP_ROW_NAME_SIZE 120 /* including the final NUL */
 #define MAP_CORES_MAX 8192
 #define MAP_POSSIBLE "/sys/devices/system/cpu/possible"
-
-/* Writes the reason of a failure, and returns `status`. */
-__attribute__((format(printf, 3, 4))) static inline int
-map_fails(char why[MAP_WHY_SIZE], int status, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  vsnprintf(why, MAP_WHY_SIZE, format, list);
-  va_end(list);
-  return status;
-}
 
 struct map {
   int fd;
@@ -47,10 +36,10 @@ struct map {
 
 /* Opens a pinned map for reading. Returns -ENOENT if the file `path` does not
  * exist, and -EINVAL if it is not a map. */
-int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]);
+int map_open_pin(struct map *map, const char *path, char why[WHY_SIZE]);
 
 /* Opens a map for reading by its id, which requires CAP_SYS_ADMIN. */
-int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]);
+int map_open_id(struct map *map, uint32_t id, char why[WHY_SIZE]);
 
 /* Returns the lowest map id above `id`, or 0 if no id is greater. Without
  * CAP_SYS_ADMIN, returns 0 and sets errno to EPERM. */
@@ -88,6 +77,6 @@ typedef bool map_entry_fn(void *context, const void *key, const void *values);
  * returned false or because the map has too many entries to read them one by
  * one, or a negative errno. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
-             char why[MAP_WHY_SIZE]);
+             char why[WHY_SIZE]);
 
 #endif

@@ -69,13 +69,13 @@ size_t map_possible_cores(int *cores, size_t size) {
  * Opening
  */
 
-static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
+static int describe(struct map *map, char why[WHY_SIZE]) {
   union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)map->fd,
                                   .info_len = sizeof(map->info),
                                   .info = (uintptr_t)&map->info}};
   int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0)
-    return map_fails(why, status,
+    return why_fails(why, status,
                      "cannot get its description from the kernel: %s",
                      strerror(-status));
   map->copies = 1;
@@ -87,7 +87,7 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   map->stride = (map->info.value_size + 7) & ~(size_t)7;
   if (map->copies > 0)
     return 0;
-  return map_fails(why, -EIO,
+  return why_fails(why, -EIO,
                    "cannot read the possible cores from " MAP_POSSIBLE);
 }
 
@@ -114,36 +114,35 @@ static const char *why_no_map(const char *path, int fd) {
   return NULL;
 }
 
-int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
+int map_open_pin(struct map *map, const char *path, char why[WHY_SIZE]) {
   union bpf_attr attr = {.pathname = (uintptr_t)path,
                          .file_flags = BPF_F_RDONLY};
   *map = (struct map){.fd = bpf_call(BPF_OBJ_GET, &attr)};
-  int status = map->fd < 0 ? map->fd : 0;
+  int status = map->fd;
   const char *no_map = why_no_map(path, map->fd);
-  if (no_map != NULL) {
-    snprintf(why, MAP_WHY_SIZE, "%s", no_map);
-    status = -EINVAL;
-  } else if (status < 0) {
-    bool rights = status == -EACCES || status == -EPERM;
-    snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-status),
-             rights ? "; if it is a map, make it readable (chmod), and on "
-                      "kernels before 5.19 grant CAP_BPF"
-                    : "");
-  } else {
+  bool rights = status == -EACCES || status == -EPERM;
+  if (no_map != NULL)
+    status = why_fails(why, -EINVAL, "%s", no_map);
+  else if (status < 0)
+    status = why_fails(why, status, "cannot open it: %s%s", strerror(-status),
+                       rights ? "; if it is a map, make it readable (chmod), "
+                                "and on kernels before 5.19 grant CAP_BPF"
+                              : "");
+  else
     status = describe(map, why);
-  }
   if (status != 0)
     map_close(map);
   return status;
 }
 
-int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
+int map_open_id(struct map *map, uint32_t id, char why[WHY_SIZE]) {
   union bpf_attr attr = {.map_id = id, .open_flags = BPF_F_RDONLY};
   *map = (struct map){.fd = bpf_call(BPF_MAP_GET_FD_BY_ID, &attr)};
-  int status = map->fd < 0 ? map->fd : describe(map, why);
   if (map->fd < 0)
-    snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-status),
-             status == -EPERM ? "; run as root, or give its pin instead" : "");
+    return why_fails(
+        why, map->fd, "cannot open it: %s%s", strerror(-map->fd),
+        map->fd == -EPERM ? "; run as root, or give its pin instead" : "");
+  int status = describe(map, why);
   if (status != 0)
     map_close(map);
   return status;

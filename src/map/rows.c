@@ -131,7 +131,7 @@ static int read_one_by_one(struct batch *batch) {
 }
 
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
-             char why[MAP_WHY_SIZE]) {
+             char why[WHY_SIZE]) {
   struct batch batch = {.map = map, .entry = entry, .context = context};
   size_t entry_size = map->info.key_size + values_size(map);
   size_t capacity = MAX(BATCH_BYTES / entry_size, (size_t)1);
@@ -142,7 +142,6 @@ int map_read(const struct map *map, map_entry_fn *entry, void *context,
     status = read_one_by_one(&batch);
   free_buffers(&batch);
   if (status < 0)
-    snprintf(why, MAP_WHY_SIZE, "cannot read its entries: %s",
-             strerror(-status));
+    snprintf(why, WHY_SIZE, "cannot read its entries: %s", strerror(-status));
   return status;
 }

@@ -123,7 +123,7 @@ void map_source_remove_rows(struct map_source *source) {
 
 /* Prepares to read a map for the first time: learns its fields, and forgets the
  * entries of the previous map. */
-static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
+static int meet(struct map_source *source, char why[WHY_SIZE]) {
   struct map_publisher *publisher = source->publisher;
   const struct map *map = &source->map;
   struct map_fields before = source->fields;
@@ -142,7 +142,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   free(source->growth);
   source->growth = malloc(values * sizeof(*source->growth));
   if (source->growth == NULL)
-    return map_fails(why, -ENOMEM, "out of memory");
+    return why_fails(why, -ENOMEM, "out of memory");
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
   source->falls = (struct map_falls){0};
@@ -152,13 +152,15 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
 
 /* Opens the map. A map that was created since the last reading is marked as
  * fresh, so that its entries count from 0. */
-static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
+static int open_map(struct map_source *source, char why[WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;
   int status = table->path != NULL ? map_open_pin(&map, table->path, why)
                                    : map_open_id(&map, table->id, why);
-  if (status == -ENOENT && table->path != NULL)
-    map_advise(why, source->publisher->options.if_missing);
+  const char *advice = source->publisher->options.if_missing;
+  size_t length = strlen(why);
+  if (status == -ENOENT && advice != NULL)
+    snprintf(why + length, WHY_SIZE - length, "; %s", advice);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
     map_source_remove_rows(source); /* keep the entries: the map may reappear */
@@ -177,7 +179,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   map_source_remove_rows(source);
   if (map_can_be_read(&map.info))
     return meet(source, why);
-  return map_fails(why, -ENOTSUP,
+  return why_fails(why, -ENOTSUP,
                    "maps of type %u cannot be read; arrays and hash maps can",
                    map.info.type);
 }
@@ -195,7 +197,7 @@ void map_source_open(struct map_source *source) {
   if (clock_now_ns(CLOCK_MONOTONIC) < source->next_ns)
     return;
   uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-  char why[MAP_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int status = open_map(source, why);
   if (why[0] != '\0' || source->failed)
     say_of(source, why);
@@ -234,7 +236,7 @@ static bool is_zero(const char *bytes, size_t size) {
 /* Stops reading a field that was assumed to be a counter but has decreased too
  * often. */
 static void withhold_gauge(struct map_source *source, size_t f) {
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   const struct map_falls *falls = &source->falls;
   struct map_field *field = &source->fields.list[f];
   if (field->is_withheld || field->bucket > 0 ||
@@ -251,7 +253,7 @@ static void withhold_gauge(struct map_source *source, size_t f) {
 
 /* Warns once about counters that may wrap unnoticed. */
 static void say_fast(struct map_source *source, size_t f) {
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   if (!source->falls.fast[f] || source->said_fast)
     return;
   source->said_fast = true;
@@ -391,7 +393,7 @@ static void settle(struct look *look) {
 
 void map_source_read(struct map_source *source) {
   uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
-  char why[MAP_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   struct look look = {.source = source};
   source->pass++;
   int status = map_read(&source->map, read_entry, &look, why);

@@ -176,8 +176,7 @@ static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
 /* Finds the types of a map in an object file by the map's name. A map of global
  * variables is named after its program and section, such as "gtpx.bss". */
 static int find_in_file(struct btf_types *types,
-                        const struct bpf_map_info *info,
-                        char why[MAP_WHY_SIZE]) {
+                        const struct bpf_map_info *info, char why[WHY_SIZE]) {
   const struct btf *btf = types->btf;
   const char *section = strchr(info->name, '.');
   uint32_t count = libbpf.count(btf), found = 0;
@@ -202,7 +201,7 @@ static int find_in_file(struct btf_types *types,
   }
   if (found == 1)
     return 0;
-  return map_fails(
+  return why_fails(
       why, -ENOENT,
       found == 0
           ? "Btf: the file has no map %s with values of %u bytes"
@@ -214,12 +213,12 @@ static int find_in_file(struct btf_types *types,
  * would wait forever for a FIFO and would read a file of any size. Returns 0 or
  * a negative errno. */
 static int parse_file(struct btf_types *types, const char *file,
-                      char why[MAP_WHY_SIZE]) {
+                      char why[WHY_SIZE]) {
   struct stat status;
   char path[32];
   int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return map_fails(why, -errno, "Btf: cannot open the file: %s",
+    return why_fails(why, -errno, "Btf: cannot open the file: %s",
                      strerror(errno));
   bool is_good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                  status.st_size <= FILE_SIZE_MAX;
@@ -228,39 +227,44 @@ static int parse_file(struct btf_types *types, const char *file,
   int error = errno;
   close(fd);
   if (!is_good)
-    return map_fails(why, -EINVAL,
+    return why_fails(why, -EINVAL,
                      "Btf: this is not a regular file of at most %d MiB",
                      FILE_SIZE_MAX >> 20);
   return types->btf != NULL
              ? 0
-             : map_fails(why, -error,
+             : why_fails(why, -error,
                          "Btf: the file has no type information: %s",
                          strerror(error));
 }
 
 static int find_types(struct btf_types *types, const struct bpf_map_info *info,
-                      const char *file, char why[MAP_WHY_SIZE]) {
+                      const char *file, char why[WHY_SIZE]) {
   if (file != NULL) {
     int status = parse_file(types, file, why);
     return status == 0 ? find_in_file(types, info, why) : status;
   }
   types->btf = libbpf.load_from_kernel(info->btf_id);
   if (types->btf == NULL)
-    return map_fails(why, -errno, "cannot read its type information: %s",
-                     strerror(errno));
+    return why_fails(why, -errno, "cannot read its type information: %s%s",
+                     strerror(errno),
+                     errno == EPERM ? "; run as root (CAP_SYS_ADMIN) or, "
+                                      "in collectd, set Btf"
+                                    : "");
   types->key = info->btf_key_type_id;
   types->value = info->btf_value_type_id;
   return 0;
 }
 
 int btf_open(struct btf_types *types, const struct bpf_map_info *info,
-             const char *file, char why[MAP_WHY_SIZE]) {
+             const char *file, char why[WHY_SIZE]) {
   *types = (struct btf_types){0};
   if (file == NULL && info->btf_id == 0)
-    return map_fails(why, -ENOENT,
-                     "it was loaded without type information (BTF)");
+    return why_fails(
+        why, -ENOENT,
+        "it was loaded without type information (BTF); compile its "
+        "program with clang -g or, in collectd, set FieldAt");
   if (!has_library())
-    return map_fails(why, -ELIBACC, "cannot load " LIBRARY ": install libbpf1");
+    return why_fails(why, -ELIBACC, "cannot load " LIBRARY ": install libbpf1");
   int status = find_types(types, info, file, why);
   if (status == 0)
     find_tags(types);

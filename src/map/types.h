@@ -27,7 +27,7 @@ struct btf_types {
  * CAP_SYS_ADMIN. Returns -ENOENT if the map has no type information or the file
  * does not define the map. */
 int btf_open(struct btf_types *types, const struct bpf_map_info *info,
-             const char *file, char why[MAP_WHY_SIZE]);
+             const char *file, char why[WHY_SIZE]);
 void btf_close(struct btf_types *types);
 
 /* The functions below accept any id, even in malformed BTF. */

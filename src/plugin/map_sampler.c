@@ -60,9 +60,6 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   struct map_publisher_options options = {
       .region = name,
       .if_missing = "it is read as soon as it is pinned there",
-      .if_no_types = "FieldAt names fields without it",
-      .if_no_rights = "grant CAP_SYS_ADMIN, or name the program's object file "
-                      "with Btf",
       .say = warn,
       .must_end = must_end,
       .context = sampler};
@@ -123,7 +120,7 @@ static void add_map(struct map_sampler *sampler,
  * and its publisher reports the error. Files whose names contain a dot, such as
  * maps.debug, are files of the kernel. */
 static bool may_be_map(const char *path) {
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   struct map map;
   if (strchr(strrchr(path, '/'), '.') != NULL)
     return false;
@@ -199,7 +196,6 @@ int map_sampler_start(struct map_sampler **result,
     return -ENOMEM;
   sampler->configs = configs;
   sampler->interval_ns = interval_ns;
-  sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run_maps, sampler);
   if (status == 0)
     *result = sampler;
@@ -211,11 +207,10 @@ int map_sampler_start(struct map_sampler **result,
 void map_sampler_stop(struct map_sampler *sampler) {
   if (sampler == NULL)
     return;
-  sampling_thread_stop(&sampler->sampling);
+  sampling_thread_stop(&sampler->sampling, UINT64_MAX);
   for (size_t i = 0; i < sampler->paths_len; i++)
     free(sampler->paths[i]);
   free(sampler->paths);
   free(sampler->regions);
-  sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "cycles/sampling_thread.h"
 
 #include "utils/common/common.h"
 
@@ -18,7 +17,6 @@
  * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
 #define LOOK_PART 16
 #define STRANGERS_ROUNDS 32
-#define LOOK_MS 50 /* how long a read waits for the first look */
 
 /* A round's part of a pass through the runtime directory. */
 struct look {
@@ -281,50 +279,14 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
-/* Whether a host without configured regions has any. A member of the group can
- * hold the lock of the directory for ever, so a thread of its own lists it. */
-static struct {
-  atomic_bool is_looking, has_found;
-  uint64_t directory_ns; /* time of the directory at the last look; 0: recent */
-} first_look;
-
-/* Of a full directory, only the first files are looked at. */
-static void *look_for_regions(__attribute__((unused)) void *unused) {
-  enum { FILES = 64 };
-  struct region_label label;
-  DIR *directory = opendir(region_runtime_dir());
-  struct dirent *file = NULL;
-  bool any = directory == NULL; /* the watch says why */
-  for (int i = 0; i < FILES && !any && (file = readdir(directory)) != NULL; i++)
-    any = region_label_split(&label, file->d_name,
-                             region_label_length(file->d_name)) &&
-          strcmp(label.region, BOARD_NAME) != 0;
-  if (directory != NULL)
-    closedir(directory);
-  atomic_store(&first_look.has_found, any || file != NULL);
-  atomic_store(&first_look.is_looking, false);
-  return NULL;
-}
-
-bool region_watch_is_needed(const struct config *config) {
+bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
-  pthread_t thread;
-  if (config->regions.len > 0 || atomic_exchange(&first_look.has_found, false))
-    return true;
-  if (stat(region_runtime_dir(), &status) != 0)
-    return errno != ENOENT;
-  uint64_t changed_ns = time_of_change(&status);
-  if (changed_ns == first_look.directory_ns ||
-      atomic_exchange(&first_look.is_looking, true))
+  if (watch->options.config->regions.len > 0 || watch->any_met ||
+      watch->strangers || watch->directory != NULL)
     return false;
-  first_look.directory_ns = is_recent(changed_ns) ? 0 : changed_ns;
-  if (thread_start(&thread, look_for_regions, NULL) == 0)
-    pthread_detach(thread);
-  else
-    atomic_store(&first_look.is_looking, false);
-  for (int i = 0; i < LOOK_MS && atomic_load(&first_look.is_looking); i++)
-    usleep(1000);
-  return atomic_exchange(&first_look.has_found, false);
+  if (stat(region_runtime_dir(), &status) != 0)
+    return errno == ENOENT || watch->round > 0; /* the first round says why */
+  return time_of_change(&status) == watch->directory_ns;
 }
 
 /* Logs why the directory cannot be read. A missing directory is not a fault,

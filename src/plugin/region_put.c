@@ -19,8 +19,7 @@
 
 void region_put_begin(const struct region_watch *watch, value_list_t *list,
                       const char *plugin, const char *plugin_instance) {
-  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns),
-                         .interval = watch->options.interval};
+  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
   put_subject(list, plugin, plugin_instance);
 }
 
@@ -217,12 +216,16 @@ static void charge(struct region_sum *sum, bool *cores) {
   sum->charged = need;
 }
 
-/* Notes what the put contained. */
+/* Notes what the put contained. Hides rows that were shown for objects that
+ * came and went, once their counts are dispatched. */
 static void end_put(struct region_sum *sum, const bool *cores,
                     uint64_t now_ns) {
   for (size_t i = 0; i < sum->len; i++) {
     struct region_sum_row *row = sum->rows[i];
     row->weight = 0;
+    if (sum->shape.top_field < 0 && row->objects == 0 &&
+        !region_sum_row_owes(sum, row))
+      region_sum_hide(sum, row);
     if (!row->put_now)
       continue;
     row->put = sum->puts + 1;

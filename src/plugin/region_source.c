@@ -46,34 +46,55 @@ static bool make_arrays(struct region_source *source) {
   return true;
 }
 
-/* Reserves address space for the marks of all possible rows; only the marks of
- * rows in use take memory. If memory is short, the last rows have no mark. */
+/* Returns how many bytes the marks of a row take. */
+static size_t size_of_mark(const struct region_sum *sum) {
+  const struct region_marks *marks = NULL;
+  return sum->shape.top_field < 0 && !sum->shape.chooses_rows
+             ? sizeof(*marks->incarnation)
+             : sizeof(*marks->incarnation) + sizeof(*marks->candidate_in) +
+                   sizeof(*marks->weighed);
+}
+
+/* Reserves address space for the marks of `rows` rows. */
+static void reserve_marks(struct region_marks *marks, size_t rows) {
+  size_t size = rows * (sizeof(*marks->weighed) + sizeof(*marks->incarnation) +
+                        sizeof(*marks->candidate_in));
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return;
+  marks->memory = memory;
+  marks->size = size;
+  marks->weighed = memory;
+  marks->incarnation = (uint32_t *)(marks->weighed + rows);
+  marks->candidate_in = marks->incarnation + rows;
+}
+
+/* Makes marks for the rows in use. If memory is short, the last rows have none.
+ */
 static void make_marks(struct region_source *source) {
-  const struct region_shape *shape = &source->sum->shape;
+  struct region_marks *marks = &source->marks;
   struct region_allowance *memory = &source->sum->budget->memory;
   struct region_reader *reader = source->instance->reader;
-  size_t size =
-      (size_t)region_reader_directory(reader)->tables[source->number].max_rows *
-      sizeof(struct region_mark);
-  if (shape->single)
+  size_t each = size_of_mark(source->sum);
+  if (source->sum->shape.single)
     return;
-  if (source->marks == NULL) {
-    void *marks = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (marks == MAP_FAILED)
-      return;
-    source->marks = marks;
-    source->marks_size = size;
-  }
+  if (marks->memory == NULL)
+    reserve_marks(
+        marks,
+        region_reader_directory(reader)->tables[source->number].max_rows);
+  if (marks->memory == NULL)
+    return;
   size_t rows = region_reader_rows(reader, source->number);
-  size_t most = source->marks_len +
-                region_allowance_left(memory) / sizeof(struct region_mark);
+  size_t most = marks->len + region_allowance_left(memory) / each;
   rows = MIN(rows, most / 8 * 7); /* leaves memory for names */
-  size_t more = rows > source->marks_len ? rows - source->marks_len : 0;
-  if (region_allowance_take(memory, more * sizeof(struct region_mark))) {
-    source->bytes += more * sizeof(struct region_mark);
-    source->marks_len += (uint32_t)more;
-  }
+  size_t more = rows > marks->len ? rows - marks->len : 0;
+  if (!region_allowance_take(memory, more * each))
+    return;
+  for (size_t row = marks->len; row < MIN(rows, source->rows_read); row++)
+    marks->incarnation[row] = REGION_UNREAD; /* it was read without a mark */
+  source->bytes += more * each;
+  marks->len += (uint32_t)more;
 }
 
 /* ---------------------------------------------------------------------------
@@ -224,9 +245,9 @@ struct row {
   struct region_source *source;
   uint32_t i, number;
   bool is_live;
+  bool is_marked;
   bool was_seen; /* the last scan read the same object; false without a mark */
   bool is_new;   /* no scan has counted the object yet */
-  struct region_mark *mark;        /* NULL: none */
   const uint64_t *totals, *births; /* births: see need_births */
 };
 
@@ -355,8 +376,8 @@ static bool is_unwanted(const struct row *row, const char *name) {
   source->names_matched += source->sum->config->rows_len;
   if (region_config_wants_row(source->sum->config, name))
     return false;
-  if (row->mark != NULL)
-    row->mark->candidate_in = REGION_UNWANTED;
+  if (row->is_marked)
+    source->marks.candidate_in[row->number] = REGION_UNWANTED;
   return true;
 }
 
@@ -369,7 +390,8 @@ static struct region_sum_row *find_row(const struct row *row) {
   bool full =
       region_allowance_left(&sum->budget->values) < region_sum_row_values(sum);
   char name[REGION_ROW_NAME_SIZE];
-  if (row->was_seen && row->mark->candidate_in == REGION_UNWANTED)
+  if (row->was_seen &&
+      source->marks.candidate_in[row->number] == REGION_UNWANTED)
     return NULL;
   if ((ranks && sum->shown == 0 && !sum->shape.chooses_rows) ||
       (ranks && row->was_seen && !source->looks_names_up) ||
@@ -384,7 +406,8 @@ static struct region_sum_row *find_row(const struct row *row) {
   return found;
 }
 
-/* Handles a live object that is not tracked. Returns false if it is gone. */
+/* Handles an object that is not tracked: a live one, or one that came and went
+ * since the last scan. Returns false if the row holds another object by now. */
 static bool consider(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
@@ -399,20 +422,23 @@ static bool consider(const struct row *row) {
       shown->since_ns = !row->is_new ? source->instance->watch->now.stamp_ns
                         : source->scanned || shown->put != 0 ? sum->put_ns
                                                              : source->start_ns;
-    if (region_object_show(source, object, shown)) {
+    if (!row->is_live) {
+      count(source, object, row->i, shown);
+      region_object_free(source, object);
+    } else if (region_object_show(source, object, shown)) {
       follow(row, object);
       return true;
     }
   }
-  bool is_unwanted =
-      row->mark != NULL && row->mark->candidate_in == REGION_UNWANTED;
+  bool is_unwanted = row->is_marked &&
+                     source->marks.candidate_in[row->number] == REGION_UNWANTED;
   uint64_t last = row->was_seen
-                      ? row->mark->weighed
+                      ? source->marks.weighed[row->number]
                       : top_cell(sum, row->is_new ? row->births : row->totals);
   leave_out(row);
   if (!ranks)
     source->left_out += !is_unwanted;
-  else if (row->mark != NULL && !is_unwanted)
+  else if (row->is_marked && !is_unwanted)
     offer(row, weigh(row, last));
   return true;
 }
@@ -420,23 +446,22 @@ static bool consider(const struct row *row) {
 static struct row look_at(struct region_source *source, uint32_t i) {
   const struct region_tile *tile = &source->tile;
   uint32_t number = tile->first_row + i;
-  struct row row = {
-      .source = source,
-      .i = i,
-      .number = number,
-      .is_live = region_state(tile->generations[i]) == REGION_LIVE,
-      .mark = number < source->marks_len ? &source->marks[number] : NULL,
-      .totals = cells_of(tile, 0, i),
-      .births = births_of(tile, i)};
+  struct row row = {.source = source,
+                    .i = i,
+                    .number = number,
+                    .is_live =
+                        region_state(tile->generations[i]) == REGION_LIVE,
+                    .is_marked = number < source->marks.len,
+                    .totals = cells_of(tile, 0, i),
+                    .births = births_of(tile, i)};
+  uint32_t seen = row.is_marked ? source->marks.incarnation[number] : 0;
   row.was_seen =
-      row.mark != NULL &&
-      row.mark->incarnation == region_incarnation(tile->generations[i]);
-  row.is_new = !row.was_seen &&
-               (source->scanned
-                    ? row.mark != NULL && row.mark->incarnation != REGION_UNREAD
-                    : source->from_zero);
-  if (row.mark != NULL && !row.was_seen)
-    row.mark->candidate_in = 0;
+      row.is_marked && seen == region_incarnation(tile->generations[i]);
+  row.is_new =
+      !row.was_seen && (source->scanned ? row.is_marked && seen != REGION_UNREAD
+                                        : source->from_zero);
+  if (row.is_marked && !row.was_seen && source->marks.candidate_in[number] != 0)
+    source->marks.candidate_in[number] = 0;
   return row;
 }
 
@@ -455,8 +480,8 @@ static struct region_object *find_object(struct region_source *source,
 /* Notes that the row was not read. What the next scan finds in it may have
  * counted before. */
 static void miss(const struct row *row) {
-  if (row->mark != NULL)
-    row->mark->incarnation = REGION_UNREAD;
+  if (row->is_marked)
+    row->source->marks.incarnation[row->number] = REGION_UNREAD;
 }
 
 static void read_row(struct region_source *source, uint32_t i) {
@@ -480,14 +505,17 @@ static void read_row(struct region_source *source, uint32_t i) {
   }
   if (object != NULL) {
     follow(&row, object);
-  } else if (row.is_live && !consider(&row)) {
+  } else if ((row.is_live || (row.is_new && row.is_marked)) &&
+             !consider(&row)) {
     miss(&row);
     return;
   }
-  if (row.mark == NULL)
+  if (!row.is_marked)
     return;
-  row.mark->incarnation = region_incarnation(tile->generations[i]);
-  row.mark->weighed = top_cell(source->sum, row.totals);
+  source->marks.incarnation[row.number] =
+      region_incarnation(tile->generations[i]);
+  if (source->sum->shape.top_field >= 0)
+    source->marks.weighed[row.number] = top_cell(source->sum, row.totals);
 }
 
 /* Skips rows that are neither tracked nor candidates for Top, from the tile's
@@ -502,19 +530,20 @@ static uint32_t skip_light(struct region_source *source, uint32_t i) {
   (void)find_object(source, first + i);
   if (source->next_object < source->objects_len)
     stop = MIN(stop, source->objects.list[source->next_object]->number - first);
-  stop = MIN(stop, MAX(source->marks_len, first) - first);
+  stop = MIN(stop, MAX(source->marks.len, first) - first);
   const uint64_t *cells = tile->totals + shape->fields[shape->top_field].column;
-  struct region_mark *marks = source->marks + first;
+  const uint32_t *seen = source->marks.incarnation + first;
+  uint64_t *weighed = source->marks.weighed + first;
   uint32_t from = i;
   for (; i < stop; i++) {
     uint64_t generation = tile->generations[i];
     uint64_t now = cells[(size_t)i * columns];
     if (region_state(generation) != REGION_LIVE || tile->torn[i] ||
-        marks[i].incarnation != region_incarnation(generation) ||
-        (int64_t)(now - marks[i].weighed) > source->least)
+        seen[i] != region_incarnation(generation) ||
+        (int64_t)(now - weighed[i]) > source->least)
       break;
-    if (marks[i].weighed != now) /* a store costs memory bandwidth */
-      marks[i].weighed = now;
+    if (weighed[i] != now) /* a store costs memory bandwidth */
+      weighed[i] = now;
   }
   source->live += i - from;
   return i;
@@ -658,15 +687,15 @@ static void tell_memory(const struct region_source *source) {
   struct region_sum *sum = source->sum;
   const struct region_pool *pool = sum->budget->memory.pool;
   size_t rows = region_reader_rows(source->instance->reader, source->number);
-  if (source->marks_len >= rows ||
+  if (source->marks.len >= rows ||
       (sum->shape.top_field < 0 && !sum->shape.chooses_rows))
     return;
-  size_t more = (rows - source->marks_len) * sizeof(struct region_mark);
+  size_t more = (rows - source->marks.len) * size_of_mark(sum);
   region_warn(
       region_about_sum(sum),
       "region %s: table %s: %zu of its rows are counted only in `other`: "
       "MaxMemory is too small; set MaxMemory %zu.",
-      source->instance->region, sum->table, rows - source->marks_len,
+      source->instance->region, sum->table, rows - source->marks.len,
       pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
@@ -723,6 +752,7 @@ static void read_tile(struct region_source *source) {
     give_up(source); /* `other` is not reported */
   region_sum_count_live(sum, source->live);
   source->next_row += source->tile.rows;
+  source->rows_read = MAX(source->rows_read, source->next_row);
 }
 
 bool region_source_read(struct region_source *source, uint64_t *cells_left) {
@@ -791,8 +821,8 @@ void region_source_leave(struct region_source *source) {
   free(source->objects.list);
   free(source->candidates.list);
   free(source->last);
-  if (source->marks != NULL)
-    munmap(source->marks, source->marks_size);
+  if (source->marks.memory != NULL)
+    munmap(source->marks.memory, source->marks.size);
   *source = (struct region_source){.instance = source->instance,
                                    .number = source->number};
 }

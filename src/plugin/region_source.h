@@ -31,15 +31,20 @@ struct region_object {
                       them */
 };
 
-/* What is remembered about each row of a table with several rows. */
-struct region_mark {
+/* What is remembered about the rows of a table with several rows: arrays with
+ * an element for each possible row, of which only pages that were written take
+ * memory. Without Top and Row, only `incarnation` is written. */
+struct region_marks {
   /* Of the last object seen in the row; 0: none; REGION_UNREAD: the last scan
    * did not read the row. */
-  uint32_t incarnation;
+  uint32_t *incarnation;
   /* The last scan in which it was a candidate and not chosen; 0: none. */
-  uint32_t candidate_in;
+  uint32_t *candidate_in;
   /* Cell value, at the last scan, of the column that Top ranks by. */
-  uint64_t weighed;
+  uint64_t *weighed;
+  uint32_t len; /* rows that have marks; 0: not needed, or memory is short */
+  void *memory;
+  size_t size;
 };
 #define REGION_UNREAD UINT32_MAX
 #define REGION_UNWANTED                                                        \
@@ -75,9 +80,8 @@ struct region_source {
   uint64_t *present; /* [column]: up-down counters, gauges and states of objects
                         without a row, in the last scan */
   bool has_present;
-  struct region_mark *marks; /* NULL: not needed, or memory is short */
-  size_t marks_size;
-  uint32_t marks_len;
+  struct region_marks marks;
+  uint32_t rows_read;               /* the most rows that a scan has read */
   struct region_objects objects;    /* sorted by number */
   struct region_objects candidates; /* of the last scan */
   struct region_object *spare;      /* memory of rejected candidates */

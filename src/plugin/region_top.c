@@ -88,7 +88,7 @@ void region_candidates_cut(struct region_source *source) {
 static void propose(struct region_source *source,
                     struct region_object *candidate) {
   char name[REGION_ROW_NAME_SIZE];
-  uint32_t before = source->marks[candidate->number].candidate_in;
+  uint32_t before = source->marks.candidate_in[candidate->number];
   if (!region_reader_row_name(source->instance->reader, source->number,
                               candidate->number, candidate->generation, name))
     return;
@@ -127,7 +127,7 @@ static void conclude(struct region_source *source) {
       (void)region_object_show(source, candidate, row);
       continue;
     }
-    source->marks[candidate->number].candidate_in = source->scans;
+    source->marks.candidate_in[candidate->number] = source->scans;
     region_candidate_reject(source, candidate);
   }
   source->candidates.len = 0;

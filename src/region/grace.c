@@ -106,18 +106,28 @@ static void update_over(struct percore_region *region) {
 }
 
 /* ---------------------------------------------------------------------------
- * Removed rows: a circular list, oldest first. Element 0 is its head, element
- * row + 1 belongs to a row. Zeroed memory is an empty list.
+ * Removed rows: two circular lists, oldest first, so that readers can read
+ * removed rows for as long as possible. The list of rows that are safe now does
+ * not wait for the other. Element 0 is the head of rows that wait, element
+ * max_rows + 1 that of safe rows, and element row + 1 belongs to a row.
  */
+
+static uint32_t safe_head(const struct percore_region *region, uint32_t table) {
+  return region->tables[table].max_rows + 1;
+}
 
 int region_removed_init(struct percore_region *region, uint32_t table) {
   struct table_state *state = &region->state[table];
   if (state->removed != NULL)
     return 0;
   state->removed_size =
-      (region->tables[table].max_rows + 1ull) * sizeof(*state->removed);
+      (region->tables[table].max_rows + 2ull) * sizeof(*state->removed);
   state->removed = region_memory_sink(NULL, state->removed_size);
-  return state->removed != NULL ? 0 : -1;
+  if (state->removed == NULL)
+    return -1;
+  uint32_t head = safe_head(region, table);
+  state->removed[head] = (struct removed_row){.older = head, .newer = head};
+  return 0;
 }
 
 static void insert_after(struct removed_row *list, uint32_t older,
@@ -136,9 +146,9 @@ static void take(struct removed_row *list, uint32_t element) {
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now) {
   struct removed_row *list = region->state[table].removed;
-  if (safe_now) { /* put it first, so that it does not wait for older rows */
+  if (safe_now) {
     list[row + 1].grace = 0;
-    insert_after(list, 0, row + 1);
+    insert_after(list, list[safe_head(region, table)].older, row + 1);
     return;
   }
   list[row + 1].grace = region->grace.begun + 1;
@@ -182,8 +192,11 @@ int region_take_this_removed(struct percore_region *region, uint32_t table,
 int region_take_removed(struct percore_region *region, uint32_t table,
                         uint32_t *row) {
   const struct removed_row *list = region->state[table].removed;
-  if (list == NULL || list[0].newer == 0)
+  uint32_t head = safe_head(region, table);
+  if (list != NULL && list[head].newer == head)
+    head = 0;
+  if (list == NULL || list[head].newer == head)
     return region_failed(ENOSPC);
-  *row = list[0].newer - 1;
+  *row = list[head].newer - 1;
   return region_take_this_removed(region, table, *row);
 }

@@ -245,19 +245,6 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
   return alive ? leave(reader) : take_region(reader);
 }
 
-bool region_reader_adopt(struct region_reader *reader, int memfd,
-                         uint64_t size) {
-  struct region_connection *coming = &reader->coming;
-  drop_coming(reader);
-  coming->memfd = memfd;
-  coming->size = size;
-  coming->pid = getpid();
-  coming->uid = geteuid();
-  return take_region(reader) == REGION_CAME;
-}
-
-void region_reader_leave(struct region_reader *reader) { reader->left = true; }
-
 /* ---------------------------------------------------------------------------
  * The producer and its region
  */

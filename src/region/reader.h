@@ -84,15 +84,6 @@ enum region_event region_reader_refresh(struct region_reader *reader);
  * read. */
 void region_reader_give_back(struct region_reader *reader);
 
-/* These two functions are for a region of the calling process, which is read
- * without a connection. region_reader_adopt takes over the descriptor of the
- * region's memory, and returns false if the region is refused.
- * region_reader_leave tells the reader that the region is gone. Between the two
- * calls, do not call region_reader_refresh. */
-bool region_reader_adopt(struct region_reader *reader, int memfd,
-                         uint64_t size);
-void region_reader_leave(struct region_reader *reader);
-
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Return why the reader has no region or no connection: as a fault, as an errno
@@ -272,11 +263,6 @@ bool region_tile_read_births(struct region_reader *reader,
  * torn, or -1 with ENOENT (the slot has never been used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
-
-/* Like region_reader_slot_row, but reads the shared block of a PER_CORE table
- * or the single copy of any other table. */
-int region_reader_single_row(struct region_reader *reader, uint32_t table,
-                             uint32_t row, uint64_t *values);
 
 /* Returns the value that tools show: counters since the last reset, gauges
  * since the row was added, gauges and states unchanged. The tile must have

@@ -547,14 +547,6 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
   return load_row(view, table, &copy, row, values) ? 0 : 1;
 }
 
-int region_reader_single_row(struct region_reader *reader, uint32_t table,
-                             uint32_t row, uint64_t *values) {
-  if (row >= region_reader_rows(reader, table))
-    return region_failed(EINVAL);
-  struct copy copy = single_copy(&reader->view, table, 0);
-  return load_row(&reader->view, table, &copy, row, values) ? 0 : 1;
-}
-
 uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column) {

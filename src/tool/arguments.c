@@ -100,7 +100,8 @@ static int take_number(const char *command, const struct argument *argument,
                   value >= argument->min && value <= argument->max &&
                   (!is_whole || value == floor(value));
   if (!is_valid)
-    return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
+    return say_usage(command,
+                     "--%s: '%s' is not a %snumber from %.15g to %.15g",
                      argument->name, text, is_whole ? "whole " : "",
                      argument->min, argument->max);
   if (is_whole)
@@ -158,15 +159,15 @@ static int take(const char *command, const struct argument *argument,
 
 #define OPTIONS_MAX 24
 struct getopt_tables {
-  char letters[2 * OPTIONS_MAX + 1];
+  char letters[2 * OPTIONS_MAX + 2];
   struct option options[OPTIONS_MAX + 1];
 };
 
 static void make_tables(struct getopt_tables *tables,
                         const struct command *command) {
   const struct argument *argument;
-  size_t used = 0;
-  *tables = (struct getopt_tables){0};
+  size_t used = 1;
+  *tables = (struct getopt_tables){.letters = ":"};
   for (size_t i = 0;
        i < OPTIONS_MAX && (argument = argument_at(command, i)) != NULL; i++) {
     bool wants_value = argument->type != ARGUMENT_FLAG;
@@ -189,21 +190,29 @@ static int check_words(const struct command *command, int argc, char **argv) {
   return -1;
 }
 
+/* getopt names an unknown letter, but not an unknown word. */
+static int refuse(const struct command *command, bool lacks_value,
+                  const char *word) {
+  const char letter[] = {'-', (char)optopt, '\0'};
+  if (lacks_value)
+    return say_usage(command->name, "option '%s' needs a value", word);
+  return say_usage(command->name, "option '%s' is unknown or takes no value",
+                   optopt != 0 ? letter : word);
+}
+
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options) {
-  static char name[SAY_NAME_SIZE]; /* getopt's messages begin with this name */
   struct getopt_tables tables;
   make_tables(&tables, command);
-  say_name(name, sizeof(name), command->name);
-  argv[0] = name;
+  opterr = 0; /* its messages would contain what a terminal obeys */
   for (int letter; (letter = getopt_long(argc, argv, tables.letters,
                                          tables.options, NULL)) != -1;) {
     if (letter == 'h')
       return print_help(command);
     if (letter == 'V')
       return say_version();
-    if (letter == '?') /* getopt has already printed what is wrong */
-      return say_try_help(command->name);
+    if (letter == '?' || letter == ':')
+      return refuse(command, letter == ':', argv[optind - 1]);
     int status =
         take(command->name, find_letter(command, letter), optarg, options);
     if (status != TOOL_OK)

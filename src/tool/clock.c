@@ -32,14 +32,13 @@ static void start_cores(const struct programs *clock,
   }
 }
 
-static int load_and_pin(const struct machine *machine,
-                        char why[PROGRAMS_WHY_SIZE]) {
+static int load_and_pin(const struct machine *machine, char why[WHY_SIZE]) {
   struct programs clock;
   struct core_set online;
   int status =
       machine_read_core_set(machine, &online, "/sys/devices/system/cpu/online");
   if (status != 0) {
-    snprintf(why, PROGRAMS_WHY_SIZE, "/sys/devices/system/cpu/online: %s",
+    snprintf(why, WHY_SIZE, "/sys/devices/system/cpu/online: %s",
              strerror(-status));
     return status;
   }
@@ -58,7 +57,7 @@ static int say_done(const char *text) {
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 
-static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
+static int pin(const struct machine *machine, char why[WHY_SIZE]) {
   struct programs clock;
   int status = programs_open(&clock, why);
   programs_close(&clock);
@@ -71,7 +70,7 @@ static int pin(const struct machine *machine, char why[PROGRAMS_WHY_SIZE]) {
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
 }
 
-static int unpin(char why[PROGRAMS_WHY_SIZE]) {
+static int unpin(char why[WHY_SIZE]) {
   if (programs_unpin(why) != 0)
     return say_failure(COMMAND, "%s", why);
   return TOOL_OK;
@@ -79,7 +78,7 @@ static int unpin(char why[PROGRAMS_WHY_SIZE]) {
 
 static int clock_main(int argc, char **argv) {
   struct clock_options options = {.pin = false};
-  char why[PROGRAMS_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int status = arguments_read(&clock_command, argc, argv, &options);
   if (status >= 0)
     return status;

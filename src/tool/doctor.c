@@ -460,7 +460,7 @@ static int examine_text(struct doctor *doctor, const char *kernel) {
   if (status == 0 && !doctor->first_only)
     doctor_conclude(doctor);
   else if (status == 0 && doctor->missing == 0)
-    puts("This host reports what its configuration asks for.");
+    puts("Nothing is missing: this host reports.");
   return status;
 }
 
@@ -481,7 +481,6 @@ static int examine_json(struct doctor *doctor, const char *kernel) {
 static int doctor_main(int argc, char **argv) {
   struct screen screen = terminal_screen();
   struct doctor doctor = {.proc = "/proc",
-                          .root = "",
                           .out = stdout,
                           .width = screen.width >= 60 ? screen.width : 100,
                           .colour = screen.colour};
@@ -518,8 +517,7 @@ const struct command doctor_command = {
              "loads are proven, whether regions can be read, and how collectd "
              "runs, with advice for everything that is missing. Takes a "
              "few seconds. Exits 0 if at least one source works; with --check, "
-             "only if this host reports what collectd's configuration asks "
-             "for.",
+             "only if nothing is missing, so that collectd reports.",
     .arguments = ARGUMENTS(arguments),
     .run = doctor_main,
 };

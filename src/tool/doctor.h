@@ -26,8 +26,7 @@ struct rights {
 
 struct doctor {
   const struct machine *machine;
-  /* "/proc" and "", or simulated directories in tests */
-  const char *proc, *root;
+  const char *proc; /* "/proc", or a simulated directory in tests */
   /* Where findings go: `json` or, if it is NULL, `out`. */
   struct json *json;
   FILE *out;
@@ -48,8 +47,8 @@ struct doctor {
   struct rights rights; /* of this process */
 };
 
-/* VERDICT_MISSING: without it, this host does not report what the configuration
- * of collectd asks for, or has no loads at all. */
+/* VERDICT_MISSING: without it, loads or regions of this host are not
+ * reported. */
 enum verdict { VERDICT_OK, VERDICT_NOTE, VERDICT_MISSING };
 
 /* Reports a finding. advice is NULL if nothing needs to be done; the verdict is

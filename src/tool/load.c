@@ -67,8 +67,6 @@ static int check(const struct load_options *options) {
       strcmp(options->source, "auto") != 0)
     return say_usage(COMMAND, "--event needs --source event, not %s",
                      options->source);
-  if (options->publish && options->compare)
-    return say_usage(COMMAND, "--publish and --compare exclude each other");
   if (options->base_frequency_hz > 0 && options->event == NULL)
     return say_usage(COMMAND, "--base-frequency needs --event EVENT");
   return TOOL_OK;
@@ -115,12 +113,13 @@ struct engine_options load_engine_options(const struct load_options *options,
   return engine;
 }
 
-/* Notices only repeat what the table shows about sources, unless the user has
- * named a source that is not used. */
+/* Notices only repeat what the table shows about sources and methods, unless
+ * the user has named a source that is not used. */
 enum journal_level load_journal_level(const struct load_options *options) {
   enum source_kind source = SOURCE_AUTO;
   source_parse(&source, options->source);
-  return source_is_counter(source) ? JOURNAL_NOTICE : JOURNAL_WARNING;
+  return source_is_counter(source) && !options->compare ? JOURNAL_NOTICE
+                                                        : JOURNAL_WARNING;
 }
 
 uint64_t load_sample_interval_ns(double interval_s) {
@@ -166,6 +165,14 @@ static const struct live_face face = {
     .columns = load_table_columns,
 };
 
+static const struct live_face compare_face = {
+    .command = COMMAND,
+    .waiting = "Testing the sources; the first loads take a few seconds.",
+    .next = next,
+    .table = compare_table_write,
+    .json = compare_json_write,
+};
+
 #define BOARD_AGE_MAX_NS UINT64_C(60000000000)
 
 /* The board that this command writes and, unless it does so, the board that
@@ -202,14 +209,23 @@ static void publish(void *context, struct snapshot *snapshot,
     set_taken(publishing->others, snapshot);
 }
 
+/* Where the board is asked for, what keeps it from being published matters. */
+static void warn(void *context, enum journal_level level, const char *line) {
+  const struct journal *journal = context;
+  (void)level;
+  journal->write(journal->context, JOURNAL_WARNING, line);
+}
+
 static int load_run(const struct load_options *options,
                     struct machine *machine) {
-  struct live *live = live_open(&face, options->json);
+  struct live *live =
+      live_open(options->compare ? &compare_face : &face, options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   struct journal journal = live_journal(live, load_journal_level(options));
+  const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
-      .board = options->publish ? board_open(BOARD_GROUP, &journal) : NULL,
+      .board = options->publish ? board_open(BOARD_GROUP, &warnings) : NULL,
       .machine = machine};
   struct sampler_options sampler_options = {
       .engine = load_engine_options(options, machine, journal),
@@ -220,6 +236,8 @@ static int load_run(const struct load_options *options,
       .publish = publish,
       .context = &publishing,
   };
+  sampler_options.figures.cstates = options->compare;
+  sampler_options.figures.schedstat = options->compare;
   struct sampling sampling = {0};
   int result, status = sampler_start(&sampling.sampler, &sampler_options);
   if (status == 0) {
@@ -251,9 +269,8 @@ static int load_main(int argc, char **argv) {
   if (options.interval_s == 0)
     options.interval_s = INTERVAL_DEFAULT_S;
   status = check_cores(&options, machine) != TOOL_OK ? TOOL_USAGE
-           : words != NULL   ? load_command_run(&options, machine, words)
-           : options.compare ? compare_run(&options, machine)
-                             : load_run(&options, machine);
+           : words != NULL ? load_command_run(&options, machine, words)
+                           : load_run(&options, machine);
   machine_linux_close(machine);
   return status;
 }

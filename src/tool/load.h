@@ -1,5 +1,5 @@
-/* load: shared by the three ways of running `percore load`: live, with
- * --compare, and with -- COMMAND. */
+/* load: shared by the two ways of running `percore load`: live, and with
+ * -- COMMAND. */
 #ifndef PERCORE_LOAD_H
 #define PERCORE_LOAD_H
 
@@ -34,9 +34,6 @@ uint64_t load_sample_interval_ns(double interval_s);
 #define LOAD_NO_SOURCE                                                         \
   "no source of loads works here: see 'percore doctor' for reasons and advice"
 
-/* Runs `percore load --compare`. Returns the exit status. */
-int compare_run(const struct load_options *options, struct machine *machine);
-
 /* Runs `percore load -- COMMAND`. `words` are the command and its arguments.
  * Returns the exit status of the command, or an exit status of percore if the
  * command did not run. */
@@ -44,7 +41,7 @@ int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words);
 
 /* ---------------------------------------------------------------------------
- * Writing a struct snapshot. Both functions return 0 or -ENOMEM.
+ * Writing a struct snapshot. The functions return 0 or -ENOMEM.
  */
 
 /* Writes a table that fits the screen. In a narrow screen, the columns of least
@@ -58,5 +55,9 @@ size_t load_table_columns(const void *snapshot);
 
 /* Writes the snapshot as one JSON document. */
 int load_json_write(FILE *out, const void *snapshot);
+
+/* Write the loads by every method (--compare). */
+int compare_table_write(FILE *out, const void *snapshot, struct screen screen);
+int compare_json_write(FILE *out, const void *snapshot);
 
 #endif

@@ -10,7 +10,7 @@ libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
 	src/tool/check.c \
 	src/tool/clock.c \
-	src/tool/compare.c src/tool/compare.h \
+	src/tool/compare.c \
 	src/tool/doctor.c src/tool/doctor.h \
 	src/tool/doctor_collectd.c \
 	src/tool/dump.c \
@@ -35,7 +35,6 @@ libcommand_la_SOURCES = \
 	src/tool/wake.c src/tool/wake.h \
 	src/tool/wake_json.c \
 	src/tool/wake_text.c
-libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libmap.la libwake.la libboard.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions

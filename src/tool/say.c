@@ -39,15 +39,11 @@ int say_failure(const char *command, const char *format, ...) {
 }
 
 int say_usage(const char *command, const char *format, ...) {
+  char name[SAY_NAME_SIZE];
   va_list arguments;
   va_start(arguments, format);
   say(command, format, arguments);
   va_end(arguments);
-  return say_try_help(command);
-}
-
-int say_try_help(const char *command) {
-  char name[SAY_NAME_SIZE];
   say_name(name, sizeof(name), command);
   fprintf(stderr, "Try '%s --help'.\n", name);
   return TOOL_USAGE;

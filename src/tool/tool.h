@@ -38,9 +38,6 @@ int say_failure(const char *command, const char *format, ...)
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints how to get help. Returns TOOL_USAGE. */
-int say_try_help(const char *command);
-
 /* Sets the prefix of all later messages: "percore OUTER COMMAND:", or "percore
  * COMMAND:" if outer is NULL. */
 void say_within(const char *outer);

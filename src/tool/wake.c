@@ -135,7 +135,7 @@ static int run_measurement(struct measurement *measurement) {
 
 static int open_method(struct measurement *measurement,
                        const struct wake_collect_options *options,
-                       char why[WAKE_WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   struct wake_collect **collect = &measurement->collect;
   int status = wake_collect_open(collect, options, why);
   if (status == 0)
@@ -154,7 +154,7 @@ static int open_method(struct measurement *measurement,
  * thread. Returns 0, or TOOL_FAILURE after an error message. */
 static int open_collector(struct measurement *measurement) {
   const struct wake_arguments *arguments = measurement->options;
-  char why[WAKE_WHY_SIZE], thread[WAKE_WHY_SIZE];
+  char why[WHY_SIZE], thread[WHY_SIZE];
   struct wake_collect_options options = {
       .distance_max_ns = (uint64_t)(arguments->distance_us * 1e3),
       .pause_ns = (uint64_t)(arguments->pause_ms * 1e6)};
@@ -173,7 +173,7 @@ static int open_collector(struct measurement *measurement) {
 
 /* Writes the result of wult. Returns the exit status. */
 static int write_result(const struct wake_run *run, const char *folder) {
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   const struct wake_result_info info = {.version = PACKAGE_VERSION,
                                         .method = run->method,
                                         .core = run->core,
@@ -190,7 +190,7 @@ static int write_result(const struct wake_run *run, const char *folder) {
 }
 
 static int measure_core(int core, const struct wake_arguments *options) {
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   struct measurement measurement = {.options = options, .run.core = core};
   if (options->folder != NULL && wake_result_prepare(options->folder, why) != 0)
     return say_failure(COMMAND, "--outdir: %s", why);
@@ -244,7 +244,8 @@ static int wake_main(int argc, char **argv) {
     return status;
   const char *word = optind < argc ? argv[optind] : NULL;
   if (word != NULL && !is_core(word))
-    return say_usage(COMMAND, "'%s' is not a core", word);
+    return say_usage(COMMAND, "'%s' is not a core: give its number, such as 3",
+                     word);
   if (options.folder != NULL && options.method != NULL &&
       strcmp(options.method, wake_method_names[WAKE_PASSIVE]) == 0)
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "

@@ -40,13 +40,11 @@ const char *const wake_method_names[WAKE_METHODS] = {"bpf-timer", "thread",
 
 int wake_collect_open(struct wake_collect **result,
                       const struct wake_collect_options *options,
-                      char why[WAKE_WHY_SIZE]) {
+                      char why[WHY_SIZE]) {
   struct wake_collect *collect = calloc(1, sizeof(*collect));
   *result = NULL;
-  if (collect == NULL) {
-    snprintf(why, WAKE_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (collect == NULL)
+    return why_fails(why, -ENOMEM, "out of memory");
   collect->options = *options;
   int status = wake_programs_load(&collect->programs,
                                   options->method == WAKE_BPF_TIMER, why);
@@ -73,7 +71,7 @@ void wake_collect_close(struct wake_collect *collect) {
   free(collect);
 }
 
-int wake_collect_attach(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]) {
   bool finds_timer = collect->options.method != WAKE_PASSIVE &&
                      collect->programs.probe->steps.timer == 0;
   int status = wake_programs_attach(&collect->programs, finds_timer, why);
@@ -177,7 +175,7 @@ static bool goes_on(void *context) {
 }
 
 int wake_collect_begin(struct wake_collect *collect, int core,
-                       char why[WAKE_WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   struct wake_probe *probe = collect->programs.probe;
   reset(collect);
   collect->core = core;
@@ -186,7 +184,7 @@ int wake_collect_begin(struct wake_collect *collect, int core,
   why[0] = '\0';
   int status = wake_core_run(core, start, goes_on, collect, why);
   if (status != 0 && why[0] == '\0')
-    snprintf(why, WAKE_WHY_SIZE, "cannot start the %s on core %d: %s",
+    snprintf(why, WHY_SIZE, "cannot start the %s on core %d: %s",
              wake_method_names[collect->options.method], core,
              strerror(-status));
   if (collect->options.method == WAKE_BPF_TIMER && probe->steps.timer != 0)

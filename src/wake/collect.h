@@ -34,21 +34,21 @@ struct wake_collect;
 /* Loads the programs, which needs CAP_BPF and CAP_PERFMON. */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
-                      char why[WAKE_WHY_SIZE]);
+                      char why[WHY_SIZE]);
 
 /* Detaches, and frees everything. NULL is ignored. */
 void wake_collect_close(struct wake_collect *collect);
 
 /* Attaches the programs to their tracepoints, which interrupts every core about
  * 15 times for each tracepoint. */
-int wake_collect_attach(struct wake_collect *collect, char why[WAKE_WHY_SIZE]);
+int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]);
 void wake_collect_detach(struct wake_collect *collect);
 
 /* Begins to measure a core. A thread runs there for a moment to start the
  * timer. Returns -EINTR if goes_on returned false. Call wake_collect_end
  * afterwards, even after an error. */
 int wake_collect_begin(struct wake_collect *collect, int core,
-                       char why[WAKE_WHY_SIZE]);
+                       char why[WHY_SIZE]);
 
 /* Adds the events since the last call to the datapoints. Call it at least ten
  * times a second, or once after at most WAKE_EVENTS_KEPT events. Returns 0 or

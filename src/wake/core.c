@@ -130,24 +130,23 @@ static int await(pthread_t thread, int core, struct errand *errand,
 
 int wake_core_run(int core, int (*run)(void *context),
                   bool (*goes_on)(void *context), void *context,
-                  char why[WAKE_WHY_SIZE]) {
+                  char why[WHY_SIZE]) {
   struct errand errand = {.run = run, .context = context};
   pthread_t thread;
   int status = start_pinned(&thread, core, &errand);
-  if (status != 0) {
-    snprintf(why, WAKE_WHY_SIZE,
-             "cannot run on core %d: %s; choose a core listed in "
-             "/sys/devices/system/cpu/online",
-             core,
-             status == -EINVAL ? "it does not exist, is offline, or is not "
-                                 "among the cores of this process"
-                               : strerror(-status));
-    return status;
-  }
+  if (status != 0)
+    return why_fails(why, status,
+                     "cannot run on core %d: %s; choose a core listed in "
+                     "/sys/devices/system/cpu/online",
+                     core,
+                     status == -EINVAL
+                         ? "it does not exist, is offline, or is not among "
+                           "the cores of this process"
+                         : strerror(-status));
   status = await(thread, core, &errand, goes_on);
   if (status == -ETIMEDOUT)
     snprintf(
-        why, WAKE_WHY_SIZE,
+        why, WHY_SIZE,
         "other programs have kept core %d busy for %d s; choose an idle core",
         core, PATIENCE_S);
   return status;

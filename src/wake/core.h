@@ -24,7 +24,7 @@ bool wake_core_is_online(int core);
  * false. */
 int wake_core_run(int core, int (*run)(void *context),
                   bool (*goes_on)(void *context), void *context,
-                  char why[WAKE_WHY_SIZE]);
+                  char why[WHY_SIZE]);
 
 /* Moves a thread to the other cores, so that it can end even if other threads
  * keep this core busy. */

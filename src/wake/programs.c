@@ -82,38 +82,32 @@ static void unload(struct wake_programs *programs) { (void)programs; }
 #endif
 
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       char why[WAKE_WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   const char *missing = bpf_missing_capability();
   *programs = (struct wake_programs){.probe = NULL};
 #ifndef PERCORE_BPF
-  snprintf(why, WAKE_WHY_SIZE,
-           "this percore was built without BPF; build it with clang, bpftool "
-           "and libbpf-dev");
-  return -ENOTSUP;
+  return why_fails(why, -ENOTSUP,
+                   "this percore was built without BPF; build it with clang, "
+                   "bpftool and libbpf-dev");
 #endif
-  if (missing != NULL) {
-    snprintf(why, WAKE_WHY_SIZE,
-             "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
-             "both, or run as root",
-             missing);
-    return -EPERM;
-  }
+  if (missing != NULL)
+    return why_fails(why, -EPERM,
+                     "loading its programs needs CAP_BPF and CAP_PERFMON: %s; "
+                     "grant both, or run as root",
+                     missing);
   errno = EINVAL;
   int map = load(programs, has_timer);
-  if (map < 0) {
-    int error = errno;
-    snprintf(why, WAKE_WHY_SIZE, "the kernel refuses the BPF programs: %s; %s",
-             strerror(error), wake_programs_refusal(error, has_timer));
-    return -error;
-  }
+  if (map < 0)
+    return why_fails(why, -errno, "the kernel refuses the BPF programs: %s; %s",
+                     strerror(errno), wake_programs_refusal(errno, has_timer));
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
                      MAP_SHARED, map, 0);
   if (probe == MAP_FAILED) {
-    int error = errno;
-    snprintf(why, WAKE_WHY_SIZE,
-             "cannot map the memory of the BPF programs: %s", strerror(error));
+    int status =
+        why_fails(why, -errno, "cannot map the memory of the BPF programs: %s",
+                  strerror(errno));
     wake_programs_free(programs);
-    return -error;
+    return status;
   }
   programs->probe = probe;
   return 0;
@@ -124,17 +118,13 @@ int wake_programs_load(struct wake_programs *programs, bool has_timer,
  */
 
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
-                         char why[WAKE_WHY_SIZE]) {
+                         char why[WHY_SIZE]) {
   for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
-    union bpf_attr attr = {0};
-    attr.raw_tracepoint.name = (uintptr_t)tracepoints[i];
-    attr.raw_tracepoint.prog_fd = (uint32_t)programs->programs[i];
-    programs->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-    if (programs->links[i] >= 0 || i == LINK_LOCAL_TIMER)
-      continue;
-    snprintf(why, WAKE_WHY_SIZE, "cannot attach to the tracepoint %s: %s",
-             tracepoints[i], strerror(-programs->links[i]));
-    return programs->links[i];
+    programs->links[i] = bpf_attach(tracepoints[i], programs->programs[i]);
+    if (programs->links[i] < 0 && i != LINK_LOCAL_TIMER)
+      return why_fails(why, programs->links[i],
+                       "cannot attach to the tracepoint %s: %s", tracepoints[i],
+                       strerror(-programs->links[i]));
   }
   return 0;
 }

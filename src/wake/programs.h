@@ -21,7 +21,7 @@ struct wake_programs {
  * called; not every kernel has BPF timers. Returns -ENOTSUP if percore was
  * built without BPF. */
 int wake_programs_load(struct wake_programs *programs, bool has_timer,
-                       char why[WAKE_WHY_SIZE]);
+                       char why[WHY_SIZE]);
 
 /* Returns why the kernel probably refused to load the programs with this
  * errno, and what to do. */
@@ -31,7 +31,7 @@ const char *wake_programs_refusal(int error, bool has_timer);
  * about 15 times for each tracepoint. With finds_timer, the programs also see
  * timers start, and so learn the address of their own timer. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
-                         char why[WAKE_WHY_SIZE]);
+                         char why[WHY_SIZE]);
 /* Detaches the program that sees timers start. Call this function when the
  * address of the timer has become known. */
 void wake_programs_timer_is_found(struct wake_programs *programs);

@@ -11,16 +11,15 @@
 
 #define PATH_SIZE 4096
 
-static int fail(const char *path, int error, char why[WAKE_WHY_SIZE]) {
-  snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s; %s", path,
-           strerror(error),
-           error == EEXIST ? "name a new directory, because a result is never "
-                             "overwritten"
-                           : "name a directory that you can write to");
-  return -error;
+static int fail(const char *path, int error, char why[WHY_SIZE]) {
+  return why_fails(
+      why, -error, "cannot write %.200s: %s; %s", path, strerror(error),
+      error == EEXIST
+          ? "name a new directory, because a result is never overwritten"
+          : "name a directory that you can write to");
 }
 
-int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]) {
+int wake_result_prepare(const char *folder, char why[WHY_SIZE]) {
   return mkdir(folder, 0777) == 0 ? 0 : fail(folder, errno, why);
 }
 
@@ -79,8 +78,7 @@ static void write_info(FILE *file, const struct wake_points *points,
 }
 
 int wake_result_write(const struct wake_points *points, const char *folder,
-                      const struct wake_result_info *info,
-                      char why[WAKE_WHY_SIZE]) {
+                      const struct wake_result_info *info, char why[WHY_SIZE]) {
   static const struct {
     const char *name;
     void (*write)(FILE *file, const struct wake_points *points,

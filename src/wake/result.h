@@ -14,12 +14,11 @@ struct wake_result_info {
 };
 
 /* Makes the directory, which must not exist. Call this before measuring. */
-int wake_result_prepare(const char *folder, char why[WAKE_WHY_SIZE]);
+int wake_result_prepare(const char *folder, char why[WHY_SIZE]);
 
 /* Writes the datapoints that count, which must have been armed: wult wants
  * their LDist. Never overwrites a file. */
 int wake_result_write(const struct wake_points *points, const char *folder,
-                      const struct wake_result_info *info,
-                      char why[WAKE_WHY_SIZE]);
+                      const struct wake_result_info *info, char why[WHY_SIZE]);
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/array.h"
 #include "collect.h"
 #include "core.h"
-#include "distribution.h"
+#include "summary.h"
 
 #include <errno.h>
 #include <math.h>
@@ -55,11 +55,6 @@ struct wake_survey {
   uint64_t probes;
 };
 
-static int no_memory(char why[WAKE_WHY_SIZE]) {
-  snprintf(why, WAKE_WHY_SIZE, "out of memory");
-  return -ENOMEM;
-}
-
 static bool goes_on(void *context) {
   const struct wake_survey *survey = context;
   return survey->options.wait(survey->options.context, 0);
@@ -67,7 +62,7 @@ static bool goes_on(void *context) {
 
 int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
-                     char why[WAKE_WHY_SIZE]) {
+                     char why[WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
   const struct wake_collect_options collect = {.method = WAKE_BPF_TIMER,
                                                .armed_max = options->probes,
@@ -75,16 +70,15 @@ int wake_survey_open(struct wake_survey **result,
                                                .context = survey};
   *result = NULL;
   if (survey == NULL)
-    return no_memory(why);
+    return why_fails(why, -ENOMEM, "out of memory");
   survey->options = *options;
-  int status = -ENODEV;
-  if (wake_core_usage(0) >= 0)
-    status = wake_collect_open(&survey->collect, &collect, why);
-  else
-    snprintf(why, WAKE_WHY_SIZE,
-             "cpuidle has no driver here, so there is no count of idle states "
-             "to check the figures against; percore wake shows unchecked "
-             "figures");
+  int status =
+      wake_core_usage(0) >= 0
+          ? wake_collect_open(&survey->collect, &collect, why)
+          : why_fails(why, -ENODEV,
+                      "cpuidle has no driver here, so there is no count of "
+                      "idle states to check the figures against; percore wake "
+                      "shows unchecked figures");
   if (status == 0)
     *result = survey;
   else
@@ -130,7 +124,7 @@ static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
 __attribute__((format(printf, 3, 4))) static void
 say_once(const struct wake_survey *survey, struct surveyed *core,
          const char *format, ...) {
-  char line[WAKE_WHY_SIZE + 64];
+  char line[WHY_SIZE + 64];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(line, sizeof(line), format, arguments);
@@ -188,8 +182,7 @@ static bool wait_for_probes(const struct wake_survey *survey,
 
 /* Probes one core and adds its datapoints. Returns 0, -ENOMEM, or -EINTR if the
  * round must end. */
-static int probe(struct wake_survey *survey, int number,
-                 char why[WAKE_WHY_SIZE]) {
+static int probe(struct wake_survey *survey, int number, char why[WHY_SIZE]) {
   struct wake_collect_status found;
   struct surveyed *core = find_or_add(survey, number);
   if (core == NULL)
@@ -216,7 +209,7 @@ static int probe(struct wake_survey *survey, int number,
 
 static int probe_all(struct wake_survey *survey,
                      const struct wake_survey_core *cores, size_t len,
-                     char why[WAKE_WHY_SIZE]) {
+                     char why[WHY_SIZE]) {
   const struct wake_survey_options *options = &survey->options;
   size_t first = 0;
   int status = 0;
@@ -233,38 +226,32 @@ static int probe_all(struct wake_survey *survey,
     }
     status = probe(survey, core->core, why);
   }
-  return status == -ENOMEM ? no_memory(why) : 0;
+  return status == -ENOMEM ? why_fails(why, status, "out of memory") : 0;
 }
 
-static void count(struct wake_distribution *distribution,
-                  const struct wake_points *points, enum wake_metric metric) {
-  *distribution = (struct wake_distribution){.total = 0};
-  for (size_t i = 0; i < points->len; i++) {
-    double us =
-        wake_point_us(points, &points->list[i], WAKE_ALL_STATES, metric);
-    if (!isnan(us))
-      wake_distribution_add(distribution, (uint64_t)llround(us * 1e3));
-  }
-}
-
+/* Without memory, the figures are unknown. */
 static void store_figures(const struct wake_survey *survey,
                           struct wake_survey_core *core) {
   static const struct wake_points none;
-  struct wake_distribution distribution;
   const struct surveyed *found = find(survey, core->core);
   const struct wake_points *points = found == NULL ? &none : &found->points;
+  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
+  size_t len = 0;
   core->datapoints = wake_points_counted(points);
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
-    if (v == 0 || values[v].metric != values[v - 1].metric)
-      count(&distribution, points, values[v].metric);
+    if (numbers != NULL && (v == 0 || values[v].metric != values[v - 1].metric))
+      len = wake_numbers(numbers, points, WAKE_ALL_STATES, values[v].metric);
+    bool known = wake_percentile_is_known(len, values[v].percent);
     core->value_s[v] =
-        wake_distribution_percentile(&distribution, values[v].percent) / 1e9;
+        known ? wake_quantile(numbers, len, values[v].percent / 100) / 1e6
+              : NAN;
   }
+  free(numbers);
 }
 
 int wake_survey_round(struct wake_survey *survey,
                       struct wake_survey_core *cores, size_t len,
-                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+                      uint64_t duration_ns, char why[WHY_SIZE]) {
   const struct wake_survey_options *options = &survey->options;
   uint64_t now_ns = options->now_ns(options->context);
   bool any = false;

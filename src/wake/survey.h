@@ -41,7 +41,7 @@ struct wake_survey;
  * results could then not be checked, or another negative errno. */
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
-                     char why[WAKE_WHY_SIZE]);
+                     char why[WHY_SIZE]);
 void wake_survey_close(struct wake_survey *survey); /* NULL is ignored */
 
 /* Forgets the datapoints that have left the window, probes the cores, which
@@ -51,7 +51,7 @@ void wake_survey_close(struct wake_survey *survey); /* NULL is ignored */
  */
 int wake_survey_round(struct wake_survey *survey,
                       struct wake_survey_core *cores, size_t len,
-                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]);
+                      uint64_t duration_ns, char why[WHY_SIZE]);
 
 /* Returns how many probes have been made so far on all cores. */
 uint64_t wake_survey_probes(const struct wake_survey *survey);

@@ -22,11 +22,11 @@
 #ifndef PERCORE_WAKE_WAKE_H
 #define PERCORE_WAKE_WAKE_H
 
+#include "base/why.h"
 #include "steps.h"
 
 #include <stddef.h>
 
-#define WAKE_WHY_SIZE 512
 #define WAKE_STATES_MAX 32
 #define WAKE_STATE_NAME_SIZE 32
 

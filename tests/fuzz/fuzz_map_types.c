@@ -43,7 +43,7 @@ static int write_file(const uint8_t *body, size_t size, size_t strings) {
 
 static void read_fields(const struct btf_types *types,
                         const struct bpf_map_info *map) {
-  char why[MAP_WHY_SIZE];
+  char why[WHY_SIZE];
   struct map_fields fields;
   char *value = calloc(1, map->value_size); /* ASan checks bounds */
   if (map_fields_read(&fields, types, map, why) != 0 && why[0] == '\0')
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t body = (size - sizeof(head)) & ~(size_t)3, strings = head.strings * 4u;
   if (strings == 0 || strings > body)
     return 0;
-  char path[32], why[MAP_WHY_SIZE] = "";
+  char path[32], why[WHY_SIZE] = "";
   int fd = write_file(data + sizeof(head), body, strings);
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
   struct bpf_map_info map = {.key_size = head.key_size % KEY_SIZE + 1,

@@ -19,11 +19,10 @@ static ssize_t read_piece(void *context, const char *path, char *buffer,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct pieces pieces;
   struct perf_event event;
-  char why[80] = "";
+  char why[WHY_SIZE] = "";
   pieces_cut(&pieces, data, size);
   const struct machine machine = {.context = &pieces, .read_file = read_piece};
-  int status =
-      perf_event_parse(&event, pieces.piece[0], &machine, why, sizeof(why));
+  int status = perf_event_parse(&event, pieces.piece[0], &machine, why);
   if (status > 0 || memchr(why, '\0', sizeof(why)) == NULL ||
       (status < 0 && why[0] == '\0'))
     abort();

@@ -63,20 +63,7 @@ def clean_up_when_ended():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
-def run_all(tests):
-    try:
-        need_collectd()
-    except Skip as reason:
-        print(f"ok - the tests with the real collectd # SKIP {reason}")
-        sys.exit(SKIPPED)
-    clean_up_when_ended()
-    results = Results()
-    for test in tests:
-        results.run(test)
-    results.finish()
-
-
-def run_tests(names, what, *programs):
+def run_tests(names, what=None, *programs):
     """Runs the functions of a module whose names begin with test_, if these programs
     were built."""
     for program in programs:
@@ -89,6 +76,16 @@ def run_tests(names, what, *programs):
         if name.startswith("test_"):
             results.run(test)
     results.finish()
+
+
+def run_all(names):
+    """Runs the tests of a module, which need collectd."""
+    try:
+        need_collectd()
+    except Skip as reason:
+        print(f"ok - the tests with the real collectd # SKIP {reason}")
+        sys.exit(SKIPPED)
+    run_tests(names)
 
 
 def say(text):

@@ -22,7 +22,8 @@
  *   reset                              reset all tables
  *   tally FILE                         keep in this file of 64 words how many
  *                                      packets the runner of each core has
- *                                      counted or begun to count
+ *                                      counted or begun to count, and in the
+ *                                      last word whether a reader has connected
  *   run CORE SLEEP_US                  start a runner: a thread that counts one
  *                                      packet per round forever
  *   begin CORE                         begin a section and never end it
@@ -113,6 +114,7 @@ static const struct {
 static struct percore_region *region;
 static const struct percore_table *tables;
 static percore_slot_t slots[CORES];
+enum { MET = CORES - 1 }; /* the word of the tally for a reader's connection */
 static uint64_t no_tally[CORES];
 static uint64_t *tally = no_tally;
 
@@ -195,6 +197,12 @@ static int do_poll(const char *line) {
   return 0;
 }
 
+static void note_readers(void) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  if (percore_status(region, &status) == 0 && status.readers > 0)
+    __atomic_store_n(&tally[MET], 1, __ATOMIC_SEQ_CST);
+}
+
 /* A runner: counts a packet of 100 bytes per round. A section makes the updates
  * of packets and bytes appear together. */
 static void *run(void *argument) {
@@ -211,6 +219,8 @@ static void *run(void *argument) {
     percore_add(percore_core_row(slot, port, 0), 1, 100);
     percore_end(slot);
     percore_poll(slot, i & 1);
+    if (tally[MET] == 0)
+      note_readers();
     if (sleep_us > 0)
       wait_us(sleep_us);
   }

@@ -94,7 +94,8 @@ class Producer:
 
 class Tally:
     """A file in which the runners of a producer note how many packets they have counted
-    or have begun to count. The file survives if the producer is killed."""
+    or have begun to count, and whether a reader has connected. The file survives if the
+    producer is killed."""
 
     def __init__(self, path):
         self.path = path
@@ -104,9 +105,11 @@ class Tally:
         with open(self.path, "wb") as file:
             file.write(bytes(64 * 8))
 
-    def packets(self):
+    def read(self):
+        """Returns the number of packets, and whether a reader has connected."""
         with open(self.path, "rb") as file:
-            return sum(struct.unpack("64Q", file.read()))
+            *packets, met = struct.unpack("64Q", file.read())
+        return sum(packets), met > 0
 
 
 def hello(size):

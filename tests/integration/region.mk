@@ -22,5 +22,5 @@ tests_integration_useful_LDADD = libregion.la
 tests/integration/test_useful.log: \
 	$(filter tests/integration/test_region_processes.log,$(TEST_LOGS))
 tests_integration_test_region_processes_LDADD = \
-	libregionunit.la libregion.la $(CMOCKA_LIBS)
+	libregionunit.la libregion.la $(UNIT_LIBS)
 endif

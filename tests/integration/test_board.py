@@ -92,7 +92,7 @@ def is_dead(look):
 # Tests
 
 
-def board_is_taken():
+def test_board_is_taken():
     """percore pick and percore_load_open take their loads from the board"""
     with Place() as place, place.sample(), Client(place, "either") as client:
         client.wait(wanted=is_known)
@@ -135,7 +135,7 @@ def loads_of(content):
     return [number(first + row * number(table + 28), "Q") for row in range(rows)]
 
 
-def another_language_reads_it():
+def test_another_language_reads_it():
     """a reader that knows only percore-region(7) finds the loads"""
     with Place() as place, place.sample():
         content, rows = picture_of(place)
@@ -144,7 +144,7 @@ def another_language_reads_it():
         check({core: loads[core] for core in wanted} == wanted, f"{loads} {wanted}")
 
 
-def usual_commands_read_it():
+def test_usual_commands_read_it():
     """top, dump and check read the board as any other region"""
     with Place() as place, place.sample():
         check("load_max" in place.succeed("top", "board", "-n", "1", "-i", "0.2"),
@@ -157,7 +157,7 @@ def usual_commands_read_it():
         place.succeed("check", "board")
 
 
-def killed_sampler():
+def test_killed_sampler():
     """after kill -9 of the sampler, no load is known within two intervals, and the next
     sampler's loads are read"""
     with Place() as place:
@@ -176,7 +176,7 @@ def killed_sampler():
         check(slowest < DEAD_S + LATE_S, f"{slowest} s")
 
 
-def frozen_sampler():
+def test_frozen_sampler():
     """two intervals after the sampler was stopped, no load is known; when it goes on,
     they are"""
     with Place() as place, place.sample() as sampler, Client(place, "only") as client:
@@ -188,7 +188,7 @@ def frozen_sampler():
         client.wait(wanted=is_known)
 
 
-def counters_take_its_place():
+def test_counters_take_its_place():
     """with "either", own counters are opened when the board is dead"""
     with Place() as place, place.sample() as sampler, \
             Client(place, "either") as client:
@@ -197,7 +197,7 @@ def counters_take_its_place():
         client.wait(wanted=lambda look: not look["board"] and look["loads"][0] >= 0)
 
 
-def without_a_board():
+def test_without_a_board():
     """without a board, "only" fails and "either" opens counters"""
     with Place() as place:
         done = subprocess.run([CLIENT, "only"], env=place.environment, text=True,
@@ -208,7 +208,7 @@ def without_a_board():
             check(not client.look()["board"], "a board?")
 
 
-def second_sampler():
+def test_second_sampler():
     """a second sampler is refused the board and says so once; after the end of the
     first, it serves the board"""
     with Place() as place, place.sample() as first, Client(place, "only") as client:
@@ -225,7 +225,7 @@ def second_sampler():
             check(second.stderr.read() == "", "said twice")
 
 
-def rights():
+def test_rights():
     """a reader without rights reads the board in the group of the runtime directory, and
     not outside it"""
     if not is_root():
@@ -241,7 +241,7 @@ def rights():
         check(done.returncode == 1 and "No such file" in done.stderr, done.stderr)
 
 
-def plugin():
+def test_plugin():
     """collectd publishes the board to the group, to all or not at all, and does not
     report it as a region"""
     if not is_root():
@@ -271,7 +271,7 @@ def plugin():
     del os.environ["PERCORE_RUNTIME_DIR"]
 
 
-def cost():
+def test_cost():
     """a load is read in less than 50 ns; an update without new loads takes less than
     2 us and makes no system call"""
     with Place() as place, place.sample():
@@ -284,7 +284,7 @@ def cost():
         check("no system call" in done.stdout, done.stdout)
 
 
-def step_of_load():
+def test_step_of_load():
     """a step of real load changes the answer within one interval and 10 ms"""
     if os.cpu_count() < 2:
         raise Skip("needs two cores")
@@ -299,7 +299,7 @@ def step_of_load():
         check(times[-1] <= INTERVAL_S + STEP_S, str(times))
 
 
-def hostile_board():
+def test_hostile_board():
     """no board makes a reader crash, hang, or tell a load that cannot be"""
     with Place() as place:
         with place.sample():
@@ -329,7 +329,7 @@ def hostile_board():
         check(0 < boards < LIES, str(boards))
 
 
-def many_readers():
+def test_many_readers():
     """100 programs that open the board at the same moment all read it"""
     with Place() as place, place.sample(), contextlib.ExitStack() as stack:
         start = str(int(time.monotonic()) + 4)
@@ -340,7 +340,7 @@ def many_readers():
         check(not counters, f"{len(counters)} have counters: {counters[:3]}")
 
 
-def two_collectds():
+def test_two_collectds():
     """a second collectd is refused the board and says so once"""
     if not is_root():
         raise Skip("collectd needs root")
@@ -363,20 +363,4 @@ def two_collectds():
 
 
 if __name__ == "__main__":
-    run_all([
-        board_is_taken,
-        usual_commands_read_it,
-        another_language_reads_it,
-        killed_sampler,
-        frozen_sampler,
-        counters_take_its_place,
-        without_a_board,
-        second_sampler,
-        rights,
-        plugin,
-        two_collectds,
-        cost,
-        step_of_load,
-        many_readers,
-        hostile_board,
-    ])
+    run_all(globals())

@@ -33,7 +33,7 @@ def test_mode_fails_without_a_source():
         check(status != 0, f"empty: exit status 0: {collectd.log()}")
 
 
-def degraded_until_a_source_turns_up():
+def test_degraded_until_a_source_turns_up():
     """Without a source, the plugin stays registered, logs one message, and reports
     values as soon as a source works"""
     with SysRoot(2) as root, \
@@ -51,7 +51,7 @@ def degraded_until_a_source_turns_up():
         check(failed <= 1, f"{failed} reads failed: {collectd.log()}")
 
 
-def real_values():
+def test_real_values():
     """A load and load averages are reported for every core, all identifiers
     are distinct, every time is a multiple of the interval, and no value is NaN or out
     of range"""
@@ -78,7 +78,7 @@ def real_values():
               "a maximum although only the mean is sampled")
 
 
-def options_reach_the_values():
+def test_options_reach_the_values():
     """Options add metrics, the options of several blocks are combined, and the option
     Group adds metrics of a group"""
     core = online_cores()[0]
@@ -115,7 +115,7 @@ def options_reach_the_values():
               "a group without cores has a mean")
 
 
-def bad_options_stop_collectd():
+def test_bad_options_stop_collectd():
     """A bad value of an option stops collectd with a message that names the option, the
     value and what is allowed"""
     for options, option, value, allowed in (
@@ -142,7 +142,7 @@ def bad_options_stop_collectd():
                   f"{options}: {collectd.log()}")
 
 
-def unknown_options_are_warned_of():
+def test_unknown_options_are_warned_of():
     """An unknown option causes only a warning"""
     with Collectd("Colour 5\n<Load>\nSauce 1\n</Load>").start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -165,7 +165,7 @@ def time_of_end(wait_s):
     return own
 
 
-def stops_in_time():
+def test_stops_in_time():
     """SIGTERM ends collectd within a second, and percore within 100 ms, both while
     percore tests its sources and afterwards"""
     for wait_s in (0.0, 0.1, 0.3, 2.5):
@@ -211,7 +211,7 @@ def end_daemon(collectd, pid):
             os.kill(pid, signal.SIGKILL)
 
 
-def daemonised():
+def test_daemonised():
     """A collectd that runs as a daemon in the background writes percore's values, and
     SIGTERM ends it"""
     with Collectd(to_files=True) as collectd:
@@ -232,7 +232,7 @@ def daemonised():
         check(not os.path.exists(pid_file), "the PID file was not removed")
 
 
-def without_root():
+def test_without_root():
     """Under user nobody, without any privilege, a load is reported for every core"""
     if not is_root():
         raise Skip("this process is not root, so all other tests run without privileges")
@@ -250,7 +250,7 @@ def without_root():
             check(0 <= value.value <= 100, str(vars(value)))
 
 
-def sample_configuration():
+def test_sample_configuration():
     """The sample configuration works as it is, and with every option uncommented"""
     sample = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           "../../contrib/collectd/percore.conf")
@@ -270,7 +270,7 @@ def sample_configuration():
                 check(options != text or status == 0, collectd.log())
 
 
-def notified_once():
+def test_notified_once():
     """One notification is sent when cores lose their source, and one when the source
     returns, however many cores are affected, and no load is reported without a
     source"""
@@ -301,7 +301,7 @@ def notified_once():
                   in said[1], said[1])
 
 
-def core_goes_and_comes():
+def test_core_goes_and_comes():
     """When a core goes offline, its values stop and those of other cores continue; when
     it goes online again, its values return"""
     with SysRoot(4) as root:
@@ -352,7 +352,7 @@ def valgrind(collectd, *options, seconds=None):
                     if "percore" in block or "src/cycles" in block]
 
 
-def valgrind_is_clean():
+def test_valgrind_is_clean():
     """valgrind finds no errors and no leaks of the plugin, in collectd -T and after
     several intervals in service"""
     if shutil.which("valgrind") is None:
@@ -370,19 +370,4 @@ def valgrind_is_clean():
 
 
 if __name__ == "__main__":
-    run_all([
-        test_mode_passes,
-        test_mode_fails_without_a_source,
-        degraded_until_a_source_turns_up,
-        real_values,
-        options_reach_the_values,
-        bad_options_stop_collectd,
-        unknown_options_are_warned_of,
-        stops_in_time,
-        daemonised,
-        without_root,
-        sample_configuration,
-        notified_once,
-        core_goes_and_comes,
-        valgrind_is_clean,
-    ])
+    run_all(globals())

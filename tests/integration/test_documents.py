@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import BUILD, Results, Skip, check  # noqa: E402
+from harness import BUILD, Skip, check, run_tests  # noqa: E402
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "contrib/COMPARISON.md",
@@ -184,9 +184,4 @@ def test_configured_again():
 
 
 if __name__ == "__main__":
-    results = Results()
-    for test in (test_paths, test_file_names, test_folders, test_lengths,
-                 test_manuals, test_symbols, test_dashboards,
-                 test_configured_again):
-        results.run(test)
-    results.finish()
+    run_tests(globals())

@@ -137,7 +137,7 @@ def run_under_jitter():
     return wrong
 
 
-def interval_1_under_jitter():
+def test_interval_1_under_jitter():
     """With Interval 1 and reads that are up to 2.5 s late, one value is reported for
     each multiple of the interval, and rates of DERIVE values are within 1 % of the
     truth after the lateness that percore reports has been subtracted"""
@@ -151,7 +151,7 @@ def interval_1_under_jitter():
     raise AssertionError(f"wrong in each of {TRIES} tries")
 
 
-def interval_10_under_jitter():
+def test_interval_10_under_jitter():
     """With the default interval of 10 s and reads that are up to 12 s late, one value
     is reported for each multiple of the interval, and the sampling thread uses at most
     0.05 % of a core over a minute"""
@@ -172,4 +172,4 @@ def interval_10_under_jitter():
 
 
 if __name__ == "__main__":
-    run_all([interval_1_under_jitter, interval_10_under_jitter])
+    run_all(globals())

@@ -88,7 +88,7 @@ def check_said(collectd, text, times=1):
           f"{text}: {collectd.log()}")
 
 
-def a_table_without_fields_leaves_the_others_alone():
+def test_a_table_without_fields_leaves_the_others_alone():
     """A map whose only field decreases is left out, and the region of the other maps
     does not change"""
     with RuntimeDir() as runtime, Pins() as pins:
@@ -108,7 +108,7 @@ def a_table_without_fields_leaves_the_others_alone():
                   "the region was created again")
 
 
-def an_array_may_grow_when_it_is_loaded_anew():
+def test_an_array_may_grow_when_it_is_loaded_anew():
     """If a larger array is pinned at the same path, all of its entries receive rows"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports", entries=2)
@@ -120,7 +120,7 @@ def an_array_may_grow_when_it_is_loaded_anew():
             collectd.wait_for_value(name("packets", 3, "ports"))
 
 
-def keys_whose_names_are_too_long_count_in_one_row():
+def test_keys_whose_names_are_too_long_count_in_one_row():
     """Keys whose names are too long and begin alike count in one row, whose name ends
     with dots"""
     with RuntimeDir(), Pins() as pins:
@@ -134,7 +134,7 @@ def keys_whose_names_are_too_long_count_in_one_row():
             check(rows == [row], str(rows))
 
 
-def a_pattern_that_matches_no_map_is_said():
+def test_a_pattern_that_matches_no_map_is_said():
     """A pattern that matches no map is logged once, and maps that appear later are
     read"""
     with RuntimeDir(), Pins() as pins:
@@ -144,7 +144,7 @@ def a_pattern_that_matches_no_map_is_said():
             collectd.wait_for_value(name("packets", 0, "ports"))
 
 
-def a_map_of_a_pattern_without_rights_is_said():
+def test_a_map_of_a_pattern_without_rights_is_said():
     """A map that matches a pattern but must not be read is logged once"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports")
@@ -159,7 +159,7 @@ def a_map_of_a_pattern_without_rights_is_said():
             collectd.wait_for_value(name("packets", 0, "ports"))
 
 
-def a_name_that_no_field_has_is_said():
+def test_a_name_that_no_field_has_is_said():
     """A name in Field or Gauge that is not a field of the map is logged"""
     for option in ("Field", "Gauge"):
         with RuntimeDir(), Pins() as pins:
@@ -169,7 +169,7 @@ def a_name_that_no_field_has_is_said():
                 check_said(collectd, f"it has no field octets; correct {option}")
 
 
-def a_block_of_its_own_goes_before_a_pattern():
+def test_a_block_of_its_own_goes_before_a_pattern():
     """A map with its own <Map> block is read as the block specifies, whether a matching
     pattern precedes or follows the block"""
     with RuntimeDir(), Pins() as pins:
@@ -181,7 +181,7 @@ def a_block_of_its_own_goes_before_a_pattern():
             collectd.wait_for_value(name("packets", 0, "flows"))
 
 
-def what_is_not_a_map_is_said():
+def test_what_is_not_a_map_is_said():
     """If a path does not lead to a map, one message says what is there, and other maps
     are read"""
     with RuntimeDir() as runtime, Pins() as pins:
@@ -198,7 +198,7 @@ def what_is_not_a_map_is_said():
             check_said(collectd, "folder: it is not a pinned map")
 
 
-def unusual_maps_are_read_or_said():
+def test_unusual_maps_are_read_or_said():
     """Frozen maps and huge values are read; maps of maps are reported once"""
     with RuntimeDir(), Pins() as pins:
         pins.create("frozen")
@@ -216,7 +216,7 @@ def unusual_maps_are_read_or_said():
             check_said(collectd, "maps: maps of type 12 cannot be read")
 
 
-def routes_are_named_by_their_prefixes():
+def test_routes_are_named_by_their_prefixes():
     """Each entry of an LPM_TRIE is reported under its prefix"""
     with RuntimeDir(), Pins() as pins:
         pins.create("routes", "lpm_trie", key=8, more=["flags", "1"])
@@ -241,7 +241,7 @@ struct {
 """
 
 
-def slots_of_powers_of_two_have_percentiles():
+def test_slots_of_powers_of_two_have_percentiles():
     """The slots of a struct hist, as BCC's tools count latencies, are reported as a
     histogram"""
     need_tools("clang")
@@ -264,7 +264,7 @@ def slots_of_powers_of_two_have_percentiles():
                 check(found == middle, f"{percentile}: {found}")
 
 
-def a_pin_may_become_any_other_map():
+def test_a_pin_may_become_any_other_map():
     """If another map of any type is pinned at the same path, all of its counts are
     reported, even if the path was a directory for a while"""
     with RuntimeDir(), Pins() as pins:
@@ -298,7 +298,7 @@ def a_pin_may_become_any_other_map():
                   f"{collectd.of(packets)[-1].value} packets, not {total}")
 
 
-def a_large_map_is_counted_exactly_and_delays_no_other_region():
+def test_a_large_map_is_counted_exactly_and_delays_no_other_region():
     """Every entry of a map of 200000 entries is counted, and another region still
     reports values every second"""
     entries, other = 200000, "percore_host_other_globals_rounds-all/derive-all"
@@ -325,7 +325,7 @@ def a_large_map_is_counted_exactly_and_delays_no_other_region():
             collectd.check_gaps(collectd.of(other)[1:], 1.5)
 
 
-def no_map_is_kept_alive():
+def test_no_map_is_kept_alive():
     """A map whose program and pin are removed disappears from the kernel, although
     collectd has read it"""
     with RuntimeDir(), Pins() as pins:
@@ -343,7 +343,7 @@ def no_map_is_kept_alive():
                 20, "the end of the map")
 
 
-def what_is_missing_for_names_is_said():
+def test_what_is_missing_for_names_is_said():
     """A map without type information, and a machine without libbpf, are each reported
     once with advice, and FieldAt needs neither"""
     with RuntimeDir(), Pins() as pins:
@@ -362,14 +362,15 @@ def what_is_missing_for_names_is_said():
                          pins.block("ports", VALUE)) as collectd:
                 collectd.wait_for_value(name("packets", 0, "ports"))
                 check_said(collectd, "bare: it was loaded without type information "
-                                     "(BTF); FieldAt names fields without it")
+                                     "(BTF); compile its program with clang -g or, "
+                                     "in collectd, set FieldAt")
                 check_said(collectd, "named: cannot load libbpf.so.1: install "
-                                     "libbpf1; FieldAt names fields without it")
+                                     "libbpf1")
         finally:
             run("umount", file)
 
 
-def object_files_that_are_none_hold_nothing_up():
+def test_object_files_that_are_none_hold_nothing_up():
     """A FIFO, a device, a huge file and an empty file where an object file is expected
     are reported once; other maps are read, and collectd can be stopped"""
     with RuntimeDir() as runtime, Pins() as pins:
@@ -393,7 +394,7 @@ def object_files_that_are_none_hold_nothing_up():
             collectd.stop()
 
 
-def wrong_options_are_refused():
+def test_wrong_options_are_refused():
     """Options that make no sense are refused with a line that says why"""
     pin = "/sys/fs/bpf/x/y"
     for block, text in (
@@ -416,26 +417,6 @@ def wrong_options_are_refused():
               f"{block}: {status}, {collectd.log()}")
 
 
-def main():
-    own_namespaces()
-    run_all([a_table_without_fields_leaves_the_others_alone,
-             an_array_may_grow_when_it_is_loaded_anew,
-             keys_whose_names_are_too_long_count_in_one_row,
-             a_pattern_that_matches_no_map_is_said,
-             a_map_of_a_pattern_without_rights_is_said,
-             a_name_that_no_field_has_is_said,
-             a_block_of_its_own_goes_before_a_pattern,
-             what_is_not_a_map_is_said,
-             unusual_maps_are_read_or_said,
-             routes_are_named_by_their_prefixes,
-             slots_of_powers_of_two_have_percentiles,
-             a_pin_may_become_any_other_map,
-             a_large_map_is_counted_exactly_and_delays_no_other_region,
-             no_map_is_kept_alive,
-             what_is_missing_for_names_is_said,
-             object_files_that_are_none_hold_nothing_up,
-             wrong_options_are_refused])
-
-
 if __name__ == "__main__":
-    main()
+    own_namespaces()
+    run_all(globals())

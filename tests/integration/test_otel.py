@@ -103,4 +103,4 @@ def test_receiver():
     check(receiver.of("derive.errors", "percore_host", "self"), "no count")
 
 
-run_all([test_receiver])
+run_all(globals())

@@ -72,7 +72,7 @@ def check_never_back(collectd, identifier):
 # Names and values
 
 
-def names_and_values():
+def test_names_and_values():
     """Every kind of field is reported with the right name, type and value, per core and
     for the host: counters as derive, up-down counters and gauges as gauge, histograms as
     percentiles of the interval, and cycles in nanoseconds"""
@@ -132,7 +132,7 @@ def names_and_values():
             check(value.interval == FAST, str(vars(value)))
 
 
-def few_rows_per_core():
+def test_few_rows_per_core():
     """By default, tables that have never had more than 16 live rows are reported per
     core; ReportPerCore and ReportHost change this"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
@@ -178,7 +178,7 @@ def few_rows_per_core():
                   collectd.log())
 
 
-def useful_load():
+def test_useful_load():
     """A useful load is reported for a polling core and for the sets of cores that
     contain this core; the table `core` is reported as soon as a worker polls"""
     core = online_cores()[0]
@@ -201,7 +201,7 @@ def useful_load():
         wait_for_number(collectd, f"percore-{core}/percent-useful", 0)
 
 
-def hostile_row_names():
+def test_hostile_row_names():
     """Row names are changed to names that a backend accepts, and the counts of rows
     whose names then are equal are summed"""
     names = {b"x y;z=\"q\"": "x_y_z__q_", b"\xffab\xc3": "_ab_",
@@ -223,7 +223,7 @@ def hostile_row_names():
         check_never_back(collectd, host("packets", "eth_0"))
 
 
-def top_and_other():
+def test_top_and_other():
     """Top reports the rows that grew most and sums all others as `other`, so
     every count is in exactly one series"""
     options = ('<Region "gtpu">\n<Table "session">\nField "bytes" "packets"\n'
@@ -272,7 +272,7 @@ def top_and_other():
 # Instances
 
 
-def instances_summed_and_apart():
+def test_instances_summed_and_apart():
     """Instances of a region are summed, the sum never decreases when an instance ends,
     and the option ReportPerInstance reports the instances individually"""
     apart = '<Region "gtpu">\nReportPerInstance true\n</Region>'
@@ -307,7 +307,7 @@ def instances_summed_and_apart():
             check_never_back(summed, host("packets", "eth0"))
 
 
-def instances_of_two_schemas():
+def test_instances_of_two_schemas():
     """If a second instance describes a table with different fields, its table is left
     out of the sum, with one message, until the first instance has ended"""
     with RuntimeDir(), Producer("gtpu@b") as first, \
@@ -331,7 +331,7 @@ def instances_of_two_schemas():
 # Coming and going
 
 
-def reader_first_producer_later():
+def test_reader_first_producer_later():
     """A producer that starts after collectd is read within two intervals. When it is
     killed, its last counts are dispatched once; its end and its return are each
     reported once; and a clean end is not reported as a failure"""
@@ -369,7 +369,7 @@ def reader_first_producer_later():
         check(told(collectd, "gtpu is gone") == 2, collectd.log())
 
 
-def reset_changes_no_rate():
+def test_reset_changes_no_rate():
     """A reset by the producer does not change the values that collectd dispatches"""
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
@@ -391,7 +391,7 @@ def reset_changes_no_rate():
         wait_for_number(collectd, host("packets", "eth0"), 10)
 
 
-def silent_and_stale():
+def test_silent_and_stale():
     """A process that listens without answering is reported as silent, and a stopped
     producer within three intervals; a region whose workers are all stuck is stale; one
     message is logged when each of these states begins, and one when it ends; counts
@@ -446,7 +446,7 @@ def say_how_it_ended(collectd):
     return taken_ms
 
 
-def other_users():
+def test_other_users():
     """With the option AllowUser, producers of the given user are read, and producers of
     other users are refused"""
     if not is_root():
@@ -502,14 +502,14 @@ def run_beside_garbage():
         return say_how_it_ended(collectd)
 
 
-def garbage_on_the_socket():
+def test_garbage_on_the_socket():
     """Sockets that send garbage, foreign descriptors, unsealed memory or nothing do not
     affect other regions, and shutdown takes less than 100 ms"""
     taken_ms = least_of_tries(100, run_beside_garbage)
     check(taken_ms < 100, f"{taken_ms} ms to end")
 
 
-def max_values():
+def test_max_values():
     """Rows whose values exceed half of MaxValues are counted in `other`: one message is
     logged, rows_left_out counts these rows, and loads are not affected"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
@@ -558,7 +558,7 @@ def run_a_million_rows(options, busy):
             return say_how_it_ended(collectd)
 
 
-def a_million_rows():
+def test_a_million_rows():
     """A region of a million rows does not delay loads, Top limits the number of its
     series, and shutdown takes less than 100 ms"""
     options = ('<Region "gtpu">\n<Table "session">\nTop 10 "bytes"\n</Table>\n'
@@ -577,7 +577,7 @@ def anonymous_memory(collectd):
         return 1024 * int(re.search(r"RssAnon:\s*(\d+)", file.read()).group(1))
 
 
-def memory_is_bounded():
+def test_memory_is_bounded():
     """If a region has too many rows for MaxMemory, collectd stays within that limit:
     the remaining rows are counted in `other`, one warning names a sufficient MaxMemory,
     and a small region is still read"""
@@ -628,20 +628,4 @@ def memory_is_bounded():
 
 
 if __name__ == "__main__":
-    run_all([
-        names_and_values,
-        few_rows_per_core,
-        useful_load,
-        hostile_row_names,
-        top_and_other,
-        instances_summed_and_apart,
-        instances_of_two_schemas,
-        reader_first_producer_later,
-        reset_changes_no_rate,
-        silent_and_stale,
-        other_users,
-        garbage_on_the_socket,
-        max_values,
-        a_million_rows,
-        memory_is_bounded,
-    ])
+    run_all(globals())

@@ -2,6 +2,7 @@
 honest region beside: SECURITY.md refers to these tests."""
 
 import fcntl
+import mmap
 import os
 import resource
 import socket
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from harness import Child, Collectd, Skip, check, is_root, run_all, say
@@ -94,7 +96,7 @@ def seal(memory):
 # Locks
 
 
-def a_user_outside_the_group():
+def test_a_user_outside_the_group():
     """A user outside the group can neither list the runtime directory, and so hold its
     lock, nor connect to a region"""
     if not is_root():
@@ -117,7 +119,7 @@ for act in (lambda: os.open({runtime.path!r}, os.O_RDONLY),
         check(said.stdout.split() == ["refused"] * 2, f"{said}")
 
 
-def a_held_file_position():
+def test_a_held_file_position():
     """A producer that holds the lock of its memory's file position for ever is read, delays
     no other region, and does not keep collectd from stopping"""
     need_fuse()
@@ -139,7 +141,7 @@ def a_held_file_position():
 LOAD = "percore_host-self/duration-lateness"  # comes with the loads, also unproven ones
 
 
-def a_held_directory():
+def test_a_held_directory():
     """A member who holds the lock of the runtime directory for ever, while others wait for
     it, delays no region that is known, nor its producer's rows: collectd lists the
     directory only after a change. Afterwards, a new producer is read"""
@@ -164,7 +166,7 @@ def a_held_directory():
                 time.sleep(1.5)
 
 
-def a_listing_that_hangs():
+def test_a_listing_that_hangs():
     """If the lock is held just after a change, regions are not read until it is free, which
     collectd says after 10 s. Loads come in every interval, collectd stops in time, and
     after the lock is free, no count is missing"""
@@ -192,7 +194,7 @@ def a_listing_that_hangs():
                 honest.check_exact(collectd)
 
 
-def a_held_directory_without_regions():
+def test_a_held_directory_without_regions():
     """On a host without regions, a member who holds the lock of the directory, from before
     collectd starts or later, delays no load by more than the half second that the board
     waits, and does not keep collectd from stopping"""
@@ -235,13 +237,13 @@ def a_reader_that_holds_the_memory(what, expected):
         reader.kill()
 
 
-def a_reader_that_writes():
+def test_a_reader_that_writes():
     """A reader that writes from a page that never comes to the memory that it was handed
     takes no lock of the memory: the descriptor is read-only, and the kernel says EBADF"""
     a_reader_that_holds_the_memory("write", "EBADF")
 
 
-def a_reader_that_reads():
+def test_a_reader_that_reads():
     """A reader that holds the position of the descriptor that it was handed for ever, which
     is that of all readers, delays neither collectd nor the producer"""
     a_reader_that_holds_the_memory("read", "ok")
@@ -259,7 +261,7 @@ while True:
 """
 
 
-def readers_that_seek():
+def test_readers_that_seek():
     """While readers seek holes in a region as fast as they can, which takes the lock of its
     memory's inode each time, its producer allocates rows within 50 ms and collectd reads
     it"""
@@ -307,7 +309,7 @@ def holes(slots=16384, mib=512):
     return memory, size
 
 
-def many_holes():
+def test_many_holes():
     """A region of 16384 slots that are all in use, in holes before half a GiB of untouched
     memory, leaves every interval to other regions, and takes no memory of collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
@@ -337,7 +339,7 @@ def fat(rows):
     return region.bytes
 
 
-def a_fat_region():
+def test_a_fat_region():
     """A large region whose producer maps nothing of its memory does not become memory of
     collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
@@ -358,6 +360,44 @@ def a_fat_region():
         say(f"{len(content) / MIB:.0f} MiB are read, {most:.0f} MiB remain mapped")
         check(most < 40, f"{most:.0f} MiB remain mapped")
         check_stops(collectd)
+
+
+USEFUL = "percore-0/percent-useful"
+
+
+def test_forged_polls():
+    """A member that forges how its threads poll makes no core more useful than 100 %, and
+    changes no count of an honest region"""
+    with RuntimeDir() as runtime, Honest() as honest, \
+            Collectd(interval=INTERVAL) as collectd:
+        region = evil()
+        memory = os.memfd_create("evil", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.write(memory, region.bytes)
+        words = mmap.mmap(memory, len(region.bytes))
+        seal(memory)
+        Impostor(runtime.socket("evil"), hello(len(region.bytes)), memory)
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        polling = threading.Event()
+
+        def poll():
+            clock = 0
+            while not polling.wait(INTERVAL / 4):
+                clock += 1 << 56
+                for slot in (0, 2):
+                    # last_tsc, and total_cycles, busy_cycles, sleep_cycles, polls
+                    struct.pack_into("=Q", words, region.block(slot) + 16, clock >> 40)
+                    struct.pack_into("=4Q", words, region.block(slot) + 64, clock, clock,
+                                     clock >> 1, clock)
+        thread = threading.Thread(target=poll)
+        thread.start()
+        collectd.wait_for_value(USEFUL)
+        honest.check_exact(collectd)
+        polling.set()
+        thread.join()
+        values = [value.value for value in collectd.of(USEFUL)]
+        check(max(values) == 100, f"{values}")
+        check(all(0 <= value <= 100 for value in values), f"{values}")
 
 
 # ---------------------------------------------------------------------------
@@ -390,7 +430,7 @@ def processor_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def a_flood_of_resets():
+def test_a_flood_of_resets():
     """Readers that send requests to reset as fast as they can cost the producer less than a
     tenth of a core"""
     with RuntimeDir() as runtime, Honest() as honest:
@@ -405,16 +445,4 @@ def a_flood_of_resets():
 
 
 if __name__ == "__main__":
-    run_all([
-        a_user_outside_the_group,
-        a_held_file_position,
-        a_held_directory,
-        a_listing_that_hangs,
-        a_held_directory_without_regions,
-        a_reader_that_writes,
-        a_reader_that_reads,
-        readers_that_seek,
-        many_holes,
-        a_fat_region,
-        a_flood_of_resets,
-    ])
+    run_all(globals())

@@ -118,7 +118,7 @@ def wait_for_the_first_read(collectd):
 # Before the first read
 
 
-def reused_before_the_first_look():
+def test_reused_before_the_first_look():
     """Counts of objects that were replaced before collectd first read the region are
     reported, in tables of every kind"""
     kinds = {"owned": {}, "noreset": {"noreset": 1}, "percore": {"percore": 1},
@@ -228,32 +228,32 @@ def check_nat(name):
                 for fault in nat.faults[name]])
 
 
-def nat_exact():
+def test_nat_exact():
     """With the option Top, no packet of an OWNED table is lost or invented while 20 000
     objects per second are replaced"""
     check_nat("owned")
 
 
-def nat_exact_without_reset():
+def test_nat_exact_without_reset():
     """With the option Top, no packet of an OWNED table with PERCORE_NO_RESET is lost or
     invented while 20 000 objects per second are replaced"""
     check_nat("noreset")
 
 
-def nat_exact_per_core():
+def test_nat_exact_per_core():
     """With the option Top, no packet of a PER_CORE table is lost or invented while
     20 000 objects per second are replaced, two workers count in each other's rows, and
     a thread without a slot counts in rows that have just been removed"""
     check_nat("percore")
 
 
-def nat_exact_per_core_without_reset():
+def test_nat_exact_per_core_without_reset():
     """With the option Top, no packet of a PER_CORE table with PERCORE_NO_RESET is lost
     or invented while 20 000 objects per second are replaced"""
     check_nat("percorenoreset")
 
 
-def nat_rates():
+def test_nat_rates():
     """While 20 000 objects per second are replaced, the rates between successive points
     of all series add up to the true rate, in total and in each interval from the second
     on"""
@@ -286,7 +286,7 @@ def churn_without_top(interval):
         return faults
 
 
-def without_top():
+def test_without_top():
     """Without the option Top, while up to 1000 objects per second are replaced, no
     packet is lost, invented, or attributed to the wrong object"""
     check_none([f"at {interval} s, {fault}"
@@ -303,7 +303,7 @@ def keys_with_too_much(name, collectd, producer):
             f"counted, such as {wrong[0]}"] if wrong else []
 
 
-def cut_by_max_values():
+def test_cut_by_max_values():
     """Rows whose values would exceed MaxValues are counted in `other`"""
     options = "MaxValues 600\n" + region("gtpu")
     with RuntimeDir() as runtime, \
@@ -326,7 +326,7 @@ def cut_by_max_values():
         check_none(faults)
 
 
-def short_of_memory():
+def test_short_of_memory():
     """With the option Top, the packets of all rows are reported even if not all rows
     fit into MaxMemory"""
     options = "MaxMemory 1048576\n" + top(20)
@@ -361,7 +361,7 @@ def live_and_be_killed(collectd, runtime, name, pause_s, schemas):
     return producers
 
 
-def killed_and_restarted():
+def test_killed_and_restarted():
     """If producers are killed and restarted (immediately, after a while, with another
     schema, or while another instance runs), no packet is lost or counted twice"""
     lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
@@ -380,7 +380,7 @@ def killed_and_restarted():
         check_none(faults_of_counts(collectd, producers))
 
 
-def started_later():
+def test_started_later():
     """If producers are started before collectd, the rates contain all counts after the
     first read, and none from more than an interval before collectd's start"""
     how = {"rows": 3000, "live": 2000, "packets": 50000}
@@ -401,7 +401,7 @@ def started_later():
             check_none(faults_of_counts(collectd, producers, before, seen))
 
 
-def reset_in_between():
+def test_reset_in_between():
     """Resets of a table lose no count, and are refused if the table has the flag
     PERCORE_NO_RESET"""
     options = top(20, "resets") + "\n" + top(20, "noreset")
@@ -432,7 +432,7 @@ def reset_in_between():
 # Parts of a table
 
 
-def filtered():
+def test_filtered():
     """With the option Row, counts of matching rows are exact if each row is reused at
     most once per interval, and never too high if rows are reused more often; `other`
     has everything else"""
@@ -468,7 +468,7 @@ def filtered():
         check_none(faults)
 
 
-def per_core():
+def test_per_core():
     """Counts of each core since the first read are in the core's own series"""
     options = top(20, "shown", "ReportPerCore true") + "\n" + \
         region("all", "ReportPerCore true")
@@ -498,7 +498,7 @@ def per_core():
         check_none(faults)
 
 
-def gauges_of_other():
+def test_gauges_of_other():
     """With the option Top, the gauges of shown rows and of `other` include only live
     objects"""
     options = ('<Region "gtpu">\n<Table "session">\nField "packets" "held"\n'
@@ -533,7 +533,7 @@ def percentiles(collectd, name, row):
     return found
 
 
-def histograms():
+def test_histograms():
     """The histogram counts of an object that was replaced are in the percentiles of
     `other`, not in those of the object that replaced it"""
     options = '<Region "all">\n</Region>\n<Region "shown">\n' \
@@ -574,21 +574,4 @@ def histograms():
 
 if __name__ == "__main__":
     take_precedence()
-    run_all([
-        reused_before_the_first_look,
-        nat_exact,
-        nat_exact_without_reset,
-        nat_exact_per_core,
-        nat_exact_per_core_without_reset,
-        nat_rates,
-        without_top,
-        cut_by_max_values,
-        short_of_memory,
-        killed_and_restarted,
-        started_later,
-        reset_in_between,
-        filtered,
-        per_core,
-        gauges_of_other,
-        histograms,
-    ])
+    run_all(globals())

@@ -349,6 +349,11 @@ def has_control_bytes(text):
                or c in "\u202e\u2028" for c in text)
 
 
+def check_clean(place, *command, **options):
+    done = place.run(*command, **options)
+    check(not has_control_bytes(done.stdout + done.stderr), f"{command}: {done}")
+
+
 def test_hostile_names():
     """escape sequences, quotes and broken UTF-8 in names of rows, threads, states, files
     and arguments harm neither the terminal nor JSON"""
@@ -365,14 +370,50 @@ def test_hostile_names():
                 check(not has_control_bytes(
                     json.dumps(document, ensure_ascii=False)), str(document))
         for command in (["doctor"], ["reset", "hostile", "port"],
-                        ["reset", "hostile", "port", "\033[2J"],
-                        ["dump", "hostile", "--table", "\033[2J"],
-                        ["dump", "\033[2J"], ["\033[2J"]):
-            done = place.run(*command)
-            check(not has_control_bytes(done.stdout + done.stderr), repr(done))
+                        ["reset", "hostile", "port", HOSTILE],
+                        ["dump", "hostile", "--table", HOSTILE]):
+            check_clean(place, *command)
         got = place.dump("hostile")
         names = [row["row"] for row in got["port"]["rows"]]
         check(len(names) == 2 and 'a"b\\c' in names[1], str(names))
+
+
+HOSTILE = "\033[2J\u202e"
+
+# What each command may print of its arguments, beside what it says of an unknown option,
+# of a wrong operand, and of a wrong value of each of its options.
+ARGUMENTS = {
+    "load": [["--source", "event", "--event", HOSTILE], ["--", HOSTILE]],
+    "pick": [["-c", "0", HOSTILE]],
+    "regions": [],
+    "top": [["hostile", "-t", HOSTILE], ["hostile", "-s", HOSTILE]],
+    "dump": [["hostile", "-t", HOSTILE]],
+    "map": [["list", HOSTILE], ["top", HOSTILE], ["dump", HOSTILE],
+            ["dump", "id:" + HOSTILE], ["top", "/dev/null", "-t", HOSTILE]],
+    "reset": [["hostile", HOSTILE], ["hostile", "port", HOSTILE]],
+    "clock": [["--pin", HOSTILE]],
+    "check": [[f"./{HOSTILE}"], ["region"]],
+    "wake": [["0", "--outdir", f"{HOSTILE}/{HOSTILE}"], ["0", HOSTILE]],
+    "doctor": [["--check", HOSTILE]],
+}
+ENDS = {"load": ["--count", "1", "--interval", "0.1"],
+        "wake": ["--count", "1", "--time", "0.1"]}
+
+
+def test_hostile_arguments():
+    """no command prints control characters of an operand, of an option, of a value of an
+    option or of a file's name"""
+    with RuntimeDir() as place:
+        place.produce("hostile", "--hostile")
+        commands = place.fail(HOSTILE, status=2, says="choose ").partition("choose ")[2]
+        commands = re.findall(r"[a-z]+", commands.splitlines()[0].replace(" or ", " "))
+        check(commands == list(ARGUMENTS), f"{commands}")
+        for command, arguments in ARGUMENTS.items():
+            valued = re.findall(r"(--[a-z-]+) [A-Z]", place.succeed(command, "--help"))
+            for more in [[HOSTILE], [f"--{HOSTILE}"], *arguments,
+                         *([option, HOSTILE] for option in valued)]:
+                check_clean(place, command, *ENDS.get(command, []), *more,
+                            cwd=place.path)
 
 
 # ---------------------------------------------------------------------------

@@ -117,13 +117,13 @@ def names_of(count):
     return [f"bad{chr(ord('a') + number)}" for number in range(count)]
 
 
-def many_tables():
+def test_many_tables():
     """While 20 regions of 250 tables each are read, and when they end, a small region
     is reported in every interval"""
     read_fairly(names_of(20), tables=250, rows=200)
 
 
-def many_tables_on_one_place():
+def test_many_tables_on_one_place():
     """While 20 regions whose tables all claim the same memory are refused with a
     message that names a table, a small region is reported in every interval"""
     log = read_fairly(names_of(20), tables=250, rows=4000, overlap=1)
@@ -134,19 +134,19 @@ def many_tables_on_one_place():
         check(re.search(r"\bt\d+\b", said[0]), f"no table in: {said[0]}")
 
 
-def cells_on_one_place():
+def test_cells_on_one_place():
     """While a region that claims 400 million cells in 32 MB is read, and when it ends,
     a small region is reported in every interval"""
     read_fairly(["bad"], tables=100, rows=25000, counters=160, overlap=1)
 
 
-def cells_in_a_hole():
+def test_cells_in_a_hole():
     """While a region of 400 million cells, most of them not backed by memory, is read,
     and when it ends, a small region is reported in every interval"""
     read_fairly(["bad"], tables=4, rows=100000, counters=1000, touch=1 << 18)
 
 
-def cells_of_memory():
+def test_cells_of_memory():
     """While a region of 50 million cells, all backed by memory, is read, and when it
     ends, a small region is reported in every interval"""
     read_fairly(["bad"], tables=50, rows=10000, counters=100)
@@ -181,7 +181,7 @@ class Resident:
         self.thread.join()
 
 
-def uniform_traffic():
+def test_uniform_traffic():
     """If traffic is spread evenly over all rows, Top keeps showing the same rows: few
     names are new in each interval, and memory does not grow"""
     names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
@@ -227,11 +227,4 @@ def uniform_traffic():
 
 if __name__ == "__main__":
     take_precedence()
-    run_all([
-        many_tables,
-        many_tables_on_one_place,
-        cells_on_one_place,
-        cells_in_a_hole,
-        cells_of_memory,
-        uniform_traffic,
-    ])
+    run_all(globals())

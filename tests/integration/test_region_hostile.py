@@ -219,7 +219,7 @@ def start_good():
     return producer
 
 
-def hostile_regions():
+def test_hostile_regions():
     """Regions with changed bytes, which may even change during a read, are refused or
     read as far as possible; another region is still read, collectd leaks no descriptor
     and stops in time"""
@@ -265,7 +265,7 @@ def hostile_regions():
             fake.close()
 
 
-def hostile_servers():
+def test_hostile_servers():
     """Servers that send floods of messages and descriptors, send too much, hang up,
     send slowly or send nothing do not delay another region, and collectd leaks no
     descriptor"""
@@ -291,7 +291,7 @@ def hostile_servers():
             server.close()
 
 
-def sixty_of_64_are_silent():
+def test_sixty_of_64_are_silent():
     """If 60 of 64 regions listen but send nothing, the other regions are read in every
     interval; a fifo, a directory, a file or a link in place of a socket does no
     harm"""
@@ -337,7 +337,7 @@ print(count)
 """
 
 
-def rush_of_connections():
+def test_rush_of_connections():
     """While a process that is permitted to read a region connects to it as fast as
     possible, collectd reads the region in every interval and never reports it as
     gone"""
@@ -373,7 +373,7 @@ sys.stdin.read()
 """
 
 
-def one_user_leaves_room_for_others():
+def test_one_user_leaves_room_for_others():
     """300 sockets of one user that listen but send nothing leave room for other users:
     a region of another user that appears later is read, and one message is logged"""
     if not is_root():
@@ -420,7 +420,7 @@ def serve_dead_file(runtime, name, directory):
     return process
 
 
-def a_file_system_that_does_not_answer():
+def test_a_file_system_that_does_not_answer():
     """If a producer sends a file of a file system that never answers, so that closing
     the file blocks forever, the producer is refused: at most one process waits for the
     file system, other producers are read, the good region is read in every interval,
@@ -454,7 +454,7 @@ def a_file_system_that_does_not_answer():
                           "the end of the processes that wait")
 
 
-def the_command_beside_dead_files():
+def test_the_command_beside_dead_files():
     """percore regions, percore dump and percore reset do not hang if a producer sends a
     file that cannot be closed"""
     if not is_root() or not os.path.exists("/dev/fuse"):
@@ -471,7 +471,7 @@ def the_command_beside_dead_files():
             check(words[0] != "regions" or "good" in done.stdout, done.stdout)
 
 
-def the_command_under_valgrind():
+def test_the_command_under_valgrind():
     """percore dump reads a region under valgrind, which reports no error"""
     if shutil.which("valgrind") is None:
         raise Skip("valgrind is missing: apt-get install valgrind")
@@ -483,13 +483,4 @@ def the_command_under_valgrind():
 
 
 if __name__ == "__main__":
-    run_all([
-        hostile_regions,
-        hostile_servers,
-        sixty_of_64_are_silent,
-        one_user_leaves_room_for_others,
-        rush_of_connections,
-        a_file_system_that_does_not_answer,
-        the_command_beside_dead_files,
-        the_command_under_valgrind,
-    ])
+    run_all(globals())

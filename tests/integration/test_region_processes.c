@@ -133,8 +133,10 @@ static void produce(int say, int ask, const struct percore_table *tables,
  * 0. */
 static pid_t running;
 
-static struct producer start_producer_of(const struct percore_table *tables,
-                                         uint32_t count) {
+/* Starts a producer process, which calls first() unless it is NULL. */
+static struct producer start_producer_after(void (*first)(void),
+                                            const struct percore_table *tables,
+                                            uint32_t count) {
   int say[2], ask[2];
   char byte;
   if (running != 0) {
@@ -148,6 +150,8 @@ static struct producer start_producer_of(const struct percore_table *tables,
   if (pid == 0) {
     close(say[0]);
     close(ask[1]);
+    if (first != NULL)
+      first();
     produce(say[1], ask[0], tables, count);
   }
   running = pid;
@@ -158,7 +162,7 @@ static struct producer start_producer_of(const struct percore_table *tables,
 }
 
 static struct producer start_producer(void) {
-  return start_producer_of(unit_tables, TABLES);
+  return start_producer_after(NULL, unit_tables, TABLES);
 }
 
 static void kill_producer(struct producer *producer) {
@@ -269,8 +273,7 @@ static void refresh_and_look(struct watcher *watcher) {
  * Tests
  */
 
-static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
-  (void)state;
+TEST(two_writers_and_a_reader_agree_to_the_last_count) {
   struct producer producer = start_producer();
   struct watcher watcher = start_watching();
   uint64_t end =
@@ -291,8 +294,7 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   stop_watching(&watcher);
 }
 
-static void a_kill_at_any_point_makes_no_count_decrease_or_jump(void **state) {
-  (void)state;
+TEST(a_kill_at_any_point_makes_no_count_decrease_or_jump) {
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 1;
   for (unsigned i = 0; i < kills; i++) {
@@ -311,9 +313,7 @@ static void a_kill_at_any_point_makes_no_count_decrease_or_jump(void **state) {
   stop_watching(&watcher);
 }
 
-static void
-a_producer_that_is_killed_while_it_starts_harms_no_reader(void **state) {
-  (void)state;
+TEST(a_producer_that_is_killed_while_it_starts_harms_no_reader) {
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 7;
   for (unsigned i = 0; i < kills; i++) {
@@ -335,8 +335,7 @@ a_producer_that_is_killed_while_it_starts_harms_no_reader(void **state) {
   stop_watching(&watcher);
 }
 
-static void a_restart_with_another_schema_is_read_anew(void **state) {
-  (void)state;
+TEST(a_restart_with_another_schema_is_read_anew) {
   struct percore_table changed[TABLES];
   struct percore_field fields[] = {{.name = "packets"},
                                    {.name = "bytes"},
@@ -348,7 +347,7 @@ static void a_restart_with_another_schema_is_read_anew(void **state) {
   struct watcher watcher = start_watching();
   for (int i = 0; i < 6; i++) {
     struct producer producer =
-        start_producer_of(i % 2 == 0 ? unit_tables : changed, TABLES);
+        start_producer_after(NULL, i % 2 == 0 ? unit_tables : changed, TABLES);
     watcher.last = 0; /* the new producer counts from 0 */
     for (int k = 0; k < 50; k++)
       refresh_and_look(&watcher);
@@ -364,8 +363,7 @@ static void a_restart_with_another_schema_is_read_anew(void **state) {
   stop_watching(&watcher);
 }
 
-static void two_readers_see_the_same(void **state) {
-  (void)state;
+TEST(two_readers_see_the_same) {
   struct producer producer = start_producer();
   struct watcher one = start_watching(), two = start_watching();
   for (int i = 0; i < 1000; i++) {
@@ -428,8 +426,7 @@ static bool enough_was_reset(const struct resetter *two,
          __atomic_load_n(&two[1].done, __ATOMIC_RELAXED) > 10;
 }
 
-static void simultaneous_resets_never_show_more_than_was_counted(void **state) {
-  (void)state;
+TEST(simultaneous_resets_never_show_more_than_was_counted) {
   struct producer producer = start_producer();
   struct watcher watcher = start_watching();
   struct region_reader *reader = unit_connect();
@@ -489,8 +486,7 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
     _exit(3);
 }
 
-static void a_forked_child_cannot_count_or_hide_its_parents_end(void **state) {
-  (void)state;
+TEST(a_forked_child_cannot_count_or_hide_its_parents_end) {
   int say[2], ask[2];
   assert_return_code(pipe2(say, O_CLOEXEC), errno);
   assert_return_code(pipe2(ask, O_CLOEXEC), errno);
@@ -585,22 +581,7 @@ static int in_child(void (*what)(void)) {
 /* Starts a producer process, which calls what() first. Checks that its region
  * can be read and reset, and kills the producer. */
 static void read_producer_after(void (*what)(void)) {
-  int say[2], ask[2];
-  char byte;
-  assert_return_code(pipe2(say, O_CLOEXEC), errno);
-  assert_return_code(pipe2(ask, O_CLOEXEC), errno);
-  pid_t pid = fork();
-  assert_return_code(pid, errno);
-  if (pid == 0) {
-    close(say[0]);
-    close(ask[1]);
-    what();
-    produce(say[1], ask[0], unit_tables, TABLES);
-  }
-  close(say[1]);
-  close(ask[0]);
-  struct producer producer = {.pid = pid, .said = say[0], .asked = ask[1]};
-  assert_int_equal(read(say[0], &byte, 1), 1);
+  struct producer producer = start_producer_after(what, unit_tables, TABLES);
   struct watcher watcher = start_watching();
   /* While a process floods sockets with descriptors, as other tests do, the
    * kernel refuses to pass descriptors for unprivileged processes of the same
@@ -615,11 +596,9 @@ static void read_producer_after(void (*what)(void)) {
   assert_int_equal(watcher.last, counted);
   assert_return_code(region_reader_reset(watcher.reader, 1, 0, AT_LAST_MS),
                      errno);
-  kill(pid, SIGKILL);
-  waitpid(pid, NULL, 0);
-  close(producer.said);
-  /* In other namespaces, the producer is a child of `pid`, and ends a moment
-   * after `pid`. */
+  kill_producer(&producer);
+  /* In other namespaces, the producer is a child of that process, and ends a
+   * moment after it. */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {
@@ -630,8 +609,7 @@ static void read_producer_after(void (*what)(void)) {
   stop_watching(&watcher);
 }
 
-static void root_reads_and_resets_the_region_of_another_user(void **state) {
-  (void)state;
+TEST(root_reads_and_resets_the_region_of_another_user) {
   if (!is_root())
     skip();
   char path[128];
@@ -655,9 +633,7 @@ static void nobody_connects(void) {
     _exit(4);
 }
 
-static void
-users_outside_the_group_can_neither_connect_nor_reset(void **state) {
-  (void)state;
+TEST(users_outside_the_group_can_neither_connect_nor_reset) {
   if (!is_root())
     skip();
   char path[128];
@@ -707,97 +683,41 @@ static void read_from_namespace(void) {
   }
   struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
   struct region_reader *reader;
-  uint64_t values[64];
+  struct region_tile tile;
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
   if (region_reader_pid(reader) != 0) /* this namespace hides the pid */
     _exit(3);
-  if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
-      values[0] != 5)
+  if (region_tile_init(&tile, reader, SLOW + 1, 1, 0) != 0)
     _exit(4);
+  region_tile_read(reader, &tile, 0);
+  if (tile.totals[0] != 5)
+    _exit(5);
 }
 
-static void a_reader_in_other_namespaces_reads_the_region(void **state) {
-  (void)state;
+TEST(a_reader_in_other_namespaces_reads_the_region) {
   if (!has_namespaces())
     skip();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
-  uint32_t row;
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(slow, row), 0, 5);
   assert_int_equal(in_child(read_from_namespace), 0);
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_producer_in_other_namespaces_is_read(void **state) {
-  (void)state;
+TEST(a_producer_in_other_namespaces_is_read) {
   if (!has_namespaces())
     skip();
   read_producer_after(enter_namespaces);
 }
 
-/* ---------------------------------------------------------------------------
- * The example of percore(3)
- */
-
-static uint64_t read_packets(struct percore_reader *reader, uint32_t row) {
-  uint64_t values[64] = {0};
-  assert_true(percore_read_row(reader, 0, row, PERCORE_TOTAL, NULL, 0, values,
-                               64) >= 0);
-  return values[0];
-}
-
-static void the_tutorial_publishes_packets_of_two_ports(void **state) {
-  (void)state;
-  struct percore_reader *reader;
-  int status;
-  pid_t pid = fork();
-  assert_return_code(pid, errno);
-  if (pid == 0) {
-    die_with_parent();
-    execl("contrib/producers/pthread", "pthread", "0", "1", NULL);
-    _exit(126);
-  }
-  assert_return_code(percore_open(&reader, "pthread", NULL), 0);
-  for (int i = 0; i < 1000 && percore_refresh(reader) < 0; i++)
-    pause_ms(10);
-  assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
-  assert_string_equal(percore_reader_table(reader, 0)->name, "port");
-  for (int i = 0; i < 1000 && (percore_reader_rows(reader, 0) < 2 ||
-                               read_packets(reader, 1) == 0);
-       i++)
-    pause_ms(10);
-  assert_true(read_packets(reader, 0) > 0);
-  assert_true(read_packets(reader, 1) > 0);
-  kill(pid, SIGINT);
-  waitpid(pid, &status, 0);
-  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  assert_int_equal(percore_refresh(reader), -1);
-  assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
-  percore_close(reader);
-}
-
-int main(void) {
+static int begin(void **state) {
   alarm(900); /* ends a test that hangs */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
-      cmocka_unit_test(a_kill_at_any_point_makes_no_count_decrease_or_jump),
-      cmocka_unit_test(
-          a_producer_that_is_killed_while_it_starts_harms_no_reader),
-      cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
-      cmocka_unit_test(two_readers_see_the_same),
-      cmocka_unit_test(simultaneous_resets_never_show_more_than_was_counted),
-      cmocka_unit_test(a_forked_child_cannot_count_or_hide_its_parents_end),
-      cmocka_unit_test(root_reads_and_resets_the_region_of_another_user),
-      cmocka_unit_test(users_outside_the_group_can_neither_connect_nor_reset),
-      cmocka_unit_test(a_reader_in_other_namespaces_reads_the_region),
-      cmocka_unit_test(a_producer_in_other_namespaces_is_read),
-      cmocka_unit_test(the_tutorial_publishes_packets_of_two_ports),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
+  return unit_make_runtime_dir(state);
 }
+
+const struct unit_fixtures unit_fixtures = {
+    .before_all = begin, .after_all = unit_remove_runtime_dir};

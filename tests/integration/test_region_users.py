@@ -57,19 +57,19 @@ def instance_of_another_user(first):
         check(said == 1, f"said {said} times: {collectd.log()}")
 
 
-def later_instance_of_another_user():
+def test_later_instance_of_another_user():
     """An instance that another user adds to a region is reported under its own name,
     and changes nothing in the region's series"""
     instance_of_another_user("gtpu")
 
 
-def earlier_instance_of_another_user():
+def test_earlier_instance_of_another_user():
     """An instance that another user has started before the region is reported under its
     own name as soon as the region is there"""
     instance_of_another_user("gtpu@other")
 
 
-def users_that_are_allowed_are_summed():
+def test_users_that_are_allowed_are_summed():
     """Instances of users that AllowUser names are summed"""
     options = f'<Region "gtpu">\nAllowUser "0" "{nobody()}"\n</Region>'
     with RuntimeDir(), Producer("gtpu@a") as a, \
@@ -83,14 +83,14 @@ def users_that_are_allowed_are_summed():
         wait_for_number(collectd, packets(), 8)
 
 
-def changing_schemas():
+def test_changing_schemas():
     """While the producers of 20 regions of 100 tables restart with other fields several
     times a second, a small region is reported in every interval and exactly, a producer
     that starts is read within seconds, and at most 100 lines are logged"""
     change_schemas(names_of(20), 8, tables=100, rows=20, period=300)
 
 
-def many_changing_schemas():
+def test_many_changing_schemas():
     """The same while the producers of 26 regions of 255 tables with 33 fields each restart
     every nine seconds"""
     if not LONG:
@@ -130,10 +130,4 @@ def change_schemas(names, seconds, **options):
 
 if __name__ == "__main__":
     take_precedence()
-    run_all([
-        later_instance_of_another_user,
-        earlier_instance_of_another_user,
-        users_that_are_allowed_are_summed,
-        changing_schemas,
-        many_changing_schemas,
-    ])
+    run_all(globals())

@@ -132,7 +132,7 @@ def check_values_arrive(before, user=0, look=lambda collectd: None):
 # In the group
 
 
-def drop_in():
+def test_drop_in():
     """With the drop-in for systemd, collectd keeps all capabilities of root, runs with
     the specified limit on open files, and reads the region of another user in the
     group"""
@@ -149,7 +149,7 @@ def drop_in():
     check_values_arrive(command_for(DROP_IN), look=look)
 
 
-def drop_in_without_root():
+def test_drop_in_without_root():
     """With the drop-in for systemd, a collectd without root receives only CAP_PERFMON
     and CAP_BPF, and reads the region of another user in the group"""
     def look(collectd):
@@ -160,7 +160,7 @@ def drop_in_without_root():
                         COLLECTD_USER, look)
 
 
-def stripped():
+def test_stripped():
     """If least-privilege.conf removes root's other capabilities, membership in the
     group still lets collectd read the region"""
     def look(collectd):
@@ -190,23 +190,17 @@ def check_group_named(mode):
         check(collectd.log().count(named) == 1, collectd.log())
 
 
-def outside_the_group():
+def test_outside_the_group():
     """A collectd that is not in the group of a region's socket logs once which group it
     needs"""
     check_group_named(0o3775)
 
 
-def outside_the_directory():
+def test_outside_the_directory():
     """A collectd that cannot list the runtime directory, because it is not in the
     directory's group, logs once which group it needs"""
     check_group_named(0o2770)
 
 
 if __name__ == "__main__":
-    run_all([
-        drop_in,
-        drop_in_without_root,
-        stripped,
-        outside_the_group,
-        outside_the_directory,
-    ])
+    run_all(globals())

@@ -22,7 +22,7 @@ def time_of_init_ms(root):
     return taken_ms
 
 
-def init_is_quick():
+def test_init_is_quick():
     """With a SysRoot of 256 cores, the plugin's init takes less than 50 ms"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
@@ -30,7 +30,7 @@ def init_is_quick():
         check(taken_ms < 50, f"{taken_ms} ms")
 
 
-def samples_are_cheap_and_values_few():
+def test_samples_are_cheap_and_values_few():
     """With a SysRoot of 256 cores, a sample takes less than 10 ms, and by default at
     most 800 values are reported, whose identifiers are all distinct"""
     with SysRoot(CORES, nodes=2) as root:
@@ -61,7 +61,4 @@ def samples_are_cheap_and_values_few():
 
 
 if __name__ == "__main__":
-    run_all([
-        init_is_quick,
-        samples_are_cheap_and_values_few,
-    ])
+    run_all(globals())

@@ -14,7 +14,7 @@ PROBES = 100
 JUDGED_S = 20  # seconds to wait for the percentiles of busy cores
 DATAPOINTS_S = 60  # seconds that idle cores may take to produce 1000 datapoints
 IDLE_MIN = 0.5  # the share of time from which a core counts as idle
-INTERVAL_S = 10  # in cost_beside_timers
+INTERVAL_S = 10  # in test_cost_beside_timers
 COST_MAX = 0.1  # percent of a core that BPF programs and probing may use
 TIMERS_HZ = 10000
 # The number of tracepoints apart from hrtimer_start; only x86 has local_timer_entry.
@@ -82,7 +82,7 @@ def idle_s():
 # Tests
 
 
-def nothing_when_off():
+def test_nothing_when_off():
     """Without <WakeLatency>, collectd holds no BPF object and reports no wake
     latency"""
     with Collectd("", 0.3).start() as collectd:
@@ -92,7 +92,7 @@ def nothing_when_off():
               str(list(collectd.series)))
 
 
-def values_of_both_cores():
+def test_values_of_both_cores():
     """For each core that was idle, plausible percentiles are reported once 1000
     datapoints have been collected"""
     need_programs()
@@ -134,7 +134,7 @@ def values_of_both_cores():
         raise Skip("no core was idle for half of the time")
 
 
-def attached_during_bursts():
+def test_attached_during_bursts():
     """The BPF programs are loaded once and attached only during bursts. The program
     that sees timers start is attached only in the first burst. No program is left after
     collectd ends"""
@@ -168,7 +168,7 @@ def start_as_nobody(collectd, *capabilities):
                            f"--inh-caps={given}", f"--ambient-caps={given}"])
 
 
-def two_capabilities():
+def test_two_capabilities():
     """With no capabilities except CAP_BPF and CAP_PERFMON, cores are probed"""
     need_programs()
     with Collectd(block("MaxLoad 100"), 0.5) as collectd:
@@ -179,7 +179,7 @@ def two_capabilities():
             20, "a probe")
 
 
-def without_rights():
+def test_without_rights():
     """Without rights, one line in the log says what to do, and loads are still
     measured"""
     if not is_root():
@@ -196,7 +196,7 @@ def without_rights():
         check("--method" not in said[0], said[0])
 
 
-def cost_beside_timers():
+def test_cost_beside_timers():
     """With 100 probes in 10 s and 10 000 timers a second on one of the cores, the BPF
     programs and the probing thread take less than 0.1 % of a core"""
     if not LONG:
@@ -231,11 +231,4 @@ def cost_beside_timers():
 
 
 if __name__ == "__main__":
-    run_all([
-        nothing_when_off,
-        values_of_both_cores,
-        attached_during_bursts,
-        two_capabilities,
-        without_rights,
-        cost_beside_timers,
-    ])
+    run_all(globals())

@@ -122,7 +122,7 @@ static void attach_nothing(struct programs *programs,
                            const struct softirq_timer_bpf *timer) {
   static const char *const tracepoints[] = {"cpu_idle", "irq_handler_entry",
                                             "softirq_entry"};
-  char why[PROGRAMS_WHY_SIZE];
+  char why[WHY_SIZE];
   for (int i = 0; i < 3; i++)
     if (programs_attach(programs, i, tracepoints[i],
                         softirq_timer_nothing(timer), why) != 0)

@@ -65,8 +65,15 @@ static int changed_cores(void *context, struct core_set *changed) {
   return below->changed_cores(below->context, changed);
 }
 
+static int open_no_clock(struct programs *programs, enum clock_kind kind,
+                         const bool *state0_polls, char why[WHY_SIZE]) {
+  (void)programs, (void)kind, (void)state0_polls;
+  return why_fails(why, -ENOSYS, "this machine has no clock");
+}
+
 void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
   *overlay = (struct overlay){.files = files, .below = machine_linux("/")};
+  static const struct clock_calls no_clock = {.open = open_no_clock};
   if (overlay->below == NULL)
     abort();
   overlay->machine = (struct machine){
@@ -78,6 +85,7 @@ void overlay_open(struct overlay *overlay, const struct overlay_file *files) {
       .perf_open = perf_open,
       .perf_read = perf_read,
       .perf_close = perf_close,
+      .clocks = &no_clock,
       .perf_room = perf_room,
       .changed_cores = changed_cores,
   };

@@ -35,7 +35,7 @@ static const struct run {
 /* Begins to measure a core. Returns NULL if that fails, and its status in
  * `status`. */
 static struct wake_collect *open_on(int core, enum wake_method method,
-                                    int *status, char why[WAKE_WHY_SIZE]) {
+                                    int *status, char why[WHY_SIZE]) {
   const struct wake_collect_options options = {.method = method};
   struct wake_collect *collect;
   *status = wake_collect_open(&collect, &options, why);
@@ -91,7 +91,7 @@ static void summarize(struct wake_summary *summary,
 
 static void measure(const struct run *run, bool has_cpuidle,
                     struct wake_summary *summary) {
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int status;
   enum wake_metric metric = has_cpuidle ? WAKE_LATENCY : WAKE_INTR_LATENCY;
   struct wake_collect *collect = open_on(0, run->method, &status, why);
@@ -178,7 +178,7 @@ static void give_core_back(pthread_t thread) {
 }
 
 void chapter_wake_taken(void) {
-  char why[WAKE_WHY_SIZE] = "";
+  char why[WHY_SIZE] = "";
   int status;
   run_on(0);
   write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");

@@ -8,11 +8,11 @@
 static struct fake_machine *fake;
 
 static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[WHY_SIZE]) {
   programs->pinned = state0_polls == NULL;
   if (kind != CLOCK_IDLE)
     return -ENOSYS;
-  snprintf(why, PROGRAMS_WHY_SIZE,
+  snprintf(why, WHY_SIZE,
            state0_polls == NULL ? "no clock is pinned" : "it needs CAP_BPF");
   if (state0_polls == NULL && !fake->clock.pinned)
     return -ENOENT;

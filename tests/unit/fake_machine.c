@@ -532,7 +532,15 @@ void fake_machine_online(struct fake_machine *fake, int core, bool online) {
       fake->descriptors[i].stale = true;
 }
 
+/* The clock of a machine that supports none. */
+static int open_no_clock(struct programs *programs, enum clock_kind kind,
+                         const bool *state0_polls, char why[WHY_SIZE]) {
+  (void)programs, (void)kind, (void)state0_polls;
+  return why_fails(why, -ENOSYS, "this machine has no clock");
+}
+
 struct fake_machine *fake_machine_new(int cores) {
+  static const struct clock_calls no_clock = {.open = open_no_clock};
   struct fake_machine *fake = calloc(1, sizeof *fake);
   if (fake == NULL)
     abort();
@@ -547,6 +555,7 @@ struct fake_machine *fake_machine_new(int cores) {
       .perf_close = fake_perf_close,
       .perf_room = fake_perf_room,
       .changed_cores = fake_changed_cores,
+      .clocks = &no_clock,
   };
   fake->monotonic_ns = 1000 * FAKE_SECOND;
   fake->realtime_offset_ns = INT64_C(1700000000) * (int64_t)FAKE_SECOND;

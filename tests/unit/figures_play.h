@@ -14,11 +14,12 @@ struct figures_play {
   struct play play;
   struct figures_options options;
   struct figures *figures;
+  struct snapshot *snapshot; /* of the last figures_play_interval */
 };
 
 static inline void figures_play_prepare(struct figures_play *it, int cores,
                                         double load) {
-  memset(&it->options, 0, sizeof it->options);
+  memset(it, 0, sizeof *it);
   play_start_mperf(&it->play, cores, load);
   it->options.run_queue = true;
   it->options.count_blocked = true;
@@ -34,6 +35,7 @@ static inline void figures_play_start(struct figures_play *it) {
 }
 
 static inline void figures_play_end(struct figures_play *it) {
+  snapshot_free(it->snapshot);
   figures_close(it->figures);
   play_end(&it->play);
 }
@@ -53,10 +55,18 @@ static inline void figures_play_windows(struct figures_play *it, int count) {
   }
 }
 
+/* Returns a snapshot that is valid until the next call or the end. */
 static inline struct snapshot *figures_play_interval(struct figures_play *it) {
-  struct snapshot *snapshot = figures_interval(it->figures);
-  assert_non_null(snapshot);
-  return snapshot;
+  snapshot_free(it->snapshot);
+  it->snapshot = figures_interval(it->figures);
+  assert_non_null(it->snapshot);
+  return it->snapshot;
 }
+
+/* Declares a play like figures_play_prepare, and ends it with the block in
+ * which it is declared. */
+#define FIGURES_PLAY(cores, load)                                              \
+  struct figures_play it __attribute__((cleanup(figures_play_end)));           \
+  figures_play_prepare(&it, cores, load)
 
 #endif

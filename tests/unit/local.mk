@@ -1,4 +1,9 @@
 # One list of unit tests for each folder of src/.
+if TESTS_ENABLED
+check_LTLIBRARIES += libunit.la
+libunit_la_SOURCES = tests/unit/unit.c tests/unit/unit.h
+UNIT_LIBS = libunit.la $(CMOCKA_LIBS)
+endif
 # Functions that tests/unit/faults.h replaces.
 fault_ldflags = \
 	-Wl,--wrap=bind,--wrap=calloc,--wrap=chmod,--wrap=connect \

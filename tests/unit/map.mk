@@ -10,7 +10,7 @@ MAP_TESTS = \
 check_PROGRAMS += $(MAP_TESTS)
 TESTS += $(MAP_TESTS)
 MAP_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-MAP_TEST_LDADD = libmap.la libregion.la $(CMOCKA_LIBS)
+MAP_TEST_LDADD = libmap.la libregion.la $(UNIT_LIBS)
 tests_unit_test_map_faults_SOURCES = \
 	tests/unit/test_map_faults.c tests/unit/faults.h
 tests_unit_test_map_faults_CFLAGS = $(MAP_TEST_CFLAGS)

@@ -39,12 +39,24 @@ void play_open(struct play *play);
  * still open. */
 void play_end(struct play *play);
 
+/* Declare `play`, start it, and end it with the block in which it is declared.
+ */
+#define PLAY_WITH(start)                                                       \
+  struct play play __attribute__((cleanup(play_end)));                         \
+  start
+#define PLAY(cores) PLAY_WITH(play_start(&play, cores))
+#define PLAY_MPERF(cores, load) PLAY_WITH(play_start_mperf(&play, cores, load))
+#define PLAY_REF_CYCLES(cores, load)                                           \
+  PLAY_WITH(play_start_ref_cycles(&play, cores, load))
+
 /* Advance time by `ns` and take a sample. Return the status of engine_sample.
  * Then play_load returns the load in the window that ended with this sample. */
 int play_sample(struct play *play, uint64_t ns);
 int play_sample_late(struct play *play, uint64_t ns);
 /* Takes `seconds` samples, one per second, and asserts that each succeeds. */
 void play_seconds(struct play *play, int seconds);
+/* Calls play_open and play_seconds. */
+void play_open_for(struct play *play, int seconds);
 
 /* Returns the engine's state of a core, or NULL if the engine has not seen it.
  */

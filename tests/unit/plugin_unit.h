@@ -6,9 +6,7 @@
 
 #include "plugin/config.h"
 
-#include <setjmp.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 extern struct config config;
 

@@ -8,7 +8,7 @@ region_command_tests = \
 	tests/unit/test_workers
 check_PROGRAMS += $(region_command_tests)
 TESTS += $(region_command_tests)
-region_command_libs = libcommand.la libregionunit.la $(CMOCKA_LIBS) \
+region_command_libs = libcommand.la libregionunit.la $(UNIT_LIBS) \
 	$(YAJL_LIBS) -lm
 tests_unit_test_rates_LDADD = $(region_command_libs)
 tests_unit_test_top_table_LDADD = $(region_command_libs)

@@ -96,19 +96,13 @@ int unit_remove_runtime_dir(void **state) {
   return rmdir(runtime_dir);
 }
 
-bool unit_has_receivers(void) {
+void unit_need_receivers(void) {
   pid_t pid = (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
   if (pid == 0)
     _exit(0);
-  if (pid < 0)
-    return errno != EINVAL;
-  assert_int_equal(waitpid(pid, NULL, __WALL), pid);
-  return true;
-}
-
-void unit_need_receivers(void **state) {
-  (void)state;
-  if (unit_has_receivers())
+  if (pid > 0)
+    assert_int_equal(waitpid(pid, NULL, __WALL), pid);
+  if (pid > 0 || errno != EINVAL)
     return;
   print_message("skipped: no receiver can be started: clone(2) without an exit "
                 "signal: Invalid argument\n");
@@ -126,20 +120,10 @@ struct percore_region *unit_create(enum percore_serving serving) {
   return region;
 }
 
-int unit_set_up(void **state) {
-  *state = unit_create(PERCORE_SERVE_THREAD);
-  return 0;
-}
-
 void unit_end(struct percore_region *region) {
   while (percore_detach(region, percore_this_slot(region)) == 0)
     ;
   assert_return_code(percore_destroy(region), errno);
-}
-
-int unit_tear_down(void **state) {
-  unit_end(*state);
-  return 0;
 }
 
 percore_slot_t unit_attach(struct percore_region *region, int core) {
@@ -152,6 +136,13 @@ percore_core_table_t unit_core_table(struct percore_region *region,
                                      uint32_t table) {
   percore_core_table_t handle;
   assert_return_code(percore_core_table(region, table, &handle), errno);
+  return handle;
+}
+
+percore_owned_table_t unit_owned_table(struct percore_region *region,
+                                       uint32_t table) {
+  percore_owned_table_t handle;
+  assert_return_code(percore_owned_table(region, table, &handle), errno);
   return handle;
 }
 

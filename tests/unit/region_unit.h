@@ -4,16 +4,11 @@
 #define PERCORE_REGION_UNIT_H
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "percore.h"
 #include "region/connection.h"
 #include "region/reader.h"
+#include "unit.h"
 
 /* Asserts that a call returns -1 and sets errno to `error`. */
 #define assert_fails(call, error)                                              \
@@ -42,14 +37,10 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* Returns false if the child that receives (region/receive.h) cannot be
+/* Skips the test if the child that receives (region/receive.h) cannot be
  * started. Under qemu-user, it cannot: clone(2) without an exit signal fails
  * with EINVAL. */
-bool unit_has_receivers(void);
-
-/* Skips the test if that child cannot be started. Use it as a test, or call it
- * first in a test. */
-void unit_need_receivers(void **state);
+void unit_need_receivers(void);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
  */
@@ -58,18 +49,25 @@ struct percore_region *unit_create(enum percore_serving serving);
 /* Detaches all slots of the calling thread and destroys the region. */
 void unit_end(struct percore_region *region);
 
-/* Create and end a region like that of unit_create, served by a thread, as
- * set-up and tear-down of a test whose state is the region. */
-int unit_set_up(void **state);
-int unit_tear_down(void **state);
-#define REGION_TEST(test)                                                      \
-  cmocka_unit_test_setup_teardown(test, unit_set_up, unit_tear_down)
+/* Defines a test of `region`, which unit_create makes, served by a thread, and
+ * unit_end ends. */
+#define REGION_TEST(sentence)                                                  \
+  static void sentence##_of(struct percore_region *region);                    \
+  TEST(sentence) {                                                             \
+    struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);         \
+    sentence##_of(region);                                                     \
+    unit_end(region);                                                          \
+  }                                                                            \
+  static void sentence##_of(struct percore_region *region                      \
+                            __attribute__((unused)))
 
 /* Return a slot, the handle of a table, or the number of a row, and assert
  * success. */
 percore_slot_t unit_attach(struct percore_region *region, int core);
 percore_core_table_t unit_core_table(struct percore_region *region,
                                      uint32_t table);
+percore_owned_table_t unit_owned_table(struct percore_region *region,
+                                       uint32_t table);
 percore_shared_table_t unit_shared_table(struct percore_region *region,
                                          uint32_t table);
 uint32_t unit_row(struct percore_region *region, uint32_t table,

@@ -28,8 +28,7 @@ static const struct aggregate_figures *find(const struct snapshot *snapshot,
   return NULL;
 }
 
-static void mean_min_max_and_stddev_are_those_of_the_loads(void **state) {
-  (void)state;
+TEST(mean_min_max_and_stddev_are_those_of_the_loads) {
   static const double busy[] = {0.2, 0.4, 0.4, 0.4, 0.5, 0.5, 0.7, 0.9};
   struct snapshot *snapshot = make(busy, 8);
   struct aggregate_figures all = {0};
@@ -45,8 +44,7 @@ static void mean_min_max_and_stddev_are_those_of_the_loads(void **state) {
   snapshot_free(snapshot);
 }
 
-static void the_stddev_of_one_core_is_0(void **state) {
-  (void)state;
+TEST(the_stddev_of_one_core_is_0) {
   static const double busy[] = {0.3};
   struct snapshot *snapshot = make(busy, 1);
   struct aggregate_figures all = {0};
@@ -58,8 +56,7 @@ static void the_stddev_of_one_core_is_0(void **state) {
   snapshot_free(snapshot);
 }
 
-static void cores_without_value_are_counted_and_left_out(void **state) {
-  (void)state;
+TEST(cores_without_value_are_counted_and_left_out) {
   static const double busy[] = {0.2, NAN, 0.6, 0.9};
   struct snapshot *snapshot = make(busy, 4);
   struct aggregate_figures all = {0};
@@ -74,8 +71,7 @@ static void cores_without_value_are_counted_and_left_out(void **state) {
   snapshot_free(snapshot);
 }
 
-static void without_any_value_the_aggregate_is_unknown(void **state) {
-  (void)state;
+TEST(without_any_value_the_aggregate_is_unknown) {
   static const double busy[] = {NAN, NAN};
   struct snapshot *snapshot = make(busy, 2);
   struct aggregate_figures all = {0};
@@ -104,8 +100,7 @@ static struct topology read_topology(struct fake_machine *fake) {
 static const double eighths[] = {0,   0.125, 0.25, 0.375,
                                  0.5, 0.625, 0.75, 0.875};
 
-static void a_plain_machine_has_all_and_its_node(void **state) {
-  (void)state;
+TEST(a_plain_machine_has_all_and_its_node) {
   struct fake_machine *fake = fake_machine_new(8);
   struct topology topology = read_topology(fake);
   struct snapshot *snapshot = make(eighths, 8);
@@ -118,8 +113,7 @@ static void a_plain_machine_has_all_and_its_node(void **state) {
   fake_machine_free(fake);
 }
 
-static void isolated_and_housekeeping_cores_have_aggregates(void **state) {
-  (void)state;
+TEST(isolated_and_housekeeping_cores_have_aggregates) {
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/isolated", "6-7\n");
   struct topology topology = read_topology(fake);
@@ -134,6 +128,18 @@ static void isolated_and_housekeeping_cores_have_aggregates(void **state) {
   fake_machine_free(fake);
 }
 
+TEST(an_isolated_core_that_does_not_exist_makes_no_aggregate) {
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  core_set_add(&topology.isolated, 64);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 2); /* all, node0 */
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
 static void set_packages(struct fake_machine *fake, int cores_each) {
   char text[16];
   for (int core = 0; core < 8; core++) {
@@ -143,8 +149,7 @@ static void set_packages(struct fake_machine *fake, int cores_each) {
   }
 }
 
-static void each_of_two_nodes_has_an_aggregate(void **state) {
-  (void)state;
+TEST(each_of_two_nodes_has_an_aggregate) {
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/online", "0-1\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
@@ -162,8 +167,7 @@ static void each_of_two_nodes_has_an_aggregate(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_package_of_several_nodes_has_an_aggregate(void **state) {
-  (void)state;
+TEST(a_package_of_several_nodes_has_an_aggregate) {
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/online", "0-3\n");
   for (int node = 0; node < 4; node++) {
@@ -183,8 +187,7 @@ static void a_package_of_several_nodes_has_an_aggregate(void **state) {
   fake_machine_free(fake);
 }
 
-static void without_nodes_packages_have_aggregates(void **state) {
-  (void)state;
+TEST(without_nodes_packages_have_aggregates) {
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_remove(fake, NODE "/node0/cpulist");
   set_packages(fake, 4);
@@ -198,8 +201,7 @@ static void without_nodes_packages_have_aggregates(void **state) {
   fake_machine_free(fake);
 }
 
-static void groups_have_aggregates_under_their_names(void **state) {
-  (void)state;
+TEST(groups_have_aggregates_under_their_names) {
   struct fake_machine *fake = fake_machine_new(8);
   struct figures_group groups[3] = {
       {.name = "dataplane"}, {.name = "control"}, {.name = "nowhere"}};
@@ -218,9 +220,7 @@ static void groups_have_aggregates_under_their_names(void **state) {
   fake_machine_free(fake);
 }
 
-static void
-a_set_whose_cores_have_no_value_still_has_an_aggregate(void **state) {
-  (void)state;
+TEST(a_set_whose_cores_have_no_value_still_has_an_aggregate) {
   static const double busy[] = {0.5, NAN};
   struct fake_machine *fake = fake_machine_new(2);
   fake_machine_file(fake, CPU "/isolated", "1\n");
@@ -232,21 +232,4 @@ a_set_whose_cores_have_no_value_still_has_an_aggregate(void **state) {
   snapshot_free(snapshot);
   topology_free(&topology);
   fake_machine_free(fake);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mean_min_max_and_stddev_are_those_of_the_loads),
-      cmocka_unit_test(the_stddev_of_one_core_is_0),
-      cmocka_unit_test(cores_without_value_are_counted_and_left_out),
-      cmocka_unit_test(without_any_value_the_aggregate_is_unknown),
-      cmocka_unit_test(a_plain_machine_has_all_and_its_node),
-      cmocka_unit_test(isolated_and_housekeeping_cores_have_aggregates),
-      cmocka_unit_test(each_of_two_nodes_has_an_aggregate),
-      cmocka_unit_test(a_package_of_several_nodes_has_an_aggregate),
-      cmocka_unit_test(without_nodes_packages_have_aggregates),
-      cmocka_unit_test(groups_have_aggregates_under_their_names),
-      cmocka_unit_test(a_set_whose_cores_have_no_value_still_has_an_aggregate),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &load_command,  &regions_command, &top_command,    &dump_command,
-    &reset_command, &doctor_command,
+    &load_command, &regions_command, &top_command,
+    &dump_command, &reset_command,   &doctor_command,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -56,8 +56,7 @@ static int status_of(const char *first, const char *second,
   return arguments_read(&command, argc, argv, options);
 }
 
-static void an_option_sets_its_member_and_nothing_else(void **state) {
-  (void)state;
+TEST(an_option_sets_its_member_and_nothing_else) {
   struct options options;
   assert_int_equal(status_of("--flag", NULL, &options), -1);
   assert_true(options.flag);
@@ -72,8 +71,7 @@ static void an_option_sets_its_member_and_nothing_else(void **state) {
   assert_int_equal(core_set_count(&options.cores), 3);
 }
 
-static void invalid_values_of_options_are_refused(void **state) {
-  (void)state;
+TEST(invalid_values_of_options_are_refused) {
   static const char *const wrong[][2] = {
       {"--text", "three"}, {"-n", "0.4"},   {"-n", "1s"},
       {"-n", "nan"},       {"-n", ""},      {"-w", "1.5"},
@@ -86,9 +84,7 @@ static void invalid_values_of_options_are_refused(void **state) {
     assert_int_equal(status_of(wrong[i][0], wrong[i][1], &options), TOOL_USAGE);
 }
 
-static void
-no_command_has_two_options_with_the_same_name_or_letter(void **state) {
-  (void)state;
+TEST(no_command_has_two_options_with_the_same_name_or_letter) {
   for (size_t c = 0; c < COMMANDS; c++)
     for (size_t i = 0; i < commands[c]->arguments_len; i++) {
       const struct argument *one = &commands[c]->arguments[i];
@@ -105,8 +101,7 @@ static bool split(struct region_label *label, const char *text) {
   return region_label_split(label, text, strlen(text));
 }
 
-static void labels_are_split_as_written_and_only_if_valid(void **state) {
-  (void)state;
+TEST(labels_are_split_as_written_and_only_if_valid) {
   struct region_label label;
   assert_true(split(&label, "gtpu"));
   assert_string_equal(label.region, "gtpu");
@@ -122,14 +117,4 @@ static void labels_are_split_as_written_and_only_if_valid(void **state) {
   memset(longest, 'a', sizeof(longest));
   longest[sizeof(label.region)] = '\0';
   assert_false(split(&label, longest));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_option_sets_its_member_and_nothing_else),
-      cmocka_unit_test(invalid_values_of_options_are_refused),
-      cmocka_unit_test(no_command_has_two_options_with_the_same_name_or_letter),
-      cmocka_unit_test(labels_are_split_as_written_and_only_if_valid),
-  };
-  return cmocka_run_group_tests_name("arguments", tests, NULL, NULL);
 }

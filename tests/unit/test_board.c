@@ -111,8 +111,7 @@ static double load_in(const struct board_reader *of, int core) {
 
 static double load_of(int core) { return load_in(reader, core); }
 
-static void what_is_published_is_read(void **state) {
-  (void)state;
+TEST(what_is_published_is_read) {
   struct board_core core;
   cores[3].taken = 0.25;
   publish();
@@ -132,8 +131,7 @@ static void what_is_published_is_read(void **state) {
   assert_int_equal(board_reader_average(reader, 20), BOARD_COLUMNS);
 }
 
-static void until_the_next_picture_is_due_the_last_one_is_true(void **state) {
-  (void)state;
+TEST(until_the_next_picture_is_due_the_last_one_is_true) {
   publish();
   uint64_t published_ns = now_ns();
   assert_int_equal(update_at(published_ns), 1);
@@ -146,8 +144,7 @@ static void until_the_next_picture_is_due_the_last_one_is_true(void **state) {
   assert_near(load_of(1), 0.75, 1e-6);
 }
 
-static void offline_cores_and_cores_without_load_are_unknown(void **state) {
-  (void)state;
+TEST(offline_cores_and_cores_without_load_are_unknown) {
   cores[1].online = false;
   cores[2].busy = NAN;
   publish();
@@ -157,13 +154,11 @@ static void offline_cores_and_cores_without_load_are_unknown(void **state) {
   assert_near(load_of(3), 0.3, 1e-6);
 }
 
-static void without_a_board_there_is_nothing(void **state) {
-  (void)state;
+TEST(without_a_board_there_is_nothing) {
   assert_int_equal(update_at(0), -ESTALE);
 }
 
-static void a_frozen_board_is_dead_after_two_intervals(void **state) {
-  (void)state;
+TEST(a_frozen_board_is_dead_after_two_intervals) {
   publish();
   uint64_t published_ns = now_ns();
   assert_int_equal(update_at(published_ns), 1);
@@ -171,8 +166,7 @@ static void a_frozen_board_is_dead_after_two_intervals(void **state) {
   assert_int_equal(update_at(published_ns + INTERVAL_S * S * 21 / 10), -ESTALE);
 }
 
-static void a_board_that_ended_is_dead_after_two_intervals(void **state) {
-  (void)state;
+TEST(a_board_that_ended_is_dead_after_two_intervals) {
   publish();
   uint64_t published_ns = now_ns();
   assert_int_equal(update_at(published_ns), 1);
@@ -181,8 +175,7 @@ static void a_board_that_ended_is_dead_after_two_intervals(void **state) {
   assert_int_equal(update_at(published_ns + INTERVAL_S * S * 21 / 10), -ESTALE);
 }
 
-static void a_board_that_took_its_place_is_read(void **state) {
-  (void)state;
+TEST(a_board_that_took_its_place_is_read) {
   snapshot.interval_ns = S / 2;
   publish();
   assert_int_equal(update_at(0), 1);
@@ -199,15 +192,13 @@ static void a_board_that_took_its_place_is_read(void **state) {
   assert_near(load_of(0), 0.5, 1e-6);
 }
 
-static void a_board_that_is_slower_than_wanted_is_not_taken(void **state) {
-  (void)state;
+TEST(a_board_that_is_slower_than_wanted_is_not_taken) {
   snapshot.interval_ns = AGE_MAX_NS + 1;
   publish();
   assert_int_equal(update_at(0), -ESTALE);
 }
 
-static void a_second_board_is_refused_and_said_once(void **state) {
-  (void)state;
+TEST(a_second_board_is_refused_and_said_once) {
   struct board *second = board_open(BOARD_GROUP, &journal);
   publish();
   assert_true(board_is_published(board));
@@ -256,8 +247,7 @@ static struct percore_region *publish_lies(uint64_t load, uint64_t time_ns,
   return region;
 }
 
-static void lies_are_not_believed(void **state) {
-  (void)state;
+TEST(lies_are_not_believed) {
   static const struct {
     uint64_t load;
     int64_t later_ns;
@@ -287,8 +277,7 @@ static void lies_are_not_believed(void **state) {
   }
 }
 
-static void while_a_row_is_written_the_last_picture_is_true(void **state) {
-  (void)state;
+TEST(while_a_row_is_written_the_last_picture_is_true) {
   struct percore_region *region = publish_lies(0, now_ns(), CORES);
   percore_owned_table_t rows;
   percore_owned_table(region, 0, &rows);
@@ -300,8 +289,7 @@ static void while_a_row_is_written_the_last_picture_is_true(void **state) {
   percore_destroy(region);
 }
 
-static void a_region_of_that_name_that_is_no_board_is_not_read(void **state) {
-  (void)state;
+TEST(a_region_of_that_name_that_is_no_board_is_not_read) {
   static const struct percore_field field = {.name = "load", .unit = "1"};
   static const struct percore_table table = {.name = "picture",
                                              .storage = PERCORE_OWNED,
@@ -313,21 +301,5 @@ static void a_region_of_that_name_that_is_no_board_is_not_read(void **state) {
   percore_destroy(region);
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
-  const struct CMUnitTest tests[] = {
-      TEST(what_is_published_is_read),
-      TEST(until_the_next_picture_is_due_the_last_one_is_true),
-      TEST(offline_cores_and_cores_without_load_are_unknown),
-      TEST(without_a_board_there_is_nothing),
-      TEST(a_frozen_board_is_dead_after_two_intervals),
-      TEST(a_board_that_ended_is_dead_after_two_intervals),
-      TEST(a_board_that_took_its_place_is_read),
-      TEST(a_board_that_is_slower_than_wanted_is_not_taken),
-      TEST(a_second_board_is_refused_and_said_once),
-      TEST(lies_are_not_believed),
-      TEST(while_a_row_is_written_the_last_picture_is_true),
-      TEST(a_region_of_that_name_that_is_no_board_is_not_read),
-  };
-  return cmocka_run_group_tests_name("board", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

@@ -48,14 +48,12 @@ static double fleeting(int time, int core) {
   return (double)(x % 1000) / 1000;
 }
 
-static void if_loads_last_the_core_with_most_room_is_chosen(void **state) {
-  (void)state;
+TEST(if_loads_last_the_core_with_most_room_is_chosen) {
   learn(20, lasting);
   assert_int_equal(chooser_pick(chooser, room), 9);
 }
 
-static void if_loads_do_not_last_the_cores_take_turns(void **state) {
-  (void)state;
+TEST(if_loads_do_not_last_the_cores_take_turns) {
   int taken[CORES] = {0};
   learn(50, fleeting);
   for (int i = 0; i < 10 * CORES; i++)
@@ -64,9 +62,7 @@ static void if_loads_do_not_last_the_cores_take_turns(void **state) {
     assert_in_range(taken[i], 8, 12);
 }
 
-static void
-choosers_with_the_same_picture_choose_different_cores(void **state) {
-  (void)state;
+TEST(choosers_with_the_same_picture_choose_different_cores) {
   int taken[CORES] = {0}, different = 0;
   for (int i = 0; i < CORES; i++) {
     struct chooser *other = chooser_open(CORES, (uint64_t)i);
@@ -79,8 +75,7 @@ choosers_with_the_same_picture_choose_different_cores(void **state) {
   assert_true(different > CORES / 2);
 }
 
-static void a_core_that_was_chosen_is_not_chosen_again_at_once(void **state) {
-  (void)state;
+TEST(a_core_that_was_chosen_is_not_chosen_again_at_once) {
   learn(20, lasting);
   for (int i = 0; i < CORES; i++)
     loads[i] = -1; /* chosen already */
@@ -91,8 +86,7 @@ static void a_core_that_was_chosen_is_not_chosen_again_at_once(void **state) {
   }
 }
 
-static void cores_without_room_to_give_are_excluded(void **state) {
-  (void)state;
+TEST(cores_without_room_to_give_are_excluded) {
   for (int i = 0; i < CORES; i++)
     room[i] = i == 17 ? 0 : -1;
   assert_int_equal(chooser_pick(chooser, room), 17);
@@ -101,8 +95,7 @@ static void cores_without_room_to_give_are_excluded(void **state) {
   assert_int_equal(chooser_pick(chooser, room), -1);
 }
 
-static void unknown_loads_are_learned_as_unknown(void **state) {
-  (void)state;
+TEST(unknown_loads_are_learned_as_unknown) {
   for (int time = 0; time < 5; time++) {
     for (int i = 0; i < CORES; i++)
       loads[i] = -1;
@@ -111,15 +104,5 @@ static void unknown_loads_are_learned_as_unknown(void **state) {
   assert_in_range(chooser_pick(chooser, room), 0, CORES - 1);
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
-  const struct CMUnitTest tests[] = {
-      TEST(if_loads_last_the_core_with_most_room_is_chosen),
-      TEST(if_loads_do_not_last_the_cores_take_turns),
-      TEST(choosers_with_the_same_picture_choose_different_cores),
-      TEST(a_core_that_was_chosen_is_not_chosen_again_at_once),
-      TEST(cores_without_room_to_give_are_excluded),
-      TEST(unknown_loads_are_learned_as_unknown),
-  };
-  return cmocka_run_group_tests_name("choose", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

@@ -1,56 +1,69 @@
 /* Tests percore load --compare on a simulated machine. */
 #include "unit.h"
 
+#include "cycles/figures.h"
 #include "fake_machine.h"
-#include "tool/compare.h"
+#include "tool/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
-static struct fake_machine *fake;
+struct comparison {
+  struct fake_machine *fake;
+  struct engine *engine;
+  struct figures *figures;
+  struct snapshot *snapshot;
+};
 
-/* Compares the methods over a second on a machine that has neither
- * /proc/schedstat nor hardware counters. Its cores are busy for 75 % of the
- * time, of which the busy columns of /proc/stat see a fifth. */
-static struct comparison *compare(int cores) {
-  struct comparison *comparison;
-  fake = fake_machine_new(cores);
-  fake_machine_load(fake, 0.75);
+/* Takes the snapshot of a second. */
+static void run_second(struct comparison *it) {
+  fake_machine_run(it->fake, FAKE_SECOND);
+  assert_int_equal(engine_sample(it->engine, false), 0);
+  snapshot_free(it->snapshot);
+  it->snapshot = figures_interval(it->figures);
+  assert_non_null(it->snapshot);
+  it->snapshot->covered_ns = FAKE_SECOND;
+}
+
+/* Compares the methods over a second on a machine without hardware counters.
+ * Its cores are busy for 75 % of the time, of which the busy columns of
+ * /proc/stat see a fifth. */
+static struct comparison compare(int cores) {
+  const struct figures_options figures = {.cstates = true, .schedstat = true};
+  struct comparison it = {.fake = fake_machine_new(cores)};
+  fake_machine_load(it.fake, 0.75);
   for (int core = 0; core < cores; core++)
-    fake->cores[core].seen = 0.15;
-  fake->cpuidle_states = 2;
-  struct engine_options options = {.machine = &fake->machine,
+    it.fake->cores[core].seen = 0.15;
+  it.fake->cpuidle_states = 2;
+  struct engine_options options = {.machine = &it.fake->machine,
                                    .source = SOURCE_IDLE};
-  assert_int_equal(comparison_open(&comparison, &options), 0);
-  for (int i = 0; i < 2; i++) {
-    fake_machine_run(fake, FAKE_SECOND);
-    assert_int_equal(comparison_read(comparison), 0);
-  }
-  return comparison;
+  assert_int_equal(engine_open(&it.engine, &options), 0);
+  engine_prove(it.engine);
+  it.figures = figures_open(&figures, it.engine);
+  assert_non_null(it.figures);
+  for (int i = 0; i < 3; i++)
+    run_second(&it);
+  return it;
 }
 
-static void end(struct comparison *comparison) {
-  comparison_close(comparison);
-  fake_machine_free(fake);
+static void end(struct comparison *it) {
+  snapshot_free(it->snapshot);
+  figures_close(it->figures);
+  engine_close(it->engine);
+  fake_machine_free(it->fake);
 }
 
-static char *table_of(const struct comparison *comparison,
-                      struct screen screen) {
-  char *out = NULL;
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
+static char *table_of(const struct comparison *it, struct screen screen) {
+  FILE *file = unit_open();
   assert_int_equal(
-      screen_write(file, screen, comparison_table_write, comparison), 0);
-  fclose(file);
-  return out;
+      screen_write(file, screen, compare_table_write, it->snapshot), 0);
+  return unit_close();
 }
 
-static void
-methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
-  (void)state;
-  struct comparison *comparison = compare(2);
-  char *out = table_of(comparison, (struct screen){0});
+TEST(methods_are_side_by_side_and_an_unavailable_one_says_why) {
+  struct comparison it = compare(2);
+  char *out = table_of(&it, (struct screen){0});
   const char *rest = strchr(out, '\n');
   assert_non_null(rest);
   assert_string_equal(
@@ -65,26 +78,22 @@ methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
             "load %       A      B      C      D      E      F\n"
             "      0   15.0   37.5   75.0      -   75.0   75.0\n"
             "      1   15.0   37.5   75.0      -   75.0   75.0\n");
-  free(out);
-  end(comparison);
+  end(&it);
 }
 
-static void without_a_window_all_of_256_cores_are_shown(void **state) {
-  (void)state;
-  struct comparison *comparison = compare(256);
-  char *out = table_of(comparison, (struct screen){0});
+TEST(without_a_window_all_of_256_cores_are_shown) {
+  struct comparison it = compare(256);
+  char *out = table_of(&it, (struct screen){0});
   assert_non_null(strstr(out, "\n    255   15.0"));
-  free(out);
-  end(comparison);
+  end(&it);
 }
 
-static void the_comparison_fits_any_window(void **state) {
-  (void)state;
-  struct comparison *comparison = compare(64);
+TEST(the_comparison_fits_any_window) {
+  struct comparison it = compare(64);
   for (int width = 1; width < 200; width += 7)
     for (int height = 1; height < 60; height += 3) {
-      char *out = table_of(comparison,
-                           (struct screen){.width = width, .height = height});
+      char *out =
+          table_of(&it, (struct screen){.width = width, .height = height});
       int lines = 0;
       for (const char *line = out; *line != '\0'; lines++) {
         size_t length = strcspn(line, "\n");
@@ -92,50 +101,26 @@ static void the_comparison_fits_any_window(void **state) {
         line += length + 1;
       }
       assert_true(lines <= height);
-      free(out);
     }
-  end(comparison);
+  end(&it);
 }
 
-static void loads_are_known_from_the_first_interval_on(void **state) {
-  (void)state;
-  struct comparison *comparison;
-  fake = fake_machine_new(1);
-  fake_machine_load(fake, 0.75);
-  struct engine_options options = {.machine = &fake->machine,
-                                   .source = SOURCE_IDLE};
-  assert_int_equal(comparison_open(&comparison, &options), 0);
-  assert_int_equal(comparison_read(comparison), 0);
-  fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(comparison_read(comparison), 0);
-  char *out = table_of(comparison, (struct screen){0});
-  assert_non_null(strstr(out, "\n      0   75.0"));
-  free(out);
-  end(comparison);
-}
-
-static void a_core_that_goes_offline_is_not_shown(void **state) {
-  (void)state;
-  struct comparison *comparison = compare(2);
-  fake_machine_online(fake, 1, false);
-  fake_machine_run(fake, FAKE_SECOND);
-  assert_int_equal(comparison_read(comparison), 0);
-  char *out = table_of(comparison, (struct screen){0});
+TEST(a_core_that_goes_offline_is_not_shown) {
+  struct comparison it = compare(2);
+  fake_machine_online(it.fake, 1, false);
+  run_second(&it);
+  char *out = table_of(&it, (struct screen){0});
   assert_non_null(strstr(out, "\n      0   15.0"));
   assert_null(strstr(out, "\n      1 "));
-  free(out);
-  end(comparison);
+  end(&it);
 }
 
-static void
-the_json_comparison_names_the_missing_method_and_its_reason(void **state) {
-  (void)state;
-  struct comparison *comparison = compare(2);
-  char *out = NULL, error[128] = "";
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
-  assert_int_equal(comparison_json_write(file, comparison), 0);
-  fclose(file);
+TEST(the_json_comparison_names_the_missing_method_and_its_reason) {
+  struct comparison it = compare(2);
+  char error[128] = "";
+  FILE *file = unit_open();
+  assert_int_equal(compare_json_write(file, it.snapshot), 0);
+  char *out = unit_close();
   yajl_val tree = yajl_tree_parse(out, error, sizeof(error));
   assert_string_equal(error, "");
   yajl_val methods =
@@ -155,21 +140,5 @@ the_json_comparison_names_the_missing_method_and_its_reason(void **state) {
                   yajl_tree_get(cores->u.array.values[1], busy, yajl_t_number)),
               0.15, 1e-6);
   yajl_tree_free(tree);
-  free(out);
-  end(comparison);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(
-          methods_are_side_by_side_and_an_unavailable_one_says_why),
-      cmocka_unit_test(without_a_window_all_of_256_cores_are_shown),
-      cmocka_unit_test(the_comparison_fits_any_window),
-      cmocka_unit_test(loads_are_known_from_the_first_interval_on),
-      cmocka_unit_test(a_core_that_goes_offline_is_not_shown),
-      cmocka_unit_test(
-          the_json_comparison_names_the_missing_method_and_its_reason),
-  };
-  setenv("TZ", "UTC", 1);
-  return cmocka_run_group_tests_name("compare", tests, NULL, NULL);
+  end(&it);
 }

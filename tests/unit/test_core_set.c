@@ -13,8 +13,7 @@ static const char *round_trip(const char *list) {
   return text;
 }
 
-static void a_list_of_numbers_and_ranges_is_read(void **state) {
-  (void)state;
+TEST(a_list_of_numbers_and_ranges_is_read) {
   struct core_set set;
   assert_int_equal(core_set_parse(&set, "0-3,8,10-11"), 0);
   static const int members[] = {0, 1, 2, 3, 8, 10, 11};
@@ -27,16 +26,14 @@ static void a_list_of_numbers_and_ranges_is_read(void **state) {
   assert_int_equal(core_set_count(&set), 7);
 }
 
-static void parsing_replaces_the_old_members(void **state) {
-  (void)state;
+TEST(parsing_replaces_the_old_members) {
   struct core_set set;
   memset(&set, 0xff, sizeof set);
   assert_int_equal(core_set_parse(&set, "5"), 0);
   assert_int_equal(core_set_count(&set), 1);
 }
 
-static void an_empty_list_is_the_empty_set(void **state) {
-  (void)state;
+TEST(an_empty_list_is_the_empty_set) {
   struct core_set set;
   static const char *const empty[] = {"", " ", "\n", " \t\n "};
   for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
@@ -46,26 +43,22 @@ static void an_empty_list_is_the_empty_set(void **state) {
   }
 }
 
-static void blanks_around_numbers_do_not_matter(void **state) {
-  (void)state;
+TEST(blanks_around_numbers_do_not_matter) {
   assert_string_equal(round_trip(" 1 , 3 - 5 ,\t7\n"), "1,3-5,7");
 }
 
-static void order_and_overlaps_do_not_matter(void **state) {
-  (void)state;
+TEST(order_and_overlaps_do_not_matter) {
   assert_string_equal(round_trip("9,4-6,5-7,0,4"), "0,4-7,9");
 }
 
-static void a_stride_takes_the_first_few_of_each_group(void **state) {
-  (void)state;
+TEST(a_stride_takes_the_first_few_of_each_group) {
   assert_string_equal(round_trip("0-14:2/4"), "0-1,4-5,8-9,12-13");
   assert_string_equal(round_trip("1-9:1/3"), "1,4,7");
   assert_string_equal(round_trip("3-6:2/2"), "3-6");
   assert_string_equal(round_trip("2-3:1/100"), "2");
 }
 
-static void text_that_is_not_a_list_is_refused(void **state) {
-  (void)state;
+TEST(text_that_is_not_a_list_is_refused) {
   static const char *const bad[] = {
       "x",      "1,",      ",1",     "1,,2",   "-",       "-1",      "1-",
       "1--2",   "1-2-3",   "0x1",    "1 2",    "1;2",     "1.5",     "+1",
@@ -78,15 +71,13 @@ static void text_that_is_not_a_list_is_refused(void **state) {
       fail_msg("\"%s\" was not refused", bad[i]);
 }
 
-static void a_range_that_runs_backwards_is_refused(void **state) {
-  (void)state;
+TEST(a_range_that_runs_backwards_is_refused) {
   struct core_set set;
   assert_int_equal(core_set_parse(&set, "3-2"), -EINVAL);
   assert_int_equal(core_set_parse(&set, "0-1,8191-0"), -EINVAL);
 }
 
-static void core_8191_is_the_highest_that_is_accepted(void **state) {
-  (void)state;
+TEST(core_8191_is_the_highest_that_is_accepted) {
   struct core_set set;
   assert_int_equal(core_set_parse(&set, "0-8191"), 0);
   assert_int_equal(core_set_count(&set), CORES_MAX);
@@ -102,8 +93,7 @@ static void core_8191_is_the_highest_that_is_accepted(void **state) {
     assert_int_equal(core_set_parse(&set, beyond[i]), -ERANGE);
 }
 
-static void a_set_is_written_as_the_shortest_list(void **state) {
-  (void)state;
+TEST(a_set_is_written_as_the_shortest_list) {
   assert_string_equal(round_trip("0,1"), "0-1");
   assert_string_equal(round_trip("0,2,4"), "0,2,4");
   assert_string_equal(round_trip("62,63,64,65"), "62-65");
@@ -111,8 +101,7 @@ static void a_set_is_written_as_the_shortest_list(void **state) {
   assert_string_equal(round_trip(""), "");
 }
 
-static void the_longest_possible_list_survives_a_round_trip(void **state) {
-  (void)state;
+TEST(the_longest_possible_list_survives_a_round_trip) {
   struct core_set set, again;
   static char text[CORES_MAX * 5];
   core_set_clear(&set);
@@ -124,8 +113,7 @@ static void the_longest_possible_list_survives_a_round_trip(void **state) {
   assert_true(core_set_equal(&set, &again));
 }
 
-static void a_list_that_does_not_fit_is_cut_after_a_whole_range(void **state) {
-  (void)state;
+TEST(a_list_that_does_not_fit_is_cut_after_a_whole_range) {
   struct core_set set;
   core_set_parse(&set, "0-3,10-12,100");
   static const struct {
@@ -151,8 +139,7 @@ static void a_list_that_does_not_fit_is_cut_after_a_whole_range(void **state) {
   assert_int_equal(untouched, '#');
 }
 
-static void impossible_core_numbers_are_never_members(void **state) {
-  (void)state;
+TEST(impossible_core_numbers_are_never_members) {
   struct core_set set;
   core_set_clear(&set);
   core_set_add(&set, -1);
@@ -164,8 +151,7 @@ static void impossible_core_numbers_are_never_members(void **state) {
   assert_int_equal(core_set_next(&set, CORES_MAX + 5), -1);
 }
 
-static void the_next_member_is_found_after_a_gap(void **state) {
-  (void)state;
+TEST(the_next_member_is_found_after_a_gap) {
   struct core_set set;
   core_set_clear(&set);
   for (int core = 60; core < 70; core++)
@@ -176,8 +162,7 @@ static void the_next_member_is_found_after_a_gap(void **state) {
   assert_int_equal(core_set_count(&set), 8);
 }
 
-static void union_intersection_and_difference_follow_set_theory(void **state) {
-  (void)state;
+TEST(union_intersection_and_difference_follow_set_theory) {
   struct core_set a, b, set;
   char text[64];
   core_set_parse(&a, "0-3,64-67");
@@ -195,25 +180,4 @@ static void union_intersection_and_difference_follow_set_theory(void **state) {
   core_set_format(&set, text, sizeof text);
   assert_string_equal(text, "0-1,64-65,67");
   assert_false(core_set_equal(&a, &b));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_list_of_numbers_and_ranges_is_read),
-      cmocka_unit_test(parsing_replaces_the_old_members),
-      cmocka_unit_test(an_empty_list_is_the_empty_set),
-      cmocka_unit_test(blanks_around_numbers_do_not_matter),
-      cmocka_unit_test(order_and_overlaps_do_not_matter),
-      cmocka_unit_test(a_stride_takes_the_first_few_of_each_group),
-      cmocka_unit_test(text_that_is_not_a_list_is_refused),
-      cmocka_unit_test(a_range_that_runs_backwards_is_refused),
-      cmocka_unit_test(core_8191_is_the_highest_that_is_accepted),
-      cmocka_unit_test(a_set_is_written_as_the_shortest_list),
-      cmocka_unit_test(the_longest_possible_list_survives_a_round_trip),
-      cmocka_unit_test(a_list_that_does_not_fit_is_cut_after_a_whole_range),
-      cmocka_unit_test(impossible_core_numbers_are_never_members),
-      cmocka_unit_test(the_next_member_is_found_after_a_gap),
-      cmocka_unit_test(union_intersection_and_difference_follow_set_theory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static void add(struct fake_machine *fake, int number, const char *name,
   fake_machine_filef(fake, usage, FOLDER "state%d/usage", number);
 }
 
-static void a_core_without_an_idle_driver_has_no_states(void **state) {
+TEST(a_core_without_an_idle_driver_has_no_states) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 0);
@@ -33,7 +33,7 @@ static void a_core_without_an_idle_driver_has_no_states(void **state) {
   assert_int_equal(cpuidle_halted_ns(&cpuidle), 0);
 }
 
-static void states_have_their_names_times_and_entries(void **state) {
+TEST(states_have_their_names_times_and_entries) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   add(fake, 0, "POLL\n", "12\n", "3\n");
@@ -46,7 +46,7 @@ static void states_have_their_names_times_and_entries(void **state) {
   assert_int_equal(cpuidle.state[2].entries, 800);
 }
 
-static void polling_is_not_halting(void **state) {
+TEST(polling_is_not_halting) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   add(fake, 0, "POLL\n", "1000000\n", "500\n");
@@ -58,7 +58,7 @@ static void polling_is_not_halting(void **state) {
   assert_int_equal(cpuidle_halted_ns(&cpuidle), 35000);
 }
 
-static void names_are_made_fit_for_a_metric(void **state) {
+TEST(names_are_made_fit_for_a_metric) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   add(fake, 0, "C1-HSW\n", "1\n", "1\n");
@@ -70,7 +70,7 @@ static void names_are_made_fit_for_a_metric(void **state) {
   assert_string_equal(cpuidle.state[2].name, "a_b_c_d__");
 }
 
-static void a_state_without_a_name_ends_the_list(void **state) {
+TEST(a_state_without_a_name_ends_the_list) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   add(fake, 0, "C1\n", "1\n", "1\n");
@@ -78,7 +78,7 @@ static void a_state_without_a_name_ends_the_list(void **state) {
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 1);
 }
 
-static void a_state_that_cannot_be_read_ends_the_list(void **state) {
+TEST(a_state_that_cannot_be_read_ends_the_list) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   static const struct {
@@ -101,7 +101,7 @@ static void a_state_that_cannot_be_read_ends_the_list(void **state) {
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 1);
 }
 
-static void states_beyond_the_maximum_are_ignored(void **state) {
+TEST(states_beyond_the_maximum_are_ignored) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   for (int i = 0; i < 2 * CPUIDLE_STATES_MAX; i++)
@@ -110,10 +110,9 @@ static void states_beyond_the_maximum_are_ignored(void **state) {
                    CPUIDLE_STATES_MAX);
 }
 
-static void each_core_has_states_of_its_own(void **state) {
+TEST(each_core_has_states_of_its_own) {
   struct fake_machine *fake = fake_machine_new(2);
   struct cpuidle cpuidle;
-  (void)state;
   fake->cpuidle_states = 2;
   fake->cores[0].load = 1;
   fake->cores[1].load = 0.5;
@@ -126,17 +125,5 @@ static void each_core_has_states_of_its_own(void **state) {
   fake_machine_free(fake);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(a_core_without_an_idle_driver_has_no_states),
-      TEST(states_have_their_names_times_and_entries),
-      TEST(polling_is_not_halting),
-      TEST(names_are_made_fit_for_a_metric),
-      TEST(a_state_without_a_name_ends_the_list),
-      TEST(a_state_that_cannot_be_read_ends_the_list),
-      TEST(states_beyond_the_maximum_are_ignored),
-      TEST(each_core_has_states_of_its_own),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = setup,
+                                            .after_each = teardown};

@@ -52,15 +52,13 @@ static void expect_what_is_left(void) {
   CHECK(descriptors_available() == 1024 - OPENED - DESCRIPTORS_RESERVE - 1);
 }
 
-static void open_descriptors_and_the_reserve_are_not_available(void **state) {
-  (void)state;
+TEST(open_descriptors_and_the_reserve_are_not_available) {
   in_a_child(1024, 2048, expect_what_is_left);
 }
 
 static void expect_none(void) { CHECK(descriptors_available() == 0); }
 
-static void within_the_reserve_none_are_available(void **state) {
-  (void)state;
+TEST(within_the_reserve_none_are_available) {
   in_a_child(OPENED + OPENED / 4, 2048, expect_none);
 }
 
@@ -69,8 +67,7 @@ static void expect_same_limit(void) {
   CHECK(soft_limit() == 1024);
 }
 
-static void the_limit_is_not_raised_if_there_is_room(void **state) {
-  (void)state;
+TEST(the_limit_is_not_raised_if_there_is_room) {
   in_a_child(1024, 4096, expect_same_limit);
 }
 
@@ -83,8 +80,7 @@ static void expect_raised_limit(void) {
   CHECK(soft_limit() == before);
 }
 
-static void the_limit_is_raised_as_far_as_needed(void **state) {
-  (void)state;
+TEST(the_limit_is_raised_as_far_as_needed) {
   in_a_child(1024, 4096, expect_raised_limit);
 }
 
@@ -93,8 +89,7 @@ static void expect_hard_limit(void) {
   CHECK(soft_limit() == 1100);
 }
 
-static void the_hard_limit_is_not_passed(void **state) {
-  (void)state;
+TEST(the_hard_limit_is_not_passed) {
   in_a_child(1024, 1100, expect_hard_limit);
 }
 
@@ -103,14 +98,11 @@ static void expect_higher_limit_kept(void) {
   CHECK(soft_limit() == 3000);
 }
 
-static void a_limit_is_never_lowered(void **state) {
-  (void)state;
+TEST(a_limit_is_never_lowered) {
   in_a_child(3000, 4096, expect_higher_limit_kept);
 }
 
 static void expect_move(void) {
-  CHECK(!descriptors_crowded(1024 - OPENED - DESCRIPTORS_RESERVE));
-  CHECK(descriptors_crowded(1024 - OPENED - DESCRIPTORS_RESERVE + 1));
   int low = dup(0);
   int high = descriptors_move(low);
   CHECK(low < 1024 && high >= 1024);
@@ -118,8 +110,7 @@ static void expect_move(void) {
   CHECK(fcntl(high, F_GETFD) == FD_CLOEXEC);
 }
 
-static void when_low_numbers_are_scarce_descriptors_are_moved_up(void **state) {
-  (void)state;
+TEST(descriptors_are_moved_to_where_select_cannot_use_them) {
   in_a_child(2048, 4096, expect_move);
 }
 
@@ -129,21 +120,6 @@ static void expect_no_move(void) {
   CHECK(fcntl(low, F_GETFD) >= 0);
 }
 
-static void below_a_limit_of_1024_nothing_is_moved(void **state) {
-  (void)state;
+TEST(below_a_limit_of_1024_nothing_is_moved) {
   in_a_child(1024, 4096, expect_no_move);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(open_descriptors_and_the_reserve_are_not_available),
-      cmocka_unit_test(within_the_reserve_none_are_available),
-      cmocka_unit_test(the_limit_is_not_raised_if_there_is_room),
-      cmocka_unit_test(the_limit_is_raised_as_far_as_needed),
-      cmocka_unit_test(the_hard_limit_is_not_passed),
-      cmocka_unit_test(a_limit_is_never_lowered),
-      cmocka_unit_test(when_low_numbers_are_scarce_descriptors_are_moved_up),
-      cmocka_unit_test(below_a_limit_of_1024_nothing_is_moved),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,25 +39,19 @@ static void start(struct play *play, int cores) {
   fake_machine_load(play->fake, 0.4);
 }
 
-static void auto_uses_cnt_cycles_once_it_is_proven(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 2);
+TEST(auto_uses_cnt_cycles_once_it_is_proven) {
+  PLAY_WITH(start(&play, 2));
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0-1\n", true);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
   assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void each_pmu_with_cnt_cycles_is_used_on_its_own_cores(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 6);
+TEST(each_pmu_with_cnt_cycles_is_used_on_its_own_cores) {
+  PLAY_WITH(start(&play, 6));
   add_pmu(&play, "armv8_cortex_a510", 8, "0-1\n", true);
   add_pmu(&play, "armv8_cortex_a710", 9, "2-3\n", true);
   add_pmu(&play, "armv8_cortex_a76", 10, "4-5\n", false);
@@ -76,56 +70,33 @@ static void each_pmu_with_cnt_cycles_is_used_on_its_own_cores(void **state) {
     assert_int_equal(play_source(&play, core),
                      core < 4 ? SOURCE_EVENT : SOURCE_IDLE);
   assert_near(play_load(&play, 3), 0.4, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_configured_event_comes_before_cnt_cycles(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1);
+TEST(a_configured_event_comes_before_cnt_cycles) {
+  PLAY_WITH(start(&play, 1));
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", true);
   fake_machine_counter(play.fake, PMU_TYPE, 0x11, FAKE_PER_UNHALTED, 5e8);
   play.options.event = "armv8_pmuv3_0/event=0x11/";
   play.options.base_frequency_hz = 5e8;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play.fake->last_attr.config, 0x11);
   assert_near(play_load(&play, 0), 0.4, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void ref_cycles_do_not_exist_and_need_no_frequency(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1);
+TEST(ref_cycles_do_not_exist_and_need_no_frequency) {
+  PLAY_WITH(start(&play, 1));
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", false);
   play_open(&play);
   const char *reason = engine_source_reason(play.engine, SOURCE_REF_CYCLES);
   assert_null(strstr(reason, "BaseFrequency"));
   assert_string_not_equal(reason, "");
-  play_end(&play);
 }
 
-static void without_cnt_cycles_idle_is_used(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1);
+TEST(without_cnt_cycles_idle_is_used) {
+  PLAY_WITH(start(&play, 1));
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", false);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_string_equal(engine_source_reason(play.engine, SOURCE_EVENT),
                       "no event is configured");
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(auto_uses_cnt_cycles_once_it_is_proven),
-      cmocka_unit_test(each_pmu_with_cnt_cycles_is_used_on_its_own_cores),
-      cmocka_unit_test(a_configured_event_comes_before_cnt_cycles),
-      cmocka_unit_test(ref_cycles_do_not_exist_and_need_no_frequency),
-      cmocka_unit_test(without_cnt_cycles_idle_is_used),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,57 +13,41 @@
  * Choosing a source
  */
 
-static void bare_metal_is_measured_by_mperf(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0);
+TEST(bare_metal_is_measured_by_mperf) {
+  PLAY_MPERF(4, 0);
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_MPERF);
     assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
   }
-  play_end(&play);
 }
 
-static void in_a_virtual_machine_ref_cycles_are_used(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.37);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(in_a_virtual_machine_ref_cycles_are_used) {
+  PLAY_REF_CYCLES(2, 0.37);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.37, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* In a virtual machine, MPERF may belong to the physical core, which does not
  * halt when the virtual core does. */
-static void under_a_hypervisor_auto_does_not_choose_mperf(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(under_a_hypervisor_auto_does_not_choose_mperf) {
+  PLAY_MPERF(2, 0.5);
   fake_machine_hypervisor(play.fake);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_non_null(
       strstr(engine_source_reason(play.engine, SOURCE_MPERF), "hypervisor"));
-  play_end(&play);
 }
 
-static void
-under_a_hypervisor_mperf_serves_if_it_is_named_and_proven(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(under_a_hypervisor_mperf_serves_if_it_is_named_and_proven) {
+  PLAY_MPERF(2, 0.5);
   fake_machine_hypervisor(play.fake);
   play.options.source = SOURCE_MPERF;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
   play_seconds(&play, 2);
@@ -72,78 +56,57 @@ under_a_hypervisor_mperf_serves_if_it_is_named_and_proven(void **state) {
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void on_bare_metal_a_pending_or_unproven_counter_is_used(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(on_bare_metal_a_pending_or_unproven_counter_is_used) {
+  PLAY_MPERF(1, 0.5);
+  play_open_for(&play, 2);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
   play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_UNPROVEN);
-  play_end(&play);
 }
 
-static void a_refuted_counter_is_never_used(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(a_refuted_counter_is_never_used) {
+  PLAY_MPERF(2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_MPERF, PROOF_REFUTED);
   play_seconds(&play, 2000);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
   assert_int_equal(fake_journal_count(&play.journal, "mperf", "idle", NULL), 1);
-  play_end(&play);
 }
 
 /* A host may run guests at any time, which a counter of the core can keep from
  * starting. */
-static void on_bare_metal_ref_cycles_must_be_named(void **state) {
-  (void)state;
+TEST(on_bare_metal_ref_cycles_must_be_named) {
   for (int named = 0; named < 2; named++) {
-    struct play play;
-    play_start(&play, 1);
+    PLAY(1);
     fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
     fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
     if (named)
       play.options.source = SOURCE_REF_CYCLES;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(play_source(&play, 0),
                      named ? SOURCE_REF_CYCLES : SOURCE_IDLE);
-    play_end(&play);
   }
 }
 
-static void if_the_source_idle_is_named_no_counter_is_opened(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(if_the_source_idle_is_named_no_counter_is_opened) {
+  PLAY_MPERF(2, 0.5);
   play.options.source = SOURCE_IDLE;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->perf_opens, 0);
-  play_end(&play);
 }
 
-static void
-a_warning_names_a_configured_source_that_is_unavailable(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_warning_names_a_configured_source_that_is_unavailable) {
+  PLAY(2);
   play.options.source = SOURCE_MPERF;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "mperf", "msr", NULL), 1);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -162,66 +125,48 @@ static void start_event(struct play *play, double hz, double load) {
   play->options.event = "armv8_pmuv3_0/cnt_cycles/";
 }
 
-static void a_configured_event_is_divided_by_its_base_frequency(void **state) {
-  (void)state;
-  struct play play;
-  start_event(&play, 24e6, 0.42);
+TEST(a_configured_event_is_divided_by_its_base_frequency) {
+  PLAY_WITH(start_event(&play, 24e6, 0.42));
   play.options.base_frequency_hz = 24e6;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
   assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
-  (void)state;
-  struct play play;
-  start_event(&play, 24e6, 0.42);
+TEST(an_event_of_another_rate_is_never_divided_by_the_tsc) {
+  PLAY_WITH(start_event(&play, 24e6, 0.42));
   fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
   play.options.source = SOURCE_EVENT;
   play.options.base_frequency_hz = 24e6;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void the_frequency_of_an_event_is_not_guessed(void **state) {
-  (void)state;
-  struct play play;
-  start_event(&play, 24e6, 0.42);
+TEST(the_frequency_of_an_event_is_not_guessed) {
+  PLAY_WITH(start_event(&play, 24e6, 0.42));
   play.options.source = SOURCE_EVENT;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "BaseFrequency", NULL), 1);
-  play_end(&play);
 }
 
-static void the_source_event_without_an_event_is_refused(void **state) {
-  (void)state;
-  struct play play;
-  struct engine *engine = NULL;
-  play_start(&play, 2);
+TEST(the_source_event_without_an_event_is_unavailable) {
+  PLAY(2);
   play.options.source = SOURCE_EVENT;
-  assert_int_equal(engine_open(&engine, &play.options), -EINVAL);
-  assert_int_equal(fake_journal_count(&play.journal, "Event", NULL), 1);
-  play_end(&play);
+  play_open(&play);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "no event is configured", NULL), 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
 }
 
-static void a_warning_names_an_event_that_cannot_be_parsed(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_warning_names_an_event_that_cannot_be_parsed) {
+  PLAY(2);
   play.options.source = SOURCE_EVENT;
   play.options.event = "no_such_pmu/cycles/";
   play.options.base_frequency_hz = 1e9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "no_such_pmu", NULL), 1);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -247,27 +192,20 @@ static void start_hybrid(struct play *play) {
         ->core = counters[i].core;
 }
 
-static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
-  (void)state;
-  struct play play;
-  start_hybrid(&play);
+TEST(each_core_of_a_hybrid_is_read_through_its_own_pmu) {
+  PLAY_WITH(start_hybrid(&play));
   fake_machine_load(play.fake, 0.61);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_REF_CYCLES);
     assert_near(play_load(&play, core), 0.61, PLAY_EXACT);
   }
-  play_end(&play);
 }
 
 /* On a machine with cores of several kinds, an event of one kind can also be
  * opened on the other kind, but counts something else there. */
-static void
-no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 4);
+TEST(no_core_of_a_hybrid_is_read_through_the_pmu_of_another) {
+  PLAY(4);
   fake_machine_hypervisor(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
   fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
@@ -276,30 +214,24 @@ no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
                        UINT64_C(4) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
                        FAKE_PER_UNHALTED, PLAY_TSC_HZ);
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
   assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
-  play_end(&play);
 }
 
-static void a_failed_pmu_of_a_hybrid_does_not_affect_the_other(void **state) {
-  (void)state;
-  struct play play;
-  start_hybrid(&play);
+TEST(a_failed_pmu_of_a_hybrid_does_not_affect_the_other) {
+  PLAY_WITH(start_hybrid(&play));
   for (int core = 2; core < 4; core++)
     fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
                               UINT64_C(10) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
                               core)
         ->open_error = ENOENT;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
   assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -310,88 +242,64 @@ static void isolate(struct play *play, const char *list) {
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", list);
 }
 
-static void isolated_cores_are_not_disturbed(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(isolated_cores_are_not_disturbed) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   isolate(&play, "1\n");
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(fake_machine_descriptors(play.fake, 0), 5);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  assert_true(play_core(&play, 1)->isolated);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
-static void nohz_full_cores_are_not_disturbed(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(nohz_full_cores_are_not_disturbed) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "1\n");
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
-  play_end(&play);
 }
 
-static void isolated_cores_are_read_by_hardware_if_configured(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+TEST(isolated_cores_are_read_by_hardware_if_configured) {
+  PLAY_MPERF(2, 0.4);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_HARDWARE;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
-  assert_true(play_core(&play, 1)->isolated);
-  play_end(&play);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
 }
 
-static void isolated_cores_can_be_skipped(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(isolated_cores_can_be_skipped) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_SKIP;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_NONE);
   assert_nan(play_load(&play, 1));
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
   assert_true(engine_has_source(play.engine));
-  play_end(&play);
 }
 
-static void isolated_partitions_of_cgroups_are_not_disturbed(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
-  play_open(&play);
-  play_seconds(&play, 3);
-  assert_true(play_core(&play, 1)->isolated);
+  play_open_for(&play, 3);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
-  play_end(&play);
 }
 
-static void
-a_core_isolated_later_is_left_undisturbed_within_a_minute(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(a_core_isolated_later_is_left_undisturbed_within_a_minute) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
   play_seconds(&play, 60);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
@@ -401,33 +309,36 @@ a_core_isolated_later_is_left_undisturbed_within_a_minute(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void cores_that_an_option_names_are_not_disturbed(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 3, 0.5);
+TEST(cores_that_an_option_names_are_not_disturbed) {
+  PLAY_MPERF(3, 0.5);
   play_add_ipc(&play);
   isolate(&play, "1\n");
   core_set_add(&play.options.also_isolated, 2);
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   for (int core = 1; core < 3; core++) {
-    assert_true(play_core(&play, core)->isolated);
+    assert_true(core_set_has(&engine_topology(play.engine)->isolated, core));
     assert_int_equal(play_source(&play, core), SOURCE_IDLE);
     assert_int_equal(fake_machine_descriptors(play.fake, core), 0);
   }
+}
+
+TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
+  struct play play;
+  play_start(&play, 2);
+  core_set_parse(&play.options.also_isolated, "1,64");
+  play_open_for(&play, 3);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "not online: 64", "AlsoIsolated", NULL),
+      1);
   play_end(&play);
 }
 
-static void
-a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
-  (void)state;
+TEST(a_counter_for_isolated_cores_is_proposed_once_with_its_cost) {
   for (int counter = 0; counter < 2; counter++) {
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     if (counter)
       fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
     isolate(&play, "1\n");
@@ -438,40 +349,5 @@ a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
     assert_int_equal(fake_journal_count(&play.journal, "IsolatedCores",
                                         "hardware", "25 us", NULL),
                      counter);
-    play_end(&play);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bare_metal_is_measured_by_mperf),
-      cmocka_unit_test(in_a_virtual_machine_ref_cycles_are_used),
-      cmocka_unit_test(under_a_hypervisor_auto_does_not_choose_mperf),
-      cmocka_unit_test(
-          under_a_hypervisor_mperf_serves_if_it_is_named_and_proven),
-      cmocka_unit_test(on_bare_metal_a_pending_or_unproven_counter_is_used),
-      cmocka_unit_test(a_refuted_counter_is_never_used),
-      cmocka_unit_test(on_bare_metal_ref_cycles_must_be_named),
-      cmocka_unit_test(if_the_source_idle_is_named_no_counter_is_opened),
-      cmocka_unit_test(a_warning_names_a_configured_source_that_is_unavailable),
-      cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
-      cmocka_unit_test(an_event_of_another_rate_is_never_divided_by_the_tsc),
-      cmocka_unit_test(the_frequency_of_an_event_is_not_guessed),
-      cmocka_unit_test(the_source_event_without_an_event_is_refused),
-      cmocka_unit_test(a_warning_names_an_event_that_cannot_be_parsed),
-      cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
-      cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
-      cmocka_unit_test(a_failed_pmu_of_a_hybrid_does_not_affect_the_other),
-      cmocka_unit_test(isolated_cores_are_not_disturbed),
-      cmocka_unit_test(nohz_full_cores_are_not_disturbed),
-      cmocka_unit_test(isolated_cores_are_read_by_hardware_if_configured),
-      cmocka_unit_test(isolated_cores_can_be_skipped),
-      cmocka_unit_test(isolated_partitions_of_cgroups_are_not_disturbed),
-      cmocka_unit_test(
-          a_core_isolated_later_is_left_undisturbed_within_a_minute),
-      cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
-      cmocka_unit_test(
-          a_counter_for_isolated_cores_is_proposed_once_with_its_cost),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,10 +35,8 @@ static const char *reason(const struct play *play) {
  * Loads
  */
 
-static void unhalted_time_is_wall_time_less_halted_time(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 4, 0);
+TEST(unhalted_time_is_wall_time_less_halted_time) {
+  PLAY_WITH(start_named(&play, 4, 0));
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
   play_open(&play);
@@ -49,44 +47,31 @@ static void unhalted_time_is_wall_time_less_halted_time(void **state) {
     assert_int_equal(play_core(&play, core)->proof, PROOF_PROVEN);
     assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
   }
-  play_end(&play);
 }
 
-static void softirqs_that_the_kernel_counts_as_idle_are_load(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 1, 0.6);
+TEST(softirqs_that_the_kernel_counts_as_idle_are_load) {
+  PLAY_WITH(start_named(&play, 1, 0.6));
   play.fake->cores[0].seen = 0.1;
   play.fake->cores[0].idle = 0.9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.6, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* The load of 0.5 includes the stolen time, because the clock counts all time
  * that is not halted. Only the lower bound excludes stolen time. */
-static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
-    void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 1, 0.5);
+TEST(time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only) {
+  PLAY_WITH(start_named(&play, 1, 0.5));
   play.fake->cores[0].seen = 0.3;
   play.fake->cores[0].steal = 0.2;
   play.fake->cores[0].idle = 0.5;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
-static void a_slow_read_widens_the_bounds_by_its_bracket(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 1, 0.4);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
+  PLAY_WITH(start_named(&play, 1, 0.4));
+  play_open_for(&play, 2);
   assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.001);
   play.fake->clock.read_ns = 5 * FAKE_MS;
   play_seconds(&play, 100);
@@ -95,15 +80,11 @@ static void a_slow_read_widens_the_bounds_by_its_bracket(void **state) {
   assert_near(play_bounds(&play, 0).high, 0.41, 0.001);
   assert_near(play_bounds(&play, 0).low, 0.39, 0.001);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 1, 0.4);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_sample_without_a_reading_is_part_of_the_next) {
+  PLAY_WITH(start_named(&play, 1, 0.4));
+  play_open_for(&play, 2);
   struct core_totals before = play_core(&play, 0)->total;
   play.fake->clock.read_ns = 200 * FAKE_MS;
   play_seconds(&play, 1);
@@ -118,15 +99,11 @@ static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
   assert_near(engine_load(&before, now), ran, PLAY_EXACT);
   assert_true(bounds.low <= ran && ran <= bounds.high);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void a_core_that_came_back_online_begins_a_new_window(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_core_that_came_back_online_begins_a_new_window) {
+  PLAY_WITH(start_named(&play, 2, 0.5));
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   play_seconds(&play, 3);
   fake_machine_online(play.fake, 1, true);
@@ -137,104 +114,74 @@ static void a_core_that_came_back_online_begins_a_new_window(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
   assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_window_across_a_suspend_is_dropped(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 1, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_window_across_a_suspend_is_dropped) {
+  PLAY_WITH(start_named(&play, 1, 0.5));
+  play_open_for(&play, 2);
   fake_machine_suspend(play.fake, 100 * FAKE_SECOND);
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 0));
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
  * Opening the clock
  */
 
-static void
-a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 2, 0.5);
+TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
+  PLAY_WITH(start_named(&play, 2, 0.5));
   play.fake->clock.load_error = EPERM;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "bpf", "CAP_BPF", NULL),
                    1);
   play.fake->clock.load_error = 0;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
-  play_end(&play);
 }
 
-static void auto_uses_a_pinned_clock_if_no_counter_can_be_used(void **state) {
-  (void)state;
-  struct play play;
-  start_pinned(&play, 2, 0.3);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(auto_uses_a_pinned_clock_if_no_counter_can_be_used) {
+  PLAY_WITH(start_pinned(&play, 2, 0.3));
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   assert_int_equal(play.fake->clock.loads, 0);
-  play_end(&play);
 }
 
-static void a_counter_is_taken_before_the_clock(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+TEST(a_counter_is_taken_before_the_clock) {
+  PLAY_REF_CYCLES(2, 0.5);
   fake_machine_pin_clock(play.fake);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  play_end(&play);
 }
 
-static void if_another_source_is_named_the_clock_is_not_used(void **state) {
-  (void)state;
-  struct play play;
-  start_pinned(&play, 1, 0.5);
+TEST(if_another_source_is_named_the_clock_is_not_used) {
+  PLAY_WITH(start_pinned(&play, 1, 0.5));
   play.options.source = SOURCE_IDLE;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.reads, 0);
-  play_end(&play);
 }
 
-static void the_clock_of_another_sysroot_is_not_used(void **state) {
-  (void)state;
-  struct play play;
-  start_pinned(&play, 1, 0.5);
+TEST(the_clock_of_another_sysroot_is_not_used) {
+  PLAY_WITH(start_pinned(&play, 1, 0.5));
   play.options.hardware = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.reads, 0);
-  play_end(&play);
 }
 
-static void
-auto_loads_no_clock_while_idle_is_not_known_to_miss_work(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 2, 0.5);
+TEST(auto_loads_no_clock_while_idle_is_not_known_to_miss_work) {
+  PLAY_WITH(start(&play, 2, 0.5));
   play_open(&play);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_seconds(&play, 60);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.loads, 0);
   assert_non_null(strstr(reason(&play), "Source \"bpf\""));
-  play_end(&play);
 }
 
 static void tick_sampled(struct play *play) {
@@ -247,9 +194,7 @@ static void spends_time_in_softirq(struct play *play) {
   play->fake->cores[1].softirq = 0.2;
 }
 
-static void
-auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
-  (void)state;
+TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
   static const struct {
     void (*play)(struct play *play);
     const char *btf, *said;
@@ -259,8 +204,7 @@ auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
       {NULL, "idle_dyntick", "counts softirqs on an idle core as idle"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    struct play play;
-    start(&play, 2, 0.5);
+    PLAY_WITH(start(&play, 2, 0.5));
     if (cases[i].btf != NULL)
       fake_machine_btf(play.fake, cases[i].btf);
     play_open(&play);
@@ -271,29 +215,21 @@ auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
     assert_int_equal(play.fake->clock.loads, 1);
     assert_int_equal(
         fake_journal_count(&play.journal, "bpf", cases[i].said, NULL), 1);
-    play_end(&play);
   }
 }
 
-static void auto_loads_the_clock_where_idle_is_unavailable(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 2, 0.5);
+TEST(auto_loads_the_clock_where_idle_is_unavailable) {
+  PLAY_WITH(start(&play, 2, 0.5));
   play.fake->lxcfs = true;
-  play_open(&play);
-  play_seconds(&play, 20);
+  play_open_for(&play, 20);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(
       fake_journal_count(&play.journal, "bpf", "idle is unavailable", NULL), 1);
-  play_end(&play);
 }
 
-static void
-a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 2, 0.5);
+TEST(a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed) {
+  PLAY_WITH(start(&play, 2, 0.5));
   play_open(&play);
   tick_sampled(&play);
   play_seconds(&play, 1000);
@@ -309,26 +245,20 @@ a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed(void **state) {
   tick_sampled(&play);
   play_seconds(&play, 20);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  play_end(&play);
 }
 
-static void auto_loads_no_clock_if_a_counter_is_used(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+TEST(auto_loads_no_clock_if_a_counter_is_used) {
+  PLAY_REF_CYCLES(2, 0.5);
   fake_machine_idle_clock(play.fake);
   play_open(&play);
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   play_seconds(&play, 60);
   assert_int_equal(play.fake->clock.loads, 0);
-  play_end(&play);
 }
 
-static void auto_loads_no_clock_where_that_is_forbidden(void **state) {
-  (void)state;
+TEST(auto_loads_no_clock_where_that_is_forbidden) {
   for (int pinned = 0; pinned < 2; pinned++) {
-    struct play play;
-    start(&play, 2, 0.5);
+    PLAY_WITH(start(&play, 2, 0.5));
     if (pinned)
       fake_machine_pin_clock(play.fake);
     play.options.no_bpf = true;
@@ -339,17 +269,14 @@ static void auto_loads_no_clock_where_that_is_forbidden(void **state) {
     assert_int_equal(play.fake->clock.loads, 0);
     if (!pinned)
       assert_non_null(strstr(reason(&play), "UseBPF false"));
-    play_end(&play);
   }
 }
 
 /* Loading the clock would interrupt the isolated cores, so the engine does not
  * load it. */
-static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
-  (void)state;
+TEST(no_clock_is_loaded_if_cores_are_isolated) {
   for (int named = 0; named < 2; named++) {
-    struct play play;
-    start(&play, 2, 0.5);
+    PLAY_WITH(start(&play, 2, 0.5));
     fake_machine_file(play.fake, ISOLATED, "1\n");
     play.options.source = named ? SOURCE_BPF : SOURCE_AUTO;
     play_open(&play);
@@ -358,12 +285,10 @@ static void no_clock_is_loaded_if_cores_are_isolated(void **state) {
     assert_int_equal(play.fake->clock.loads, 0);
     assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
     assert_non_null(strstr(reason(&play), "percore clock --pin"));
-    play_end(&play);
   }
 }
 
-static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
-  (void)state;
+TEST(isolated_cores_use_the_pinned_clock_if_configured) {
   static const struct {
     enum isolated_cores isolated_cores;
     enum source_kind source;
@@ -371,20 +296,17 @@ static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
                {ISOLATED_CORES_IDLE, SOURCE_IDLE},
                {ISOLATED_CORES_SKIP, SOURCE_NONE}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.7);
+    PLAY_MPERF(2, 0.7);
     play_add_ipc(&play);
     fake_machine_pin_clock(play.fake);
     fake_machine_file(play.fake, ISOLATED, "1\n");
     play.options.isolated_cores = cases[i].isolated_cores;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
     assert_int_equal(play_source(&play, 1), cases[i].source);
     assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
     if (cases[i].source == SOURCE_BPF)
       assert_near(play_load(&play, 1), 0.7, PLAY_EXACT);
-    play_end(&play);
   }
 }
 
@@ -392,31 +314,22 @@ static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
  * A clock that fails or stops
  */
 
-static void
-a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle(void **state) {
-  (void)state;
-  struct play play;
-  start_pinned(&play, 2, 0.5);
+TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
+  PLAY_WITH(start_pinned(&play, 2, 0.5));
   play.fake->cores[1].load = 1;
   play.fake->cores[1].clock_ran = false;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play.fake->cores[1].load = 0.9;
   play_seconds(&play, 70);
   assert_int_equal(play_source(&play, 1), SOURCE_BPF);
   assert_near(play_load(&play, 1), 0.9, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void
-a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
-  (void)state;
-  struct play play;
-  start_pinned(&play, 2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
+  PLAY_WITH(start_pinned(&play, 2, 0.5));
+  play_open_for(&play, 2);
   play.fake->clock.pinned = false;
   play.fake->clock.read_error = ENOLINK;
   play_seconds(&play, 30);
@@ -431,52 +344,13 @@ a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
   play.fake->clock.pinned = true;
   play_seconds(&play, 60);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
-  play_end(&play);
 }
 
-static void closing_the_engine_closes_the_clock(void **state) {
-  (void)state;
-  struct play play;
-  start_named(&play, 1, 0.5);
+TEST(closing_the_engine_closes_the_clock) {
+  PLAY_WITH(start_named(&play, 1, 0.5));
   play_open(&play);
   assert_true(play.fake->clock.open);
   engine_close(play.engine);
   assert_false(play.fake->clock.open);
   play.engine = NULL;
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unhalted_time_is_wall_time_less_halted_time),
-      cmocka_unit_test(softirqs_that_the_kernel_counts_as_idle_are_load),
-      cmocka_unit_test(
-          time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only),
-      cmocka_unit_test(a_slow_read_widens_the_bounds_by_its_bracket),
-      cmocka_unit_test(a_sample_without_a_reading_is_part_of_the_next),
-      cmocka_unit_test(a_core_that_came_back_online_begins_a_new_window),
-      cmocka_unit_test(a_window_across_a_suspend_is_dropped),
-      cmocka_unit_test(
-          a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again),
-      cmocka_unit_test(auto_uses_a_pinned_clock_if_no_counter_can_be_used),
-      cmocka_unit_test(a_counter_is_taken_before_the_clock),
-      cmocka_unit_test(if_another_source_is_named_the_clock_is_not_used),
-      cmocka_unit_test(the_clock_of_another_sysroot_is_not_used),
-      cmocka_unit_test(
-          auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
-      cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
-      cmocka_unit_test(auto_loads_the_clock_where_idle_is_unavailable),
-      cmocka_unit_test(
-          a_clock_that_auto_loaded_is_unloaded_when_it_is_not_needed),
-      cmocka_unit_test(auto_loads_no_clock_if_a_counter_is_used),
-      cmocka_unit_test(auto_loads_no_clock_where_that_is_forbidden),
-      cmocka_unit_test(no_clock_is_loaded_if_cores_are_isolated),
-      cmocka_unit_test(isolated_cores_use_the_pinned_clock_if_configured),
-      cmocka_unit_test(
-          a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),
-      cmocka_unit_test(
-          a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned),
-      cmocka_unit_test(closing_the_engine_closes_the_clock),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

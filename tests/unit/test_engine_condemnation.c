@@ -25,52 +25,43 @@ static int windows_to_condemn(double hardware, double kernel, double steal,
   return 0;
 }
 
-static void three_windows_below_the_kernel_condemn_a_source(void **state) {
-  (void)state;
+TEST(three_windows_below_the_kernel_condemn_a_source) {
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 1, 0, MS, false), 3);
 }
 
-static void less_than_5_points_below_the_kernel_is_accepted(void **state) {
-  (void)state;
+TEST(less_than_5_points_below_the_kernel_is_accepted) {
   assert_int_equal(windows_to_condemn(0.40, 0.4499, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.40, 0, MS, false), 0);
 }
 
-static void a_source_above_the_kernel_is_never_condemned(void **state) {
-  (void)state;
+TEST(a_source_above_the_kernel_is_never_condemned) {
   assert_int_equal(windows_to_condemn(1, 0, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.5, 0.1, 0, MS, false), 0);
 }
 
-static void steal_widens_the_margin(void **state) {
-  (void)state;
+TEST(steal_widens_the_margin) {
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0.02, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.48, 0.02, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 0.5, 0.3, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 1, NAN, MS, false), 0);
 }
 
-static void a_slow_read_widens_the_margin(void **state) {
-  (void)state;
+TEST(a_slow_read_widens_the_margin) {
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0, 50 * MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.48, 0, 50 * MS, false), 3);
 }
 
-static void
-tick_sampled_idle_time_proves_nothing_against_a_source(void **state) {
-  (void)state;
+TEST(tick_sampled_idle_time_proves_nothing_against_a_source) {
   assert_int_equal(windows_to_condemn(0, 1, 0, MS, true), 0);
 }
 
-static void unknown_figures_prove_nothing_against_a_source(void **state) {
-  (void)state;
+TEST(unknown_figures_prove_nothing_against_a_source) {
   assert_int_equal(windows_to_condemn(NAN, 1, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0, NAN, 0, MS, false), 0);
 }
 
-static void one_good_window_interrupts_the_sequence(void **state) {
-  (void)state;
+TEST(one_good_window_interrupts_the_sequence) {
   int low_windows = 0;
   for (int i = 0; i < 20; i++) {
     assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
@@ -79,8 +70,7 @@ static void one_good_window_interrupts_the_sequence(void **state) {
   }
 }
 
-static void a_skipped_window_neither_counts_nor_interrupts(void **state) {
-  (void)state;
+TEST(a_skipped_window_neither_counts_nor_interrupts) {
   int low_windows = 0;
   assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
   assert_false(engine_condemns(&low_windows, 0, 1, NAN, MS, false));
@@ -89,8 +79,7 @@ static void a_skipped_window_neither_counts_nor_interrupts(void **state) {
   assert_true(engine_condemns(&low_windows, 0, 1, 0, MS, false));
 }
 
-static void after_a_verdict_the_count_starts_again(void **state) {
-  (void)state;
+TEST(after_a_verdict_the_count_starts_again) {
   int low_windows = 0;
   for (int i = 1; i <= 9; i++)
     assert_int_equal(engine_condemns(&low_windows, 0, 1, 0, MS, false),
@@ -112,57 +101,42 @@ static void start(struct play *play, double load, double seen_by_mperf) {
   play_open(play);
 }
 
-static void
-a_counter_that_misses_work_is_replaced_by_the_next_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.4);
+TEST(a_counter_that_misses_work_is_replaced_by_the_next_source) {
+  PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 13);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_seconds(&play, 10);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(play_counts(&play)->source_changes, 1);
-  play_end(&play);
 }
 
-static void one_line_names_both_sources_and_why(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.4);
+TEST(one_line_names_both_sources_and_why) {
+  PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 60);
   assert_int_equal(
       fake_journal_count(&play.journal, "core 1", "mperf", "idle", "%", NULL),
       1);
-  play_end(&play);
 }
 
-static void a_source_is_condemned_per_core(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.4);
+TEST(a_source_is_condemned_per_core) {
+  PLAY_WITH(start(&play, 0.5, 0.4));
   uint64_t epoch = play_core(&play, 0)->total.epoch;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_core(&play, 0)->total.epoch, epoch);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_single_sample_condemns_no_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.4);
+TEST(a_single_sample_condemns_no_source) {
+  PLAY_WITH(start(&play, 0.5, 0.4));
   for (int i = 0; i < 100; i++)
     assert_int_equal(play_sample(&play, 100 * MS), 0);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
-static void a_condemned_source_returns_only_through_a_proof(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.2, 0.1);
+TEST(a_condemned_source_returns_only_through_a_proof) {
+  PLAY_WITH(start(&play, 0.2, 0.1));
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_seconds(&play, 880);
@@ -178,15 +152,11 @@ static void a_condemned_source_returns_only_through_a_proof(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
   assert_false(engine_proof_due(play.engine));
-  play_end(&play);
 }
 
 /* The counter passes each proof. */
-static void
-a_source_that_is_condemned_again_is_proven_after_longer_pauses(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.2, 0.1);
+TEST(a_source_that_is_condemned_again_is_proven_after_longer_pauses) {
+  PLAY_WITH(start(&play, 0.2, 0.1));
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
@@ -197,14 +167,11 @@ a_source_that_is_condemned_again_is_proven_after_longer_pauses(void **state) {
   }
   assert_in_range(play_counts(&play)->source_changes, 9, 15);
   assert_true(play.journal.lines_len < 20);
-  play_end(&play);
 }
 
-static void a_refuted_source_is_proven_again_after_a_pause(void **state) {
-  (void)state;
+TEST(a_refuted_source_is_proven_again_after_a_pause) {
   for (int idle = 0; idle < 2; idle++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.2);
+    PLAY_MPERF(2, 0.2);
     play_open(&play);
     play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
     play_proof(&play, SOURCE_IDLE, idle ? PROOF_TICK_SAMPLED : PROOF_PROVEN);
@@ -214,18 +181,15 @@ static void a_refuted_source_is_proven_again_after_a_pause(void **state) {
     fake_machine_load(play.fake, 0.5); /* it would not be free to prove it */
     play_seconds(&play, 20);
     assert_false(engine_proof_due(play.engine));
-    play_end(&play);
   }
 }
 
 /* A proof there would take time from other work and prove nothing. */
-static void on_a_busy_host_no_proof_is_repeated_for_ten_minutes(void **state) {
-  (void)state;
+TEST(on_a_busy_host_no_proof_is_repeated_for_ten_minutes) {
   static const enum source_kind sources[] = {SOURCE_MPERF, SOURCE_IDLE};
   for (int busy = 0; busy < 2; busy++) {
-    struct play play;
     int due = 0;
-    play_start_mperf(&play, 2, busy ? 0.95 : 0.2);
+    PLAY_MPERF(2, busy ? 0.95 : 0.2);
     play_open(&play);
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
       play_proof(&play, sources[i], PROOF_UNPROVEN);
@@ -235,104 +199,76 @@ static void on_a_busy_host_no_proof_is_repeated_for_ten_minutes(void **state) {
       due += engine_proof_due(play.engine);
     }
     assert_int_equal(due, busy ? 0 : 590);
-    play_end(&play);
   }
 }
 
 /* XDP and softirqs can run while the kernel considers the core idle, so a
  * source may rightly count more work than the kernel. */
-static void
-work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 1);
+TEST(work_that_the_kernel_counts_as_idle_condemns_no_source) {
+  PLAY_MPERF(2, 1);
   play.fake->cores[1].idle = 0.7;
   play.fake->cores[1].seen = 0.3;
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 1, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void work_that_is_missed_under_steal_condemns_a_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.3);
+TEST(work_that_is_missed_under_steal_condemns_a_source) {
+  PLAY_WITH(start(&play, 0.5, 0.3));
   play.fake->cores[1].steal = 0.03;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  play_end(&play);
 }
 
-static void steal_alone_condemns_no_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.5);
+TEST(steal_alone_condemns_no_source) {
+  PLAY_WITH(start(&play, 0.5, 0.5));
   play.fake->cores[1].steal = 0.3;
   play.fake->cores[1].woken = 0.1;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
-static void slow_reads_of_proc_stat_do_not_keep_a_wrong_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.3);
+TEST(slow_reads_of_proc_stat_do_not_keep_a_wrong_source) {
+  PLAY_WITH(start(&play, 0.5, 0.3));
   play.fake->stat_read_ns = 6 * MS;
   play.fake->stat_slow_reads = -1;
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  play_end(&play);
 }
 
-static void tick_sampled_idle_time_condemns_no_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.3);
+TEST(tick_sampled_idle_time_condemns_no_source) {
+  PLAY_WITH(start(&play, 0.5, 0.3));
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
-static void renumbered_rows_condemn_no_source(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.3);
+TEST(renumbered_rows_condemn_no_source) {
+  PLAY_WITH(start(&play, 0.5, 0.3));
   core_set_add(&play.fake->stat_hidden, 0);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
 /* A guest that owns a core can halt it without leaving guest mode (-overcommit
  * cpu-pm=on). To the host's kernel, the guest then runs all the time. */
-static void guests_that_halt_their_core_condemn_no_source(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.03);
+TEST(guests_that_halt_their_core_condemn_no_source) {
+  PLAY_MPERF(2, 0.03);
   play.fake->cores[1].idle = 0;
   play.fake->cores[1].seen = 1;
   play.fake->cores[1].guest = 0.98;
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.03, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* A counter that misses work of the host itself is condemned even if a guest
  * runs on the core. */
-static void a_guest_does_not_excuse_work_of_the_host(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.9, 0.2);
+TEST(a_guest_does_not_excuse_work_of_the_host) {
+  PLAY_WITH(start(&play, 0.9, 0.2));
   play.fake->cores[1].guest = 0.5;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  play_end(&play);
 }
 
 /* Sets up a virtual machine whose core 1 runs for 60 % of the time. The
@@ -344,11 +280,8 @@ static void start_without_steal(struct play *play) {
   play_open(play);
 }
 
-static void
-under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
-  (void)state;
-  struct play play;
-  start_without_steal(&play);
+TEST(under_a_hypervisor_without_steal_there_is_only_a_warning) {
+  PLAY_WITH(start_without_steal(&play));
   play_seconds(&play, 600);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.6, PLAY_EXACT);
@@ -358,28 +291,22 @@ under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
   assert_non_null(strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES),
                          "no stolen time"));
   assert_true(engine_steal_is_unknown(play.engine));
-  play_end(&play);
 }
 
-static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
-  (void)state;
-  struct play play;
-  start_without_steal(&play);
+TEST(under_a_hypervisor_with_steal_a_source_is_condemned) {
+  PLAY_WITH(start_without_steal(&play));
   play.fake->cores[0].steal = 0.1;
   play_seconds(&play, 2);
   play.fake->cores[0].steal = 0;
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_false(engine_steal_is_unknown(play.engine));
-  play_end(&play);
 }
 
 /* Windows with hotplug or a suspend are discarded, so they cannot condemn a
  * source. */
-static void hotplug_and_suspend_condemn_no_source(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(hotplug_and_suspend_condemn_no_source) {
+  PLAY_MPERF(2, 0.5);
   play_open(&play);
   for (int i = 0; i < 50; i++) {
     play_seconds(&play, 2);
@@ -393,14 +320,10 @@ static void hotplug_and_suspend_condemn_no_source(void **state) {
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->source_changes, 0);
-  play_end(&play);
 }
 
-static void
-windows_before_and_after_an_absence_are_not_consecutive(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.4);
+TEST(windows_before_and_after_an_absence_are_not_consecutive) {
+  PLAY_WITH(start(&play, 0.5, 0.4));
   for (int i = 0; i < 20; i++) {
     play_seconds(&play, 12);
     fake_machine_online(play.fake, 1, false);
@@ -408,14 +331,10 @@ windows_before_and_after_an_absence_are_not_consecutive(void **state) {
     fake_machine_online(play.fake, 1, true);
   }
   assert_int_equal(fake_journal_count(&play.journal, "gives way", NULL), 0);
-  play_end(&play);
 }
 
-static void
-a_core_that_was_offline_may_use_its_condemned_source_again(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 0.5, 0.4);
+TEST(a_core_that_was_offline_may_use_its_condemned_source_again) {
+  PLAY_WITH(start(&play, 0.5, 0.4));
   play_seconds(&play, 23);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   fake_machine_online(play.fake, 1, false);
@@ -425,46 +344,4 @@ a_core_that_was_offline_may_use_its_condemned_source_again(void **state) {
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(three_windows_below_the_kernel_condemn_a_source),
-      cmocka_unit_test(less_than_5_points_below_the_kernel_is_accepted),
-      cmocka_unit_test(a_source_above_the_kernel_is_never_condemned),
-      cmocka_unit_test(steal_widens_the_margin),
-      cmocka_unit_test(a_slow_read_widens_the_margin),
-      cmocka_unit_test(tick_sampled_idle_time_proves_nothing_against_a_source),
-      cmocka_unit_test(unknown_figures_prove_nothing_against_a_source),
-      cmocka_unit_test(one_good_window_interrupts_the_sequence),
-      cmocka_unit_test(a_skipped_window_neither_counts_nor_interrupts),
-      cmocka_unit_test(after_a_verdict_the_count_starts_again),
-      cmocka_unit_test(
-          a_counter_that_misses_work_is_replaced_by_the_next_source),
-      cmocka_unit_test(one_line_names_both_sources_and_why),
-      cmocka_unit_test(a_source_is_condemned_per_core),
-      cmocka_unit_test(a_single_sample_condemns_no_source),
-      cmocka_unit_test(a_condemned_source_returns_only_through_a_proof),
-      cmocka_unit_test(
-          a_source_that_is_condemned_again_is_proven_after_longer_pauses),
-      cmocka_unit_test(work_that_the_kernel_counts_as_idle_condemns_no_source),
-      cmocka_unit_test(a_refuted_source_is_proven_again_after_a_pause),
-      cmocka_unit_test(on_a_busy_host_no_proof_is_repeated_for_ten_minutes),
-      cmocka_unit_test(work_that_is_missed_under_steal_condemns_a_source),
-      cmocka_unit_test(steal_alone_condemns_no_source),
-      cmocka_unit_test(slow_reads_of_proc_stat_do_not_keep_a_wrong_source),
-      cmocka_unit_test(tick_sampled_idle_time_condemns_no_source),
-      cmocka_unit_test(renumbered_rows_condemn_no_source),
-      cmocka_unit_test(guests_that_halt_their_core_condemn_no_source),
-      cmocka_unit_test(a_guest_does_not_excuse_work_of_the_host),
-      cmocka_unit_test(
-          under_a_hypervisor_without_steal_there_is_only_a_warning),
-      cmocka_unit_test(under_a_hypervisor_with_steal_a_source_is_condemned),
-      cmocka_unit_test(hotplug_and_suspend_condemn_no_source),
-      cmocka_unit_test(windows_before_and_after_an_absence_are_not_consecutive),
-      cmocka_unit_test(
-          a_core_that_was_offline_may_use_its_condemned_source_again),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

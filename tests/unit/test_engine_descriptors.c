@@ -26,90 +26,61 @@ static int cores_on(const struct play *play, enum source_kind source) {
   return count;
 }
 
-static void
-a_core_needs_two_descriptors_unless_frequency_is_wanted(void **state) {
-  (void)state;
+TEST(a_core_needs_two_descriptors_unless_frequency_is_wanted) {
   for (int frequency = 0; frequency < 2; frequency++) {
-    struct play play;
-    play_start_mperf(&play, 4, 0.5);
+    PLAY_MPERF(4, 0.5);
     play.options.frequency = frequency;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(fake_machine_descriptors(play.fake, -1),
                      4 * (2 + frequency));
     assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
-    play_end(&play);
   }
 }
 
-static void
-at_the_hard_limit_256_descriptors_are_left_for_others(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1024);
-  play_open(&play);
-  play_seconds(&play, 100);
+TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
+  PLAY_WITH(start(&play, 1024));
+  play_open_for(&play, 100);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
   assert_int_equal(cores_on(&play, SOURCE_MPERF),
                    (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
   assert_int_equal(cores_on(&play, SOURCE_IDLE),
                    CORES - (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
-  play_end(&play);
 }
 
-static void a_lack_of_descriptors_is_logged_once_with_its_remedy(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1024);
-  play_open(&play);
-  play_seconds(&play, 600);
+TEST(a_lack_of_descriptors_is_logged_once_with_its_remedy) {
+  PLAY_WITH(start(&play, 1024));
+  play_open_for(&play, 600);
   assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
-  play_end(&play);
 }
 
-static void the_limit_is_raised_only_as_far_as_needed(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 524288);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(the_limit_is_raised_only_as_far_as_needed) {
+  PLAY_WITH(start(&play, 524288));
+  play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024 + 2 * CORES + DESCRIPTORS_RESERVE);
   assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 0);
-  play_end(&play);
 }
 
-static void the_limit_does_not_change_if_there_is_room(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 524288);
+TEST(the_limit_does_not_change_if_there_is_room) {
+  PLAY_WITH(start(&play, 524288));
   play.fake->others = 100;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024);
-  play_end(&play);
 }
 
-static void the_library_does_not_change_the_limit(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 524288);
+TEST(the_library_does_not_change_the_limit) {
+  PLAY_WITH(start(&play, 524288));
   play.options.raise_limit = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play.fake->limit, 1024);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
-  play_end(&play);
 }
 
-static void if_descriptors_are_short_loads_come_before_ipc(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1024);
+TEST(if_descriptors_are_short_loads_come_before_ipc) {
+  PLAY_WITH(start(&play, 1024));
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF),
                    (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
   assert_int_equal(fake_machine_descriptors(play.fake, 0), 2);
@@ -117,33 +88,13 @@ static void if_descriptors_are_short_loads_come_before_ipc(void **state) {
   play.fake->limit = 4096;
   play_seconds(&play, 61);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 4 * CORES);
-  play_end(&play);
 }
 
-static void
-cores_get_their_counters_when_others_close_descriptors(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, 1024);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(cores_get_their_counters_when_others_close_descriptors) {
+  PLAY_WITH(start(&play, 1024));
+  play_open_for(&play, 2);
   assert_true(cores_on(&play, SOURCE_IDLE) > 0);
   play.fake->others = 100;
   play_seconds(&play, 61);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_core_needs_two_descriptors_unless_frequency_is_wanted),
-      cmocka_unit_test(at_the_hard_limit_256_descriptors_are_left_for_others),
-      cmocka_unit_test(a_lack_of_descriptors_is_logged_once_with_its_remedy),
-      cmocka_unit_test(the_limit_is_raised_only_as_far_as_needed),
-      cmocka_unit_test(the_limit_does_not_change_if_there_is_room),
-      cmocka_unit_test(the_library_does_not_change_the_limit),
-      cmocka_unit_test(if_descriptors_are_short_loads_come_before_ipc),
-      cmocka_unit_test(cores_get_their_counters_when_others_close_descriptors),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

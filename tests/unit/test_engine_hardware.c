@@ -12,10 +12,8 @@
  * Counts
  */
 
-static void counters_may_wrap(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.75);
+TEST(counters_may_wrap) {
+  PLAY_MPERF(2, 0.75);
   static const uint64_t configs[] = {FAKE_MSR_TSC, FAKE_MSR_APERF,
                                      FAKE_MSR_MPERF};
   for (size_t i = 0; i < 3; i++)
@@ -27,20 +25,15 @@ static void counters_may_wrap(void **state) {
     assert_near(play_load(&play, 0), 0.75, PLAY_EXACT);
   }
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 /* The TSC in the group stops whenever the counter stops, so the ratio of their
  * counts need not be scaled. */
-static void
-shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.9);
+TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
+  PLAY_REF_CYCLES(2, 0.9);
   fake_machine_load(play.fake, 1);
   play.fake->cores[1].running = 0.574;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_near(play_load(&play, 1), 1, PLAY_EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.574, PLAY_EXACT);
   assert_near(
@@ -48,7 +41,6 @@ shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
           1e9,
       PLAY_TSC_HZ / 1e9, PLAY_EXACT);
   assert_near(play_core(&play, 0)->multiplexed, 1, PLAY_EXACT);
-  play_end(&play);
 }
 
 static void make_tsc_unsteady(struct play *play) {
@@ -56,34 +48,27 @@ static void make_tsc_unsteady(struct play *play) {
                     "processor\t: 0\nflags\t\t: tsc constant_tsc\n");
 }
 
-static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.8);
+TEST(shared_counters_are_divided_by_the_time_they_ran) {
+  PLAY_REF_CYCLES(2, 0.8);
   make_tsc_unsteady(&play);
   play.options.source = SOURCE_REF_CYCLES;
   play.options.base_frequency_hz = PLAY_TSC_HZ;
   play.fake->cores[1].running = 0.25;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
   assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.25, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* Another user of the PMU holds the counter for an hour. */
-static void a_starved_counter_leaves_the_core_to_the_next_source(void **state) {
-  (void)state;
+TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
   for (int unsteady = 0; unsteady < 2; unsteady++) {
-    struct play play;
-    play_start_ref_cycles(&play, 2, 0.8);
+    PLAY_REF_CYCLES(2, 0.8);
     if (unsteady)
       make_tsc_unsteady(&play);
     play.options.source = SOURCE_REF_CYCLES;
     play.options.base_frequency_hz = PLAY_TSC_HZ;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     play.fake->cores[1].running = 0;
     play_seconds(&play, 1);
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
@@ -98,65 +83,49 @@ static void a_starved_counter_leaves_the_core_to_the_next_source(void **state) {
     play_seconds(&play, 3600);
     assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
     assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-    play_end(&play);
   }
 }
 
-static void without_a_steady_tsc_counters_need_their_frequency(void **state) {
-  (void)state;
+TEST(without_a_steady_tsc_counters_need_their_frequency) {
   for (int configured = 0; configured < 2; configured++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.37);
+    PLAY_MPERF(2, 0.37);
     make_tsc_unsteady(&play);
     play.options.base_frequency_hz = configured ? PLAY_TSC_HZ : 0;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(play_source(&play, 0),
                      configured ? SOURCE_MPERF : SOURCE_IDLE);
     assert_near(play_load(&play, 0), 0.37, PLAY_SECOND_ERROR);
     const char *reason = engine_source_reason(play.engine, SOURCE_MPERF);
     assert_int_equal(strstr(reason, "BaseFrequency") == NULL, configured);
-    play_end(&play);
   }
 }
 
 /* The kernel takes another clocksource if it does not trust the TSC, often
  * because cores read different values. A group reads the TSC of one core. */
-static void
-a_counter_is_divided_by_the_tsc_whatever_the_clocksource(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.37);
+TEST(a_counter_is_divided_by_the_tsc_whatever_the_clocksource) {
+  PLAY_MPERF(2, 0.37);
   fake_machine_file(
       play.fake,
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
       "hpet\n");
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_near(play_load(&play, 0), 0.37, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_load_a_little_over_1_is_rounding(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 1);
+TEST(a_load_a_little_over_1_is_rounding) {
+  PLAY_MPERF(1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
       1.004;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 1, 0);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 /* MPERF and the TSC differ by up to 1 % on some processors. The core is busy
  * for four of five seconds. */
-static void a_counter_that_its_proof_accepted_keeps_its_windows(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 1);
+TEST(a_counter_that_its_proof_accepted_keeps_its_windows) {
+  PLAY_MPERF(1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
       1.015;
   play_open(&play);
@@ -174,14 +143,10 @@ static void a_counter_that_its_proof_accepted_keeps_its_windows(void **state) {
   assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.84, 0.001);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void
-a_proven_counter_with_impossible_loads_must_be_proven_again(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 1);
+TEST(a_proven_counter_with_impossible_loads_must_be_proven_again) {
+  PLAY_MPERF(2, 1);
   fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
                        FAKE_PER_UNHALTED, PLAY_TSC_HZ)
       ->core = 1;
@@ -201,15 +166,11 @@ a_proven_counter_with_impossible_loads_must_be_proven_again(void **state) {
       fake_journal_count(&play.journal, "mperf", "150.0 %", "again", NULL), 1);
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1,
               PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The proof has measured that the counter is at most 0.2 % fast or slow. */
-static void
-the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.2);
+TEST(the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart) {
+  PLAY_MPERF(1, 0.2);
   play_open(&play);
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play.engine->sources[0].rate_low = 0.998;
@@ -221,15 +182,11 @@ the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart(void **state) {
     assert_true(bounds.low <= 0.2 && 0.2 <= bounds.high);
     assert_true(bounds.high - bounds.low <= 0.001);
   }
-  play_end(&play);
 }
 
-static void a_change_of_source_keeps_both_halves_of_an_interval(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.3);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
+  PLAY_MPERF(1, 0.3);
+  play_open_for(&play, 2);
   struct core_totals begin = play_core(&play, 0)->total;
   play_seconds(&play, 30);
   play.fake->cores[0].read_error = EIO;
@@ -243,27 +200,19 @@ static void a_change_of_source_keeps_both_halves_of_an_interval(void **state) {
   assert_near(engine_load(&begin, end), truth, 0.0005);
   assert_true(bounds_of(&begin, end).low <= truth);
   assert_true(bounds_of(&begin, end).high >= truth);
-  play_end(&play);
 }
 
-static void a_counter_does_not_count_stolen_time(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 1, 0.3);
+TEST(a_counter_does_not_count_stolen_time) {
+  PLAY_REF_CYCLES(1, 0.3);
   play.fake->cores[0].steal = 0.6;
-  play_open(&play);
-  play_seconds(&play, 30);
+  play_open_for(&play, 30);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void aperf_over_mperf_scales_the_base_frequency(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.2);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(aperf_over_mperf_scales_the_base_frequency) {
+  PLAY_MPERF(1, 0.2);
+  play_open_for(&play, 2);
   const struct core_totals *from = &play.before[0];
   const struct core_totals *to = &play_core(&play, 0)->total;
   assert_near((to->aperf - from->aperf) / (to->mperf - from->mperf), 1.25,
@@ -271,7 +220,6 @@ static void aperf_over_mperf_scales_the_base_frequency(void **state) {
   assert_near((to->base_cycles - from->base_cycles) / (to->wall - from->wall) *
                   1e9,
               PLAY_TSC_HZ, 1e3);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -286,31 +234,24 @@ static void break_mperf(struct play *play, int core, int error) {
   broken->open_error = error;
 }
 
-static void a_core_that_cannot_be_opened_does_not_affect_others(void **state) {
-  (void)state;
+TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
   static const int errors[] = {EACCES, ENODEV, EMFILE, EINVAL, EBUSY};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-    struct play play;
-    play_start_mperf(&play, 4, 0.4);
+    PLAY_MPERF(4, 0.4);
     break_mperf(&play, 2, errors[i]);
-    play_open(&play);
-    play_seconds(&play, 10);
+    play_open_for(&play, 10);
     for (int core = 0; core < 4; core++) {
       assert_int_equal(play_source(&play, core),
                        core == 2 ? SOURCE_IDLE : SOURCE_MPERF);
       assert_near(play_load(&play, core), 0.4,
                   core == 2 ? PLAY_SECOND_ERROR : PLAY_EXACT);
     }
-    play_end(&play);
   }
 }
 
-static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.4);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_core_that_cannot_be_read_does_not_affect_others) {
+  PLAY_MPERF(4, 0.4);
+  play_open_for(&play, 2);
   uint64_t epoch = play_core(&play, 1)->total.epoch;
   play.fake->cores[2].read_error = EIO;
   play_seconds(&play, 1);
@@ -327,13 +268,10 @@ static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
   play_seconds(&play, 70);
   assert_int_equal(play_source(&play, 2), SOURCE_MPERF);
   assert_near(play_load(&play, 2), 0.4, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+TEST(a_core_that_fails_is_retried_at_growing_intervals) {
+  PLAY_MPERF(2, 0.4);
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
@@ -351,13 +289,10 @@ static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
       ->open_error = 0;
   play_seconds(&play, 62);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
-static void a_success_resets_the_wait_between_tries(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+TEST(a_success_resets_the_wait_between_tries) {
+  PLAY_MPERF(2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 600); /* now the engine tries once per minute */
@@ -369,27 +304,19 @@ static void a_success_resets_the_wait_between_tries(void **state) {
   play.fake->cores[1].read_error = 0;
   play_seconds(&play, 3);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  play_end(&play);
 }
 
-static void
-a_counter_that_keeps_failing_does_not_flood_the_journal(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.4);
+TEST(a_counter_that_keeps_failing_does_not_flood_the_journal) {
+  PLAY_MPERF(2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 3600);
   assert_true(play.journal.lines_len < 30);
-  play_end(&play);
 }
 
-static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.55);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
+  PLAY_REF_CYCLES(2, 0.55);
+  play_open_for(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
   play.fake->cores[1].pinned_lost = true;
   play.fake->cores[1].running = 0.6;
@@ -403,21 +330,16 @@ static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
   assert_int_equal(play_counts(&play)->reopens, reopens + 1);
   assert_int_equal(fake_journal_count(&play.journal, "shared", NULL), 1);
   assert_int_equal(play_core(&play, 0)->multiplexed, 1);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
  * Instructions per cycle, and a TSC that changes
  */
 
-static void
-instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(instructions_and_cycles_come_from_a_group_of_their_own) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   const struct core_totals *from = &play.before[1];
   const struct core_totals *to = &play_core(&play, 1)->total;
   assert_int_equal(from->ipc_epoch, to->ipc_epoch);
@@ -426,30 +348,23 @@ instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
               2, PLAY_EXACT);
   assert_near(to->ipc_enabled - from->ipc_enabled, 1e9, 1);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
-  play_end(&play);
 }
 
-static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(loads_do_not_depend_on_the_group_for_instructions) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
                             PERF_COUNT_HW_INSTRUCTIONS, -1)
       ->open_error = ENOENT;
-  play_open(&play);
-  play_seconds(&play, 5);
+  play_open_for(&play, 5);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
   assert_true(fake_journal_count(&play.journal, "instructions", NULL) <= 2);
-  play_end(&play);
 }
 
 /* Simulates a live migration to a host whose TSC has a different frequency. */
-static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+TEST(a_tsc_that_changes_its_rate_requires_a_new_proof) {
+  PLAY_REF_CYCLES(2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   play_seconds(&play, 30);
@@ -463,18 +378,15 @@ static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
   assert_int_equal(fake_journal_count(&play.journal, "TSC", "again", NULL), 1);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* Under kvm-clock, a live migration changes the rates of the TSC and of
  * ref-cycles, while the clocks of the machine continue at the same rate. */
-static void a_migration_under_kvm_clock_gives_no_wrong_load(void **state) {
-  (void)state;
+TEST(a_migration_under_kvm_clock_gives_no_wrong_load) {
   static const double rates_hz[] = {3e9, 2e9};
   for (int i = 0; i < 4; i++) {
     double load = i < 2 ? 0.6 : 0.95;
-    struct play play;
-    play_start_ref_cycles(&play, 2, load);
+    PLAY_REF_CYCLES(2, load);
     fake_machine_file(
         play.fake,
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -496,14 +408,12 @@ static void a_migration_under_kvm_clock_gives_no_wrong_load(void **state) {
     }
     assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
     assert_int_equal(fake_journal_count(&play.journal, "TSC went", NULL), 1);
-    play_end(&play);
   }
 }
 
 /* The load changes at the moment of the migration, so the counts before and
  * after it have different weights. */
-static void a_migration_leaves_the_truth_within_the_bounds(void **state) {
-  (void)state;
+TEST(a_migration_leaves_the_truth_within_the_bounds) {
   static const double rates_hz[] = {3e9, 2e9, 2.6e9};
   static const double loads[] = {0, 0.3, 0.6, 0.95, 1};
   for (int i = 0; i < 2 * 3 * 5 * 5; i++) {
@@ -535,10 +445,8 @@ static void a_migration_leaves_the_truth_within_the_bounds(void **state) {
 
 /* The sampling thread loses its core for 20 ms right after a read. This must
  * not look like a change of the TSC frequency. */
-static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+TEST(an_interrupted_sample_is_not_a_change_of_the_tsc) {
+  PLAY_REF_CYCLES(2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   for (int i = 0; i < 60; i++) {
@@ -547,7 +455,6 @@ static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
   }
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
   assert_int_equal(fake_journal_count(&play.journal, "TSC", NULL), 0);
-  play_end(&play);
 }
 
 static int compare(const void *a, const void *b) {
@@ -556,15 +463,11 @@ static int compare(const void *a, const void *b) {
 }
 
 /* A quiet core runs for 0 to 0.4 % of each second. */
-static void on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart(
-    void **state) {
-  (void)state;
-  struct play play;
+TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
   double widths[1000];
   uint32_t random = 1;
-  play_start_mperf(&play, 1, 0);
-  play_open(&play);
-  play_seconds(&play, 2);
+  PLAY_MPERF(1, 0);
+  play_open_for(&play, 2);
   for (int second = 0; second < 1000; second++) {
     random = random * 1664525 + 1013904223;
     play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
@@ -576,67 +479,21 @@ static void on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart(
   }
   qsort(widths, 1000, sizeof widths[0], compare);
   assert_true(widths[500] <= 0.001);
-  play_end(&play);
 }
 
-static void closing_leaves_no_descriptor_open(void **state) {
-  (void)state;
+TEST(closing_leaves_no_descriptor_open) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
   play_end(&play); /* play_end checks that all descriptors are closed */
 }
 
-static void one_read_per_group_and_sample(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 8, 0.5);
-  play_open(&play);
-  play_seconds(&play, 1);
+TEST(one_read_per_group_and_sample) {
+  PLAY_MPERF(8, 0.5);
+  play_open_for(&play, 1);
   int before = play.fake->perf_reads;
   play_seconds(&play, 10);
   assert_int_equal(play.fake->perf_reads - before, 80);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counters_may_wrap),
-      cmocka_unit_test(
-          shared_counters_with_the_tsc_in_the_group_are_not_scaled),
-      cmocka_unit_test(shared_counters_are_divided_by_the_time_they_ran),
-      cmocka_unit_test(a_starved_counter_leaves_the_core_to_the_next_source),
-      cmocka_unit_test(without_a_steady_tsc_counters_need_their_frequency),
-      cmocka_unit_test(
-          a_counter_is_divided_by_the_tsc_whatever_the_clocksource),
-      cmocka_unit_test(a_load_a_little_over_1_is_rounding),
-      cmocka_unit_test(a_counter_that_its_proof_accepted_keeps_its_windows),
-      cmocka_unit_test(
-          a_proven_counter_with_impossible_loads_must_be_proven_again),
-      cmocka_unit_test(
-          the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart),
-      cmocka_unit_test(a_change_of_source_keeps_both_halves_of_an_interval),
-      cmocka_unit_test(a_counter_does_not_count_stolen_time),
-      cmocka_unit_test(aperf_over_mperf_scales_the_base_frequency),
-      cmocka_unit_test(a_core_that_cannot_be_opened_does_not_affect_others),
-      cmocka_unit_test(a_core_that_cannot_be_read_does_not_affect_others),
-      cmocka_unit_test(a_core_that_fails_is_retried_at_growing_intervals),
-      cmocka_unit_test(a_success_resets_the_wait_between_tries),
-      cmocka_unit_test(a_counter_that_keeps_failing_does_not_flood_the_journal),
-      cmocka_unit_test(a_pinned_counter_that_is_lost_is_shared_from_then_on),
-      cmocka_unit_test(instructions_and_cycles_come_from_a_group_of_their_own),
-      cmocka_unit_test(loads_do_not_depend_on_the_group_for_instructions),
-      cmocka_unit_test(a_tsc_that_changes_its_rate_requires_a_new_proof),
-      cmocka_unit_test(a_migration_under_kvm_clock_gives_no_wrong_load),
-      cmocka_unit_test(a_migration_leaves_the_truth_within_the_bounds),
-      cmocka_unit_test(an_interrupted_sample_is_not_a_change_of_the_tsc),
-      cmocka_unit_test(
-          on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart),
-      cmocka_unit_test(closing_leaves_no_descriptor_open),
-      cmocka_unit_test(one_read_per_group_and_sample),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,27 +7,20 @@
 #include <errno.h>
 #include <string.h>
 
-static void an_offline_core_has_no_load_and_no_descriptor(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(an_offline_core_has_no_load_and_no_descriptor) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 2, false);
   play_seconds(&play, 1);
   assert_false(play_core(&play, 2)->online);
   assert_nan(play_load(&play, 2));
   assert_int_equal(play_source(&play, 2), SOURCE_NONE);
   assert_int_equal(fake_machine_descriptors(play.fake, 2), 0);
-  play_end(&play);
 }
 
-static void an_offline_core_does_not_affect_others(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(an_offline_core_does_not_affect_others) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   uint64_t epoch = play_core(&play, 0)->total.epoch;
   uint64_t stat_epoch = play_core(&play, 0)->total.stat_epoch;
   fake_machine_online(play.fake, 2, false);
@@ -40,14 +33,10 @@ static void an_offline_core_does_not_affect_others(void **state) {
       assert_int_equal(play_core(&play, core)->total.stat_epoch, stat_epoch);
       assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
     }
-  play_end(&play);
 }
 
-static void
-a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+TEST(a_core_that_comes_online_is_measured_from_its_second_sample_on) {
+  PLAY_MPERF(4, 0.5);
   fake_machine_online(play.fake, 1, false);
   play_open(&play);
   assert_null(play_core(&play, 1));
@@ -58,18 +47,13 @@ a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* The core is online at both samples, so the list of online cores does not show
  * that it was away. */
-static void
-a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_core_that_was_away_between_two_samples_loses_only_that_window) {
+  PLAY_MPERF(2, 0.5);
+  play_open_for(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
   fake_machine_run(play.fake, FAKE_SECOND / 4);
   fake_machine_online(play.fake, 1, false);
@@ -81,17 +65,12 @@ a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
   assert_int_equal(play_counts(&play)->windows_discarded, discarded + 1);
   play_seconds(&play, 1);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_core_that_was_away_between_two_samples_loses_its_idle_window_too(
-    void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_core_that_was_away_between_two_samples_loses_its_idle_window_too) {
+  PLAY(2);
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   fake_machine_run(play.fake, FAKE_SECOND / 2);
   fake_machine_online(play.fake, 1, true);
@@ -100,18 +79,14 @@ static void a_core_that_was_away_between_two_samples_loses_its_idle_window_too(
   assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   play_seconds(&play, 1);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The engine receives no uevent (a container may have no netlink socket), but
  * finds that the group has dissolved. */
-static void a_dissolved_group_reveals_that_a_core_was_away(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(a_dissolved_group_reveals_that_a_core_was_away) {
+  PLAY_MPERF(2, 0.5);
   play.fake->hotplug_events = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 1);
@@ -121,15 +96,11 @@ static void a_dissolved_group_reveals_that_a_core_was_away(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_true(play_counts(&play)->reopens >= 1);
-  play_end(&play);
 }
 
-static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_frozen_group_reveals_that_a_core_was_away) {
+  PLAY_MPERF(2, 0.5);
+  play_open_for(&play, 2);
   play.fake->cores[1].frozen = true;
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
@@ -137,23 +108,19 @@ static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
   play.fake->cores[1].frozen = false;
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* A group with only one event has no other events to lose, so it can still be
  * read after its core has been offline. However, it no longer counts. */
-static void a_frozen_single_event_is_reopened(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_frozen_single_event_is_reopened) {
+  PLAY(2);
   play.fake->hotplug_events = false;
   fake_machine_counter(play.fake, PERF_TYPE_RAW, 0x11, FAKE_PER_UNHALTED, 1e9);
   fake_machine_load(play.fake, 0.5);
   play.options.source = SOURCE_EVENT;
   play.options.event = "r11";
   play.options.base_frequency_hz = 1e9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   fake_machine_online(play.fake, 1, false);
   fake_machine_online(play.fake, 1, true);
@@ -162,15 +129,11 @@ static void a_frozen_single_event_is_reopened(void **state) {
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void lost_messages_discard_one_window_of_every_core(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(lost_messages_discard_one_window_of_every_core) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   play.fake->hotplug_lost = true;
   play_seconds(&play, 1);
   for (int core = 0; core < 4; core++)
@@ -178,47 +141,35 @@ static void lost_messages_discard_one_window_of_every_core(void **state) {
   play_seconds(&play, 1);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void
-a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
-  (void)state;
-  struct play play;
+TEST(a_message_about_a_core_that_is_not_selected_changes_nothing) {
   struct core_set set;
-  play_start_mperf(&play, 4, 0.5);
+  PLAY_MPERF(4, 0.5);
   core_set_parse(&set, "0-1");
   play.options.cores = &set;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 3, false);
   play_seconds(&play, 1);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_null(play_core(&play, 3));
-  play_end(&play);
 }
 
-static void without_uevents_the_list_of_cores_is_compared(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(without_uevents_the_list_of_cores_is_compared) {
+  PLAY_MPERF(2, 0.5);
   play.fake->hotplug_events = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   play_seconds(&play, 1);
   assert_false(play_core(&play, 1)->online);
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void totals_never_decrease_while_cores_come_and_go(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 8, 0.5);
+TEST(totals_never_decrease_while_cores_come_and_go) {
+  PLAY_MPERF(8, 0.5);
   play_open(&play);
   uint32_t random = 1;
   for (int i = 0; i < 2000; i++) {
@@ -243,7 +194,6 @@ static void totals_never_decrease_while_cores_come_and_go(void **state) {
     assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   }
   assert_true(fake_machine_descriptors(play.fake, -1) <= 24);
-  play_end(&play);
 }
 
 /* Core 2 goes offline after sysfs is read and before /proc/stat is read. */
@@ -260,30 +210,23 @@ static ssize_t core_2_goes(void *context, const char *path, char *buffer,
   return plain_read_file(context, path, buffer, size);
 }
 
-static void a_core_that_goes_offline_during_a_sample_has_no_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 3);
+TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
+  PLAY(3);
   plain_read_file = play.fake->machine.read_file;
   play.fake->machine.read_file = core_2_goes;
   goes_now = false;
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   goes_now = true;
   play_seconds(&play, 1);
   assert_false(play_core(&play, 2)->online);
   assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "withheld", NULL), 0);
-  play_end(&play);
 }
 
-static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_list_of_online_cores_that_vanishes_changes_nothing) {
+  PLAY_MPERF(2, 0.5);
+  play_open_for(&play, 2);
   fake_machine_fail(play.fake, "/sys/devices/system/cpu/online", EACCES);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
@@ -291,29 +234,4 @@ static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
   fake_machine_file(play.fake, "/sys/devices/system/cpu/online", "0-\n");
   play_seconds(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_offline_core_has_no_load_and_no_descriptor),
-      cmocka_unit_test(an_offline_core_does_not_affect_others),
-      cmocka_unit_test(
-          a_core_that_comes_online_is_measured_from_its_second_sample_on),
-      cmocka_unit_test(
-          a_core_that_was_away_between_two_samples_loses_only_that_window),
-      cmocka_unit_test(
-          a_core_that_was_away_between_two_samples_loses_its_idle_window_too),
-      cmocka_unit_test(a_dissolved_group_reveals_that_a_core_was_away),
-      cmocka_unit_test(a_frozen_group_reveals_that_a_core_was_away),
-      cmocka_unit_test(a_frozen_single_event_is_reopened),
-      cmocka_unit_test(lost_messages_discard_one_window_of_every_core),
-      cmocka_unit_test(
-          a_message_about_a_core_that_is_not_selected_changes_nothing),
-      cmocka_unit_test(without_uevents_the_list_of_cores_is_compared),
-      cmocka_unit_test(totals_never_decrease_while_cores_come_and_go),
-      cmocka_unit_test(a_core_that_goes_offline_during_a_sample_has_no_load),
-      cmocka_unit_test(a_list_of_online_cores_that_vanishes_changes_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void load_is_wall_time_less_idle_time(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 4);
+TEST(load_is_wall_time_less_idle_time) {
+  PLAY(4);
   play.fake->cores[1].load = 0.1;
   play.fake->cores[2].load = 0.5;
   play.fake->cores[3].load = 1;
@@ -22,64 +20,49 @@ static void load_is_wall_time_less_idle_time(void **state) {
     assert_int_equal(play_source(&play, core), SOURCE_IDLE);
     assert_near(play_load(&play, core), loads[core], PLAY_SECOND_ERROR / 10);
   }
-  play_end(&play);
 }
 
 /* The work runs for most of each tick period, but always sleeps when the tick
  * fires. */
-static void work_that_evades_the_tick_is_seen(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(work_that_evades_the_tick_is_seen) {
+  PLAY(1);
   play.fake->cores[0].load = 0.868;
   play.fake->cores[0].seen = 0.004;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.868, PLAY_SECOND_ERROR / 10);
-  play_end(&play);
 }
 
-static void work_that_runs_at_the_tick_is_not_overestimated(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(work_that_runs_at_the_tick_is_not_overestimated) {
+  PLAY(1);
   play.fake->cores[0].load = 0.0665;
   play.fake->cores[0].seen = 0.999;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.0665, PLAY_SECOND_ERROR / 10);
-  play_end(&play);
 }
 
-static void waiting_for_a_disk_is_idle(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(waiting_for_a_disk_is_idle) {
+  PLAY(1);
   play.fake->cores[0].load = 0.2;
   play.fake->cores[0].iowait = 0.75;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.2, PLAY_SECOND_ERROR / 5);
-  play_end(&play);
 }
 
-static void one_sample_gives_no_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(one_sample_gives_no_load) {
+  PLAY(1);
   play_open(&play);
   const struct core_totals none = {0};
   assert_true(isnan(engine_load(&none, &play_core(&play, 0)->total)) ||
               play_core(&play, 0)->total.wall == 0);
   play_sample(&play, FAKE_SECOND);
   assert_false(isnan(play_load(&play, 0)));
-  play_end(&play);
 }
 
-static void a_gap_is_one_long_window(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(a_gap_is_one_long_window) {
+  PLAY(1);
   play_open(&play);
   play.fake->cores[0].load = 1;
   fake_machine_run(play.fake, 1800 * FAKE_SECOND);
@@ -87,13 +70,10 @@ static void a_gap_is_one_long_window(void **state) {
   play_sample(&play, 1800 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.75, 1e-4);
   assert_near(play_core(&play, 0)->total.wall - play.before[0].wall, 3600e9, 1);
-  play_end(&play);
 }
 
-static void many_short_windows_add_up_to_the_same(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(many_short_windows_add_up_to_the_same) {
+  PLAY(1);
   play_open(&play);
   struct core_totals begin = play_core(&play, 0)->total;
   play.fake->cores[0].load = 0.37;
@@ -102,20 +82,16 @@ static void many_short_windows_add_up_to_the_same(void **state) {
   assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.37,
               PLAY_SECOND_ERROR / 73);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void two_samples_at_the_same_time_give_no_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(two_samples_at_the_same_time_give_no_load) {
+  PLAY(1);
   play_open(&play);
   play_sample(&play, FAKE_SECOND);
   play_sample(&play, 0);
   assert_nan(play_load(&play, 0));
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -126,10 +102,8 @@ static void give_rows(struct play *play, const char *rows) {
   fake_machine_file(play->fake, "/proc/stat", rows);
 }
 
-static void idle_time_that_steps_back_a_little_is_held(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(idle_time_that_steps_back_a_little_is_held) {
+  PLAY(1);
   give_rows(&play, "cpu0 100 0 0 1000 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 130 0 0 1070 0 0 0 0\n");
@@ -142,28 +116,22 @@ static void idle_time_that_steps_back_a_little_is_held(void **state) {
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0, 1e-9); /* 1170 - 1070, not 1170 - 1065 */
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
 /* Only the sum of idle and iowait counts, because iowait may decrease while
  * idle increases. */
-static void time_that_moves_from_iowait_to_idle_is_not_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(time_that_moves_from_iowait_to_idle_is_not_load) {
+  PLAY(1);
   give_rows(&play, "cpu0 0 0 0 1000 500 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1400 200 0 0 0\n");
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void rounding_is_clamped(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(rounding_is_clamped) {
+  PLAY(2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1102 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
@@ -171,13 +139,10 @@ static void rounding_is_clamped(void **state) {
   assert_near(play_load(&play, 0), 0, 0);
   assert_near(play_load(&play, 1), 1, 0);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_load_far_outside_0_to_1_is_counted_as_an_error) {
+  PLAY(2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1104 0 0 0 0\ncpu1 0 0 0 1050 0 0 0 0\n");
@@ -192,15 +157,13 @@ static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
   assert_near(play_load(&play, 0), 0.08, 1e-9);
   assert_near(play_load(&play, 1), 0.5, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 1);
-  play_end(&play);
 }
 
 /* Plays rows of one core, one second apart, whose idle column is idle[].
  * Asserts that the loads are loads[]; -1: unknown. */
 static void assert_windows(const int *idle, const double *loads, int len) {
-  struct play play;
   char row[64];
-  play_start(&play, 1);
+  PLAY(1);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\n");
   play_open(&play);
   for (int i = 0; i < len; i++) {
@@ -212,12 +175,9 @@ static void assert_windows(const int *idle, const double *loads, int len) {
     else
       assert_near(play_load(&play, 0), loads[i], 1e-9);
   }
-  play_end(&play);
 }
 
-static void
-a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
-  (void)state;
+TEST(a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused) {
   static const int held[] = {1100, 1095, 1200};
   static const double held_loads[] = {0, 1, 0};
   assert_windows(held, held_loads, 3);
@@ -229,10 +189,7 @@ a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
 
 /* The idle time is misread if a task starts or stops waiting for a disk after
  * the kernel has read idle and before it reads iowait. */
-static void
-a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
-    void **state) {
-  (void)state;
+TEST(a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it) {
   static const int far_back[] = {1100, 1040, 1300, 1400};
   static const double far_back_loads[] = {0, -1, 0, 0};
   assert_windows(far_back, far_back_loads, 4);
@@ -243,25 +200,20 @@ a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
 
 /* The misread is too small to be recognised, so the start of the next window is
  * wrong. */
-static void
-a_base_that_was_misread_is_given_up_after_three_windows(void **state) {
-  (void)state;
+TEST(a_base_that_was_misread_is_given_up_after_three_windows) {
   static const int idle[] = {1100, 1140, 1300, 1400, 1500, 1600};
   static const double loads[] = {0, 0.6, -1, -1, -1, 0};
   assert_windows(idle, loads, 6);
 }
 
-static void
-there_is_no_value_until_idle_time_exceeds_its_old_base(void **state) {
-  (void)state;
+TEST(there_is_no_value_until_idle_time_exceeds_its_old_base) {
   static const int idle[] = {1100, 1010, 1060, 1140, 1190};
   static const double loads[] = {0, -1, -1, 1 - 0.4 / 3, 0.5};
   assert_windows(idle, loads, 5);
 }
 
 /* All columns begin at 0 again, as after a restart of LXCFS. */
-static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
-  (void)state;
+TEST(columns_wrong_in_three_windows_are_taken_as_reset) {
   static const int back[] = {1100, 7, 57, 107, 182, 207};
   static const double loads[] = {0, -1, -1, -1, 0.25, 0.75};
   assert_windows(back, loads, 6);
@@ -274,10 +226,8 @@ static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
   assert_windows(again, again_loads, 7);
 }
 
-static void windows_under_two_ticks_become_part_of_the_next(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(windows_under_two_ticks_become_part_of_the_next) {
+  PLAY(1);
   play.fake->cores[0].load = 0.4;
   play_open(&play);
   for (int i = 0; i < 100; i++) {
@@ -290,22 +240,17 @@ static void windows_under_two_ticks_become_part_of_the_next(void **state) {
   }
   assert_near(play_core(&play, 0)->total.wall, 1.5e9, 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
  * /proc/stat that describes other cores, or is missing
  */
 
-static void
-renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 4);
+TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
+  PLAY(4);
   core_set_add(&play.fake->stat_hidden, 2);
   core_set_add(&play.fake->stat_hidden, 3);
-  play_open(&play);
-  play_seconds(&play, 5);
+  play_open_for(&play, 5);
   for (int core = 0; core < 4; core++) {
     assert_nan(play_load(&play, core));
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
@@ -318,13 +263,10 @@ renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 3), 0, PLAY_SECOND_ERROR);
   assert_true(play.engine->stat_valid);
-  play_end(&play);
 }
 
-static void a_malformed_row_affects_only_its_core(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 3);
+TEST(a_malformed_row_affects_only_its_core) {
+  PLAY(3);
   give_rows(&play, "cpu0 0 0 0 10 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0\n"
                    "cpu2 0 0 0 10 0 0 0 0\n");
   play_open(&play);
@@ -336,33 +278,25 @@ static void a_malformed_row_affects_only_its_core(void **state) {
   assert_near(play_load(&play, 2), 0.3, PLAY_SECOND_ERROR);
   play_sample(&play, FAKE_SECOND);
   assert_int_equal(fake_journal_count(&play.journal, "core 1", NULL), 1);
-  play_end(&play);
 }
 
 /* If LXCFS provides both /proc/stat and the list of online cores, the two
  * agree, but both describe the container instead of the host. */
-static void
-lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(lxcfs_under_both_files_withholds_the_source_and_is_reported_once) {
+  PLAY(2);
   play.fake->lxcfs = true;
-  play_open(&play);
-  play_seconds(&play, 10);
+  play_open_for(&play, 10);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
   assert_false(play.engine->stat_valid);
   assert_int_equal(fake_journal_count(&play.journal, "LXCFS", "withheld", NULL),
                    1);
   assert_non_null(
       strstr(engine_source_reason(play.engine, SOURCE_IDLE), "LXCFS"));
-  play_end(&play);
 }
 
 /* cpu_dma_latency is 0, so the idle loop polls. */
-static void time_in_which_the_idle_loop_polls_is_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(time_in_which_the_idle_loop_polls_is_load) {
+  PLAY(1);
   play.fake->cpuidle_states = 3;
   struct fake_core *core = &play.fake->cores[0];
   *core = (struct fake_core){.online = true,
@@ -386,13 +320,10 @@ static void time_in_which_the_idle_loop_polls_is_load(void **state) {
   core->polled = 0.7;
   play_seconds(&play, 10);
   assert_near(play_load(&play, 0), 1, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The judgement reads a file every 4.6 s. */
-static void
-samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
-  (void)state;
+TEST(samples_do_not_read_how_long_a_core_polls_that_does_not) {
   for (int counter = 0; counter < 2; counter++) {
     struct play play;
     if (counter)
@@ -400,8 +331,7 @@ samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
     else
       play_start(&play, 1);
     play.fake->cpuidle_states = 3;
-    play_open(&play);
-    play_seconds(&play, 20);
+    play_open_for(&play, 20);
     int reads = play.fake->cpuidle_reads;
     play_seconds(&play, 100);
     assert_in_range(play.fake->cpuidle_reads - reads, 20, 22);
@@ -409,14 +339,12 @@ samples_do_not_read_how_long_a_core_polls_that_does_not(void **state) {
   }
 }
 
-static void with_idle_poll_a_core_is_never_idle(void **state) {
-  (void)state;
+TEST(with_idle_poll_a_core_is_never_idle) {
   static const char *const lines[] = {"quiet idle=poll\n", "nohlt",
                                       "idle=polling xnohlt\n", ""};
   for (int i = 0; i < 4; i++) {
     bool polls = i < 2;
-    struct play play;
-    play_start(&play, 1);
+    PLAY(1);
     fake_machine_file(play.fake, "/proc/cmdline", lines[i]);
     fake_machine_load(play.fake, 0.3);
     play_open(&play);
@@ -426,7 +354,6 @@ static void with_idle_poll_a_core_is_never_idle(void **state) {
     }
     assert_int_equal(fake_journal_count(&play.journal, "polls", "70 %", NULL),
                      polls);
-    play_end(&play);
   }
 }
 
@@ -436,14 +363,11 @@ static int compare(const void *a, const void *b) {
 }
 
 /* A quiet core runs for 0 to 0.4 % of each second. */
-static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
-  (void)state;
-  struct play play;
+TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   double widths[1000];
   uint32_t random = 1;
-  play_start(&play, 1);
-  play_open(&play);
-  play_seconds(&play, 2);
+  PLAY(1);
+  play_open_for(&play, 2);
   for (int second = 0; second < 1000; second++) {
     random = random * 1664525 + 1013904223;
     play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
@@ -456,20 +380,16 @@ static void on_a_quiet_core_the_bounds_are_1_point_apart(void **state) {
   qsort(widths, 1000, sizeof widths[0], compare);
   assert_true(widths[500] <= 0.01 + PLAY_EXACT);
   assert_true(widths[999] <= 0.02 + PLAY_EXACT);
-  play_end(&play);
 }
 
 /* Of 12 000 halts a second, the idle loop takes 6 us each, which the columns
  * count as idle. All other interrupts are on core 1. Where an idle driver
  * monitors the run queue, halts end without interrupts. */
-static void
-in_a_flood_of_interrupts_the_truth_is_within_the_bounds(void **state) {
-  (void)state;
+TEST(in_a_flood_of_interrupts_the_truth_is_within_the_bounds) {
   for (int i = 0; i < 4; i++) {
     bool has_driver = i % 2 == 0;
     double load = i < 2 ? 0.6 : 0.95, others = 100e3;
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     play.fake->cpuidle_states = has_driver ? 2 : 0;
     fake_machine_load(play.fake, load);
     for (int core = 0; core < 2; core++)
@@ -487,22 +407,17 @@ in_a_flood_of_interrupts_the_truth_is_within_the_bounds(void **state) {
       if (has_driver && second > 0)
         assert_true(bounds.high <= load - 0.072 + 0.1 + PLAY_SECOND_ERROR);
     }
-    play_end(&play);
   }
 }
 
 /* Reading them takes more time than /proc/stat. */
-static void
-idle_drivers_are_read_only_in_a_flood_and_only_for_bounds(void **state) {
-  (void)state;
+TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
   for (int i = 0; i < 3; i++) {
     bool flood = i > 0, wanted = i == 1;
-    struct play play;
-    play_start(&play, 1);
+    PLAY(1);
     play.options.bounds = i < 2;
     play.fake->cpuidle_states = 3;
-    play_open(&play);
-    play_seconds(&play, 20);
+    play_open_for(&play, 20);
     int reads = play.fake->cpuidle_reads;
     for (int second = 0; second < 10; second++) {
       play.fake->interrupts += flood ? 1300 : 1200;
@@ -510,39 +425,27 @@ idle_drivers_are_read_only_in_a_flood_and_only_for_bounds(void **state) {
     }
     assert_in_range(play.fake->cpuidle_reads - reads, wanted ? 32 : 2,
                     wanted ? 33 : 3);
-    play_end(&play);
   }
 }
 
-static void lxcfs_under_proc_stat_alone_withholds_the_source(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(lxcfs_under_proc_stat_alone_withholds_the_source) {
+  PLAY(2);
   play.fake->lxcfs = play.fake->lxcfs_stat_only = true;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
-  play_end(&play);
 }
 
-static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.6);
+TEST(renumbered_rows_do_not_affect_hardware_sources) {
+  PLAY_MPERF(4, 0.6);
   core_set_add(&play.fake->stat_hidden, 0);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.6, 1e-6);
   assert_false(play.engine->stat_valid);
-  play_end(&play);
 }
 
-static void
-a_file_that_is_cut_off_gives_no_load_until_it_is_whole(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
+  PLAY(2);
   give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 1100 0 0 0 0\ncpu1 0 0 0 10");
@@ -554,15 +457,11 @@ a_file_that_is_cut_off_gives_no_load_until_it_is_whole(void **state) {
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, 1e-9);
   assert_near(play_load(&play, 1), 0.75, 1e-9);
-  play_end(&play);
 }
 
-static void a_missing_file_is_reported_once_and_waited_for(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
-  play_open(&play);
-  play_seconds(&play, 1);
+TEST(a_missing_file_is_reported_once_and_waited_for) {
+  PLAY(2);
+  play_open_for(&play, 1);
   fake_machine_fail(play.fake, "/proc/stat", EACCES);
   for (int i = 0; i < 10; i++)
     assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
@@ -578,13 +477,10 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
   assert_true(engine_has_source(play.engine));
-  play_end(&play);
 }
 
-static void on_a_machine_without_any_source_the_engine_waits(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(on_a_machine_without_any_source_the_engine_waits) {
+  PLAY(2);
   fake_machine_fail(play.fake, "/proc/stat", ENOENT);
   play_open(&play);
   assert_false(engine_has_source(play.engine));
@@ -596,11 +492,9 @@ static void on_a_machine_without_any_source_the_engine_waits(void **state) {
   play_seconds(&play, 2);
   assert_true(engine_has_source(play.engine));
   assert_string_equal(engine_source_reason(play.engine, SOURCE_IDLE), "");
-  play_end(&play);
 }
 
-static void on_a_machine_without_cores_no_engine_is_opened(void **state) {
-  (void)state;
+TEST(on_a_machine_without_cores_no_engine_is_opened) {
   struct fake_machine *fake = fake_machine_new(0);
   struct engine *engine = NULL;
   fake->procstat = false;
@@ -614,23 +508,17 @@ static void on_a_machine_without_cores_no_engine_is_opened(void **state) {
  * Cores
  */
 
-static void each_of_256_cores_has_its_own_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 256);
+TEST(each_of_256_cores_has_its_own_load) {
+  PLAY(256);
   for (int core = 0; core < 256; core++)
     play.fake->cores[core].load = core / 255.0;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 256; core++)
     assert_near(play_load(&play, core), core / 255.0, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
-static void cores_are_listed_in_rising_order(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 64);
+TEST(cores_are_listed_in_rising_order) {
+  PLAY(64);
   for (int core = 0; core < 64; core += 3)
     fake_machine_online(play.fake, core, false);
   play_open(&play);
@@ -642,14 +530,11 @@ static void cores_are_listed_in_rising_order(void **state) {
   assert_int_equal(len, 64);
   for (size_t i = 0; i < len; i++)
     assert_int_equal(cores[i].number, i);
-  play_end(&play);
 }
 
-static void only_selected_cores_are_measured(void **state) {
-  (void)state;
-  struct play play;
+TEST(only_selected_cores_are_measured) {
   struct core_set set;
-  play_start(&play, 8);
+  PLAY(8);
   core_set_parse(&set, "2,5-6");
   play.options.cores = &set;
   play_open(&play);
@@ -660,15 +545,11 @@ static void only_selected_cores_are_measured(void **state) {
   assert_int_equal(len, 3);
   assert_near(play_load(&play, 5), 0, PLAY_SECOND_ERROR);
   assert_null(play_core(&play, 0));
-  play_end(&play);
 }
 
-static void
-selected_cores_that_are_absent_are_waited_for_with_one_warning(void **state) {
-  (void)state;
-  struct play play;
+TEST(selected_cores_that_are_absent_are_waited_for_with_one_warning) {
   struct core_set set;
-  play_start(&play, 8);
+  PLAY(8);
   fake_machine_online(play.fake, 6, false);
   core_set_parse(&set, "6,100");
   play.options.cores = &set;
@@ -680,30 +561,23 @@ selected_cores_that_are_absent_are_waited_for_with_one_warning(void **state) {
   play_seconds(&play, 2);
   assert_near(play_load(&play, 6), 0, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "not online", NULL), 1);
-  play_end(&play);
 }
 
-static void a_source_of_another_sysroot_opens_no_counter(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_source_of_another_sysroot_opens_no_counter) {
+  PLAY(2);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   play.options.hardware = false;
   play.options.ipc = true;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play.fake->perf_opens, 0);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
-  play_end(&play);
 }
 
 /* A proof would measure this machine's kernel and not the kernel that wrote the
  * files under the sysroot. */
-static void figures_of_another_sysroot_stay_unproven(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(figures_of_another_sysroot_stay_unproven) {
+  PLAY(2);
   play.options.hardware = false;
   play_open(&play);
   assert_true(engine_proof_due(play.engine));
@@ -711,13 +585,10 @@ static void figures_of_another_sysroot_stay_unproven(void **state) {
   assert_false(engine_proof_due(play.engine));
   play_seconds(&play, 1);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_UNPROVEN);
-  play_end(&play);
 }
 
-static void tick_sampled_idle_time_is_flagged(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(tick_sampled_idle_time_is_flagged) {
+  PLAY(2);
   play_open(&play);
   assert_false(engine_tick_sampled(play.engine));
   play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
@@ -725,57 +596,4 @@ static void tick_sampled_idle_time_is_flagged(void **state) {
   assert_true(engine_tick_sampled(play.engine));
   assert_int_equal(play_core(&play, 1)->proof, PROOF_TICK_SAMPLED);
   assert_false(isnan(play_load(&play, 1)));
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(load_is_wall_time_less_idle_time),
-      cmocka_unit_test(work_that_evades_the_tick_is_seen),
-      cmocka_unit_test(work_that_runs_at_the_tick_is_not_overestimated),
-      cmocka_unit_test(waiting_for_a_disk_is_idle),
-      cmocka_unit_test(one_sample_gives_no_load),
-      cmocka_unit_test(a_gap_is_one_long_window),
-      cmocka_unit_test(many_short_windows_add_up_to_the_same),
-      cmocka_unit_test(two_samples_at_the_same_time_give_no_load),
-      cmocka_unit_test(idle_time_that_steps_back_a_little_is_held),
-      cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_not_load),
-      cmocka_unit_test(rounding_is_clamped),
-      cmocka_unit_test(a_load_far_outside_0_to_1_is_counted_as_an_error),
-      cmocka_unit_test(
-          a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused),
-      cmocka_unit_test(
-          a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it),
-      cmocka_unit_test(a_base_that_was_misread_is_given_up_after_three_windows),
-      cmocka_unit_test(there_is_no_value_until_idle_time_exceeds_its_old_base),
-      cmocka_unit_test(columns_wrong_in_three_windows_are_taken_as_reset),
-      cmocka_unit_test(windows_under_two_ticks_become_part_of_the_next),
-      cmocka_unit_test(
-          renumbered_rows_withhold_the_source_and_are_reported_once),
-      cmocka_unit_test(a_malformed_row_affects_only_its_core),
-      cmocka_unit_test(
-          lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
-      cmocka_unit_test(time_in_which_the_idle_loop_polls_is_load),
-      cmocka_unit_test(samples_do_not_read_how_long_a_core_polls_that_does_not),
-      cmocka_unit_test(with_idle_poll_a_core_is_never_idle),
-      cmocka_unit_test(on_a_quiet_core_the_bounds_are_1_point_apart),
-      cmocka_unit_test(in_a_flood_of_interrupts_the_truth_is_within_the_bounds),
-      cmocka_unit_test(
-          idle_drivers_are_read_only_in_a_flood_and_only_for_bounds),
-      cmocka_unit_test(lxcfs_under_proc_stat_alone_withholds_the_source),
-      cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
-      cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),
-      cmocka_unit_test(a_missing_file_is_reported_once_and_waited_for),
-      cmocka_unit_test(on_a_machine_without_any_source_the_engine_waits),
-      cmocka_unit_test(on_a_machine_without_cores_no_engine_is_opened),
-      cmocka_unit_test(each_of_256_cores_has_its_own_load),
-      cmocka_unit_test(cores_are_listed_in_rising_order),
-      cmocka_unit_test(only_selected_cores_are_measured),
-      cmocka_unit_test(
-          selected_cores_that_are_absent_are_waited_for_with_one_warning),
-      cmocka_unit_test(a_source_of_another_sysroot_opens_no_counter),
-      cmocka_unit_test(figures_of_another_sysroot_stay_unproven),
-      cmocka_unit_test(tick_sampled_idle_time_is_flagged),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

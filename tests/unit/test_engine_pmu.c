@@ -27,12 +27,10 @@ static void fail_open(struct play *play, uint32_t type, uint64_t config,
  * Failing opens
  */
 
-static void a_failed_open_during_a_proof_is_retried(void **state) {
-  (void)state;
+TEST(a_failed_open_during_a_proof_is_retried) {
   static const int errors[] = {ENODEV, EOPNOTSUPP, EBUSY, ENOMEM, EACCES};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-    struct play play;
-    play_start_mperf(&play, 2, 0.5);
+    PLAY_MPERF(2, 0.5);
     play.options.cancel = &cancelled;
     fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_MPERF, errors[i]);
     play_open(&play);
@@ -45,14 +43,11 @@ static void a_failed_open_during_a_proof_is_retried(void **state) {
       assert_int_equal(play_source(&play, core), SOURCE_MPERF);
       assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
     }
-    play_end(&play);
   }
 }
 
-static void a_counter_that_does_not_exist_is_not_tried_again(void **state) {
-  (void)state;
-  struct play play;
-  play_start_ref_cycles(&play, 2, 0.5);
+TEST(a_counter_that_does_not_exist_is_not_tried_again) {
+  PLAY_REF_CYCLES(2, 0.5);
   play.options.cancel = &cancelled;
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, ENOENT);
   play_open(&play);
@@ -66,36 +61,27 @@ static void a_counter_that_does_not_exist_is_not_tried_again(void **state) {
                                              PERF_COUNT_HW_REF_CPU_CYCLES, -1)
                        ->opens,
                    opens);
-  play_end(&play);
 }
 
-static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+TEST(instructions_that_cannot_be_opened_are_tried_again) {
+  PLAY_MPERF(4, 0.5);
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
-  play_open(&play);
-  play_seconds(&play, 300);
+  play_open_for(&play, 300);
   assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL), 1);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
   play_seconds(&play, 70);
   for (int core = 0; core < 4; core++)
     assert_true(play_core(&play, core)->total.instructions > 0);
-  play_end(&play);
 }
 
 /* If the core had not been offline, the engine would next try to open the
  * counters at 303 s. */
-static void
-a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(a_core_that_comes_back_online_counts_instructions_at_once) {
+  PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
-  play_open(&play);
-  play_seconds(&play, 280);
+  play_open_for(&play, 280);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
   fake_machine_online(play.fake, 1, false);
   play_seconds(&play, 1);
@@ -103,7 +89,6 @@ a_core_that_comes_back_online_counts_instructions_at_once(void **state) {
   play_seconds(&play, 2);
   assert_true(play_core(&play, 1)->total.instructions > 0);
   assert_true(play_core(&play, 0)->total.instructions == 0);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -123,20 +108,16 @@ static void add_event(struct play *play, const char *cpus) {
   fake_machine_load(play->fake, 0.3);
 }
 
-static void an_event_is_used_only_on_the_cores_of_its_pmu(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 4);
+TEST(an_event_is_used_only_on_the_cores_of_its_pmu) {
+  PLAY(4);
   add_event(&play, "2-3\n");
   fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core),
                      core < 2 ? SOURCE_IDLE : SOURCE_EVENT);
     assert_near(play_load(&play, core), 0.3, PLAY_SECOND_ERROR);
   }
-  play_end(&play);
 }
 
 static bool may_use_two_cores(void) {
@@ -145,15 +126,13 @@ static bool may_use_two_cores(void) {
   return CPU_ISSET(0, &allowed) && CPU_ISSET(1, &allowed);
 }
 
-static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
-  (void)state;
+TEST(an_event_is_proven_on_a_core_of_its_pmu) {
   if (!may_use_two_cores()) {
     print_message("skipped: this process may not use cores 0 and 1\n");
     skip();
   }
   for (int own = 0; own < 2; own++) {
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     add_event(&play, own == 0 ? "0\n" : "1\n");
     play.options.cancel = &cancelled;
     fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8)->core =
@@ -165,7 +144,6 @@ static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
     play_seconds(&play, 2);
     assert_int_equal(play_source(&play, own), SOURCE_EVENT);
     assert_int_equal(play_source(&play, 1 - own), SOURCE_IDLE);
-    play_end(&play);
   }
 }
 
@@ -195,16 +173,14 @@ static void start_hybrid(struct play *play, const char *atoms) {
 }
 
 /* The engine measures only core 0, so on core 1 only a proof opens counters. */
-static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
-  (void)state;
+TEST(mperf_of_a_hybrid_is_proven_on_each_kind_of_core) {
   if (!may_use_two_cores()) {
     print_message("skipped: this process may not use cores 0 and 1\n");
     skip();
   }
   struct core_set measured;
   core_set_parse(&measured, "0");
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+  PLAY_MPERF(2, 0.5);
   fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
   fake_machine_file(play.fake, DEVICES "cpu_core/cpus", "0\n");
   fake_machine_file(play.fake, DEVICES "cpu_atom/type", "10\n");
@@ -219,90 +195,55 @@ static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
   assert_true(
       fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)
           ->opens > 0);
-  play_end(&play);
 }
 
-static void
-mperf_refuted_on_one_kind_of_core_is_used_on_the_other(void **state) {
-  (void)state;
-  struct play play;
-  start_hybrid(&play, "2-3\n");
+TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
+  PLAY_WITH(start_hybrid(&play, "2-3\n"));
   fake_machine_plain_server(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 3), SOURCE_MPERF);
   play_proof_on(&play, SOURCE_MPERF, 3, PROOF_REFUTED);
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_int_equal(play_source(&play, core),
                      core < 2 ? SOURCE_MPERF : SOURCE_IDLE);
-  play_end(&play);
 }
 
-static void a_core_that_comes_online_uses_its_current_pmu(void **state) {
-  (void)state;
-  struct play play;
-  start_hybrid(&play, "2\n");
+TEST(a_core_that_comes_online_uses_its_current_pmu) {
+  PLAY_WITH(start_hybrid(&play, "2\n"));
   fake_machine_online(play.fake, 3, false);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_file(play.fake, DEVICES "cpu_atom/cpus", "2-3\n");
   fake_machine_online(play.fake, 3, true);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 3), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
-  (void)state;
+TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
   for (int source = SOURCE_AUTO; source <= SOURCE_MPERF; source++) {
     if (source == SOURCE_NONE)
       continue;
-    struct play play;
-    start_hybrid(&play, "2-3\n");
+    PLAY_WITH(start_hybrid(&play, "2-3\n"));
     play.options.ipc = true;
     play.options.source = source;
-    play_open(&play);
-    play_seconds(&play, 3);
+    play_open_for(&play, 3);
     for (int core = 0; core < 4; core++) {
       const struct core_totals *total = &play_core(&play, core)->total;
       assert_near(total->instructions / total->cycles, 2, PLAY_EXACT);
     }
     assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL),
                      0);
-    play_end(&play);
   }
 }
 
 /* Counters that exclude guests neither keep a guest from starting nor take its
  * PMU. */
-static void instructions_are_not_counted_in_guests(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.5);
+TEST(instructions_are_not_counted_in_guests) {
+  PLAY_MPERF(1, 0.5);
   play_add_ipc(&play);
   play_open(&play);
   assert_int_equal(play.fake->last_attr.config, PERF_COUNT_HW_INSTRUCTIONS);
   assert_true(play.fake->last_attr.exclude_guest);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_failed_open_during_a_proof_is_retried),
-      cmocka_unit_test(a_counter_that_does_not_exist_is_not_tried_again),
-      cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
-      cmocka_unit_test(
-          a_core_that_comes_back_online_counts_instructions_at_once),
-      cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
-      cmocka_unit_test(mperf_refuted_on_one_kind_of_core_is_used_on_the_other),
-      cmocka_unit_test(an_event_is_used_only_on_the_cores_of_its_pmu),
-      cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
-      cmocka_unit_test(a_core_that_comes_online_uses_its_current_pmu),
-      cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
-      cmocka_unit_test(instructions_are_not_counted_in_guests),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

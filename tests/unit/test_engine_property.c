@@ -399,9 +399,7 @@ static double live(uint64_t *windows, uint64_t *violations) {
   return life.played_s;
 }
 
-static void
-in_a_million_intervals_the_truth_is_within_the_bounds(void **state) {
-  (void)state;
+TEST(in_a_million_intervals_the_truth_is_within_the_bounds) {
   const char *given = getenv("PERCORE_TEST_SEED");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 0)
                                 : (uint64_t)time(NULL) * 1000003 + 1;
@@ -415,11 +413,4 @@ in_a_million_intervals_the_truth_is_within_the_bounds(void **state) {
                 played_s, (unsigned long long)windows,
                 (unsigned long long)violations);
   assert_true((double)violations <= VIOLATIONS_MAX * (double)windows);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(in_a_million_intervals_the_truth_is_within_the_bounds),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

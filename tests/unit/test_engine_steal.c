@@ -21,10 +21,8 @@ static void start(struct play *play, bool steal_apart) {
     fake_machine_btf(play->fake, "rq idle_stealtime prev_irq_time");
 }
 
-static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, false);
+TEST(time_stolen_while_waking_is_not_subtracted_twice) {
+  PLAY_WITH(start(&play, false));
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   /* The load is 1 - idle, because time stolen from a running core cannot be
@@ -32,15 +30,12 @@ static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
   assert_near(play_load(&play, 0), 0.19, PLAY_SECOND_ERROR / 10);
   assert_int_equal(play_counts(&play)->errors, 0);
-  play_end(&play);
 }
 
-static void work_is_between_the_lower_bound_and_the_load(void **state) {
-  (void)state;
+TEST(work_is_between_the_lower_bound_and_the_load) {
   for (double steal = 0; steal < 0.4; steal += 0.1)
     for (double woken = 0; woken < 0.4; woken += 0.1) {
-      struct play play;
-      start(&play, false);
+      PLAY_WITH(start(&play, false));
       play.fake->cores[1].steal = steal;
       play.fake->cores[1].woken = woken;
       play_open(&play);
@@ -51,19 +46,15 @@ static void work_is_between_the_lower_bound_and_the_load(void **state) {
         assert_true(play_low(&play, 1) <= 0.19 + PLAY_SECOND_ERROR);
         assert_true(play_low(&play, 1) >= 0.19 - woken - PLAY_SECOND_ERROR);
       }
-      play_end(&play);
     }
 }
 
-static void steal_is_subtracted_on_kernels_with_idle_stealtime(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, true);
+TEST(steal_is_subtracted_on_kernels_with_idle_stealtime) {
+  PLAY_WITH(start(&play, true));
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 1), 0.19, PLAY_SECOND_ERROR / 10);
   assert_near(play_low(&play, 1), play_load(&play, 1), 0);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
@@ -113,9 +104,7 @@ static double play_sequence(struct fake_machine *fake, const struct mix *mix,
   return work;
 }
 
-static void
-the_truth_is_within_the_bounds_however_steal_is_taken_off_idle(void **state) {
-  (void)state;
+TEST(the_truth_is_within_the_bounds_however_steal_is_taken_off_idle) {
   static const struct mix mixes[] = {
       {1, 9, 0.2, 1, 0},     {1, 9, 5, 0.1, 0},       {1, 30, 20, 0.2, 0},
       {0.3, 30, 50, 0.1, 0}, {0.3, 100, 100, 0.2, 0}, {5, 5, 20, 0.05, 0.05},
@@ -123,9 +112,8 @@ the_truth_is_within_the_bounds_however_steal_is_taken_off_idle(void **state) {
   };
   for (size_t i = 0; i < 2 * sizeof mixes / sizeof mixes[0]; i++) {
     bool apart = i % 2 != 0;
-    struct play play;
     double carry = 0, all_ns = 0;
-    play_start(&play, 1);
+    PLAY(1);
     fake_machine_hypervisor(play.fake);
     if (apart)
       fake_machine_btf(play.fake, "idle_stealtime");
@@ -149,30 +137,23 @@ the_truth_is_within_the_bounds_however_steal_is_taken_off_idle(void **state) {
     if (apart) /* no steal is left in the mean of a long time */
       assert_near(engine_load(&begin, end), all_ns / (end->wall - begin.wall),
                   0.001);
-    play_end(&play);
   }
 }
 
-static void the_lower_bound_of_a_counter_is_its_load(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 1, 0.3);
+TEST(the_lower_bound_of_a_counter_is_its_load) {
+  PLAY_MPERF(1, 0.3);
   play.fake->cores[0].steal = 0.2;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_EXACT);
-  play_end(&play);
 }
 
 static void give_rows(struct play *play, const char *rows) {
   fake_machine_file(play->fake, "/proc/stat", rows);
 }
 
-static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 1);
+TEST(steal_of_a_window_is_at_most_its_wall_time) {
+  PLAY(1);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* steal is added late */
@@ -181,13 +162,10 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
   assert_near(play_load(&play, 0), 1, 0);
   assert_near(play_low(&play, 0), 0, 0);
-  play_end(&play);
 }
 
 /* In one of ten seconds, 8 ticks of steal are added while the core is idle. */
-static void
-a_discarded_second_does_not_cost_the_interval_its_load(void **state) {
-  (void)state;
+TEST(a_discarded_second_does_not_cost_the_interval_its_load) {
   for (int steal_apart = 0; steal_apart < 2; steal_apart++) {
     struct figures_play it = {0};
     play_start(&it.play, 1);
@@ -204,7 +182,6 @@ a_discarded_second_does_not_cost_the_interval_its_load(void **state) {
     }
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_near(snapshot->cores[0].busy, 0.02, 0.009);
-    snapshot_free(snapshot);
     figures_play_end(&it);
   }
 }
@@ -219,13 +196,11 @@ static double hidden(double steal, double woken, double seen) {
   figures_play_sample(&it, 10 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   double value = snapshot->cores[1].hidden;
-  snapshot_free(snapshot);
   figures_play_end(&it);
   return value;
 }
 
-static void work_between_the_bounds_is_not_hidden(void **state) {
-  (void)state;
+TEST(work_between_the_bounds_is_not_hidden) {
   /* The load is 0.25, and the lower bound of the load is 0.15. */
   assert_near(hidden(0.06, 0.04, 0.20), 0, 0);
   assert_near(hidden(0.06, 0.04, 0.16), 0, 0);
@@ -237,8 +212,7 @@ static void work_between_the_bounds_is_not_hidden(void **state) {
  * BTF
  */
 
-static void without_btf_the_kernel_counts_as_old(void **state) {
-  (void)state;
+TEST(without_btf_the_kernel_counts_as_old) {
   struct play play;
   for (int kind = 0; kind < 4; kind++) {
     start(&play, false);
@@ -256,24 +230,19 @@ static void without_btf_the_kernel_counts_as_old(void **state) {
   }
 }
 
-static void a_member_is_found_only_by_its_whole_name(void **state) {
-  (void)state;
-  struct play play;
-  start(&play, false);
+TEST(a_member_is_found_only_by_its_whole_name) {
+  PLAY_WITH(start(&play, false));
   fake_machine_btf(play.fake, "idle not_idle_stealtime idle_stealtime_ns last");
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
  * Softirq
  */
 
-static void
-a_kernel_that_counts_softirq_as_idle_is_reported_once(void **state) {
-  (void)state;
+TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
   static const struct {
     const char *members;
     double irq;
@@ -288,46 +257,20 @@ a_kernel_that_counts_softirq_as_idle_is_reported_once(void **state) {
       {"idle_dyntick prev_irq_time", 0.1, false},
   };
   for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
-    struct play play;
-    play_start(&play, 2);
+    PLAY(2);
     fake_machine_btf(play.fake, kernels[i].members);
     play.fake->cores[1].irq = kernels[i].irq;
     play.fake->cores[1].load = kernels[i].irq;
-    play_open(&play);
-    play_seconds(&play, 30);
+    play_open_for(&play, 30);
     assert_int_equal(engine_softirq_is_idle(play.engine), kernels[i].flagged);
     assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL),
                      kernels[i].flagged);
-    play_end(&play);
   }
 }
 
-static void softirqs_are_not_reported_if_counters_are_used(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 2, 0.5);
+TEST(softirqs_are_not_reported_if_counters_are_used) {
+  PLAY_MPERF(2, 0.5);
   fake_machine_btf(play.fake, "idle_dyntick");
-  play_open(&play);
-  play_seconds(&play, 30);
+  play_open_for(&play, 30);
   assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL), 0);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(time_stolen_while_waking_is_not_subtracted_twice),
-      cmocka_unit_test(work_is_between_the_lower_bound_and_the_load),
-      cmocka_unit_test(steal_is_subtracted_on_kernels_with_idle_stealtime),
-      cmocka_unit_test(
-          the_truth_is_within_the_bounds_however_steal_is_taken_off_idle),
-      cmocka_unit_test(the_lower_bound_of_a_counter_is_its_load),
-      cmocka_unit_test(steal_of_a_window_is_at_most_its_wall_time),
-      cmocka_unit_test(a_discarded_second_does_not_cost_the_interval_its_load),
-      cmocka_unit_test(work_between_the_bounds_is_not_hidden),
-      cmocka_unit_test(without_btf_the_kernel_counts_as_old),
-      cmocka_unit_test(a_member_is_found_only_by_its_whole_name),
-      cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_reported_once),
-      cmocka_unit_test(softirqs_are_not_reported_if_counters_are_used),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,27 +14,20 @@ static void assert_no_loads(const struct play *play) {
     assert_nan(play_load(play, core));
 }
 
-static void a_suspend_discards_the_window_of_every_core(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_suspend_discards_the_window_of_every_core) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
   fake_machine_run(play.fake, FAKE_SECOND / 2);
   fake_machine_suspend(play.fake, 3600 * FAKE_SECOND);
   play_sample(&play, FAKE_SECOND / 2);
   assert_no_loads(&play);
   assert_int_equal(play_counts(&play)->windows_discarded, discarded + 4);
-  play_end(&play);
 }
 
-static void after_a_suspend_counters_are_reopened(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(after_a_suspend_counters_are_reopened) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
   fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
   play_seconds(&play, 2);
@@ -43,28 +36,21 @@ static void after_a_suspend_counters_are_reopened(void **state) {
     assert_int_equal(play_source(&play, core), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->reopens, reopens + 4);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 12);
-  play_end(&play);
 }
 
-static void a_suspend_also_discards_windows_of_the_source_idle(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 4);
+TEST(a_suspend_also_discards_windows_of_the_source_idle) {
+  PLAY(4);
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
   play_seconds(&play, 1);
   assert_no_loads(&play);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
-static void each_suspend_is_noticed_once(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+TEST(each_suspend_is_noticed_once) {
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   for (int i = 0; i < 5; i++) {
     fake_machine_suspend(play.fake, 60 * FAKE_SECOND);
@@ -72,15 +58,12 @@ static void each_suspend_is_noticed_once(void **state) {
     assert_loads(&play, 0.5, PLAY_EXACT);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 5);
-  play_end(&play);
 }
 
 /* The clocks cannot all be read at the same time, so the measured difference
  * between BOOTTIME and MONOTONIC varies. */
-static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+TEST(the_scatter_of_the_clocks_is_not_a_suspend) {
+  PLAY_MPERF(4, 0.5);
   play_open(&play);
   for (int i = 0; i < 100; i++) {
     play.fake->boottime_offset_ns +=
@@ -90,7 +73,6 @@ static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
     assert_loads(&play, 0.5, 0.05);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
-  play_end(&play);
 }
 
 /* The sampling thread loses its core for these times right before and right
@@ -107,10 +89,8 @@ static uint64_t uneven_clock(void *context, clockid_t clock) {
   return now_ns;
 }
 
-static void a_slow_read_of_the_clocks_is_not_a_suspend(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+TEST(a_slow_read_of_the_clocks_is_not_a_suspend) {
+  PLAY_MPERF(4, 0.5);
   even_clock = play.fake->machine.clock_ns;
   play.fake->machine.clock_ns = uneven_clock;
   before_boottime_ns = after_boottime_ns = 0;
@@ -122,155 +102,114 @@ static void a_slow_read_of_the_clocks_is_not_a_suspend(void **state) {
     assert_loads(&play, 0.5, PLAY_EXACT);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
-  play_end(&play);
 }
 
-static void a_suspend_before_the_start_does_not_matter(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
+TEST(a_suspend_before_the_start_does_not_matter) {
+  PLAY_MPERF(4, 0.5);
   play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_loads(&play, 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
-  play_end(&play);
 }
 
-static void setting_a_clock_is_not_a_suspend(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(setting_a_clock_is_not_a_suspend) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   play.fake->realtime_offset_ns += 3600 * (int64_t)FAKE_SECOND;
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
   play.fake->realtime_offset_ns -= 7200 * (int64_t)FAKE_SECOND;
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
 /* ---------------------------------------------------------------------------
  * Late samples
  */
 
-static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
-  play_end(&play);
 }
 
-static void a_pause_also_discards_windows_of_the_source_idle(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 4);
+TEST(a_pause_also_discards_windows_of_the_source_idle) {
+  PLAY(4);
   fake_machine_load(play.fake, 0.25);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
   play_seconds(&play, 1);
   assert_loads(&play, 0.25, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* This kernel counts time that is stolen during a wake-up both as idle and as
  * steal. */
-static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {
+  PLAY(2);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].woken = 0.9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_pause(play.fake, FAKE_SECOND * 13 / 10);
   play_sample_late(&play, FAKE_SECOND);
   assert_nan(play_load(&play, 0));
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
-  play_end(&play);
 }
 
 /* Softirqs take nearly all of both cores, and the columns miss them. */
-static void a_late_sample_with_hidden_work_is_not_a_pause(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_late_sample_with_hidden_work_is_not_a_pause) {
+  PLAY(2);
   fake_machine_load(play.fake, 0.95);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].seen = play.fake->cores[core].idle = 0.05;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_sample_late(&play, 5 * FAKE_SECOND), 0);
   assert_near(play_load(&play, 1), 0.95, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
-  play_end(&play);
 }
 
-static void a_late_sample_with_steal_is_not_a_pause(void **state) {
-  (void)state;
-  struct play play;
-  play_start(&play, 2);
+TEST(a_late_sample_with_steal_is_not_a_pause) {
+  PLAY(2);
   fake_machine_load(play.fake, 0.2);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].steal = 0.6;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.8, PLAY_SECOND_ERROR);
   assert_near(play_low(&play, 0), 0.2, PLAY_SECOND_ERROR);
-  play_end(&play);
 }
 
 /* The sample was late, but the cores ran, so the window is kept. */
-static void a_late_sample_integrates_what_the_cores_did(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.9);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_late_sample_integrates_what_the_cores_did) {
+  PLAY_MPERF(4, 0.9);
+  play_open_for(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_loads(&play, 0.9, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
-  play_end(&play);
 }
 
 /* The group of one core did not count, but the other groups did. */
-static void
-one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   play.fake->cores[3].frozen = true;
   fake_machine_run(play.fake, 29 * FAKE_SECOND);
   play.fake->cores[3].frozen = false;
   play_sample_late(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
-  play_end(&play);
 }
 
-static void a_pause_does_not_enter_the_totals(void **state) {
-  (void)state;
-  struct play play;
-  play_start_mperf(&play, 4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+TEST(a_pause_does_not_enter_the_totals) {
+  PLAY_MPERF(4, 0.5);
+  play_open_for(&play, 2);
   struct core_totals before = play_core(&play, 0)->total;
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
@@ -281,27 +220,4 @@ static void a_pause_does_not_enter_the_totals(void **state) {
   assert_near(after->stat_idle, before.stat_idle, 0);
   assert_int_not_equal(after->epoch, before.epoch);
   assert_int_not_equal(after->stat_epoch, before.stat_epoch);
-  play_end(&play);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_suspend_discards_the_window_of_every_core),
-      cmocka_unit_test(after_a_suspend_counters_are_reopened),
-      cmocka_unit_test(a_suspend_also_discards_windows_of_the_source_idle),
-      cmocka_unit_test(each_suspend_is_noticed_once),
-      cmocka_unit_test(the_scatter_of_the_clocks_is_not_a_suspend),
-      cmocka_unit_test(a_slow_read_of_the_clocks_is_not_a_suspend),
-      cmocka_unit_test(a_suspend_before_the_start_does_not_matter),
-      cmocka_unit_test(setting_a_clock_is_not_a_suspend),
-      cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
-      cmocka_unit_test(a_pause_also_discards_windows_of_the_source_idle),
-      cmocka_unit_test(a_pause_is_noticed_although_idle_and_steal_overlap),
-      cmocka_unit_test(a_late_sample_with_hidden_work_is_not_a_pause),
-      cmocka_unit_test(a_late_sample_with_steal_is_not_a_pause),
-      cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),
-      cmocka_unit_test(one_core_that_stood_still_is_not_a_pause_of_the_machine),
-      cmocka_unit_test(a_pause_does_not_enter_the_totals),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

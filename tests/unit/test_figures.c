@@ -7,11 +7,8 @@
  * Loads
  */
 
-static void
-an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0);
+TEST(an_interval_has_a_mean_and_the_extremes_of_its_windows) {
+  FIGURES_PLAY(2, 0);
   figures_play_start(&it);
   static const double loads[] = {0.2, 0.9, 0.4, 0.1};
   for (size_t i = 0; i < 4; i++) {
@@ -26,7 +23,6 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
   assert_near(core->busy, 0.4, PLAY_EXACT);
   assert_near(core->busy_min, 0.1, PLAY_EXACT);
   assert_near(core->busy_max, 0.9, PLAY_EXACT);
-  snapshot_free(snapshot);
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
@@ -34,14 +30,10 @@ an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void the_load_of_the_first_interval_is_unknown(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0.5);
+TEST(the_load_of_the_first_interval_is_unknown) {
+  FIGURES_PLAY(1, 0.5);
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
@@ -53,14 +45,10 @@ static void the_load_of_the_first_interval_is_unknown(void **state) {
   assert_nan(snapshot->cores[0].load_average[0]);
   assert_nan(snapshot->host.load_average[0]);
   assert_nan(snapshot->aggregates[0].busy.mean);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void an_interval_with_a_discarded_window_has_no_load(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+TEST(an_interval_with_a_discarded_window_has_no_load) {
+  FIGURES_PLAY(2, 0.5);
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   fake_machine_online(it.play.fake, 1, false);
@@ -73,18 +61,13 @@ static void an_interval_with_a_discarded_window_has_no_load(void **state) {
   assert_nan(snapshot->cores[1].busy_min);
   assert_nan(snapshot->cores[1].busy_max);
   assert_nan(snapshot->cores[1].hidden);
-  snapshot_free(snapshot);
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void an_offline_core_has_no_figures(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.5);
+TEST(an_offline_core_has_no_figures) {
+  FIGURES_PLAY(2, 0.5);
   it.play.fake->cpuidle_states = 2;
   it.options.cstates = true;
   figures_play_start(&it);
@@ -98,22 +81,17 @@ static void an_offline_core_has_no_figures(void **state) {
   assert_nan(core->load_average[0]);
   assert_nan(core->hidden);
   assert_nan(core->steal);
-  assert_int_equal(core->cstates_len, 0);
+  assert_int_equal(core->cstates.states_len, 0);
   assert_int_equal(snapshot->self.cores_online, 1);
   assert_false(isnan(snapshot->host.load_average[0]));
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* ---------------------------------------------------------------------------
  * Load averages
  */
 
-static void
-every_average_shows_a_steady_load_from_the_first_window_on(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.8);
+TEST(every_average_shows_a_steady_load_from_the_first_window_on) {
+  FIGURES_PLAY(2, 0.8);
   static const double periods[] = {60, 300, 900, 10, 3600};
   memcpy(it.options.period_s, periods, sizeof periods);
   it.options.periods_len = 5;
@@ -127,15 +105,11 @@ every_average_shows_a_steady_load_from_the_first_window_on(void **state) {
       assert_near(snapshot->cores[1].load_average[period], 0.8, PLAY_EXACT);
       assert_near(snapshot->host.load_average[period], 1.6, PLAY_EXACT);
     }
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }
 
-static void periods_are_1_5_and_15_minutes_by_default(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+TEST(periods_are_1_5_and_15_minutes_by_default) {
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
@@ -143,8 +117,6 @@ static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   assert_near(snapshot->period_s[0], 60, 0);
   assert_near(snapshot->period_s[1], 300, 0);
   assert_near(snapshot->period_s[2], 900, 0);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* Returns the exact load average over period_s, after a load of 0 for zero_s
@@ -153,11 +125,9 @@ static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }
 
-static void a_step_is_followed_as_in_the_closed_form(void **state) {
-  (void)state;
+TEST(a_step_is_followed_as_in_the_closed_form) {
   static const double periods[] = {60, 300, 900};
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 26);
   fake_machine_load(it.play.fake, 1);
@@ -168,15 +138,11 @@ static void a_step_is_followed_as_in_the_closed_form(void **state) {
       assert_near(snapshot->cores[0].load_average[period],
                   step_answer(26 * WINDOW_S, i * WINDOW_S, periods[period]),
                   PLAY_EXACT);
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }
 
-static void a_gap_enters_the_averages_once_with_its_length(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+TEST(a_gap_enters_the_averages_once_with_its_length) {
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 26);
   fake_machine_load(it.play.fake, 1);
@@ -185,14 +151,10 @@ static void a_gap_enters_the_averages_once_with_its_length(void **state) {
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].load_average[0],
               step_answer(26 * WINDOW_S, 45, 60), PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void a_discarded_window_does_not_change_the_averages(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0.25);
+TEST(a_discarded_window_does_not_change_the_averages) {
+  FIGURES_PLAY(2, 0.25);
   figures_play_start(&it);
   figures_play_windows(&it, 13);
   it.play.fake->cores[1].load = 1;
@@ -201,21 +163,15 @@ static void a_discarded_window_does_not_change_the_averages(void **state) {
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].load_average[0], 0.25, PLAY_EXACT);
-  snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].load_average[0],
               0.25 + 0.75 * step_answer(13 * WINDOW_S, WINDOW_S, 60),
               PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void
-the_average_of_a_core_away_longer_than_its_period_restarts(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 2, 0);
+TEST(the_average_of_a_core_away_longer_than_its_period_restarts) {
+  FIGURES_PLAY(2, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 65);
   fake_machine_online(it.play.fake, 1, false);
@@ -227,41 +183,31 @@ the_average_of_a_core_away_longer_than_its_period_restarts(void **state) {
   assert_near(snapshot->cores[1].load_average[0], 1, PLAY_EXACT);
   assert_true(snapshot->cores[1].load_average[1] < 0.1);
   assert_true(snapshot->cores[1].load_average[2] < 0.1);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void the_host_has_an_average_if_every_online_core_has_one(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 4, 0.5);
+TEST(the_host_has_an_average_if_every_online_core_has_one) {
+  FIGURES_PLAY(4, 0.5);
   fake_machine_online(it.play.fake, 3, false);
   figures_play_start(&it);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.load_average[0], 1.5, PLAY_EXACT);
-  snapshot_free(snapshot);
   fake_machine_online(it.play.fake, 3, true);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_nan(snapshot->host.load_average[0]);
-  snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.load_average[0], 2, PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
 /* ---------------------------------------------------------------------------
  * The run queue
  */
 
-static void a_host_without_selected_cores_online_has_no_average(void **state) {
-  (void)state;
-  struct figures_play it;
+TEST(a_host_without_selected_cores_online_has_no_average) {
   struct core_set set;
-  figures_play_prepare(&it, 4, 0.5);
+  FIGURES_PLAY(4, 0.5);
   core_set_parse(&set, "3");
   it.play.options.cores = &set;
   figures_play_start(&it);
@@ -270,55 +216,42 @@ static void a_host_without_selected_cores_online_has_no_average(void **state) {
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->host.load_average[0]);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void the_run_queue_starts_from_the_kernels_averages(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+TEST(the_run_queue_starts_from_the_kernels_averages) {
+  FIGURES_PLAY(1, 0);
   fake_machine_file(it.play.fake, "/proc/loadavg",
                     "0.50 10.00 3.00 2/345 6789\n");
-  static const double periods[] = {60, 300, 900, 10, 3600};
+  static const double periods[] = {60, 300, 900, 10, 120, 3600};
   memcpy(it.options.period_s, periods, sizeof periods);
-  it.options.periods_len = 5;
+  it.options.periods_len = 6;
   it.play.fake->procs_running = 1;
   play_open(&it.play);
   it.figures = figures_open(&it.options, it.play.engine);
   struct snapshot *snapshot = figures_play_interval(&it);
-  static const double wanted[] = {0.5, 10, 3, 0.5, 3};
-  for (size_t i = 0; i < 5; i++)
+  static const double wanted[] = {0.5, 10, 3, 0.5, 10, 3};
+  for (size_t i = 0; i < 6; i++)
     assert_near(snapshot->host.run_queue_average[i], wanted[i], PLAY_EXACT);
-  snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.run_queue_average[1], 10 * exp(-WINDOW_S / 300),
               PLAY_EXACT);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void
-without_the_kernels_averages_the_run_queue_starts_unknown(void **state) {
-  (void)state;
+TEST(without_the_kernels_averages_the_run_queue_starts_unknown) {
   static const char *const bad[] = {"",          "junk\n",   "0.5 10\n",
                                     "nan 1 1\n", "-1 0 0\n", "inf 0 0\n"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    struct figures_play it;
-    figures_play_prepare(&it, 1, 0);
+    FIGURES_PLAY(1, 0);
     fake_machine_file(it.play.fake, "/proc/loadavg", bad[i]);
     it.play.fake->procs_running = 5;
     play_open(&it.play);
     it.figures = figures_open(&it.options, it.play.engine);
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_nan(snapshot->host.run_queue_average[0]);
-    snapshot_free(snapshot);
     figures_play_windows(&it, 1);
     snapshot = figures_play_interval(&it);
     assert_near(snapshot->host.run_queue_average[2], 4, PLAY_EXACT);
-    snapshot_free(snapshot);
-    figures_play_end(&it);
   }
 }
 
@@ -332,15 +265,12 @@ static double run_queue_of(int running, int blocked, bool count_blocked) {
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
   double average = snapshot->host.run_queue_average[0];
-  snapshot_free(snapshot);
   figures_play_end(&it);
   return average;
 }
 
-static void the_run_queue_is_averaged_like_loads(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+TEST(the_run_queue_is_averaged_like_loads) {
+  FIGURES_PLAY(1, 0);
   figures_play_start(&it);
   figures_play_windows(&it, 26);
   it.play.fake->procs_running = 5;
@@ -349,43 +279,33 @@ static void the_run_queue_is_averaged_like_loads(void **state) {
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_near(snapshot->host.run_queue_average[1],
                 4 * step_answer(26 * WINDOW_S, i * WINDOW_S, 300), PLAY_EXACT);
-    snapshot_free(snapshot);
   }
-  figures_play_end(&it);
 }
 
-static void our_own_thread_is_not_in_the_run_queue(void **state) {
-  (void)state;
+TEST(our_own_thread_is_not_in_the_run_queue) {
   assert_near(run_queue_of(1, 0, true), 0, PLAY_EXACT);
   assert_near(run_queue_of(8, 0, true), 7, PLAY_EXACT);
   assert_near(run_queue_of(0, 0, true), 0, PLAY_EXACT);
   assert_near(run_queue_of(0, 3, true), 3, PLAY_EXACT);
 }
 
-static void blocked_processes_count_if_configured(void **state) {
-  (void)state;
+TEST(blocked_processes_count_if_configured) {
   assert_near(run_queue_of(3, 4, true), 6, PLAY_EXACT);
   assert_near(run_queue_of(3, 4, false), 2, PLAY_EXACT);
 }
 
-static void the_run_queue_can_be_left_out(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 1, 0);
+TEST(the_run_queue_can_be_left_out) {
+  FIGURES_PLAY(1, 0);
   it.options.run_queue = false;
   fake_machine_file(it.play.fake, "/proc/loadavg", "1 1 1 1/1 1\n");
   figures_play_start(&it);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_nan(snapshot->host.run_queue_average[0]);
-  snapshot_free(snapshot);
-  figures_play_end(&it);
 }
 
-static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
-  (void)state;
-  struct figures_play it;
-  figures_play_prepare(&it, 5, 0);
+TEST(each_core_has_the_load_of_its_busiest_sibling) {
+  FIGURES_PLAY(5, 0);
   for (int core = 0; core < 5; core++) {
     it.play.fake->cores[core].load = 0.1 * (core + 1);
     fake_machine_filef(
@@ -404,34 +324,4 @@ static void each_core_has_the_load_of_its_busiest_sibling(void **state) {
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
   assert_nan(
       snapshot->cores[4].sibling_busy); /* its list of siblings is malformed */
-  snapshot_free(snapshot);
-  figures_play_end(&it);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_core_has_the_load_of_its_busiest_sibling),
-      cmocka_unit_test(an_interval_has_a_mean_and_the_extremes_of_its_windows),
-      cmocka_unit_test(the_load_of_the_first_interval_is_unknown),
-      cmocka_unit_test(an_interval_with_a_discarded_window_has_no_load),
-      cmocka_unit_test(an_offline_core_has_no_figures),
-      cmocka_unit_test(
-          every_average_shows_a_steady_load_from_the_first_window_on),
-      cmocka_unit_test(periods_are_1_5_and_15_minutes_by_default),
-      cmocka_unit_test(a_step_is_followed_as_in_the_closed_form),
-      cmocka_unit_test(a_gap_enters_the_averages_once_with_its_length),
-      cmocka_unit_test(a_discarded_window_does_not_change_the_averages),
-      cmocka_unit_test(
-          the_average_of_a_core_away_longer_than_its_period_restarts),
-      cmocka_unit_test(the_host_has_an_average_if_every_online_core_has_one),
-      cmocka_unit_test(a_host_without_selected_cores_online_has_no_average),
-      cmocka_unit_test(the_run_queue_starts_from_the_kernels_averages),
-      cmocka_unit_test(
-          without_the_kernels_averages_the_run_queue_starts_unknown),
-      cmocka_unit_test(the_run_queue_is_averaged_like_loads),
-      cmocka_unit_test(our_own_thread_is_not_in_the_run_queue),
-      cmocka_unit_test(blocked_processes_count_if_configured),
-      cmocka_unit_test(the_run_queue_can_be_left_out),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

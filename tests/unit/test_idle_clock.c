@@ -45,12 +45,11 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
 }
 
 static int open_or_load(struct programs *programs, enum clock_kind kind,
-                        const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                        const bool *state0_polls, char why[WHY_SIZE]) {
   programs->pinned = state0_polls == NULL;
   struct play *play = &the_play;
   assert_int_equal(kind, CLOCK_IDLE);
-  snprintf(why, PROGRAMS_WHY_SIZE,
-           state0_polls == NULL ? "no pin" : "no rights");
+  snprintf(why, WHY_SIZE, state0_polls == NULL ? "no pin" : "no rights");
   if (state0_polls == NULL)
     return play->open_status;
   play->state0_polls = *state0_polls;
@@ -110,7 +109,7 @@ static int teardown(void **state) {
 }
 
 static int open_clock(struct play *play, bool may_load) {
-  char why[PROGRAMS_WHY_SIZE];
+  char why[WHY_SIZE];
   struct core_set possible;
   assert_int_equal(machine_read_core_set(&play->machine, &possible,
                                          "/sys/devices/system/cpu/possible"),
@@ -136,7 +135,7 @@ static int read_core(struct play *play, int core, struct reading *reading) {
   return clock_core(play, core, reading);
 }
 
-static void a_core_that_is_awake_has_been_halted_for_its_word(void **state) {
+TEST(a_core_that_is_awake_has_been_halted_for_its_word) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -146,7 +145,7 @@ static void a_core_that_is_awake_has_been_halted_for_its_word(void **state) {
   assert_int_equal(reading.time_ns, play->now_ns);
 }
 
-static void a_halt_under_way_counts_to_the_end_of_the_read(void **state) {
+TEST(a_halt_under_way_counts_to_the_end_of_the_read) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -155,7 +154,7 @@ static void a_halt_under_way_counts_to_the_end_of_the_read(void **state) {
   assert_int_equal(reading.halted_ns, 7 * SECOND + play->now_ns - 990 * SECOND);
 }
 
-static void halted_time_never_steps_back(void **state) {
+TEST(halted_time_never_steps_back) {
   struct play *play = *state;
   struct reading before, after;
   open_clock(play, true);
@@ -171,8 +170,7 @@ static void halted_time_never_steps_back(void **state) {
   assert_int_equal(after.halted_ns, before.halted_ns + 900);
 }
 
-static void
-a_word_that_steps_back_far_is_no_value_and_begins_anew(void **state) {
+TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -184,7 +182,7 @@ a_word_that_steps_back_far_is_no_value_and_begins_anew(void **state) {
   assert_int_equal(reading.halted_ns, 5 * SECOND);
 }
 
-static void words_that_no_clock_can_hold_are_no_value(void **state) {
+TEST(words_that_no_clock_can_hold_are_no_value) {
   struct play *play = *state;
   struct reading reading;
   const int64_t words[] = {INT64_MAX, INT64_MIN + 1, 1001 * SECOND,
@@ -196,7 +194,7 @@ static void words_that_no_clock_can_hold_are_no_value(void **state) {
   }
 }
 
-static void a_read_that_took_too_long_is_repeated(void **state) {
+TEST(a_read_that_took_too_long_is_repeated) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -208,7 +206,7 @@ static void a_read_that_took_too_long_is_repeated(void **state) {
   assert_int_equal(reading.bracket_ns, 1000);
 }
 
-static void a_read_over_1_ms_has_its_length_as_bracket(void **state) {
+TEST(a_read_over_1_ms_has_its_length_as_bracket) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -224,7 +222,7 @@ static void a_read_over_1_ms_has_its_length_as_bracket(void **state) {
   assert_int_equal(reading.bracket_ns, 1000);
 }
 
-static void reads_that_all_take_too_long_give_no_value(void **state) {
+TEST(reads_that_all_take_too_long_give_no_value) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -235,8 +233,7 @@ static void reads_that_all_take_too_long_give_no_value(void **state) {
   assert_int_equal(clock_core(play, 0, &reading), -ENODATA);
 }
 
-static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
-    void **state) {
+TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -249,7 +246,7 @@ static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
   assert_int_equal(play->started, -1);
 }
 
-static void a_core_that_is_not_possible_has_no_value(void **state) {
+TEST(a_core_that_is_not_possible_has_no_value) {
   struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
@@ -257,7 +254,7 @@ static void a_core_that_is_not_possible_has_no_value(void **state) {
   assert_int_equal(play->started, -1);
 }
 
-static void words_are_those_of_possible_cores_only(void **state) {
+TEST(words_are_those_of_possible_cores_only) {
   struct play *play = *state;
   struct reading reading;
   fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0,2,9\n");
@@ -268,7 +265,7 @@ static void words_are_those_of_possible_cores_only(void **state) {
   assert_int_equal(reading.halted_ns, 42);
 }
 
-static void another_number_of_words_than_cores_ends_the_clock(void **state) {
+TEST(another_number_of_words_than_cores_ends_the_clock) {
   struct play *play = *state;
   open_clock(play, true);
   play->words_len = 3;
@@ -283,34 +280,27 @@ static void add_idle_driver(struct play *play, int core, const char *state0) {
     fake_machine_filef(play->fake, "1", folder, core, files[i]);
 }
 
-static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
+TEST(the_pinned_clock_is_taken_before_one_is_loaded) {
   struct play *play = *state;
   play->open_status = 0;
   assert_int_equal(open_clock(play, true), 0);
   assert_true(play->clock->kernel.programs.pinned);
 }
 
-static void without_a_pin_nothing_is_loaded_unless_asked(void **state) {
+TEST(without_a_pin_nothing_is_loaded_unless_asked) {
   struct play *play = *state;
   assert_int_equal(open_clock(play, false), -ENOENT);
   assert_int_equal(open_clock(play, true), 0);
   assert_false(play->clock->kernel.programs.pinned);
 }
 
-static void a_pin_that_is_not_trusted_is_not_replaced(void **state) {
+TEST(a_pin_that_is_not_trusted_is_not_replaced) {
   struct play *play = *state;
   play->open_status = -EPERM;
   assert_int_equal(open_clock(play, true), -EPERM);
 }
 
-static void a_machine_without_idle_clock_says_so(void **state) {
-  struct play *play = *state;
-  play->machine.clocks = NULL;
-  assert_int_equal(open_clock(play, true), -ENOSYS);
-}
-
-static void
-state_0_polls_if_it_says_so_or_there_is_no_idle_driver(void **state) {
+TEST(state_0_polls_if_it_says_so_or_there_is_no_idle_driver) {
   struct play *play = *state;
   open_clock(play, true);
   assert_true(play->state0_polls);
@@ -324,27 +314,5 @@ state_0_polls_if_it_says_so_or_there_is_no_idle_driver(void **state) {
   assert_false(play->state0_polls);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_core_that_is_awake_has_been_halted_for_its_word),
-      TEST(a_halt_under_way_counts_to_the_end_of_the_read),
-      TEST(halted_time_never_steps_back),
-      TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew),
-      TEST(words_that_no_clock_can_hold_are_no_value),
-      TEST(a_read_that_took_too_long_is_repeated),
-      TEST(a_read_over_1_ms_has_its_length_as_bracket),
-      TEST(reads_that_all_take_too_long_give_no_value),
-      TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value),
-      TEST(a_core_that_is_not_possible_has_no_value),
-      TEST(words_are_those_of_possible_cores_only),
-      TEST(another_number_of_words_than_cores_ends_the_clock),
-      TEST(the_pinned_clock_is_taken_before_one_is_loaded),
-      TEST(without_a_pin_nothing_is_loaded_unless_asked),
-      TEST(a_pin_that_is_not_trusted_is_not_replaced),
-      TEST(a_machine_without_idle_clock_says_so),
-      TEST(state_0_polls_if_it_says_so_or_there_is_no_idle_driver),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = setup,
+                                            .after_each = teardown};

@@ -79,8 +79,7 @@ static void halt(int64_t ns) {
   steps = 0;
 }
 
-static void a_halt_is_the_time_between_entry_and_exit(void **state) {
-  (void)state;
+TEST(a_halt_is_the_time_between_entry_and_exit) {
   halt(5000);
   assert_true(word < 0);
   assert_in_range(word + time_ns, 5000, 5000 + PROGRAM_NS);
@@ -91,8 +90,7 @@ static void a_halt_is_the_time_between_entry_and_exit(void **state) {
   assert_in_range(word, 8000, 8000 + 2 * PROGRAM_NS);
 }
 
-static void a_halt_ends_with_its_first_interrupt(void **state) {
-  (void)state;
+TEST(a_halt_ends_with_its_first_interrupt) {
   halt(5000);
   interrupt();
   time_ns += 7000; /* softirq */
@@ -101,9 +99,7 @@ static void a_halt_ends_with_its_first_interrupt(void **state) {
   assert_in_range(word, 5000, 5000 + PROGRAM_NS);
 }
 
-static void
-an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes(void **state) {
-  (void)state;
+TEST(an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes) {
   for (int at = 1; at <= PROGRAM_NS; at++) {
     begin_again(NULL);
     halt(5000);
@@ -116,9 +112,7 @@ an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes(void **state) {
   }
 }
 
-static void
-an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
-  (void)state;
+TEST(an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt) {
   for (int at = 1; at <= PROGRAM_NS; at++) {
     begin_again(NULL);
     halt(5000);
@@ -135,8 +129,7 @@ an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
   }
 }
 
-static void polling_is_no_halt(void **state) {
-  (void)state;
+TEST(polling_is_no_halt) {
   halt(5000);
   idle(IDLE_EXIT);
   int64_t halted = word;
@@ -147,8 +140,7 @@ static void polling_is_no_halt(void **state) {
   assert_int_equal(word, halted);
 }
 
-static void state_0_is_a_halt_if_it_does_not_poll(void **state) {
-  (void)state;
+TEST(state_0_is_a_halt_if_it_does_not_poll) {
   arguments.state = 0;
   on_idle_without_poll(&arguments.tracepoint);
   assert_true(word < 0);
@@ -158,24 +150,20 @@ static void state_0_is_a_halt_if_it_does_not_poll(void **state) {
   assert_in_range(word, 400, 400 + PROGRAM_NS);
 }
 
-static void entering_twice_is_one_halt(void **state) {
-  (void)state;
+TEST(entering_twice_is_one_halt) {
   halt(5000);
   halt(5000);
   idle(IDLE_EXIT);
   assert_in_range(word, 10000, 10000 + 2 * PROGRAM_NS);
 }
 
-static void
-interrupts_and_exits_of_a_core_that_is_awake_change_nothing(void **state) {
-  (void)state;
+TEST(interrupts_and_exits_of_a_core_that_is_awake_change_nothing) {
   interrupt();
   idle(IDLE_EXIT);
   assert_int_equal(word, 0);
 }
 
-static void starting_marks_a_core_that_never_halted_and_no_other(void **state) {
-  (void)state;
+TEST(starting_marks_a_core_that_never_halted_and_no_other) {
   static const int64_t words[][2] = {{0, 1}, {1, 1}, {700, 700}, {-900, -900}};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
     word = words[i][0];
@@ -184,26 +172,4 @@ static void starting_marks_a_core_that_never_halted_and_no_other(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(a_halt_is_the_time_between_entry_and_exit,
-                             begin_again),
-      cmocka_unit_test_setup(a_halt_ends_with_its_first_interrupt, begin_again),
-      cmocka_unit_test_setup(
-          an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes,
-          begin_again),
-      cmocka_unit_test_setup(
-          an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt,
-          begin_again),
-      cmocka_unit_test_setup(polling_is_no_halt, begin_again),
-      cmocka_unit_test_setup(state_0_is_a_halt_if_it_does_not_poll,
-                             begin_again),
-      cmocka_unit_test_setup(entering_twice_is_one_halt, begin_again),
-      cmocka_unit_test_setup(
-          interrupts_and_exits_of_a_core_that_is_awake_change_nothing,
-          begin_again),
-      cmocka_unit_test_setup(
-          starting_marks_a_core_that_never_halted_and_no_other, begin_again),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin_again};

@@ -57,8 +57,7 @@ static void need_a_source(void) {
     skip(); /* open_shared has printed the reason */
 }
 
-static void every_online_core_gets_a_load_with_a_source(void **state) {
-  (void)state;
+TEST(every_online_core_gets_a_load_with_a_source) {
   need_a_source();
   work_for(250000000);
   assert_int_equal(percore_load_update(shared), 0);
@@ -76,8 +75,7 @@ static void every_online_core_gets_a_load_with_a_source(void **state) {
   assert_true(percore_load_count(shared) >= sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-static void cores_that_do_not_exist_have_no_load(void **state) {
-  (void)state;
+TEST(cores_that_do_not_exist_have_no_load) {
   need_a_source();
   static const int cores[] = {-1, -1000, 8192, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < sizeof cores / sizeof cores[0]; i++) {
@@ -89,9 +87,7 @@ static void cores_that_do_not_exist_have_no_load(void **state) {
   assert_near(percore_load_get(shared, count), -1, 0);
 }
 
-static void
-the_load_of_a_sibling_is_that_of_another_core_or_unknown(void **state) {
-  (void)state;
+TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
   need_a_source();
   work_for(50000000);
   assert_int_equal(percore_load_update(shared), 0);
@@ -106,8 +102,7 @@ the_load_of_a_sibling_is_that_of_another_core_or_unknown(void **state) {
   }
 }
 
-static void all_loads_at_once_are_those_of_each_core(void **state) {
-  (void)state;
+TEST(all_loads_at_once_are_those_of_each_core) {
   struct fake_machine *fake = fake_machine_new(4);
   const struct percore_load_options options = {.board = "never",
                                                .cores = "1-2"};
@@ -128,8 +123,7 @@ static void all_loads_at_once_are_those_of_each_core(void **state) {
   fake_machine_free(fake);
 }
 
-static void before_its_first_window_ends_no_core_has_a_load(void **state) {
-  (void)state;
+TEST(before_its_first_window_ends_no_core_has_a_load) {
   need_a_source();
   struct percore_load *load = NULL;
   assert_int_equal(percore_load_open(&load, NULL), 0);
@@ -138,8 +132,7 @@ static void before_its_first_window_ends_no_core_has_a_load(void **state) {
   percore_load_close(load);
 }
 
-static void the_affinity_of_the_caller_does_not_change(void **state) {
-  (void)state;
+TEST(the_affinity_of_the_caller_does_not_change) {
   need_a_source();
   cpu_set_t now;
   percore_load_update(shared);
@@ -154,8 +147,7 @@ static int open_descriptors(void) {
   return count;
 }
 
-static void closing_frees_all_descriptors(void **state) {
-  (void)state;
+TEST(closing_frees_all_descriptors) {
   need_a_source();
   int before = open_descriptors();
   struct percore_load *load = NULL;
@@ -182,8 +174,7 @@ static void *get_often(void *argument) {
   return (void *)bad;
 }
 
-static void many_threads_may_update_and_get_at_once(void **state) {
-  (void)state;
+TEST(many_threads_may_update_and_get_at_once) {
   need_a_source();
   pthread_t threads[4];
   for (int i = 0; i < 4; i++)
@@ -197,16 +188,14 @@ static void many_threads_may_update_and_get_at_once(void **state) {
   }
 }
 
-static void every_core_with_a_load_has_a_proof(void **state) {
-  (void)state;
+TEST(every_core_with_a_load_has_a_proof) {
   need_a_source();
   for (int core = 0; core < percore_load_count(shared); core++)
     assert_string_not_equal(percore_load_proof(shared, core), "refuted");
   assert_string_equal(percore_load_proof(shared, -1), "pending");
 }
 
-static void invalid_options_are_refused(void **state) {
-  (void)state;
+TEST(invalid_options_are_refused) {
   static const struct percore_load_options bad[] = {
       {.size = 0},
       {.size = sizeof bad[0], .source = "cpuacct"},
@@ -226,8 +215,7 @@ static void invalid_options_are_refused(void **state) {
   }
 }
 
-static void options_choose_source_and_cores(void **state) {
-  (void)state;
+TEST(options_choose_source_and_cores) {
   need_a_source();
   const struct percore_load_options options = {
       .size = sizeof options, .source = "idle", .cores = "0"};
@@ -255,8 +243,7 @@ static struct percore_load *open_fake(struct fake_machine *fake,
   return load;
 }
 
-static void the_frequency_is_that_of_unhalted_time(void **state) {
-  (void)state;
+TEST(the_frequency_is_that_of_unhalted_time) {
   for (int frequency = 0; frequency < 2; frequency++) {
     struct fake_machine *fake = fake_machine_new(1);
     fake_machine_msr(fake, 2e9, true);
@@ -273,8 +260,7 @@ static void the_frequency_is_that_of_unhalted_time(void **state) {
 }
 
 /* The clock of the fake machine does not advance, so a proof cannot be run. */
-static void a_proof_that_could_not_be_run_is_repeated_by_updates(void **state) {
-  (void)state;
+TEST(a_proof_that_could_not_be_run_is_repeated_by_updates) {
   struct fake_machine *fake = fake_machine_new(1);
   fake_machine_msr(fake, 2e9, true);
   struct percore_load *load = open_fake(fake, false);
@@ -290,22 +276,5 @@ static void a_proof_that_could_not_be_run_is_repeated_by_updates(void **state) {
   fake_machine_free(fake);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_online_core_gets_a_load_with_a_source),
-      cmocka_unit_test(cores_that_do_not_exist_have_no_load),
-      cmocka_unit_test(
-          the_load_of_a_sibling_is_that_of_another_core_or_unknown),
-      cmocka_unit_test(all_loads_at_once_are_those_of_each_core),
-      cmocka_unit_test(before_its_first_window_ends_no_core_has_a_load),
-      cmocka_unit_test(the_affinity_of_the_caller_does_not_change),
-      cmocka_unit_test(closing_frees_all_descriptors),
-      cmocka_unit_test(many_threads_may_update_and_get_at_once),
-      cmocka_unit_test(every_core_with_a_load_has_a_proof),
-      cmocka_unit_test(invalid_options_are_refused),
-      cmocka_unit_test(options_choose_source_and_cores),
-      cmocka_unit_test(the_frequency_is_that_of_unhalted_time),
-      cmocka_unit_test(a_proof_that_could_not_be_run_is_repeated_by_updates),
-  };
-  return cmocka_run_group_tests(tests, open_shared, close_shared);
-}
+const struct unit_fixtures unit_fixtures = {.before_all = open_shared,
+                                            .after_all = close_shared};

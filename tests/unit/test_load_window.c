@@ -33,8 +33,7 @@ static void update_after(struct play *play, struct percore_load *load,
   assert_int_equal(percore_load_update(load), 0);
 }
 
-static void a_call_right_after_another_does_not_change_the_loads(void **state) {
-  (void)state;
+TEST(a_call_right_after_another_does_not_change_the_loads) {
   struct play play;
   struct percore_load *load = start(&play, false, 0);
   update_after(&play, load, FAKE_SECOND);
@@ -49,8 +48,7 @@ static void a_call_right_after_another_does_not_change_the_loads(void **state) {
 }
 
 /* Two schedulers share one handle, and each of them updates it every 200 ms. */
-static void two_callers_never_shorten_each_others_windows(void **state) {
-  (void)state;
+TEST(two_callers_never_shorten_each_others_windows) {
   struct play play;
   struct percore_load *load = start(&play, false, 0);
   update_after(&play, load, 200 * FAKE_MS);
@@ -62,9 +60,7 @@ static void two_callers_never_shorten_each_others_windows(void **state) {
   end(&play, load);
 }
 
-static void
-windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle(void **state) {
-  (void)state;
+TEST(windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle) {
   struct play play;
   struct percore_load *load = start(&play, true, 0);
   int windows[2] = {0};
@@ -86,8 +82,7 @@ windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle(void **state) {
   end(&play, load);
 }
 
-static void a_handle_may_have_another_shortest_window(void **state) {
-  (void)state;
+TEST(a_handle_may_have_another_shortest_window) {
   struct play play;
   struct percore_load *load = start(&play, true, 500 * FAKE_MS);
   for (int i = 0; i < 499; i++)
@@ -99,8 +94,7 @@ static void a_handle_may_have_another_shortest_window(void **state) {
   end(&play, load);
 }
 
-static void a_call_that_is_too_early_reads_nothing(void **state) {
-  (void)state;
+TEST(a_call_that_is_too_early_reads_nothing) {
   struct play play;
   struct percore_load *load = start(&play, false, 0);
   int reads = play.fake->stat_reads;
@@ -112,8 +106,7 @@ static void a_call_that_is_too_early_reads_nothing(void **state) {
   end(&play, load);
 }
 
-static void a_window_has_an_age(void **state) {
-  (void)state;
+TEST(a_window_has_an_age) {
   struct play play;
   struct percore_load *load = start(&play, true, 0);
   double age = -1;
@@ -127,8 +120,7 @@ static void a_window_has_an_age(void **state) {
   end(&play, load);
 }
 
-static void the_truth_is_between_the_bounds(void **state) {
-  (void)state;
+TEST(the_truth_is_between_the_bounds) {
   struct play play;
   struct percore_load *load = start(&play, true, 0);
   assert_near(percore_load_get_low(load, 0), -1, 0);
@@ -147,9 +139,7 @@ static void the_truth_is_between_the_bounds(void **state) {
   end(&play, load);
 }
 
-static void
-a_core_that_goes_offline_loses_its_load_at_the_next_update(void **state) {
-  (void)state;
+TEST(a_core_that_goes_offline_loses_its_load_at_the_next_update) {
   struct play play;
   struct percore_load *load = start(&play, true, 0);
   update_after(&play, load, FAKE_SECOND);
@@ -162,20 +152,4 @@ a_core_that_goes_offline_loses_its_load_at_the_next_update(void **state) {
   update_after(&play, load, FAKE_SECOND);
   assert_near(percore_load_get(load, 0), 0.02, PLAY_EXACT);
   end(&play, load);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_call_right_after_another_does_not_change_the_loads),
-      cmocka_unit_test(two_callers_never_shorten_each_others_windows),
-      cmocka_unit_test(
-          windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle),
-      cmocka_unit_test(a_handle_may_have_another_shortest_window),
-      cmocka_unit_test(a_call_that_is_too_early_reads_nothing),
-      cmocka_unit_test(a_window_has_an_age),
-      cmocka_unit_test(the_truth_is_between_the_bounds),
-      cmocka_unit_test(
-          a_core_that_goes_offline_loses_its_load_at_the_next_update),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

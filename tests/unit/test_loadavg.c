@@ -14,20 +14,16 @@ static double after(int windows, double load, double period_s) {
   return loadavg_get(&average);
 }
 
-static void the_interval_is_a_thirteenth_of_a_minute(void **state) {
-  (void)state;
+TEST(the_interval_is_a_thirteenth_of_a_minute) {
   assert_near((double)LOADAVG_INTERVAL_NS / 1e9, window_s, 1e-9);
 }
 
-static void before_the_first_window_the_average_is_unknown(void **state) {
-  (void)state;
+TEST(before_the_first_window_the_average_is_unknown) {
   struct loadavg average = {0, 0};
   assert_nan(loadavg_get(&average));
 }
 
-static void
-a_steady_load_is_the_average_from_the_first_window_on(void **state) {
-  (void)state;
+TEST(a_steady_load_is_the_average_from_the_first_window_on) {
   static const double period_s[] = {1, 10, 60, 300, 900, 3600};
   for (size_t i = 0; i < sizeof period_s / sizeof period_s[0]; i++)
     for (int windows = 1; windows < 100; windows++)
@@ -37,8 +33,7 @@ a_steady_load_is_the_average_from_the_first_window_on(void **state) {
 /* A window of length dt moves an average by 1 - exp(-dt/period) of its
  * difference to the load, so the average keeps a share of exp(-dt/period). In
  * fixed point with 11 bits, this share is a factor known from the kernel. */
-static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
-  (void)state;
+TEST(one_window_keeps_1896_2017_and_2038_of_2048) {
   static const struct {
     double period_s;
     long factor;
@@ -52,8 +47,7 @@ static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
   }
 }
 
-static void a_step_is_followed_exponentially(void **state) {
-  (void)state;
+TEST(a_step_is_followed_exponentially) {
   struct loadavg average;
   loadavg_start(&average, 0);
   for (int window = 1; window <= 13 * 15; window++) {
@@ -65,8 +59,7 @@ static void a_step_is_followed_exponentially(void **state) {
 
 /* With a limited history, the average is the integral of the load weighted by
  * exp(-age/period), divided by the integral of that weight. */
-static void a_short_history_is_weighted_by_its_length(void **state) {
-  (void)state;
+TEST(a_short_history_is_weighted_by_its_length) {
   const double period_s = 900, first_s = 40, second_s = 70;
   struct loadavg average = {0, 0};
   loadavg_update(&average, 0.2, first_s, period_s);
@@ -78,8 +71,7 @@ static void a_short_history_is_weighted_by_its_length(void **state) {
               1e-12);
 }
 
-static void the_division_of_time_into_windows_does_not_matter(void **state) {
-  (void)state;
+TEST(the_division_of_time_into_windows_does_not_matter) {
   struct loadavg whole, cut;
   loadavg_start(&whole, 0.1);
   loadavg_start(&cut, 0.1);
@@ -89,31 +81,27 @@ static void the_division_of_time_into_windows_does_not_matter(void **state) {
   assert_near(loadavg_get(&cut), loadavg_get(&whole), 1e-12);
 }
 
-static void a_gap_enters_once_with_its_own_length(void **state) {
-  (void)state;
+TEST(a_gap_enters_once_with_its_own_length) {
   struct loadavg average;
   loadavg_start(&average, 0);
   loadavg_update(&average, 1, 600, 60);
   assert_near(loadavg_get(&average), 1 - exp(-10), 1e-12);
 }
 
-static void after_a_very_long_gap_only_its_value_counts(void **state) {
-  (void)state;
+TEST(after_a_very_long_gap_only_its_value_counts) {
   struct loadavg average;
   loadavg_start(&average, 0.3);
   loadavg_update(&average, 0.6, 1e9, 60);
   assert_near(loadavg_get(&average), 0.6, 1e-12);
 }
 
-static void a_very_short_window_is_not_lost_in_rounding(void **state) {
-  (void)state;
+TEST(a_very_short_window_is_not_lost_in_rounding) {
   struct loadavg average = {0, 0};
   loadavg_update(&average, 0.4, 1e-9, 3600);
   assert_near(loadavg_get(&average), 0.4, 1e-12);
 }
 
-static void windows_without_length_or_value_are_ignored(void **state) {
-  (void)state;
+TEST(windows_without_length_or_value_are_ignored) {
   struct loadavg average = {0, 0};
   loadavg_update(&average, 0.5, window_s, 60);
   static const struct {
@@ -129,62 +117,10 @@ static void windows_without_length_or_value_are_ignored(void **state) {
   assert_nan(loadavg_get(&average));
 }
 
-static void a_start_value_counts_as_if_it_had_never_changed(void **state) {
-  (void)state;
+TEST(a_start_value_counts_as_if_it_had_never_changed) {
   struct loadavg average;
   loadavg_start(&average, 3);
   assert_near(loadavg_get(&average), 3, 0);
   loadavg_update(&average, 1, 60, 60);
   assert_near(loadavg_get(&average), 1 + 2 * exp(-1), 1e-12);
-}
-
-static void
-at_60_300_and_900_seconds_the_kernels_values_are_returned(void **state) {
-  (void)state;
-  const double kernel[3] = {0.5, 10, 3};
-  assert_near(loadavg_interpolate(kernel, 60), 0.5, 1e-12);
-  assert_near(loadavg_interpolate(kernel, 300), 10, 1e-12);
-  assert_near(loadavg_interpolate(kernel, 900), 3, 1e-12);
-}
-
-static void
-between_60_and_900_s_averages_are_interpolated_over_log_time(void **state) {
-  (void)state;
-  const double kernel[3] = {0.5, 10, 3};
-  assert_near(loadavg_interpolate(kernel, sqrt(60.0 * 300)), 5.25, 1e-12);
-  assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
-}
-
-/* At 10 s, a line through the averages 0.5 and 10 would reach -10.07, so it
- * must not be extended. */
-static void outside_60_to_900_s_the_nearest_average_is_returned(void **state) {
-  (void)state;
-  const double kernel[3] = {0.5, 10, 3};
-  assert_near(loadavg_interpolate(kernel, 10), 0.5, 0);
-  assert_near(loadavg_interpolate(kernel, 59), 0.5, 0);
-  assert_near(loadavg_interpolate(kernel, 901), 3, 0);
-  assert_near(loadavg_interpolate(kernel, 3600), 3, 0);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_interval_is_a_thirteenth_of_a_minute),
-      cmocka_unit_test(before_the_first_window_the_average_is_unknown),
-      cmocka_unit_test(a_steady_load_is_the_average_from_the_first_window_on),
-      cmocka_unit_test(one_window_keeps_1896_2017_and_2038_of_2048),
-      cmocka_unit_test(a_step_is_followed_exponentially),
-      cmocka_unit_test(a_short_history_is_weighted_by_its_length),
-      cmocka_unit_test(the_division_of_time_into_windows_does_not_matter),
-      cmocka_unit_test(a_gap_enters_once_with_its_own_length),
-      cmocka_unit_test(after_a_very_long_gap_only_its_value_counts),
-      cmocka_unit_test(a_very_short_window_is_not_lost_in_rounding),
-      cmocka_unit_test(windows_without_length_or_value_are_ignored),
-      cmocka_unit_test(a_start_value_counts_as_if_it_had_never_changed),
-      cmocka_unit_test(
-          at_60_300_and_900_seconds_the_kernels_values_are_returned),
-      cmocka_unit_test(
-          between_60_and_900_s_averages_are_interpolated_over_log_time),
-      cmocka_unit_test(outside_60_to_900_s_the_nearest_average_is_returned),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static const char *full(const struct fixture *fixture, const char *path) {
   return text;
 }
 
-static void a_file_is_read_whole_and_terminated_with_nul(void **state) {
+TEST(a_file_is_read_whole_and_terminated_with_nul) {
   const struct fixture *fixture = *state;
   char buffer[64];
   temp_tree_write(&fixture->tree, "/proc/some/file", "0-3,8\n");
@@ -58,7 +58,7 @@ static void a_file_is_read_whole_and_terminated_with_nul(void **state) {
   assert_string_equal(buffer, "");
 }
 
-static void a_file_may_fill_all_but_the_last_byte(void **state) {
+TEST(a_file_may_fill_all_but_the_last_byte) {
   const struct fixture *fixture = *state;
   char buffer[8];
   temp_tree_write(&fixture->tree, "/seven", "1234567");
@@ -71,7 +71,7 @@ static void a_file_may_fill_all_but_the_last_byte(void **state) {
   assert_int_equal(read_file(fixture, "/seven", buffer, 0), -EFBIG);
 }
 
-static void nothing_is_written_past_the_buffer(void **state) {
+TEST(nothing_is_written_past_the_buffer) {
   const struct fixture *fixture = *state;
   char buffer[16];
   temp_tree_write(&fixture->tree, "/long", "0123456789012345678901234567890");
@@ -80,7 +80,7 @@ static void nothing_is_written_past_the_buffer(void **state) {
   assert_memory_equal(buffer + 8, "########", 8);
 }
 
-static void a_huge_file_is_refused(void **state) {
+TEST(a_huge_file_is_refused) {
   const struct fixture *fixture = *state;
   char buffer[4096];
   temp_tree_write(&fixture->tree, "/huge", "");
@@ -88,7 +88,7 @@ static void a_huge_file_is_refused(void **state) {
   assert_int_equal(read_file(fixture, "/huge", buffer, sizeof buffer), -EFBIG);
 }
 
-static void a_missing_file_is_enoent(void **state) {
+TEST(a_missing_file_is_enoent) {
   const struct fixture *fixture = *state;
   char buffer[8];
   assert_int_equal(read_file(fixture, "/none", buffer, 8), -ENOENT);
@@ -96,8 +96,7 @@ static void a_missing_file_is_enoent(void **state) {
 }
 
 /* Reading a FIFO could wait forever for a writer. */
-static void
-a_file_that_is_not_regular_is_refused_without_waiting(void **state) {
+TEST(a_file_that_is_not_regular_is_refused_without_waiting) {
   const struct fixture *fixture = *state;
   char buffer[8];
   assert_int_equal(mkfifo(full(fixture, "/fifo"), 0600), 0);
@@ -116,7 +115,7 @@ a_file_that_is_not_regular_is_refused_without_waiting(void **state) {
   close(fd);
 }
 
-static void a_path_that_is_too_long_is_refused(void **state) {
+TEST(a_path_that_is_too_long_is_refused) {
   const struct fixture *fixture = *state;
   static char path[2 * PATH_MAX];
   char buffer[8];
@@ -134,7 +133,7 @@ static int open_descriptors(void) {
   return count;
 }
 
-static void no_descriptor_stays_open(void **state) {
+TEST(no_descriptor_stays_open) {
   const struct fixture *fixture = *state;
   char buffer[8];
   int before = open_descriptors();
@@ -161,8 +160,7 @@ static int count_open(const char *file) {
   return count;
 }
 
-static void the_kernels_stat_is_opened_once_and_read_anew(void **state) {
-  (void)state;
+TEST(the_kernels_stat_is_opened_once_and_read_anew) {
   static char first[1 << 20], second[1 << 20];
   struct machine *machine = machine_linux("/");
   assert_non_null(machine);
@@ -180,7 +178,7 @@ static void the_kernels_stat_is_opened_once_and_read_anew(void **state) {
   assert_int_equal(count_open("/proc/stat"), 0);
 }
 
-static void a_sysroot_may_end_with_slashes_or_be_null(void **state) {
+TEST(a_sysroot_may_end_with_slashes_or_be_null) {
   const struct fixture *fixture = *state;
   char buffer[64], root[128];
   temp_tree_write(&fixture->tree, "/proc/stat", "cpu0 1 2 3 4\n");
@@ -211,7 +209,7 @@ static void remember(const char *name, void *argument) {
   strcat(strcat(names->all, name), " ");
 }
 
-static void a_folder_lists_its_names(void **state) {
+TEST(a_folder_lists_its_names) {
   const struct fixture *fixture = *state;
   struct names names = {0};
   temp_tree_write(&fixture->tree, "/n/node0/cpulist", "0\n");
@@ -227,7 +225,7 @@ static void a_folder_lists_its_names(void **state) {
                    -ENOENT);
 }
 
-static void numbers_are_decimal_with_blanks_around_them(void **state) {
+TEST(numbers_are_decimal_with_blanks_around_them) {
   const struct fixture *fixture = *state;
   static const struct {
     const char *text;
@@ -260,7 +258,7 @@ static void numbers_are_decimal_with_blanks_around_them(void **state) {
                    -ENOENT);
 }
 
-static void a_number_in_a_file_without_end_is_refused(void **state) {
+TEST(a_number_in_a_file_without_end_is_refused) {
   const struct fixture *fixture = *state;
   static char text[100000];
   uint64_t value;
@@ -270,7 +268,7 @@ static void a_number_in_a_file_without_end_is_refused(void **state) {
                    -EINVAL);
 }
 
-static void core_lists_are_read_from_files(void **state) {
+TEST(core_lists_are_read_from_files) {
   const struct fixture *fixture = *state;
   struct core_set set;
   temp_tree_write(&fixture->tree, "/online", "0-2,5\n");
@@ -283,7 +281,7 @@ static void core_lists_are_read_from_files(void **state) {
                    -ENOENT);
 }
 
-static void the_longest_core_list_fits(void **state) {
+TEST(the_longest_core_list_fits) {
   const struct fixture *fixture = *state;
   static char text[CORES_MAX * 5];
   struct core_set even, set;
@@ -297,7 +295,7 @@ static void the_longest_core_list_fits(void **state) {
   assert_true(core_set_equal(&even, &set));
 }
 
-static void clocks_are_those_of_this_machine(void **state) {
+TEST(clocks_are_those_of_this_machine) {
   const struct fixture *fixture = *state;
   static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_BOOTTIME,
                                      CLOCK_REALTIME};
@@ -315,7 +313,7 @@ static void clocks_are_those_of_this_machine(void **state) {
   }
 }
 
-static void no_core_changes_while_nothing_happens(void **state) {
+TEST(no_core_changes_while_nothing_happens) {
   const struct fixture *fixture = *state;
   struct core_set changed;
   core_set_clear(&changed);
@@ -324,26 +322,5 @@ static void no_core_changes_while_nothing_happens(void **state) {
   assert_int_equal(core_set_count(&changed), 0);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(a_file_is_read_whole_and_terminated_with_nul),
-      TEST(a_file_may_fill_all_but_the_last_byte),
-      TEST(nothing_is_written_past_the_buffer),
-      TEST(a_huge_file_is_refused),
-      TEST(a_missing_file_is_enoent),
-      TEST(a_file_that_is_not_regular_is_refused_without_waiting),
-      TEST(a_path_that_is_too_long_is_refused),
-      TEST(no_descriptor_stays_open),
-      TEST(the_kernels_stat_is_opened_once_and_read_anew),
-      TEST(a_sysroot_may_end_with_slashes_or_be_null),
-      TEST(a_folder_lists_its_names),
-      TEST(numbers_are_decimal_with_blanks_around_them),
-      TEST(a_number_in_a_file_without_end_is_refused),
-      TEST(core_lists_are_read_from_files),
-      TEST(the_longest_core_list_fits),
-      TEST(clocks_are_those_of_this_machine),
-      TEST(no_core_changes_while_nothing_happens),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = setup,
+                                            .after_each = teardown};

@@ -190,22 +190,15 @@ static void try_all(uint32_t map_type) {
   fail_each_call(publish, 1);
 }
 
-static void a_call_that_fails_once_loses_no_count_of_an_array(void **state) {
-  unit_need_receivers(state);
+TEST(a_call_that_fails_once_loses_no_count_of_an_array) {
+  unit_need_receivers();
   try_all(BPF_MAP_TYPE_ARRAY);
 }
 
-static void
-a_call_that_fails_once_loses_no_count_of_a_map_per_core(void **state) {
-  unit_need_receivers(state);
+TEST(a_call_that_fails_once_loses_no_count_of_a_map_per_core) {
+  unit_need_receivers();
   try_all(BPF_MAP_TYPE_PERCPU_HASH);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_call_that_fails_once_loses_no_count_of_an_array),
-      cmocka_unit_test(a_call_that_fails_once_loses_no_count_of_a_map_per_core),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -64,8 +64,7 @@ static uint64_t grew(size_t field) {
   return growth[field] + growth[FIELDS + field];
 }
 
-static void counters_grow_in_each_copy(void **state) {
-  (void)state;
+TEST(counters_grow_in_each_copy) {
   now[0] = (struct value){.packets = 5, .bytes = 500};
   now[1] = (struct value){.packets = 7, .bytes = 700};
   look();
@@ -78,8 +77,7 @@ static void counters_grow_in_each_copy(void **state) {
   assert_int_equal(grew(BYTES), 0);
 }
 
-static void a_gauge_rises_and_falls(void **state) {
-  (void)state;
+TEST(a_gauge_rises_and_falls) {
   now[0].depth = 5;
   now[1].depth = -8;
   look();
@@ -89,8 +87,7 @@ static void a_gauge_rises_and_falls(void **state) {
   assert_int_equal((int64_t)grew(DEPTH), -4);
 }
 
-static void a_narrow_counter_wraps(void **state) {
-  (void)state;
+TEST(a_narrow_counter_wraps) {
   now[0] = (struct value){.packets = 9, .drops = UINT32_MAX - 10};
   look();
   now[0].drops = 20;
@@ -99,8 +96,7 @@ static void a_narrow_counter_wraps(void **state) {
   assert_int_equal(grew(DROPS), 31);
 }
 
-static void a_narrow_counter_that_may_wrap_unnoticed_is_fast(void **state) {
-  (void)state;
+TEST(a_narrow_counter_that_may_wrap_unnoticed_is_fast) {
   now[0] = (struct value){.packets = 9, .drops = UINT32_MAX / 2};
   look(); /* may have grown for long */
   now[0].drops += UINT32_MAX / 4;
@@ -113,9 +109,7 @@ static void a_narrow_counter_that_may_wrap_unnoticed_is_fast(void **state) {
   assert_false(falls.fast[PACKETS]);
 }
 
-static void
-an_entry_whose_counters_all_decreased_was_created_again(void **state) {
-  (void)state;
+TEST(an_entry_whose_counters_all_decreased_was_created_again) {
   now[0] = (struct value){.packets = 50, .bytes = 5000};
   now[1] = (struct value){.packets = 50, .bytes = 5000};
   look();
@@ -129,8 +123,7 @@ an_entry_whose_counters_all_decreased_was_created_again(void **state) {
   assert_int_equal(last[PACKETS], 3);
 }
 
-static void a_field_that_falls_alone_is_suspect(void **state) {
-  (void)state;
+TEST(a_field_that_falls_alone_is_suspect) {
   for (int i = 0; i < 2; i++) {
     begin(NULL);
     is_array = i == 1;
@@ -146,8 +139,7 @@ static void a_field_that_falls_alone_is_suspect(void **state) {
   }
 }
 
-static void a_core_that_was_set_to_zero_leaves_the_others_alone(void **state) {
-  (void)state;
+TEST(a_core_that_was_set_to_zero_leaves_the_others_alone) {
   now[0] = (struct value){.packets = 1000, .bytes = 9000};
   now[1] = (struct value){.packets = 10, .bytes = 90};
   look();
@@ -160,8 +152,7 @@ static void a_core_that_was_set_to_zero_leaves_the_others_alone(void **state) {
   assert_int_equal(suspect_falls(), 0);
 }
 
-static void a_narrow_counter_falls_with_the_others(void **state) {
-  (void)state;
+TEST(a_narrow_counter_falls_with_the_others) {
   now[0] = (struct value){.packets = 50, .drops = UINT32_MAX - 10};
   look();
   now[0] = (struct value){.packets = 4, .drops = 20};
@@ -171,8 +162,7 @@ static void a_narrow_counter_falls_with_the_others(void **state) {
   assert_int_equal(suspect_falls(), 0);
 }
 
-static void a_field_that_is_withheld_decides_nothing(void **state) {
-  (void)state;
+TEST(a_field_that_is_withheld_decides_nothing) {
   struct map_field withheld[FIELDS];
   memcpy(withheld, list, sizeof(list));
   withheld[BYTES].is_withheld = true;
@@ -188,8 +178,7 @@ static void a_field_that_is_withheld_decides_nothing(void **state) {
 }
 
 /* xdp-filter keeps flags in the six lowest bits. */
-static void flags_below_a_count_are_not_counted(void **state) {
-  (void)state;
+TEST(flags_below_a_count_are_not_counted) {
   struct map_field shifted[FIELDS];
   memcpy(shifted, list, sizeof(list));
   shifted[PACKETS].shift = shifted[DROPS].shift = 6;
@@ -204,8 +193,7 @@ static void flags_below_a_count_are_not_counted(void **state) {
   assert_int_equal(suspect_falls(), 0);
 }
 
-static void an_array_that_was_set_to_zero_counts_from_zero(void **state) {
-  (void)state;
+TEST(an_array_that_was_set_to_zero_counts_from_zero) {
   is_array = true;
   now[0] = (struct value){.packets = 50, .bytes = 5000, .drops = 3};
   look();
@@ -216,8 +204,7 @@ static void an_array_that_was_set_to_zero_counts_from_zero(void **state) {
   assert_int_equal(grew(DROPS), 0);
 }
 
-static void an_array_that_falls_a_little_is_suspect(void **state) {
-  (void)state;
+TEST(an_array_that_falls_a_little_is_suspect) {
   is_array = true;
   now[0] = (struct value){.packets = 1000};
   look();
@@ -244,9 +231,7 @@ static bool was_not_read(void *context, const struct map_entry *entry) {
   return true;
 }
 
-static void
-entries_are_found_by_their_keys_however_many_there_are(void **state) {
-  (void)state;
+TEST(entries_are_found_by_their_keys_however_many_there_are) {
   struct map_entries entries;
   map_entries_init(&entries, sizeof(uint64_t), 2);
   for (uint64_t key = 0; key < 1000; key++) {
@@ -266,8 +251,7 @@ entries_are_found_by_their_keys_however_many_there_are(void **state) {
   map_entries_free(&entries);
 }
 
-static void entries_that_were_not_read_make_room_for_others(void **state) {
-  (void)state;
+TEST(entries_that_were_not_read_make_room_for_others) {
   struct map_entries entries;
   map_entries_init(&entries, sizeof(uint64_t), 1);
   gone_len = 0;
@@ -291,26 +275,4 @@ static void entries_that_were_not_read_make_room_for_others(void **state) {
   map_entries_free(&entries);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(counters_grow_in_each_copy, begin),
-      cmocka_unit_test_setup(a_gauge_rises_and_falls, begin),
-      cmocka_unit_test_setup(a_narrow_counter_wraps, begin),
-      cmocka_unit_test_setup(a_narrow_counter_that_may_wrap_unnoticed_is_fast,
-                             begin),
-      cmocka_unit_test_setup(
-          an_entry_whose_counters_all_decreased_was_created_again, begin),
-      cmocka_unit_test_setup(a_field_that_falls_alone_is_suspect, begin),
-      cmocka_unit_test_setup(
-          a_core_that_was_set_to_zero_leaves_the_others_alone, begin),
-      cmocka_unit_test_setup(a_narrow_counter_falls_with_the_others, begin),
-      cmocka_unit_test_setup(a_field_that_is_withheld_decides_nothing, begin),
-      cmocka_unit_test_setup(flags_below_a_count_are_not_counted, begin),
-      cmocka_unit_test_setup(an_array_that_was_set_to_zero_counts_from_zero,
-                             begin),
-      cmocka_unit_test_setup(an_array_that_falls_a_little_is_suspect, begin),
-      cmocka_unit_test(entries_are_found_by_their_keys_however_many_there_are),
-      cmocka_unit_test(entries_that_were_not_read_make_room_for_others),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin};

@@ -28,7 +28,7 @@ static struct {
 static struct btf_types types;
 static struct bpf_map_info info;
 static struct map_fields fields;
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 static uint32_t u8, u16, u32, u64; /* IDs of types that every file contains */
 
 static uint32_t text(const char *string) {
@@ -170,8 +170,7 @@ static void assert_field(size_t at, const char *name, uint32_t offset,
  * Fields
  */
 
-static void members_are_fields_and_tags_say_what_types_cannot(void **state) {
-  (void)state;
+TEST(members_are_fields_and_tags_say_what_types_cannot) {
   uint32_t s64 = integer("s64", 8, BTF_INT_SIGNED);
   uint32_t drops = array(u64, u32, 2);
   uint32_t inner = type(BTF_KIND_STRUCT, "inner", 1, 8);
@@ -199,8 +198,7 @@ static void members_are_fields_and_tags_say_what_types_cannot(void **state) {
   assert_field(5, "signed_count", 48, 8, false);
 }
 
-static void help_is_text_that_a_region_may_have(void **state) {
-  (void)state;
+TEST(help_is_text_that_a_region_may_have) {
   char help[160] = "percore:help=a\tb";
   while (strlen(help) < 158)
     strcat(help, "\xc3\xa9");
@@ -212,15 +210,13 @@ static void help_is_text_that_a_region_may_have(void **state) {
   assert_true(region_text_is_valid(fields.list[0].help));
 }
 
-static void a_plain_integer_is_the_field_value(void **state) {
-  (void)state;
+TEST(a_plain_integer_is_the_field_value) {
   assert_int_equal(read_fields(u64, 8), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "value", 0, 8, false);
 }
 
-static void of_a_union_the_first_member_is_taken(void **state) {
-  (void)state;
+TEST(of_a_union_the_first_member_is_taken) {
   uint32_t both = type(BTF_KIND_UNION, "", 2, 8);
   member("packets", u64, 0);
   member("rx_packets", u64, 0);
@@ -231,8 +227,7 @@ static void of_a_union_the_first_member_is_taken(void **state) {
   assert_field(0, "packets", 0, 8, false);
 }
 
-static void fields_of_one_name_are_left_out_and_said(void **state) {
-  (void)state;
+TEST(fields_of_one_name_are_left_out_and_said) {
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
   member("Drops", u64, 0);
   member("drops", u64, 8);
@@ -243,8 +238,7 @@ static void fields_of_one_name_are_left_out_and_said(void **state) {
   assert_non_null(strstr(why, "drops"));
 }
 
-static void members_beyond_the_value_are_no_fields(void **state) {
-  (void)state;
+TEST(members_beyond_the_value_are_no_fields) {
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 16);
   member("packets", u64, 0);
   member("across", u64, 12);
@@ -253,8 +247,7 @@ static void members_beyond_the_value_are_no_fields(void **state) {
   assert_int_equal(fields.len, 1);
 }
 
-static void pointers_locks_and_timers_are_no_fields(void **state) {
-  (void)state;
+TEST(pointers_locks_and_timers_are_no_fields) {
   uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t pointer = type(BTF_KIND_PTR, "", 0, u64),
            lock = type(BTF_KIND_STRUCT, "bpf_spin_lock", 1, 4);
@@ -274,8 +267,7 @@ static void pointers_locks_and_timers_are_no_fields(void **state) {
   assert_field(0, "packets", 40, 8, false);
 }
 
-static void an_array_that_is_too_long_is_named(void **state) {
-  (void)state;
+TEST(an_array_that_is_too_long_is_named) {
   uint32_t drops = array(u64, u32, 300);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8 * 300);
   member("drops", drops, 0);
@@ -284,9 +276,7 @@ static void an_array_that_is_too_long_is_named(void **state) {
   assert_non_null(strstr(why, "FieldAt"));
 }
 
-static void
-slots_of_powers_of_two_are_a_histogram_after_all_fields(void **state) {
-  (void)state;
+TEST(slots_of_powers_of_two_are_a_histogram_after_all_fields) {
   uint32_t slots = array(u32, u32, 27), runs = array(u64, u32, 3);
   uint32_t hist = type(BTF_KIND_STRUCT, "hist", 2, 112);
   member("slots", slots, 0);
@@ -309,16 +299,14 @@ slots_of_powers_of_two_are_a_histogram_after_all_fields(void **state) {
   assert_int_equal(fields.list[31].bucket, 3);
 }
 
-static void types_that_contain_themselves_come_to_an_end(void **state) {
-  (void)state;
+TEST(types_that_contain_themselves_come_to_an_end) {
   uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 16);
   member("again", value, 0);
   member("and_again", value, 0);
   assert_int_equal(read_fields(value, 16), -ENOENT);
 }
 
-static void arrays_of_arrays_come_to_an_end(void **state) {
-  (void)state;
+TEST(arrays_of_arrays_come_to_an_end) {
   uint32_t many = array(array(array(u16, u32, 256), u32, 256), u32, 256);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 64);
   member("many", many, 0);
@@ -327,8 +315,7 @@ static void arrays_of_arrays_come_to_an_end(void **state) {
   assert_int_equal(fields.len, 33); /* 32 elements fit into 64 bytes */
 }
 
-static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
-  (void)state;
+TEST(a_map_of_another_size_is_not_taken_for_this_one) {
   assert_int_equal(open_types(u32, 4, u64, 16), -ENOENT);
   assert_non_null(strstr(why, "no map test"));
 }
@@ -352,8 +339,7 @@ static int learn(struct map_source *source, struct names wanted,
   return status;
 }
 
-static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
-  (void)state;
+TEST(fields_are_chosen_and_made_gauges_by_their_names) {
   static const char *wanted[] = {"queued", "packets"}, *gauges[] = {"queued"};
   struct map_source source;
   uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
@@ -362,9 +348,8 @@ static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   member("bytes", u64, 8);
   member("queued", u64, 16);
   declare_map(u32, 4, value, 24);
-  assert_int_equal(learn(&source, (struct names){wanted, 2},
-                         (struct names){gauges, 1}),
-                   0);
+  assert_int_equal(
+      learn(&source, (struct names){wanted, 2}, (struct names){gauges, 1}), 0);
   assert_int_equal(fields.len, 2);
   assert_field(0, "packets", 0, 8, false);
   assert_field(1, "queued", 16, 8, true);
@@ -393,9 +378,7 @@ static void write_variables(void) {
                                .name = "test.bss"};
 }
 
-static void
-of_global_variables_only_tagged_and_named_ones_are_read(void **state) {
-  (void)state;
+TEST(of_global_variables_only_tagged_and_named_ones_are_read) {
   static const char *wanted[] = {"hits"};
   static const struct names none;
   struct map_source source;
@@ -419,8 +402,7 @@ static void assert_name(const void *key, const char *wanted) {
   assert_string_equal(name, wanted);
 }
 
-static void a_flow_is_called_by_its_addresses_and_ports(void **state) {
-  (void)state;
+TEST(a_flow_is_called_by_its_addresses_and_ports) {
   uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32),
            be16 = type(BTF_KIND_TYPEDEF, "__be16", 0, u16);
   uint32_t padding = array(u8, u32, 3);
@@ -436,8 +418,7 @@ static void a_flow_is_called_by_its_addresses_and_ports(void **state) {
   assert_name(flow, "10.0.0.1-192.0.2.7-258-17");
 }
 
-static void bytes_are_a_mac_an_ipv6_address_or_text(void **state) {
-  (void)state;
+TEST(bytes_are_a_mac_an_ipv6_address_or_text) {
   uint32_t c = integer("char", 1, BTF_INT_SIGNED);
   uint32_t mac = array(u8, u32, 6), ipv6 = array(u8, u32, 16),
            name = array(c, u32, 8);
@@ -467,8 +448,7 @@ static void bit_member(const char *name, uint32_t id, uint32_t bit,
   word(bits << 24 | bit);
 }
 
-static void keys_that_differ_only_in_bit_fields_have_two_names(void **state) {
-  (void)state;
+TEST(keys_that_differ_only_in_bit_fields_have_two_names) {
   uint32_t key = bit_struct("key", 3, 4);
   bit_member("version", u32, 0, 4);
   bit_member("vlan", u32, 4, 12);
@@ -482,8 +462,7 @@ static void keys_that_differ_only_in_bit_fields_have_two_names(void **state) {
   assert_name(&value, "4-2-443");
 }
 
-static void an_address_is_known_by_the_name_of_what_holds_it(void **state) {
-  (void)state;
+TEST(an_address_is_known_by_the_name_of_what_holds_it) {
   static const unsigned char bytes[12] = {10, 0, 0, 1, 10, 0, 0, 2, 5};
   uint32_t port = integer("unsigned int", 4, 0);
   uint32_t address = type(BTF_KIND_TYPEDEF, "in_addr_t", 0, u32);
@@ -500,8 +479,7 @@ static void an_address_is_known_by_the_name_of_what_holds_it(void **state) {
   assert_name(bytes, "10.0.0.1");
 }
 
-static void a_key_of_an_lpm_trie_is_a_prefix(void **state) {
-  (void)state;
+TEST(a_key_of_an_lpm_trie_is_a_prefix) {
   struct {
     uint32_t length;
     unsigned char address[16];
@@ -516,8 +494,7 @@ static void a_key_of_an_lpm_trie_is_a_prefix(void **state) {
   assert_name(&key, "2001:db8::/32");
 }
 
-static void integers_have_their_sign_and_enumerators_their_names(void **state) {
-  (void)state;
+TEST(integers_have_their_sign_and_enumerators_their_names) {
   uint32_t s16 = integer("s16", 2, BTF_INT_SIGNED);
   uint32_t verdict = type(BTF_KIND_ENUM, "verdict", 2, 4);
   word(text("PASS"));
@@ -537,8 +514,7 @@ static void integers_have_their_sign_and_enumerators_their_names(void **state) {
   assert_name(&value, "9--3");
 }
 
-static void an_integer_of_any_size_has_a_name(void **state) {
-  (void)state;
+TEST(an_integer_of_any_size_has_a_name) {
   for (uint32_t size = 0; size <= 16; size++) {
     begin(NULL);
     uint32_t u64 = integer("u64", 8, 0);
@@ -553,8 +529,7 @@ static void an_integer_of_any_size_has_a_name(void **state) {
   }
 }
 
-static void without_types_keys_are_numbers_or_bytes(void **state) {
-  (void)state;
+TEST(without_types_keys_are_numbers_or_bytes) {
   types = (struct btf_types){0};
   info = (struct bpf_map_info){.key_size = 4};
   assert_name(&(uint32_t){4000000000u}, "4000000000");
@@ -562,8 +537,7 @@ static void without_types_keys_are_numbers_or_bytes(void **state) {
   assert_name("\x01\x02\xab", "0102ab");
 }
 
-static void an_empty_text_is_a_name_and_a_long_one_is_cut(void **state) {
-  (void)state;
+TEST(an_empty_text_is_a_name_and_a_long_one_is_cut) {
   uint32_t c = integer("char", 1, BTF_INT_CHAR);
   uint32_t key = array(c, u32, 512);
   assert_int_equal(open_types(key, 512, u64, 8), 0);
@@ -581,9 +555,7 @@ static void an_empty_text_is_a_name_and_a_long_one_is_cut(void **state) {
   }
 }
 
-static void
-a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
-  (void)state;
+TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it) {
   uint32_t key = type(BTF_KIND_STRUCT, "key", 2, 8);
   member("inside", u32, 0);
   member("beyond", u32, 4);
@@ -631,8 +603,7 @@ static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
                                                  : random_word(state) % 32;
 }
 
-static void types_that_lie_are_read_within_the_key_and_the_value(void **state) {
-  (void)state;
+TEST(types_that_lie_are_read_within_the_key_and_the_value) {
   uint32_t seed = 1;
   int read = 0;
   for (int i = 0; i < 3000; i++) {
@@ -657,35 +628,5 @@ static void types_that_lie_are_read_within_the_key_and_the_value(void **state) {
   assert_true(read > 500);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(members_are_fields_and_tags_say_what_types_cannot),
-      TEST(help_is_text_that_a_region_may_have),
-      TEST(a_plain_integer_is_the_field_value),
-      TEST(of_a_union_the_first_member_is_taken),
-      TEST(fields_of_one_name_are_left_out_and_said),
-      TEST(members_beyond_the_value_are_no_fields),
-      TEST(pointers_locks_and_timers_are_no_fields),
-      TEST(an_array_that_is_too_long_is_named),
-      TEST(slots_of_powers_of_two_are_a_histogram_after_all_fields),
-      TEST(types_that_contain_themselves_come_to_an_end),
-      TEST(arrays_of_arrays_come_to_an_end),
-      TEST(a_map_of_another_size_is_not_taken_for_this_one),
-      TEST(fields_are_chosen_and_made_gauges_by_their_names),
-      TEST(of_global_variables_only_tagged_and_named_ones_are_read),
-      TEST(a_flow_is_called_by_its_addresses_and_ports),
-      TEST(bytes_are_a_mac_an_ipv6_address_or_text),
-      TEST(keys_that_differ_only_in_bit_fields_have_two_names),
-      TEST(an_address_is_known_by_the_name_of_what_holds_it),
-      TEST(a_key_of_an_lpm_trie_is_a_prefix),
-      TEST(integers_have_their_sign_and_enumerators_their_names),
-      TEST(an_integer_of_any_size_has_a_name),
-      TEST(without_types_keys_are_numbers_or_bytes),
-      TEST(an_empty_text_is_a_name_and_a_long_one_is_cut),
-      TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it),
-      TEST(types_that_lie_are_read_within_the_key_and_the_value),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

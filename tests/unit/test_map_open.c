@@ -10,7 +10,7 @@
 #include <string.h>
 
 static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 
 /* Replaces the function of the C library. */
 long syscall(long number, ...) {
@@ -26,8 +26,7 @@ static int open_pin(const char *path) {
   return status;
 }
 
-static void a_program_is_not_taken_for_a_map(void **state) {
-  (void)state;
+TEST(a_program_is_not_taken_for_a_map) {
   error = 0;
   assert_int_equal(open_pin("/sys/fs/bpf/program"), -EINVAL);
   assert_non_null(strstr(why, "not a map"));
@@ -35,25 +34,14 @@ static void a_program_is_not_taken_for_a_map(void **state) {
 
 /* The kernel cannot open a link read-only. Some kernels also cannot open a
  * program read-only. */
-static void a_pin_that_cannot_be_opened_read_only_is_not_a_map(void **state) {
-  (void)state;
+TEST(a_pin_that_cannot_be_opened_read_only_is_not_a_map) {
   error = EINVAL;
   assert_int_equal(open_pin("/sys/fs/bpf/link"), -EINVAL);
   assert_non_null(strstr(why, "not a map"));
 }
 
-static void advice_on_rights_is_for_maps_only(void **state) {
-  (void)state;
+TEST(advice_on_rights_is_for_maps_only) {
   error = EACCES;
   assert_int_equal(open_pin("/nowhere/pin"), -EACCES);
   assert_non_null(strstr(why, "if it is a map, make it readable (chmod)"));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_program_is_not_taken_for_a_map),
-      cmocka_unit_test(a_pin_that_cannot_be_opened_read_only_is_not_a_map),
-      cmocka_unit_test(advice_on_rights_is_for_maps_only),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

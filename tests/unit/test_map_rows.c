@@ -19,7 +19,7 @@ static struct {
 
 static uint32_t got[ENTRIES_MAX];
 static uint32_t got_len, wanted_len;
-static char why[MAP_WHY_SIZE];
+static char why[WHY_SIZE];
 
 static void put(uint64_t address, uint32_t index, uint32_t number) {
   memcpy((char *)(uintptr_t)address + index * sizeof(number), &number,
@@ -119,8 +119,7 @@ static int begin(void **state) {
   return 0;
 }
 
-static void every_entry_is_read_once_in_batches(void **state) {
-  (void)state;
+TEST(every_entry_is_read_once_in_batches) {
   for (uint32_t entries = 0; entries < 35; entries++) {
     begin(NULL);
     assert_int_equal(read_entries(entries), 0);
@@ -129,24 +128,21 @@ static void every_entry_is_read_once_in_batches(void **state) {
   }
 }
 
-static void a_bucket_that_does_not_fit_doubles_the_batch(void **state) {
-  (void)state;
+TEST(a_bucket_that_does_not_fit_doubles_the_batch) {
   kernel.bucket = 33;
   assert_int_equal(read_entries(100), 0);
   assert_got(100);
   assert_int_equal(kernel.refused, 2); /* 10, 20; then 40 */
 }
 
-static void a_batch_does_not_grow_for_ever(void **state) {
-  (void)state;
+TEST(a_batch_does_not_grow_for_ever) {
   kernel.bucket = UINT32_MAX;
   assert_int_equal(read_entries(100), -ENOSPC);
   assert_non_null(strstr(why, "No space left"));
   assert_in_range(kernel.refused, 10, 40);
 }
 
-static void without_batches_entries_are_read_one_by_one(void **state) {
-  (void)state;
+TEST(without_batches_entries_are_read_one_by_one) {
   static const int errors[] = {NO_BATCH, EINVAL, EOPNOTSUPP};
   for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
     begin(NULL);
@@ -156,8 +152,7 @@ static void without_batches_entries_are_read_one_by_one(void **state) {
   }
 }
 
-static void an_entry_that_is_deleted_meanwhile_is_left_out(void **state) {
-  (void)state;
+TEST(an_entry_that_is_deleted_meanwhile_is_left_out) {
   kernel.batch_error = NO_BATCH;
   kernel.removed = 7;
   assert_int_equal(read_entries(50), 0);
@@ -165,8 +160,7 @@ static void an_entry_that_is_deleted_meanwhile_is_left_out(void **state) {
   assert_int_equal(got[7], 8);
 }
 
-static void at_most_ten_thousand_entries_are_read_one_by_one(void **state) {
-  (void)state;
+TEST(at_most_ten_thousand_entries_are_read_one_by_one) {
   kernel.batch_error = NO_BATCH;
   assert_int_equal(read_entries(10000), 0);
   assert_got(10000);
@@ -176,8 +170,7 @@ static void at_most_ten_thousand_entries_are_read_one_by_one(void **state) {
   assert_got(10000);
 }
 
-static void a_pass_ends_when_its_reader_has_enough(void **state) {
-  (void)state;
+TEST(a_pass_ends_when_its_reader_has_enough) {
   wanted_len = 5;
   assert_int_equal(read_entries(50), 1);
   assert_got(5);
@@ -188,33 +181,16 @@ static void a_pass_ends_when_its_reader_has_enough(void **state) {
   assert_got(5);
 }
 
-static void a_batch_that_claims_too_much_is_refused(void **state) {
-  (void)state;
+TEST(a_batch_that_claims_too_much_is_refused) {
   kernel.claimed = 11;
   assert_int_equal(read_entries(50), -EIO);
   assert_int_equal(got_len, 0);
 }
 
-static void other_errors_are_said(void **state) {
-  (void)state;
+TEST(other_errors_are_said) {
   kernel.batch_error = EPERM;
   assert_int_equal(read_entries(50), -EPERM);
   assert_non_null(strstr(why, "cannot read its entries: Operation not"));
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, begin)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(every_entry_is_read_once_in_batches),
-      TEST(a_bucket_that_does_not_fit_doubles_the_batch),
-      TEST(a_batch_does_not_grow_for_ever),
-      TEST(without_batches_entries_are_read_one_by_one),
-      TEST(an_entry_that_is_deleted_meanwhile_is_left_out),
-      TEST(at_most_ten_thousand_entries_are_read_one_by_one),
-      TEST(a_pass_ends_when_its_reader_has_enough),
-      TEST(a_batch_that_claims_too_much_is_refused),
-      TEST(other_errors_are_said),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin};

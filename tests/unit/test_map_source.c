@@ -54,18 +54,18 @@ size_t map_possible_cores(int *cores, size_t size) {
   return COPIES;
 }
 
-int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
+int map_open_pin(struct map *map, const char *path, char why[WHY_SIZE]) {
   (void)path;
   *map = (struct map){.fd = kernel.missing == 0 ? 0 : -1,
                       .info = kernel.info,
                       .copies = map_is_per_cpu(&kernel.info) ? COPIES : 1,
                       .stride = COPY_SIZE};
   if (kernel.missing != 0)
-    snprintf(why, MAP_WHY_SIZE, "%s", strerror(kernel.missing));
+    snprintf(why, WHY_SIZE, "%s", strerror(kernel.missing));
   return -kernel.missing;
 }
 
-int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
+int map_open_id(struct map *map, uint32_t id, char why[WHY_SIZE]) {
   (void)id;
   return map_open_pin(map, NULL, why);
 }
@@ -94,7 +94,7 @@ static uint32_t random_number(uint32_t below) {
 /* Simulates reading the map. Reading starts at a random key, because the
  * entries of a hash map have no order. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
-             char why[MAP_WHY_SIZE]) {
+             char why[WHY_SIZE]) {
   (void)map;
   int delivered = 0;
   for (uint32_t key = 0; key < KEYS; key++)
@@ -105,7 +105,7 @@ int map_read(const struct map *map, map_entry_fn *entry, void *context,
     if (!kernel.entries[key].exists)
       continue;
     if (delivered++ == kernel.lost_after) {
-      snprintf(why, MAP_WHY_SIZE, "lost");
+      snprintf(why, WHY_SIZE, "lost");
       return -EIO;
     }
     kernel.entries[key].was_read = true;
@@ -253,8 +253,8 @@ static bool was_said(const char *text) {
  * MaxRows
  */
 
-static void entries_that_take_the_place_of_others_are_counted(void **state) {
-  unit_need_receivers(state);
+TEST(entries_that_take_the_place_of_others_are_counted) {
+  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   for (uint32_t key = 0; key < ROWS_MAX; key++)
     add(key, 1, 100);
@@ -272,9 +272,8 @@ static void entries_that_take_the_place_of_others_are_counted(void **state) {
   assert_int_equal(said_len, 0);
 }
 
-static void
-entries_without_a_row_are_reported_and_never_make_others_wrong(void **state) {
-  unit_need_receivers(state);
+TEST(entries_without_a_row_are_reported_and_never_make_others_wrong) {
+  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   for (uint32_t key = 0; key < KEYS; key++)
     add(key, 1000, 1000);
@@ -292,9 +291,8 @@ entries_without_a_row_are_reported_and_never_make_others_wrong(void **state) {
       assert_int_equal(rows[key].grew[0], 0);
 }
 
-static void
-old_entries_are_not_new_because_their_pin_was_missing(void **state) {
-  unit_need_receivers(state);
+TEST(old_entries_are_not_new_because_their_pin_was_missing) {
+  unit_need_receivers();
   publish(1, ROWS_MAX, false);
   for (uint32_t key = 0; key < KEYS; key++)
     add(key, 1000, 1000);
@@ -311,9 +309,8 @@ old_entries_are_not_new_because_their_pin_was_missing(void **state) {
     assert_int_equal(rows[key].shown[0], 0);
 }
 
-static void
-a_list_of_cores_that_cannot_be_read_once_loses_no_count(void **state) {
-  unit_need_receivers(state);
+TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count) {
+  unit_need_receivers();
   kernel.cores_lost = 1;
   publish(2, ROWS_MAX, true);
   add(0, 7, 700);
@@ -330,9 +327,9 @@ a_list_of_cores_that_cannot_be_read_once_loses_no_count(void **state) {
  * Names
  */
 
-static void keys_with_the_same_name_count_in_one_row(void **state) {
+TEST(keys_with_the_same_name_count_in_one_row) {
   for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
-    unit_need_receivers(state);
+    unit_need_receivers();
     begin(state);
     kernel.names = 4;
     publish(type, KEYS, true);
@@ -353,8 +350,8 @@ static void keys_with_the_same_name_count_in_one_row(void **state) {
   }
 }
 
-static void a_row_ends_with_the_last_key_of_its_name(void **state) {
-  unit_need_receivers(state);
+TEST(a_row_ends_with_the_last_key_of_its_name) {
+  unit_need_receivers();
   kernel.names = 4;
   publish(1, KEYS, true);
   add(0, 10, 1000);
@@ -371,9 +368,9 @@ static void a_row_ends_with_the_last_key_of_its_name(void **state) {
   assert_int_equal(rows[0].shown[0], 3);
 }
 
-static void a_gauge_is_that_of_the_keys_that_exist(void **state) {
+TEST(a_gauge_is_that_of_the_keys_that_exist) {
   static const char *gauge = "packets";
-  unit_need_receivers(state);
+  unit_need_receivers();
   kernel.names = 4;
   gauges = (struct names){&gauge, 1};
   publish(1, KEYS, true);
@@ -396,8 +393,8 @@ static void a_gauge_is_that_of_the_keys_that_exist(void **state) {
  * Fields that are not counters
  */
 
-static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
-  unit_need_receivers(state);
+TEST(a_withheld_field_leaves_the_region_as_it_is) {
+  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   add(0, 1000, 1000);
   look();
@@ -421,9 +418,8 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
   }
 }
 
-static void
-a_counter_that_may_wrap_unnoticed_is_warned_about_once(void **state) {
-  unit_need_receivers(state);
+TEST(a_counter_that_may_wrap_unnoticed_is_warned_about_once) {
+  unit_need_receivers();
   publish(1, ROWS_MAX, true);
   for (int i = 0; i < 4; i++) {
     add(0, 1, 1);
@@ -563,20 +559,19 @@ static void play(uint32_t type) {
   assert_false(was_said("decreased"));
 }
 
-static void
-rows_count_what_each_entry_grew_by_in_any_order_of_events(void **state) {
-  unit_need_receivers(state);
+TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events) {
+  unit_need_receivers();
   play(1);
 }
 
-static void rows_of_maps_per_core_count_what_each_entry_grew_by(void **state) {
-  unit_need_receivers(state);
+TEST(rows_of_maps_per_core_count_what_each_entry_grew_by) {
+  unit_need_receivers();
   play(2);
 }
 
-static void a_row_counts_what_all_keys_of_its_name_grew_by(void **state) {
+TEST(a_row_counts_what_all_keys_of_its_name_grew_by) {
   uint64_t last[KEYS] = {0};
-  unit_need_receivers(state);
+  unit_need_receivers();
   kernel.names = KEYS - 3;
   publish(1, KEYS, true);
   for (int i = 0; i < 2000; i++) {
@@ -604,23 +599,9 @@ static void a_row_counts_what_all_keys_of_its_name_grew_by(void **state) {
   assert_int_equal(said_len, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(entries_that_take_the_place_of_others_are_counted),
-      TEST(entries_without_a_row_are_reported_and_never_make_others_wrong),
-      TEST(old_entries_are_not_new_because_their_pin_was_missing),
-      TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count),
-      TEST(keys_with_the_same_name_count_in_one_row),
-      TEST(a_row_ends_with_the_last_key_of_its_name),
-      TEST(a_gauge_is_that_of_the_keys_that_exist),
-      TEST(a_withheld_field_leaves_the_region_as_it_is),
-      TEST(a_counter_that_may_wrap_unnoticed_is_warned_about_once),
-      TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events),
-      TEST(rows_of_maps_per_core_count_what_each_entry_grew_by),
-      TEST(a_row_counts_what_all_keys_of_its_name_grew_by),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = begin,
+    .after_each = end,
+};

@@ -34,9 +34,9 @@ static int teardown(void **state) {
 static void check(struct fake_machine *fake, const char *text, uint32_t type,
                   uint64_t config, uint64_t config1, uint64_t config2) {
   struct perf_event event;
-  char why[256] = "";
+  char why[WHY_SIZE] = "";
   memset(&event, 0xff, sizeof event);
-  if (perf_event_parse(&event, text, &fake->machine, why, sizeof why) != 0)
+  if (perf_event_parse(&event, text, &fake->machine, why) != 0)
     fail_msg("%s: %s", text, why);
   assert_int_equal(event.type, type);
   assert_int_equal(event.config, config);
@@ -49,50 +49,50 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
-  char why[256] = "";
-  int status = perf_event_parse(&event, text, &fake->machine, why, sizeof why);
+  char why[WHY_SIZE] = "";
+  int status = perf_event_parse(&event, text, &fake->machine, why);
   if (status != -error)
     fail_msg("%s: %d, not %d (%s)", text, status, -error, why);
   if (strstr(why, word) == NULL)
     fail_msg("%s: \"%s\" does not mention %s", text, why, word);
 }
 
-static void a_name_is_looked_up_in_the_events_of_its_pmu(void **state) {
+TEST(a_name_is_looked_up_in_the_events_of_its_pmu) {
   check(*state, "msr/mperf/", FAKE_MSR_TYPE, FAKE_MSR_MPERF, 0, 0);
   check(*state, "cpu/cpu-cycles/", 4, 0x3c, 0, 0);
   check(*state, "cpu/mem-loads/", 4, 0x1cd, 3, 0);
   check(*state, "cpu/with-flag/", 4, 0x200005, 0, 0);
 }
 
-static void terms_are_placed_as_the_format_says(void **state) {
+TEST(terms_are_placed_as_the_format_says) {
   check(*state, "cpu/event=0x3c,umask=1/", 4, 0x13c, 0, 0);
   check(*state, "cpu/ldlat=0x1234/", 4, 0, 0x1234, 0);
   check(*state, "cpu/late=9/", 4, 0, 0, UINT64_C(9) << 60);
   check(*state, "cpu/any/", 4, 1 << 21, 0, 0);
 }
 
-static void a_field_in_two_pieces_is_filled_from_its_lowest_bit(void **state) {
+TEST(a_field_in_two_pieces_is_filled_from_its_lowest_bit) {
   check(*state, "cpu/event=0xabc/", 4, UINT64_C(0xa000000bc), 0, 0);
 }
 
-static void a_later_term_replaces_a_value_of_the_event(void **state) {
+TEST(a_later_term_replaces_a_value_of_the_event) {
   check(*state, "cpu/mem-loads,ldlat=100/", 4, 0x1cd, 100, 0);
   check(*state, "cpu/event=0xff,event=0x01/", 4, 1, 0, 0);
 }
 
-static void whole_config_words_can_be_given(void **state) {
+TEST(whole_config_words_can_be_given) {
   check(*state, "cpu/config=0xffffffffffffffff,config1=2,config2=3/", 4,
         UINT64_MAX, 2, 3);
 }
 
-static void raw_numbers_are_of_the_raw_type(void **state) {
+TEST(raw_numbers_are_of_the_raw_type) {
   check(*state, "r1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
   check(*state, "0x1A8", PERF_TYPE_RAW, 0x1a8, 0, 0);
   check(*state, "r0x1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
   check(*state, "rffffffffffffffff", PERF_TYPE_RAW, UINT64_MAX, 0, 0);
 }
 
-static void text_that_is_not_an_event_is_refused(void **state) {
+TEST(text_that_is_not_an_event_is_refused) {
   static const char *const bad[] = {
       "",      "r",     "0x",  "cycles", "r1g",
       "1a8",   "0x1z8", "r-1", "r 1",    "r+1",
@@ -104,23 +104,23 @@ static void text_that_is_not_an_event_is_refused(void **state) {
     refused(*state, bad[i], EINVAL, bad[i]);
 }
 
-static void the_message_names_a_missing_pmu(void **state) {
+TEST(the_message_names_a_missing_pmu) {
   refused(*state, "armv8_pmuv3_0/cnt_cycles/", ENOENT, "armv8_pmuv3_0");
 }
 
-static void the_message_names_a_missing_term(void **state) {
+TEST(the_message_names_a_missing_term) {
   refused(*state, "cpu/no-such/", ENOENT, "no-such");
   refused(*state, "cpu/event=1,colour=3/", ENOENT, "colour");
   refused(*state, "msr/pperf/", ENOENT, "pperf");
 }
 
-static void a_value_that_is_too_wide_is_refused(void **state) {
+TEST(a_value_that_is_too_wide_is_refused) {
   refused(*state, "cpu/umask=0x100/", ERANGE, "umask");
   refused(*state, "cpu/any=2/", ERANGE, "any");
   refused(*state, "cpu/event=0x1000/", ERANGE, "event");
 }
 
-static void a_value_that_is_not_a_number_is_refused(void **state) {
+TEST(a_value_that_is_not_a_number_is_refused) {
   refused(*state, "cpu/event=x/", EINVAL, "event");
   refused(*state, "cpu/event=/", EINVAL, "event");
   refused(*state, "cpu/event=-1/", EINVAL, "event");
@@ -128,7 +128,7 @@ static void a_value_that_is_not_a_number_is_refused(void **state) {
   refused(*state, "cpu/open/", EINVAL, "event");
 }
 
-static void text_not_of_the_form_pmu_event_is_refused(void **state) {
+TEST(text_not_of_the_form_pmu_event_is_refused) {
   static const char *const bad[] = {
       "/",          "cpu/",      "cpu//",   "/cpu-cycles/",     "cpu/a/b/",
       "cpu/,/",     "cpu/any,/", "cpu/=1/", "cpu/cpu-cycles/u", "cpu /any/",
@@ -136,17 +136,16 @@ static void text_not_of_the_form_pmu_event_is_refused(void **state) {
   };
   struct fake_machine *fake = *state;
   struct perf_event event;
-  char why[256];
+  char why[WHY_SIZE];
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     why[0] = 0;
-    int status =
-        perf_event_parse(&event, bad[i], &fake->machine, why, sizeof why);
+    int status = perf_event_parse(&event, bad[i], &fake->machine, why);
     if (status != -EINVAL || why[0] == 0)
       fail_msg("%s: %d (%s)", bad[i], status, why);
   }
 }
 
-static void no_name_leads_out_of_the_folder(void **state) {
+TEST(no_name_leads_out_of_the_folder) {
   struct fake_machine *fake = *state;
   fake_machine_file(fake, DEVICES "../type", "1\n");
   fake_machine_file(fake, DEVICES "./type", "1\n");
@@ -158,7 +157,7 @@ static void no_name_leads_out_of_the_folder(void **state) {
   refused(fake, "cpu/../../secret/", EINVAL, "");
 }
 
-static void a_pmu_type_that_is_not_a_number_is_refused(void **state) {
+TEST(a_pmu_type_that_is_not_a_number_is_refused) {
   static const char *const types[] = {"x\n", "-1\n", "4294967296\n", "4 4\n",
                                       "0x4\n"};
   struct fake_machine *fake = *state;
@@ -170,7 +169,7 @@ static void a_pmu_type_that_is_not_a_number_is_refused(void **state) {
   refused(fake, "cpu/any/", ENOENT, "cpu");
 }
 
-static void an_unknown_format_is_refused(void **state) {
+TEST(an_unknown_format_is_refused) {
   static const char *const formats[] = {
       "config:64\n",
       "config:0-64\n",
@@ -195,7 +194,7 @@ static void an_unknown_format_is_refused(void **state) {
 
 /* An event file that names another event, or its own event, must not cause an
  * endless loop. */
-static void an_event_that_refers_to_events_is_refused(void **state) {
+TEST(an_event_that_refers_to_events_is_refused) {
   struct fake_machine *fake = *state;
   fake_machine_file(fake, DEVICES "cpu/events/self", "self\n");
   fake_machine_file(fake, DEVICES "cpu/events/ping", "pong\n");
@@ -204,24 +203,21 @@ static void an_event_that_refers_to_events_is_refused(void **state) {
   refused(fake, "cpu/ping/", ENOENT, "pong");
 }
 
-static void text_of_any_length_is_harmless(void **state) {
+TEST(text_of_any_length_is_harmless) {
   struct fake_machine *fake = *state;
   static char text[9000];
   struct perf_event event;
-  char why[16];
+  char why[WHY_SIZE];
   for (size_t length = 1; length < sizeof text - 1; length += 1 + length / 20) {
     memset(text, 'a', length);
     text[length] = 0;
-    assert_true(
-        perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    assert_true(perf_event_parse(&event, text, &fake->machine, why) < 0);
     assert_true(strlen(why) < sizeof why);
     text[length / 2] = '/';
-    assert_true(
-        perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    assert_true(perf_event_parse(&event, text, &fake->machine, why) < 0);
     if (length > 8) {
       memcpy(text, "cpu/", 4);
-      assert_true(
-          perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+      assert_true(perf_event_parse(&event, text, &fake->machine, why) < 0);
     }
   }
 }
@@ -236,7 +232,7 @@ static const struct perf_event mperf_group[] = {
     {.type = FAKE_MSR_TYPE, .config = FAKE_MSR_APERF},
 };
 
-static void one_read_returns_the_whole_group(void **state) {
+TEST(one_read_returns_the_whole_group) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -257,7 +253,7 @@ static void one_read_returns_the_whole_group(void **state) {
 }
 
 /* The msr PMU refuses events that have exclude bits. */
-static void events_are_opened_without_exclude_bits(void **state) {
+TEST(events_are_opened_without_exclude_bits) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   assert_int_equal(
@@ -271,7 +267,7 @@ static void events_are_opened_without_exclude_bits(void **state) {
   perf_group_close(&group);
 }
 
-static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
+TEST(a_group_that_cannot_be_opened_leaves_nothing_open) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   fake_machine_find_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_APERF, -1)
@@ -284,7 +280,7 @@ static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
   perf_group_close(&group); /* closing a closed group is harmless */
 }
 
-static void opening_on_an_offline_core_returns_enodev(void **state) {
+TEST(opening_on_an_offline_core_returns_enodev) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   fake_machine_online(fake, 1, false);
@@ -293,7 +289,7 @@ static void opening_on_an_offline_core_returns_enodev(void **state) {
       -ENODEV);
 }
 
-static void a_dissolved_group_is_stale(void **state) {
+TEST(a_dissolved_group_is_stale) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -308,7 +304,7 @@ static void a_dissolved_group_is_stale(void **state) {
   perf_group_close(&group);
 }
 
-static void a_pinned_group_without_its_counters_is_busy(void **state) {
+TEST(a_pinned_group_without_its_counters_is_busy) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -320,7 +316,7 @@ static void a_pinned_group_without_its_counters_is_busy(void **state) {
   perf_group_close(&group);
 }
 
-static void an_error_of_the_read_is_returned(void **state) {
+TEST(an_error_of_the_read_is_returned) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -345,7 +341,7 @@ static ssize_t answer_read(void *context, int fd, void *buffer, size_t size) {
   return (ssize_t)answer.size;
 }
 
-static void a_read_of_another_size_is_stale(void **state) {
+TEST(a_read_of_another_size_is_stale) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -370,34 +366,5 @@ static void a_read_of_another_size_is_stale(void **state) {
   perf_group_close(&group);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(a_name_is_looked_up_in_the_events_of_its_pmu),
-      TEST(terms_are_placed_as_the_format_says),
-      TEST(a_field_in_two_pieces_is_filled_from_its_lowest_bit),
-      TEST(a_later_term_replaces_a_value_of_the_event),
-      TEST(whole_config_words_can_be_given),
-      TEST(raw_numbers_are_of_the_raw_type),
-      TEST(text_that_is_not_an_event_is_refused),
-      TEST(the_message_names_a_missing_pmu),
-      TEST(the_message_names_a_missing_term),
-      TEST(a_value_that_is_too_wide_is_refused),
-      TEST(a_value_that_is_not_a_number_is_refused),
-      TEST(text_not_of_the_form_pmu_event_is_refused),
-      TEST(no_name_leads_out_of_the_folder),
-      TEST(a_pmu_type_that_is_not_a_number_is_refused),
-      TEST(an_unknown_format_is_refused),
-      TEST(an_event_that_refers_to_events_is_refused),
-      TEST(text_of_any_length_is_harmless),
-      TEST(one_read_returns_the_whole_group),
-      TEST(events_are_opened_without_exclude_bits),
-      TEST(a_group_that_cannot_be_opened_leaves_nothing_open),
-      TEST(opening_on_an_offline_core_returns_enodev),
-      TEST(a_dissolved_group_is_stale),
-      TEST(a_pinned_group_without_its_counters_is_busy),
-      TEST(an_error_of_the_read_is_returned),
-      TEST(a_read_of_another_size_is_stale),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = setup,
+                                            .after_each = teardown};

@@ -7,8 +7,7 @@ static void assert_cores(const struct core_set *cores, const char *expected) {
   assert_string_equal(list, expected);
 }
 
-static void without_options_every_default_is_as_documented(void **state) {
-  (void)state;
+TEST(without_options_every_default_is_as_documented) {
   assert_accepted("");
   struct sampler_options options;
   config_sampler_options(&config, &options);
@@ -43,8 +42,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(options.figures.softirq);
 }
 
-static void any_option_of_the_block_enables_wake_latency(void **state) {
-  (void)state;
+TEST(any_option_of_the_block_enables_wake_latency) {
   assert_accepted("<WakeLatency>\nProbes 200\n</WakeLatency>");
   assert_true(config.wake_latency.enabled);
   assert_null(config_cores(&config.wake_latency.cores));
@@ -53,8 +51,7 @@ static void any_option_of_the_block_enables_wake_latency(void **state) {
   assert_true(config.wake_latency.window_s == 600);
 }
 
-static void options_of_wake_latency_add_up(void **state) {
-  (void)state;
+TEST(options_of_wake_latency_add_up) {
   assert_accepted(
       "<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
       "<WakeLatency>\nCores 8\nMaxLoad 12.5\nWindow 90\n</WakeLatency>");
@@ -65,16 +62,14 @@ static void options_of_wake_latency_add_up(void **state) {
   assert_null(config_cores(&config.cores));
 }
 
-static void time_in_softirqs_is_measured_only_if_it_is_wanted(void **state) {
-  (void)state;
+TEST(time_in_softirqs_is_measured_only_if_it_is_wanted) {
   struct sampler_options options;
   assert_accepted("<Load>\n  ReportSoftirq true\n</Load>\n");
   config_sampler_options(&config, &options);
   assert_true(options.figures.softirq);
 }
 
-static void every_option_reaches_the_sampler_or_the_config(void **state) {
-  (void)state;
+TEST(every_option_reaches_the_sampler_or_the_config) {
   assert_accepted("Cores \"0-3,8\"\n"
                   "Group \"dataplane\" \"2-15\"\n"
                   "SysRoot \"/host/\"\n"
@@ -143,8 +138,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_int_equal(fake.lines_len, 0);
 }
 
-static void every_good_value_is_accepted(void **state) {
-  (void)state;
+TEST(every_good_value_is_accepted) {
   static const char *const lines[] = {
       "Cores \"0\"",
       "Cores 7",
@@ -182,9 +176,7 @@ static void every_good_value_is_accepted(void **state) {
   assert_int_equal(fake.lines_len, 0);
 }
 
-static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
-    void **state) {
-  (void)state;
+TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
   static const struct {
     const char *lines, *option, *value, *allowed;
   } bad[] = {
@@ -291,9 +283,7 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
   }
 }
 
-static void
-an_option_in_the_wrong_block_is_a_warning_with_the_right_block(void **state) {
-  (void)state;
+TEST(an_option_in_the_wrong_block_is_a_warning_with_the_right_block) {
   assert_accepted("ReportSoftirq true\nSource \"bpf\"\n");
   assert_int_equal(fake_count_logged(LOG_WARNING), 2);
   assert_non_null(fake_logged(
@@ -302,8 +292,7 @@ an_option_in_the_wrong_block_is_a_warning_with_the_right_block(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "\"Source\" belongs in the block"));
 }
 
-static void an_unknown_option_is_only_a_warning(void **state) {
-  (void)state;
+TEST(an_unknown_option_is_only_a_warning) {
   assert_accepted("Colour \"red\"\n"
                   "<Load>\nSauce \"idle\"\nSource \"idle\"\n</Load>\n"
                   "<Wake \"gtpu\">\nReportHost true\n</Wake>\n");
@@ -315,8 +304,7 @@ static void an_unknown_option_is_only_a_warning(void **state) {
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
 }
 
-static void several_blocks_add_up(void **state) {
-  (void)state;
+TEST(several_blocks_add_up) {
   assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n"
                   "<LoadAverage>\nPeriod 10\n</LoadAverage>\n");
   assert_accepted("Cores \"2-5\"\nGroup \"b\" \"4\"\nGroup \"a\" \"1\"\n"
@@ -331,15 +319,13 @@ static void several_blocks_add_up(void **state) {
   assert_true(config.load.report_hidden);
 }
 
-static void cores_that_this_host_lacks_are_allowed(void **state) {
-  (void)state;
+TEST(cores_that_this_host_lacks_are_allowed) {
   assert_accepted("Cores \"4000-8191\"\nGroup \"far\" \"8000\"\n");
   assert_int_equal(core_set_count(&config.cores), 4192);
   assert_int_equal(fake.lines_len, 0);
 }
 
-static void source_event_needs_an_event(void **state) {
-  (void)state;
+TEST(source_event_needs_an_event) {
   assert_refused("<Load>\nSource \"event\"\n</Load>", "Source", "\"event\"",
                  "Event");
   config_free(&config);
@@ -347,8 +333,7 @@ static void source_event_needs_an_event(void **state) {
   assert_accepted("<Load>\nSource \"event\"\n</Load>");
 }
 
-static void with_a_sysroot_counters_need_host_perf(void **state) {
-  (void)state;
+TEST(with_a_sysroot_counters_need_host_perf) {
   struct sampler_options options;
   assert_accepted("SysRoot \"/fixture///\"");
   assert_string_equal(config.sys_root, "/fixture");
@@ -363,8 +348,7 @@ static void with_a_sysroot_counters_need_host_perf(void **state) {
   assert_true(options.engine.hardware);
 }
 
-static void bounds_are_measured_in_short_windows(void **state) {
-  (void)state;
+TEST(bounds_are_measured_in_short_windows) {
   struct sampler_options options;
   assert_accepted("<Load>\nReportBounds true\n</Load>");
   config_sampler_options(&config, &options);
@@ -374,25 +358,5 @@ static void bounds_are_measured_in_short_windows(void **state) {
   assert_int_equal(options.sample_interval_ns, 3000000000);
 }
 
-int main(void) {
-#define TEST(test)                                                             \
-  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
-                                  plugin_unit_tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(without_options_every_default_is_as_documented),
-      TEST(any_option_of_the_block_enables_wake_latency),
-      TEST(options_of_wake_latency_add_up),
-      TEST(time_in_softirqs_is_measured_only_if_it_is_wanted),
-      TEST(bounds_are_measured_in_short_windows),
-      TEST(every_option_reaches_the_sampler_or_the_config),
-      TEST(every_good_value_is_accepted),
-      TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),
-      TEST(an_option_in_the_wrong_block_is_a_warning_with_the_right_block),
-      TEST(an_unknown_option_is_only_a_warning),
-      TEST(several_blocks_add_up),
-      TEST(cores_that_this_host_lacks_are_allowed),
-      TEST(source_event_needs_an_event),
-      TEST(with_a_sysroot_counters_need_host_perf),
-  };
-  return cmocka_run_group_tests_name("plugin_config", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_each = plugin_unit_set_up, .after_each = plugin_unit_tear_down};

@@ -81,16 +81,7 @@ static int play(void) {
   return missing;
 }
 
-static void
-a_call_that_fails_once_at_the_start_of_the_plugin_loses_no_count(void **state) {
-  unit_need_receivers(state);
+TEST(a_call_that_fails_once_at_the_start_of_the_plugin_loses_no_count) {
+  unit_need_receivers();
   fail_each_call(play, getenv("PERCORE_TEST_LONG") != NULL ? 1 : 7);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(
-          a_call_that_fails_once_at_the_start_of_the_plugin_loses_no_count),
-  };
-  return cmocka_run_group_tests_name("plugin_faults", tests, NULL, NULL);
 }

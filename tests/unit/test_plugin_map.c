@@ -59,8 +59,7 @@ void map_publisher_close(struct map_publisher *map_publisher) {
 
 /* Only the thread that has attached to a region can detach from it, and a
  * region cannot be destroyed while a thread is attached. */
-static void the_thread_that_opens_a_publisher_closes_it(void **state) {
-  (void)state;
+TEST(the_thread_that_opens_a_publisher_closes_it) {
   struct map_sampler *sampler;
   assert_accepted("<Map \"/sys/fs/bpf/gateway/ports\">\n</Map>");
   assert_int_equal(map_sampler_start(&sampler, &config.maps, INTERVAL_NS), 0);
@@ -72,22 +71,12 @@ static void the_thread_that_opens_a_publisher_closes_it(void **state) {
   assert_true(publisher.is_same);
 }
 
-static void without_maps_there_is_no_thread(void **state) {
-  (void)state;
+TEST(without_maps_there_is_no_thread) {
   struct map_sampler *sampler;
   assert_int_equal(map_sampler_start(&sampler, &config.maps, INTERVAL_NS), 0);
   assert_null(sampler);
   map_sampler_stop(sampler);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(
-          the_thread_that_opens_a_publisher_closes_it, plugin_unit_set_up,
-          plugin_unit_tear_down),
-      cmocka_unit_test_setup_teardown(without_maps_there_is_no_thread,
-                                      plugin_unit_set_up,
-                                      plugin_unit_tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_each = plugin_unit_set_up, .after_each = plugin_unit_tear_down};

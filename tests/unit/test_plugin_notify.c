@@ -3,15 +3,36 @@
 
 #include "plugin/notify.h"
 
-#include <setjmp.h>
+#include <glob.h>
+#include <semaphore.h>
+#include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
 
 static struct notify notify;
 static bool sending;
+
+/* Notifications are sent by threads. Waits until these have ended. */
+static size_t sent(void) {
+  for (size_t tasks = 2; tasks > 1; usleep(100)) {
+    glob_t found;
+    assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
+    tasks = found.gl_pathc;
+    globfree(&found);
+  }
+  return fake.notifications_len;
+}
+
+static const notification_t *find_sent(const char *text) {
+  for (size_t i = 0; i < sent(); i++)
+    if (strstr(fake.notifications[i].message, text) != NULL)
+      return &fake.notifications[i];
+  fail_msg("not sent: %s", text);
+  return NULL;
+}
 
 static int set_up(void **state) {
   (void)state;
@@ -57,37 +78,51 @@ static void notify_sources(const enum source_kind *sources, size_t len,
 /* ---------------------------------------------------------------------------
  */
 
-static void
-a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
-  (void)state;
+TEST(a_change_of_source_is_notified_once_for_all_its_cores) {
   enum source_kind before[8], after[8];
   for (int i = 0; i < 8; i++) {
     before[i] = SOURCE_REF_CYCLES;
     after[i] = i < 6 ? SOURCE_IDLE : SOURCE_NONE;
   }
   notify_sources(before, 8, 0);
-  assert_int_equal(fake.notifications_len, 0);
+  assert_int_equal(sent(), 0);
   notify_sources(after, 8, 1);
   notify_sources(after, 8, 2);
-  assert_int_equal(fake.notifications_len, 2);
-  const notification_t *worse = &fake.notifications[0];
-  const notification_t *lost = &fake.notifications[1];
+  assert_int_equal(sent(), 2);
+  const notification_t *worse = find_sent("from ref-cycles to idle: cores 0-5");
+  const notification_t *lost = find_sent("from ref-cycles to none: cores 6-7");
   assert_int_equal(lost->severity, NOTIF_FAILURE);
-  assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
   assert_int_equal(worse->severity, NOTIF_WARNING);
-  assert_non_null(strstr(worse->message, "from ref-cycles to idle: cores 0-5"));
   assert_string_equal(worse->host, "host");
   assert_string_equal(worse->plugin, "percore_host");
   assert_string_equal(worse->plugin_instance, "self");
   assert_true(worse->time == NS_TO_CDTIME_T(START + 10 * SECOND));
   notify_sources(before, 8, 3);
-  assert_int_equal(fake.notifications_len, 4);
+  assert_int_equal(sent(), 4);
   assert_int_equal(fake.notifications[2].severity, NOTIF_OKAY);
   assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
 }
 
-static void a_first_source_and_hotplug_are_not_changes(void **state) {
-  (void)state;
+static sem_t may_go_on;
+
+static void block(const notification_t *note) {
+  (void)note;
+  sem_wait(&may_go_on);
+}
+
+TEST(a_notification_plugin_that_blocks_does_not_delay_loads) {
+  sem_init(&may_go_on, 0, 0);
+  fake.notified = block;
+  notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 0);
+  notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 1);
+  notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 2);
+  sem_post(&may_go_on);
+  sem_post(&may_go_on);
+  assert_int_equal(sent(), 2);
+  fake.notified = NULL;
+}
+
+TEST(a_first_source_and_hotplug_are_not_changes) {
   notify_sources((enum source_kind[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
   notify_sources((enum source_kind[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
   const enum source_kind same[] = {SOURCE_IDLE, SOURCE_IDLE};
@@ -97,11 +132,10 @@ static void a_first_source_and_hotplug_are_not_changes(void **state) {
   notify_snapshot(&notify, snapshot, true);
   free_snapshot(snapshot);
   notify_sources((enum source_kind[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
-  assert_int_equal(fake.notifications_len, 0);
+  assert_int_equal(sent(), 0);
 }
 
-static void a_change_of_source_is_logged_with_both_loads(void **state) {
-  (void)state;
+TEST(a_change_of_source_is_logged_with_both_loads) {
   static const enum source_kind sources[2][3] = {
       {SOURCE_IDLE, SOURCE_IDLE, SOURCE_IDLE},
       {SOURCE_BPF, SOURCE_BPF, SOURCE_IDLE}};
@@ -118,20 +152,16 @@ static void a_change_of_source_is_logged_with_both_loads(void **state) {
                   "30.0 %, and is now 55.5 %."));
 }
 
-static void
-without_send_notifications_changes_are_only_remembered(void **state) {
-  (void)state;
+TEST(without_send_notifications_changes_are_only_remembered) {
   sending = false;
   notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 0);
   notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 1);
   sending = true;
   notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 2);
-  assert_int_equal(fake.notifications_len, 0);
+  assert_int_equal(sent(), 0);
 }
 
-static void
-a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
-  (void)state;
+TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range) {
   enum source_kind before[256], after[256];
   for (int i = 0; i < 256; i++) {
     before[i] = SOURCE_MPERF;
@@ -139,20 +169,11 @@ a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
   }
   notify_sources(before, 256, 0);
   notify_sources(after, 256, 1);
-  assert_int_equal(fake.notifications_len, 1);
+  assert_int_equal(sent(), 1);
   const char *message = fake.notifications[0].message;
   assert_non_null(strstr(message, "of 128 cores"));
   assert_non_null(strstr(message, " and more; their mean load "));
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(a_change_of_source_is_notified_once_for_all_its_cores),
-      TEST(a_first_source_and_hotplug_are_not_changes),
-      TEST(a_change_of_source_is_logged_with_both_loads),
-      TEST(without_send_notifications_changes_are_only_remembered),
-      TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
-  };
-  return cmocka_run_group_tests_name("plugin_notify", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = set_up,
+                                            .after_each = tear_down};

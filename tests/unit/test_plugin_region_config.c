@@ -5,8 +5,7 @@ static const struct region_config *of(const char *region) {
   return region_config_of(&config.regions, region);
 }
 
-static void without_a_block_every_region_is_read(void **state) {
-  (void)state;
+TEST(without_a_block_every_region_is_read) {
   assert_accepted("");
   const struct region_config *gtpu = of("gtpu");
   assert_non_null(gtpu);
@@ -17,23 +16,20 @@ static void without_a_block_every_region_is_read(void **state) {
   assert_null(region_config_table(gtpu, "session"));
 }
 
-static void with_blocks_only_their_regions_are_read(void **state) {
-  (void)state;
+TEST(with_blocks_only_their_regions_are_read) {
   assert_accepted("<Region \"gtpu\">\nReportHost false\n</Region>\n");
   assert_false(of("gtpu")->report_host);
   assert_null(of("upf"));
 }
 
-static void a_star_is_every_region_without_a_block_of_its_own(void **state) {
-  (void)state;
+TEST(a_star_is_every_region_without_a_block_of_its_own) {
   assert_accepted("<Region \"gtpu\">\nReportPerCore true\n</Region>\n"
                   "<Region \"*\">\nReportPerCore false\n</Region>\n");
   assert_int_equal(of("gtpu")->report_per_core, REGION_PER_CORE_ALL);
   assert_int_equal(of("upf")->report_per_core, REGION_PER_CORE_NONE);
 }
 
-static void blocks_of_one_name_add_up(void **state) {
-  (void)state;
+TEST(blocks_of_one_name_add_up) {
   assert_accepted("<Region \"gtpu\">\nReportPerInstance true\n"
                   "<Table \"session\">\nField \"rx\"\n</Table>\n</Region>\n");
   assert_accepted("<Region \"gtpu\">\nReportHost false\n"
@@ -50,8 +46,7 @@ static void blocks_of_one_name_add_up(void **state) {
   assert_true(region_config_wants_row(session, "any"));
 }
 
-static void rows_are_chosen_by_name_or_expression(void **state) {
-  (void)state;
+TEST(rows_are_chosen_by_name_or_expression) {
   assert_accepted("<Region \"gtpu\">\n<Table \"session\">\n"
                   "Row \"alice\" \"/^vip-[0-9]+$/\"\nRow \"a/b\"\n"
                   "Top 100 \"rx\"\n</Table>\n</Region>\n");
@@ -66,8 +61,7 @@ static void rows_are_chosen_by_name_or_expression(void **state) {
   assert_string_equal(session->top_field, "rx");
 }
 
-static void only_allowed_users_may_serve(void **state) {
-  (void)state;
+TEST(only_allowed_users_may_serve) {
   assert_accepted("<Region \"gtpu\">\nAllowUser \"root\" \"4711\"\n"
                   "</Region>\n");
   assert_true(region_config_may_read(0, (void *)of("gtpu")));
@@ -75,16 +69,14 @@ static void only_allowed_users_may_serve(void **state) {
   assert_false(region_config_may_read(4712, (void *)of("gtpu")));
 }
 
-static void a_user_that_this_host_does_not_have_lets_nobody_in(void **state) {
-  (void)state;
+TEST(a_user_that_this_host_does_not_have_lets_nobody_in) {
   assert_accepted("<Region \"gtpu\">\nAllowUser \"no-such-user\"\n"
                   "</Region>\n");
   assert_non_null(fake_logged(LOG_WARNING, "no-such-user"));
   assert_false(region_config_may_read(0, (void *)of("gtpu")));
 }
 
-static void a_bad_value_is_an_error_that_names_option_and_value(void **state) {
-  (void)state;
+TEST(a_bad_value_is_an_error_that_names_option_and_value) {
   static const struct {
     const char *lines, *option, *value;
   } bad[] = {
@@ -119,8 +111,7 @@ static void a_bad_value_is_an_error_that_names_option_and_value(void **state) {
     assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");
 }
 
-static void an_option_that_is_unknown_is_a_warning(void **state) {
-  (void)state;
+TEST(an_option_that_is_unknown_is_a_warning) {
   assert_accepted("<Region \"gtpu\">\nColour 5\n<Table \"t\">\nSauce 1\n"
                   "</Table>\n</Region>\n");
   assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Region>"));
@@ -128,20 +119,5 @@ static void an_option_that_is_unknown_is_a_warning(void **state) {
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
 }
 
-int main(void) {
-#define TEST(test)                                                             \
-  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
-                                  plugin_unit_tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(without_a_block_every_region_is_read),
-      TEST(with_blocks_only_their_regions_are_read),
-      TEST(a_star_is_every_region_without_a_block_of_its_own),
-      TEST(blocks_of_one_name_add_up),
-      TEST(rows_are_chosen_by_name_or_expression),
-      TEST(only_allowed_users_may_serve),
-      TEST(a_user_that_this_host_does_not_have_lets_nobody_in),
-      TEST(a_bad_value_is_an_error_that_names_option_and_value),
-      TEST(an_option_that_is_unknown_is_a_warning),
-  };
-  return cmocka_run_group_tests_name("plugin_region_config", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_each = plugin_unit_set_up, .after_each = plugin_unit_tear_down};

@@ -23,8 +23,7 @@ static void warn(const char *region, uid_t uid) {
   region_warn(about(region, uid), "region %s is odd", region);
 }
 
-static void a_condition_that_persists_is_logged_once(void **state) {
-  (void)state;
+TEST(a_condition_that_persists_is_logged_once) {
   for (unsigned minute = 1; minute < 300; minute++) {
     region_log_begin(&region_log, minute * MINUTE_NS);
     warn("gtpu", 1);
@@ -32,8 +31,7 @@ static void a_condition_that_persists_is_logged_once(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
-static void a_condition_that_comes_back_is_logged_once_an_hour(void **state) {
-  (void)state;
+TEST(a_condition_that_comes_back_is_logged_once_an_hour) {
   for (unsigned hour = 1; hour <= 3; hour++)
     for (unsigned minute = 0; minute < 2; minute++) {
       region_log_begin(&region_log, (2 * hour * 60 + minute) * MINUTE_NS);
@@ -42,8 +40,7 @@ static void a_condition_that_comes_back_is_logged_once_an_hour(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 3);
 }
 
-static void each_region_and_table_has_its_own_conditions(void **state) {
-  (void)state;
+TEST(each_region_and_table_has_its_own_conditions) {
   struct region_about table = about("gtpu", 1);
   warn("gtpu", 1);
   warn("upf", 1);
@@ -53,8 +50,7 @@ static void each_region_and_table_has_its_own_conditions(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 4);
 }
 
-static void at_most_100_lines_are_logged_in_an_hour(void **state) {
-  (void)state;
+TEST(at_most_100_lines_are_logged_in_an_hour) {
   char name[16];
   for (unsigned second = 1; second < 3600; second++) {
     snprintf(name, sizeof(name), "r%u", second);
@@ -71,23 +67,12 @@ static void at_most_100_lines_are_logged_in_an_hour(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), lines + 2);
 }
 
-static void one_user_leaves_lines_to_others(void **state) {
-  (void)state;
+TEST(one_user_leaves_lines_to_others) {
   for (unsigned i = 0; i < 1000; i++)
     (void)region_log_takes(about("evil", 20001));
   warn("gtpu", 1);
   assert_non_null(fake_logged(LOG_WARNING, "region gtpu is odd"));
 }
 
-int main(void) {
-#define TEST(test)                                                             \
-  cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(a_condition_that_persists_is_logged_once),
-      TEST(a_condition_that_comes_back_is_logged_once_an_hour),
-      TEST(each_region_and_table_has_its_own_conditions),
-      TEST(at_most_100_lines_are_logged_in_an_hour),
-      TEST(one_user_leaves_lines_to_others),
-  };
-  return cmocka_run_group_tests_name("plugin_region_log", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_each = set_up, .after_each = plugin_unit_tear_down};

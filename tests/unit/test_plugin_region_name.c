@@ -11,24 +11,20 @@ static void assert_clean(const char *name, const char *expected) {
   assert_string_equal(clean, expected);
 }
 
-static void a_plain_name_stays_as_it_is(void **state) {
-  (void)state;
+TEST(a_plain_name_stays_as_it_is) {
   assert_clean("eth0", "eth0");
   assert_clean("02:00:00:00:00:01", "02:00:00:00:00:01");
   assert_clean("10.0.0.1-vip_{a}", "10.0.0.1-vip_{a}");
 }
 
-static void
-characters_that_backends_interpret_become_underscores(void **state) {
-  (void)state;
+TEST(characters_that_backends_interpret_become_underscores) {
   assert_clean("a/b", "a_b");
   assert_clean("a b\tc\nd", "a_b_c_d");
   assert_clean("a;b=c\"d", "a_b_c_d");
   assert_clean("\x01\x1f\x7f", "___");
 }
 
-static void utf8_characters_are_kept_and_other_bytes_are_not(void **state) {
-  (void)state;
+TEST(utf8_characters_are_kept_and_other_bytes_are_not) {
   assert_clean("zo\xc3\xab\xe2\x82\xac\xf0\x9f\x98\x80",
                "zo\xc3\xab\xe2\x82\xac\xf0\x9f\x98\x80");
   assert_clean("\xff\xc3", "__");
@@ -37,8 +33,7 @@ static void utf8_characters_are_kept_and_other_bytes_are_not(void **state) {
   assert_clean("\xf4\x90\x80\x80", "____"); /* beyond Unicode */
 }
 
-static void marks_that_reverse_or_hide_text_become_an_underscore(void **state) {
-  (void)state;
+TEST(marks_that_reverse_or_hide_text_become_an_underscore) {
   assert_clean("a\xe2\x80\xae"
                "b",
                "a_b");                     /* U+202E */
@@ -49,28 +44,12 @@ static void marks_that_reverse_or_hide_text_become_an_underscore(void **state) {
   assert_clean("\xc2\x85x", "_x");         /* U+0085, a control character */
 }
 
-static void an_empty_name_becomes_an_underscore(void **state) {
-  (void)state;
-  assert_clean("", "_");
-}
+TEST(an_empty_name_becomes_an_underscore) { assert_clean("", "_"); }
 
-static void a_name_that_does_not_fit_is_cut_after_a_character(void **state) {
-  (void)state;
+TEST(a_name_that_does_not_fit_is_cut_after_a_character) {
   char clean[4];
   region_name_clean(clean, sizeof(clean), "abcdef");
   assert_string_equal(clean, "abc");
   region_name_clean(clean, sizeof(clean), "ab\xc3\xab");
   assert_string_equal(clean, "ab");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_plain_name_stays_as_it_is),
-      cmocka_unit_test(characters_that_backends_interpret_become_underscores),
-      cmocka_unit_test(utf8_characters_are_kept_and_other_bytes_are_not),
-      cmocka_unit_test(marks_that_reverse_or_hide_text_become_an_underscore),
-      cmocka_unit_test(an_empty_name_becomes_an_underscore),
-      cmocka_unit_test(a_name_that_does_not_fit_is_cut_after_a_character),
-  };
-  return cmocka_run_group_tests_name("plugin_region_name", tests, NULL, NULL);
 }

@@ -128,10 +128,9 @@ static struct producer *some_producer(void) {
  * takes two pieces. */
 static void fill_wide_table(struct percore_region *region) {
   char name[16];
-  uint32_t row;
   for (int i = 0; i < MOST_ROWS - 12; i++) {
     snprintf(name, sizeof(name), "b%d", i);
-    assert_int_equal(percore_row_add(region, WIDES, name, &row), 0);
+    unit_row(region, WIDES, name);
   }
 }
 
@@ -216,13 +215,13 @@ static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
   percore_core_table_t per_core;
   percore_slot_t slot;
   if (storages[t].storage == PERCORE_OWNED) {
-    assert_int_equal(percore_owned_table(producer->region, t, &owned), 0);
+    owned = unit_owned_table(producer->region, t);
     percore_add(percore_owned_row(owned, row), column, (uint64_t)n);
   } else if (storages[t].storage == PERCORE_SHARED || core < 0) {
-    assert_int_equal(percore_shared_table(producer->region, t, &shared), 0);
+    shared = unit_shared_table(producer->region, t);
     percore_shared_add(percore_shared_row(shared, row), column, (uint64_t)n);
   } else {
-    assert_int_equal(percore_core_table(producer->region, t, &per_core), 0);
+    per_core = unit_core_table(producer->region, t);
     assert_int_equal(percore_attach(producer->region, "w", core, &slot), 0);
     percore_add(percore_core_row(slot, per_core, row), column, (uint64_t)n);
     assert_int_equal(percore_detach(producer->region, slot), 0);
@@ -488,8 +487,7 @@ static unsigned from_environment(const char *name, unsigned otherwise) {
   return text != NULL ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-static void the_stores_have_exactly_the_true_counts(void **state) {
-  (void)state;
+TEST(the_stores_have_exactly_the_true_counts) {
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
   play_seed(1791); /* a core gets room after the schema has changed */
@@ -497,10 +495,5 @@ static void the_stores_have_exactly_the_true_counts(void **state) {
     play_seed(seed);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_stores_have_exactly_the_true_counts),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

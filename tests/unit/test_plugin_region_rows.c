@@ -38,18 +38,16 @@ static struct percore_region *create_flows(unsigned place,
 }
 
 static void count(struct percore_region *region, const char *name, uint64_t n) {
-  percore_owned_table_t flow;
   uint32_t row = row_of(region, 0, name);
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, row), 0, n);
 }
 
 static void count_on(struct percore_region *region, const char *name, int core,
                      uint64_t n) {
-  percore_core_table_t flow;
   percore_slot_t slot;
   uint32_t row = row_of(region, 0, name);
-  assert_int_equal(percore_core_table(region, 0, &flow), 0);
+  percore_core_table_t flow = unit_core_table(region, 0);
   assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, n);
   assert_int_equal(percore_detach(region, slot), 0);
@@ -57,9 +55,8 @@ static void count_on(struct percore_region *region, const char *name, int core,
 
 static void open_more(struct percore_region *region, const char *name,
                       int64_t n) {
-  percore_owned_table_t flow;
   uint32_t row = row_of(region, 0, name);
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_updown_add(percore_owned_row(flow, row), 2, n);
 }
 
@@ -92,8 +89,7 @@ static void begin_long_after(const char *lines) {
  * Top
  */
 
-static void a_row_that_is_shown_again_continues_its_counts(void **state) {
-  (void)state;
+TEST(a_row_that_is_shown_again_continues_its_counts) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 5; i++)
     row_of(region, 0, (const char *[]){"a", "b", "c", "d", "e"}[i]);
@@ -127,8 +123,7 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
 
 /* The counts of all rows are similar, and in each round a different row has the
  * highest count. Even so, the same rows must be shown in every round. */
-static void rows_with_equal_counts_do_not_take_turns(void **state) {
-  (void)state;
+TEST(rows_with_equal_counts_do_not_take_turns) {
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   struct percore_region *region = create_flows(0, NULL);
   for (size_t n = 0; n < COUNT_OF(names); n++)
@@ -145,8 +140,7 @@ static void rows_with_equal_counts_do_not_take_turns(void **state) {
   }
 }
 
-static void weights_that_overflow_rank_first(void **state) {
-  (void)state;
+TEST(weights_that_overflow_rank_first) {
   struct percore_region *one = create_flows(0, "one");
   struct percore_region *two = create_flows(1, "two");
   open_more(one, "small", 5);
@@ -160,8 +154,7 @@ static void weights_that_overflow_rank_first(void **state) {
   }
 }
 
-static void a_row_that_leads_once_does_not_replace_another(void **state) {
-  (void)state;
+TEST(a_row_that_leads_once_does_not_replace_another) {
   struct percore_region *region = create_flows(0, NULL);
   static const char *const leaders[] = {"b", "c", "d"};
   row_of(region, 0, "a");
@@ -175,8 +168,7 @@ static void a_row_that_leads_once_does_not_replace_another(void **state) {
   }
 }
 
-static void a_row_called_other_takes_no_place_under_top(void **state) {
-  (void)state;
+TEST(a_row_called_other_takes_no_place_under_top) {
   struct percore_region *region = create_flows(0, NULL);
   row_of(region, 0, "a");
   row_of(region, 0, "b");
@@ -194,8 +186,7 @@ static void a_row_called_other_takes_no_place_under_top(void **state) {
   }
 }
 
-static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
-  (void)state;
+TEST(a_reset_of_a_row_in_other_changes_nothing) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 3; i++)
     count(region, (const char *[]){"a", "b", "c"}[i], 500);
@@ -227,9 +218,7 @@ static struct percore_region *begin_full_table(const char *row_options) {
   return region;
 }
 
-static void
-a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
-  (void)state;
+TEST(a_row_used_again_takes_nothing_from_other_and_adds_nothing) {
   struct percore_region *region = begin_full_table("");
   count(region, "a", 100);
   count(region, "c", 205);
@@ -251,9 +240,7 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_int_equal(own("cells_back"), 0);
 }
 
-static void
-a_wanted_row_used_again_leaves_its_last_counts_in_its_name(void **state) {
-  (void)state;
+TEST(a_wanted_row_used_again_leaves_its_last_counts_in_its_name) {
   struct percore_region *region =
       begin_full_table("Row \"a\"\nRow \"c\"\nRow \"new\"\n");
   count(region, "a", 100);
@@ -269,8 +256,7 @@ a_wanted_row_used_again_leaves_its_last_counts_in_its_name(void **state) {
   assert_count(SUM, "all", "other", 1204);
 }
 
-static void counts_of_unseen_objects_are_in_other(void **state) {
-  (void)state;
+TEST(counts_of_unseen_objects_are_in_other) {
   struct percore_region *region = begin_full_table("");
   count(region, "a", 10);
   for (int i = 0; i < 100; i++) { /* uses and removes c, then 99 new rows */
@@ -284,8 +270,7 @@ static void counts_of_unseen_objects_are_in_other(void **state) {
   assert_none(SUM, "all", "c");
 }
 
-static void without_top_other_has_the_counts_of_unseen_objects(void **state) {
-  (void)state;
+TEST(without_top_other_has_the_counts_of_unseen_objects) {
   struct percore_region *region = create(0, NULL, few_tables, 1);
   count(region, "a", 1000);
   start_watch("");
@@ -300,8 +285,44 @@ static void without_top_other_has_the_counts_of_unseen_objects(void **state) {
   assert_count(SUM, "all", "other", 1000);
 }
 
-static void without_top_other_is_not_reported_while_it_is_empty(void **state) {
-  (void)state;
+TEST(an_object_that_came_and_went_between_two_reads_counts_under_its_name) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  begin_watch(REGION(TABLE("Row \"a\"\nRow \"b\"\n")));
+  count(region, "b", 7);
+  remove_row(region, "b");
+  count(region, "c", 3);
+  remove_row(region, "c");
+  play_round(SECOND);
+  assert_count(SUM, "all", "b", 7);
+  assert_count(SUM, "all", "other", 3);
+  play_round(SECOND);
+  assert_none(SUM, "all", "b");
+}
+
+/* The first counts of an object are two points, in two rounds. */
+TEST(objects_that_came_and_went_take_no_more_than_max_values) {
+  enum { OBJECTS = 500, FIELDS = 3 };
+  host_values_max = 300;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  begin_watch("");
+  for (int round = 0; round < 4; round++) {
+    char name[16];
+    for (int i = 0; i < OBJECTS; i++) {
+      snprintf(name, sizeof(name), "r%d_%d", round, i);
+      count(region, name, 1);
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+      snprintf(name, sizeof(name), "r%d_%d", round, i);
+      remove_row(region, name);
+    }
+    play_round(SECOND);
+    assert_true(fake.values_len <= host_values_max + FIELDS * 20);
+  }
+}
+
+TEST(without_top_other_is_not_reported_while_it_is_empty) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);
   start_watch("");
@@ -314,8 +335,7 @@ static void without_top_other_is_not_reported_while_it_is_empty(void **state) {
   assert_none(SUM, "all", "other");
 }
 
-static void a_new_counter_has_a_0_at_the_previous_round(void **state) {
-  (void)state;
+TEST(a_new_counter_has_a_0_at_the_previous_round) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);
   start_long_after("");
@@ -332,8 +352,7 @@ static void a_new_counter_has_a_0_at_the_previous_round(void **state) {
   assert_int_equal(find(SUM, "all", "b")->first, 10);
 }
 
-static void a_counter_under_top_begins_when_it_is_chosen(void **state) {
-  (void)state;
+TEST(a_counter_under_top_begins_when_it_is_chosen) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);
   start_watch(TOP);
@@ -345,8 +364,7 @@ static void a_counter_under_top_begins_when_it_is_chosen(void **state) {
   assert_true(find(SUM, "all", "other")->first_ns < snapshot->time_ns);
 }
 
-static void other_continues_with_the_next_producer(void **state) {
-  (void)state;
+TEST(other_continues_with_the_next_producer) {
   struct percore_region *region = create_flows(0, NULL);
   row_of(region, 0, "a");
   row_of(region, 0, "b");
@@ -374,8 +392,7 @@ static void other_continues_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "other", 53);
 }
 
-static void instances_share_a_row_of_one_name(void **state) {
-  (void)state;
+TEST(instances_share_a_row_of_one_name) {
   struct percore_region *east = create_flows(0, "east");
   struct percore_region *west = create_flows(1, "west");
   start_long_after(TOP);
@@ -413,8 +430,7 @@ static void instances_share_a_row_of_one_name(void **state) {
   assert_count(SUM, "all", "other", 370);
 }
 
-static void gauges_of_other_are_those_that_are_not_shown(void **state) {
-  (void)state;
+TEST(gauges_of_other_are_those_that_are_not_shown) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 4; i++)
     open_more(region, (const char *[]){"d", "c", "b", "a"}[i], 8 >> i);
@@ -434,8 +450,7 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 15);
 }
 
-static void gauges_of_other_are_those_of_the_last_producer_alone(void **state) {
-  (void)state;
+TEST(gauges_of_other_are_those_of_the_last_producer_alone) {
   struct percore_region *region = create_flows(0, NULL);
   open_more(region, "c", 9);
   start_watch(TOP);
@@ -452,9 +467,7 @@ static void gauges_of_other_are_those_of_the_last_producer_alone(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 4);
 }
 
-static void
-gauges_of_other_are_exact_if_one_of_several_instances_restarts(void **state) {
-  (void)state;
+TEST(gauges_of_other_are_exact_if_one_of_several_instances_restarts) {
   struct percore_region *east = create_flows(0, "east");
   struct percore_region *west = create_flows(1, "west");
   open_more(east, "c", 9);
@@ -481,8 +494,7 @@ static int64_t last_on_core_1(const char *row, int64_t before) {
   return value != NULL ? value->derive : before;
 }
 
-static void each_count_of_a_core_is_in_a_row_or_in_other(void **state) {
-  (void)state;
+TEST(each_count_of_a_core_is_in_a_row_or_in_other) {
   static const char *const names[] = {"a", "b", "c", "other"};
   int64_t last[COUNT_OF(names)] = {0}, all = 0;
   struct percore_region *region = create(0, NULL, core_tables, 1);
@@ -506,8 +518,7 @@ static void each_count_of_a_core_is_in_a_row_or_in_other(void **state) {
   assert_true(last[0] > 0 && last[1] > 0 && last[3] < all * 3 / 4);
 }
 
-static void a_cell_that_decreases_takes_nothing_from_other(void **state) {
-  (void)state;
+TEST(a_cell_that_decreases_takes_nothing_from_other) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 1, 1000);
   start_watch(REGION("ReportPerCore true\n" TABLE("Top 1 \"packets\"\n")));
@@ -543,8 +554,7 @@ static void remove_rows(struct percore_region *region, int from, int to) {
   }
 }
 
-static void rows_beyond_the_memory_are_counted_in_other(void **state) {
-  (void)state;
+TEST(rows_beyond_the_memory_are_counted_in_other) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f59999", 7777); /* counted before the watch began */
@@ -571,8 +581,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
-static void enough_memory_ranks_every_row(void **state) {
-  (void)state;
+TEST(enough_memory_ranks_every_row) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_memory_max = 5 << 20; /* as the previous test's warning advises */
@@ -586,8 +595,7 @@ static void enough_memory_ranks_every_row(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
-static void without_top_no_more_rows_are_kept_than_max_values(void **state) {
-  (void)state;
+TEST(without_top_no_more_rows_are_kept_than_max_values) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   begin_long_after("");
@@ -603,8 +611,7 @@ static void without_top_no_more_rows_are_kept_than_max_values(void **state) {
   assert_non_null(find(SUM, "all", "f3100"));
 }
 
-static void rows_beyond_max_values_are_counted_in_other(void **state) {
-  (void)state;
+TEST(rows_beyond_max_values_are_counted_in_other) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   begin_long_after("");
@@ -633,8 +640,7 @@ static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
   return sum;
 }
 
-static void a_further_region_takes_room_but_no_counts(void **state) {
-  (void)state;
+TEST(a_further_region_takes_room_but_no_counts) {
   static int64_t flow[3001], zone[3001];
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, 3000);
@@ -679,8 +685,7 @@ static int64_t sum_of_rows(const char *plugin) {
   return sum;
 }
 
-static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
-  (void)state;
+TEST(rows_wanted_beyond_max_values_are_counted_in_other) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 20; i++) {
     char name[16];
@@ -714,13 +719,11 @@ static const struct percore_table one_row[] = {
 };
 
 static void count_in_single(struct percore_region *region, uint64_t n) {
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, 0), 0, n);
 }
 
-static void the_single_rows_of_all_instances_are_counted(void **state) {
-  (void)state;
+TEST(the_single_rows_of_all_instances_are_counted) {
   struct percore_region *regions[] = {create(0, "east", one_row, 1),
                                       create(1, "west", one_row, 1)};
   start_watch("");
@@ -748,9 +751,8 @@ static int lose_of_single(void) {
   return counted - (value != NULL ? (int)value->derive : 0);
 }
 
-static void
-a_call_that_fails_once_loses_no_count_of_a_single_row(void **state) {
-  unit_need_receivers(state);
+TEST(a_call_that_fails_once_loses_no_count_of_a_single_row) {
+  unit_need_receivers();
   int n = 1;
   while (await_fault_child(start_fault_child(n, lose_of_single)))
     n++;
@@ -761,8 +763,7 @@ a_call_that_fails_once_loses_no_count_of_a_single_row(void **state) {
  * Births
  */
 
-static void rows_that_were_never_used_delay_no_birth(void **state) {
-  (void)state;
+TEST(rows_that_were_never_used_delay_no_birth) {
   struct percore_region *region = create_flows(0, NULL);
   assert_int_equal(percore_row_add_at(region, 0, 5, "five", 0), 0);
   begin_long_after("");
@@ -795,13 +796,11 @@ static void check_births_after_a_change(const char *lines) {
   assert_count(SUM, "all", "new", 10);
 }
 
-static void a_row_that_changes_delays_no_birth_of_another(void **state) {
-  (void)state;
+TEST(a_row_that_changes_delays_no_birth_of_another) {
   check_births_after_a_change("");
 }
 
-static void under_row_a_row_that_changes_delays_no_birth(void **state) {
-  (void)state;
+TEST(under_row_a_row_that_changes_delays_no_birth) {
   check_births_after_a_change(REGION(TABLE("Row \"/./\"\n")));
 }
 
@@ -818,8 +817,7 @@ static void begin_without_room(struct percore_region **east,
   play_round(SECOND);
 }
 
-static void instances_share_a_row_even_if_there_is_no_room(void **state) {
-  (void)state;
+TEST(instances_share_a_row_even_if_there_is_no_room) {
   struct percore_region *east, *west;
   begin_without_room(&east, &west, "f3");
   count(east, "f3", 1);
@@ -828,9 +826,7 @@ static void instances_share_a_row_even_if_there_is_no_room(void **state) {
   assert_count(SUM, "all", "f3", 11);
 }
 
-static void
-an_instance_takes_over_a_row_even_if_there_is_no_room(void **state) {
-  (void)state;
+TEST(an_instance_takes_over_a_row_even_if_there_is_no_room) {
   struct percore_region *east, *west;
   begin_without_room(&east, &west, "f4");
   count(east, "f3", 1);
@@ -842,8 +838,7 @@ an_instance_takes_over_a_row_even_if_there_is_no_room(void **state) {
   assert_count(SUM, "all", "f3", 11);
 }
 
-static void rows_that_were_left_out_begin_when_there_is_room(void **state) {
-  (void)state;
+TEST(rows_that_were_left_out_begin_when_there_is_room) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f40000", 777); /* counted before the watch began */
@@ -861,8 +856,7 @@ static void rows_that_were_left_out_begin_when_there_is_room(void **state) {
   assert_count(SUM, "all", "new", 6);
 }
 
-static void cores_that_were_left_out_begin_when_there_is_room(void **state) {
-  (void)state;
+TEST(cores_that_were_left_out_begin_when_there_is_room) {
   struct percore_region *region = create(0, NULL, many_core_tables, 1);
   name_rows(region, 50000);
   count_on(region, "f40000", 1, 777); /* counted before the watch began */
@@ -876,8 +870,7 @@ static void cores_that_were_left_out_begin_when_there_is_room(void **state) {
   assert_count("percore_unit_flow_packets", "1", "f40000", 5);
 }
 
-static void counts_of_rows_that_clash_are_in_one_row(void **state) {
-  (void)state;
+TEST(counts_of_rows_that_clash_are_in_one_row) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a b", 100);
   open_more(region, "a b", 3);
@@ -894,8 +887,7 @@ static void counts_of_rows_that_clash_are_in_one_row(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 4);
 }
 
-static void rows_that_are_not_wanted_need_no_name(void **state) {
-  (void)state;
+TEST(rows_that_are_not_wanted_need_no_name) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f7", 7);
@@ -909,8 +901,7 @@ static void rows_that_are_not_wanted_need_no_name(void **state) {
   assert_true(own("regions_memory") < 1 << 20);
 }
 
-static void a_region_is_read_however_much_memory_another_takes(void **state) {
-  (void)state;
+TEST(a_region_is_read_however_much_memory_another_takes) {
   struct percore_region *region = create_flows(0, "large");
   name_rows(region, ROWS);
   host_memory_max = 1 << 20;
@@ -928,9 +919,7 @@ static void a_region_is_read_however_much_memory_another_takes(void **state) {
   assert_non_null(find("percore_host_zone_flow_open", "all", "a"));
 }
 
-static void
-rows_that_are_not_reported_per_core_take_no_memory_for_cores(void **state) {
-  (void)state;
+TEST(rows_that_are_not_reported_per_core_take_no_memory_for_cores) {
   struct percore_options many = {
       .size = sizeof(many), .serving = PERCORE_SERVE_POLLED, .cores = 256};
   assert_int_equal(
@@ -943,8 +932,7 @@ rows_that_are_not_reported_per_core_take_no_memory_for_cores(void **state) {
   assert_true(own("regions_memory") < 8 << 20);
 }
 
-static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
-  (void)state;
+TEST(a_claim_of_many_cores_takes_no_memory_from_others) {
   struct percore_options many = {
       .size = sizeof(many), .serving = PERCORE_SERVE_POLLED, .cores = 8192};
   struct percore_region *region;
@@ -965,8 +953,7 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
 
 /* A clock that advances by an hour from each call to the next, so that a round
  * reads only one piece of a table. */
-static void a_table_that_takes_long_is_read_in_pieces(void **state) {
-  (void)state;
+TEST(a_table_that_takes_long_is_read_in_pieces) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS); /* the table is read in two pieces */
   struct percore_options small = {
@@ -1032,8 +1019,7 @@ static struct percore_region *start_with_wide_rows(void) {
   return region;
 }
 
-static void a_new_row_has_room_while_its_table_is_read_in_pieces(void **state) {
-  (void)state;
+TEST(a_new_row_has_room_while_its_table_is_read_in_pieces) {
   struct percore_region *region = start_with_wide_rows();
   count(region, "new", 7);
   play_round(SECOND);
@@ -1045,14 +1031,11 @@ static void a_new_row_has_room_while_its_table_is_read_in_pieces(void **state) {
   assert_count(SUM, "all", "new", 7);
 }
 
-static void rows_of_a_new_schema_have_room_while_their_table_is_read_in_pieces(
-    void **state) {
-  (void)state;
+TEST(rows_of_a_new_schema_have_room_while_their_table_is_read_in_pieces) {
   start_with_wide_rows();
   end_producer(0);
   struct percore_region *region = create_wide(0);
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, 49), 1, 7); /* packets of f49 */
   for (int round = 0; round < 6; round++)
     play_round(SECOND);
@@ -1068,8 +1051,7 @@ static uint64_t hours_may_pass(void *argument) {
 /* The table is read over several rounds. Each shown value is a count from some
  * moment of the scan, so the window of a rate is wrong by at most the duration
  * of one scan. */
-static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
-  (void)state;
+TEST(a_value_is_a_count_from_the_time_of_its_scan) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_now_ns = hours_may_pass;
@@ -1093,9 +1075,7 @@ static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
   }
 }
 
-static void
-a_table_that_takes_long_counts_from_its_producers_start(void **state) {
-  (void)state;
+TEST(a_table_that_takes_long_counts_from_its_producers_start) {
   begin_watch(TOP);
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
@@ -1107,8 +1087,7 @@ a_table_that_takes_long_counts_from_its_producers_start(void **state) {
   assert_count(SUM, "all", "other", 30);
 }
 
-static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
-  (void)state;
+TEST(the_last_counts_of_rows_read_first_are_not_lost) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   open_more(region, "f5", 9);
@@ -1127,11 +1106,9 @@ static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-static void a_row_added_during_a_scan_counts_once(void **state) {
-  (void)state;
+TEST(a_row_added_during_a_scan_counts_once) {
   struct percore_region *region = create_flows(0, NULL);
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   name_rows(region, ROWS - 1); /* the table is read in two pieces */
   host_now_ns = hours_pass;
   start_watch(TOP);
@@ -1151,9 +1128,7 @@ static void a_row_added_during_a_scan_counts_once(void **state) {
   assert_int_equal(sum_of_rows(SUM), 1060);
 }
 
-static void
-an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
-  (void)state;
+TEST(an_instance_is_read_to_its_end_whatever_fields_another_has) {
   struct percore_table tables[2] = {flow_tables[0], few_tables[0]};
   tables[1].name = "few";
   struct percore_region *region = create(0, "large", tables, 2);
@@ -1170,9 +1145,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   assert_null(fake_logged(LOG_WARNING, "could not be read completely"));
 }
 
-static void
-a_successor_counts_from_0_however_long_its_predecessor_takes(void **state) {
-  (void)state;
+TEST(a_successor_counts_from_0_however_long_its_predecessor_takes) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_now_ns = hours_pass;
@@ -1187,8 +1160,7 @@ a_successor_counts_from_0_however_long_its_predecessor_takes(void **state) {
   assert_count(SUM, "all", "other", 50);
 }
 
-static void names_are_not_forgotten_while_their_table_is_read(void **state) {
-  (void)state;
+TEST(names_are_not_forgotten_while_their_table_is_read) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_now_ns = hours_pass;
@@ -1210,8 +1182,7 @@ static void names_are_not_forgotten_while_their_table_is_read(void **state) {
  * Removed rows, and percore's own figures
  */
 
-static void a_removed_row_is_shown_once_more(void **state) {
-  (void)state;
+TEST(a_removed_row_is_shown_once_more) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
   begin_watch("");
@@ -1226,9 +1197,7 @@ static void a_removed_row_is_shown_once_more(void **state) {
   assert_count(SUM, "all", "a", 8);
 }
 
-static void
-a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
-  (void)state;
+TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
   begin_watch("");
@@ -1242,9 +1211,7 @@ a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
   assert_none(SUM, "all", "a");
 }
 
-static void
-the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
-  (void)state;
+TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);
   begin_watch("<Region \"unit\">\nReportPerCore true\n</Region>\n");
@@ -1258,15 +1225,11 @@ the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
   assert_none(SUM, "all", "a");
 }
 
-static void
-another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
-    void **state) {
-  (void)state;
+TEST(another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
   begin_watch("");
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
   end_producer(0);
   play_round_set_back();
@@ -1299,8 +1262,7 @@ static const struct percore_table fewer_tables[] = {
      .max_rows = 100,
      .row_name_size = 24}};
 
-static void a_field_added_by_a_new_schema_has_a_0_before_it(void **state) {
-  (void)state;
+TEST(a_field_added_by_a_new_schema_has_a_0_before_it) {
   struct percore_region *region = create(0, NULL, fewer_tables, 1);
   count_on(region, "a", 2, 5);
   begin_watch(PER_CORE);
@@ -1316,8 +1278,7 @@ static void a_field_added_by_a_new_schema_has_a_0_before_it(void **state) {
   assert_int_equal(find("percore_host_unit_flow_bytes", "all", "a")->first, 5);
 }
 
-static void a_new_schema_does_not_report_cores_again(void **state) {
-  (void)state;
+TEST(a_new_schema_does_not_report_cores_again) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   name_rows(region, 17);
   count_on(region, "f0", 2, 5);
@@ -1332,9 +1293,7 @@ static void a_new_schema_does_not_report_cores_again(void **state) {
   assert_none("percore_unit_flow_bytes", "2", "f0");
 }
 
-static void
-a_producer_that_ends_while_its_table_waits_is_read_to_its_end(void **state) {
-  (void)state;
+TEST(a_producer_that_ends_while_its_table_waits_is_read_to_its_end) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);
   begin_watch("");
@@ -1352,8 +1311,7 @@ a_producer_that_ends_while_its_table_waits_is_read_to_its_end(void **state) {
   assert_count("percore_host_unit_flow_bytes", "all", "a", 7);
 }
 
-static void tracked_objects_leave_memory_for_names(void **state) {
-  (void)state;
+TEST(tracked_objects_leave_memory_for_names) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_memory_max = 4 << 20;
@@ -1363,8 +1321,7 @@ static void tracked_objects_leave_memory_for_names(void **state) {
   assert_non_null(find(SUM, "all", "f0"));
 }
 
-static void an_impossible_clock_rate_makes_no_count_wrap(void **state) {
-  (void)state;
+TEST(an_impossible_clock_rate_makes_no_count_wrap) {
   static const struct percore_field cycles[] = {
       {.name = "spent", .unit = "cycles"}};
   static const struct percore_table tables[] = {{.name = "flow",
@@ -1380,8 +1337,7 @@ static void an_impossible_clock_rate_makes_no_count_wrap(void **state) {
   assert_count("percore_host_unit_flow_spent", "all", "a", 0);
 }
 
-static void matching_names_counts_towards_the_size_of_a_piece(void **state) {
-  (void)state;
+TEST(matching_names_counts_towards_the_size_of_a_piece) {
   char lines[8192] = "<Region \"unit\">\n<Table \"flow\">\n";
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, 10000);
@@ -1393,8 +1349,7 @@ static void matching_names_counts_towards_the_size_of_a_piece(void **state) {
   assert_true(snapshot->partial);
 }
 
-static void refused_rows_and_slots_are_reported(void **state) {
-  (void)state;
+TEST(refused_rows_and_slots_are_reported) {
   struct percore_region *region = create(0, NULL, few_tables, 1);
   uint32_t row;
   percore_slot_t slot;
@@ -1421,9 +1376,7 @@ static void refused_rows_and_slots_are_reported(void **state) {
     assert_int_equal(percore_detach(region, slots[i]), 0);
 }
 
-static void
-the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once(void **state) {
-  (void)state;
+TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
   struct percore_region *region = create(0, NULL, few_tables, 1);
   percore_slot_t slot;
   uint32_t row;
@@ -1445,13 +1398,11 @@ the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once(void **state) {
   percore_detach(region, slot);
 }
 
-static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
-  (void)state;
+TEST(torn_rows_and_counters_that_decrease_are_reported) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
-  percore_core_table_t flow;
   percore_slot_t slot;
   uint32_t row = row_of(region, 0, "a");
-  assert_int_equal(percore_core_table(region, 0, &flow), 0);
+  percore_core_table_t flow = unit_core_table(region, 0);
   assert_int_equal(percore_attach(region, "unit", 0, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, 10);
   begin_watch("");
@@ -1473,8 +1424,7 @@ static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
   assert_int_equal(percore_detach(region, slot), 0);
 }
 
-static void many_tables_have_no_more_than_max_values(void **state) {
-  (void)state;
+TEST(many_tables_have_no_more_than_max_values) {
   enum { TABLES_LEN = 100 };
   static char names[TABLES_LEN][8];
   struct percore_table tables[TABLES_LEN];
@@ -1495,76 +1445,9 @@ static void many_tables_have_no_more_than_max_values(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "leave too little for it"));
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(a_row_that_is_shown_again_continues_its_counts),
-      TEST(rows_with_equal_counts_do_not_take_turns),
-      TEST(weights_that_overflow_rank_first),
-      TEST(a_row_that_leads_once_does_not_replace_another),
-      TEST(a_row_called_other_takes_no_place_under_top),
-      TEST(a_reset_of_a_row_in_other_changes_nothing),
-      TEST(a_row_used_again_takes_nothing_from_other_and_adds_nothing),
-      TEST(a_wanted_row_used_again_leaves_its_last_counts_in_its_name),
-      TEST(counts_of_unseen_objects_are_in_other),
-      TEST(without_top_other_has_the_counts_of_unseen_objects),
-      TEST(without_top_other_is_not_reported_while_it_is_empty),
-      TEST(a_new_counter_has_a_0_at_the_previous_round),
-      TEST(a_counter_under_top_begins_when_it_is_chosen),
-      TEST(a_cell_that_decreases_takes_nothing_from_other),
-      TEST(other_continues_with_the_next_producer),
-      TEST(instances_share_a_row_of_one_name),
-      TEST(gauges_of_other_are_those_that_are_not_shown),
-      TEST(gauges_of_other_are_those_of_the_last_producer_alone),
-      TEST(gauges_of_other_are_exact_if_one_of_several_instances_restarts),
-      TEST(each_count_of_a_core_is_in_a_row_or_in_other),
-      TEST(rows_beyond_the_memory_are_counted_in_other),
-      TEST(enough_memory_ranks_every_row),
-      TEST(without_top_no_more_rows_are_kept_than_max_values),
-      TEST(rows_beyond_max_values_are_counted_in_other),
-      TEST(a_further_region_takes_room_but_no_counts),
-      TEST(rows_wanted_beyond_max_values_are_counted_in_other),
-      TEST(the_single_rows_of_all_instances_are_counted),
-      TEST(a_call_that_fails_once_loses_no_count_of_a_single_row),
-      TEST(rows_that_were_never_used_delay_no_birth),
-      TEST(a_row_that_changes_delays_no_birth_of_another),
-      TEST(under_row_a_row_that_changes_delays_no_birth),
-      TEST(instances_share_a_row_even_if_there_is_no_room),
-      TEST(an_instance_takes_over_a_row_even_if_there_is_no_room),
-      TEST(rows_that_were_left_out_begin_when_there_is_room),
-      TEST(cores_that_were_left_out_begin_when_there_is_room),
-      TEST(counts_of_rows_that_clash_are_in_one_row),
-      TEST(rows_that_are_not_wanted_need_no_name),
-      TEST(a_region_is_read_however_much_memory_another_takes),
-      TEST(rows_that_are_not_reported_per_core_take_no_memory_for_cores),
-      TEST(a_claim_of_many_cores_takes_no_memory_from_others),
-      TEST(a_table_that_takes_long_is_read_in_pieces),
-      TEST(a_new_row_has_room_while_its_table_is_read_in_pieces),
-      TEST(rows_of_a_new_schema_have_room_while_their_table_is_read_in_pieces),
-      TEST(a_value_is_a_count_from_the_time_of_its_scan),
-      TEST(a_table_that_takes_long_counts_from_its_producers_start),
-      TEST(the_last_counts_of_rows_read_first_are_not_lost),
-      TEST(a_row_added_during_a_scan_counts_once),
-      TEST(an_instance_is_read_to_its_end_whatever_fields_another_has),
-      TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
-      TEST(names_are_not_forgotten_while_their_table_is_read),
-      TEST(a_removed_row_is_shown_once_more),
-      TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched),
-      TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot),
-      TEST(
-          another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched),
-      TEST(a_field_added_by_a_new_schema_has_a_0_before_it),
-      TEST(a_new_schema_does_not_report_cores_again),
-      TEST(a_producer_that_ends_while_its_table_waits_is_read_to_its_end),
-      TEST(tracked_objects_leave_memory_for_names),
-      TEST(an_impossible_clock_rate_makes_no_count_wrap),
-      TEST(matching_names_counts_towards_the_size_of_a_piece),
-      TEST(refused_rows_and_slots_are_reported),
-      TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once),
-      TEST(torn_rows_and_counters_that_decrease_are_reported),
-      TEST(many_tables_have_no_more_than_max_values),
-  };
-  return cmocka_run_group_tests_name("plugin_region_rows", tests,
-                                     unit_make_runtime_dir,
-                                     unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = set_up,
+    .after_each = tear_down,
+};

@@ -6,27 +6,31 @@
 #include "plugin/region_thread.h"
 #include "region_unit.h"
 
+#include <glob.h>
 #include <stdatomic.h>
 #include <time.h>
+
+#define INTERVAL_NS 20000000
 
 static struct region_thread *thread;
 static struct region_thread *all[8]; /* their memory is never freed */
 static size_t started;
 
 static void start(void) {
-  struct region_watch_options options = {.config = &config,
-                                         .interval = MS_TO_CDTIME_T(20)};
-  assert_int_equal(
-      region_thread_start(&thread, &options, clock_now_ns(CLOCK_BOOTTIME)), 0);
+  const struct region_watch_options options = {.config = &config,
+                                               .interval_ns = INTERVAL_NS};
+  thread = region_thread_new(&options, clock_now_ns(CLOCK_BOOTTIME));
+  assert_non_null(thread);
   all[started++] = thread;
+  assert_int_equal(region_thread_keep(thread), 0);
 }
 
 static void wait_a_while(void) {
   nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
 }
 
-static void each_value_is_of_a_later_moment(void **state) {
-  unit_need_receivers(state);
+TEST(each_value_is_of_a_later_moment) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   start();
   wait_a_while();
@@ -40,7 +44,7 @@ static void each_value_is_of_a_later_moment(void **state) {
     rounds++;
     read += fake.values[i].values[0].gauge == 1;
     assert_true(list->time > last);
-    assert_true(list->interval == MS_TO_CDTIME_T(20));
+    assert_true(list->interval == 0); /* that of the thread's context */
     last = list->time;
   }
   assert_true(rounds > 2);
@@ -48,8 +52,8 @@ static void each_value_is_of_a_later_moment(void **state) {
   assert_int_equal(percore_destroy(region), 0);
 }
 
-static void it_stops_while_a_producer_does_not_answer(void **state) {
-  unit_need_receivers(state);
+TEST(it_stops_while_a_producer_does_not_answer) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   start();
   wait_a_while();
@@ -57,10 +61,40 @@ static void it_stops_while_a_producer_does_not_answer(void **state) {
   assert_int_equal(percore_destroy(region), 0);
 }
 
-static void it_stops_before_its_first_round(void **state) {
-  unit_need_receivers(state);
+TEST(it_stops_before_its_first_round) {
+  unit_need_receivers();
   start();
   region_thread_stop(thread);
+}
+
+static int count_threads(void) {
+  glob_t found;
+  assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
+  int count = (int)found.gl_pathc;
+  globfree(&found);
+  return count;
+}
+
+TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
+  unit_need_receivers();
+  const int others = count_threads();
+  const time_t end = time(NULL) + 60;
+  start();
+  assert_int_equal(count_threads(), others + 1);
+  while (count_threads() > others && time(NULL) < end)
+    wait_a_while();
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(region_thread_keep(thread), 0);
+    assert_int_equal(count_threads(), others);
+  }
+  assert_int_equal(fake.values_len, 0);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  const char *values = "percore_host-self/gauge-regions";
+  for (; fake_find(values) == NULL && time(NULL) < end; wait_a_while())
+    assert_int_equal(region_thread_keep(thread), 0);
+  assert_non_null(fake_find(values));
+  assert_true(region_thread_stop(thread));
+  assert_int_equal(percore_destroy(region), 0);
 }
 
 static atomic_bool is_blocked = true;
@@ -72,13 +106,13 @@ static void block(const notification_t *note) {
 }
 
 /* A notification plugin or a kernel that never returns. */
-static void a_thread_that_is_blocked_does_not_delay_the_end(void **state) {
-  unit_need_receivers(state);
+TEST(a_thread_that_is_blocked_does_not_delay_the_end) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   fake.notified = block;
   start();
   wait_a_while();
-  assert_false(region_thread_hangs(thread)); /* not yet */
+  assert_int_equal(region_thread_keep(thread), 0); /* does not hang yet */
   assert_int_equal(percore_destroy(region), 0);
   wait_a_while(); /* its end is a notification */
   assert_false(region_thread_stop(thread));
@@ -86,17 +120,9 @@ static void a_thread_that_is_blocked_does_not_delay_the_end(void **state) {
   assert_true(region_thread_stop(thread));
 }
 
-int main(void) {
-#define TEST(test)                                                             \
-  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
-                                  plugin_unit_tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(each_value_is_of_a_later_moment),
-      TEST(it_stops_while_a_producer_does_not_answer),
-      TEST(it_stops_before_its_first_round),
-      TEST(a_thread_that_is_blocked_does_not_delay_the_end),
-  };
-  return cmocka_run_group_tests_name("plugin_region_thread", tests,
-                                     unit_make_runtime_dir,
-                                     unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = plugin_unit_set_up,
+    .after_each = plugin_unit_tear_down,
+};

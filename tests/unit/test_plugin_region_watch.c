@@ -32,8 +32,7 @@ static int listen_at(const char *path) {
  * Counting
  */
 
-static void a_region_is_read_in_the_round_that_finds_it(void **state) {
-  (void)state;
+TEST(a_region_is_read_in_the_round_that_finds_it) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 7);
   add(region, "eth0", 2, PACKETS, 5);
@@ -45,14 +44,12 @@ static void a_region_is_read_in_the_round_that_finds_it(void **state) {
   assert_none("percore_unit_port_packets", "3", "eth0");
 }
 
-static void without_a_region_there_is_no_value(void **state) {
-  (void)state;
+TEST(without_a_region_there_is_no_value) {
   begin_watch("");
   assert_int_equal(fake.values_len, 0);
 }
 
-static void an_instance_that_ends_leaves_its_counts_in_the_sum(void **state) {
-  (void)state;
+TEST(an_instance_that_ends_leaves_its_counts_in_the_sum) {
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
   add(east, "eth0", 0, PACKETS, 100);
@@ -68,9 +65,7 @@ static void an_instance_that_ends_leaves_its_counts_in_the_sum(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 114);
 }
 
-static void
-an_instance_found_late_adds_no_counts_from_long_before(void **state) {
-  (void)state;
+TEST(an_instance_found_late_adds_no_counts_from_long_before) {
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
   served[1] = NULL; /* this producer does not answer yet */
@@ -92,8 +87,7 @@ an_instance_found_late_adds_no_counts_from_long_before(void **state) {
 /* A data store may have received a higher value of the counter from an earlier
  * collectd. It would take a lower value for a restart from 0, and would count
  * all of the lower value as new. */
-static void counts_from_before_the_watch_began_are_not_reported(void **state) {
-  (void)state;
+TEST(counts_from_before_the_watch_began_are_not_reported) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 1000000);
   began_ns = boottime_ns();
@@ -108,9 +102,7 @@ static void counts_from_before_the_watch_began_are_not_reported(void **state) {
   assert_count(HOST "port_packets", "all", "eth1", 5);
 }
 
-static void
-a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
-  (void)state;
+TEST(a_further_instance_that_has_just_begun_brings_all_it_counted) {
   struct percore_region *east = create_usual(0, "east");
   add(east, "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -121,9 +113,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
 }
 
 /* The round begins before the producer starts, but still finds the producer. */
-static void
-all_counts_of_a_producer_that_began_in_this_round_are_reported(void **state) {
-  (void)state;
+TEST(all_counts_of_a_producer_that_began_in_this_round_are_reported) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
   add(create_usual(1, "west"), "eth0", 0, PACKETS, 20);
@@ -132,9 +122,7 @@ all_counts_of_a_producer_that_began_in_this_round_are_reported(void **state) {
 }
 
 /* The name was free before, so no count can have been reported. */
-static void
-counts_made_while_a_new_producer_is_silent_are_reported(void **state) {
-  (void)state;
+TEST(counts_made_while_a_new_producer_is_silent_are_reported) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
   struct percore_region *west = create_usual(1, "west");
@@ -152,8 +140,7 @@ counts_made_while_a_new_producer_is_silent_are_reported(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 123);
 }
 
-static void counters_continue_when_a_producer_restarts(void **state) {
-  (void)state;
+TEST(counters_continue_when_a_producer_restarts) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -181,9 +168,7 @@ static const struct percore_table swapped_tables[] = {
      .row_name_size = 24},
 };
 
-static void
-a_new_schema_continues_the_fields_with_the_same_names(void **state) {
-  (void)state;
+TEST(a_new_schema_continues_the_fields_with_the_same_names) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
   add(region, "eth0", 0, BYTES, 7000);
@@ -202,8 +187,7 @@ a_new_schema_continues_the_fields_with_the_same_names(void **state) {
   assert_count(HOST "port_errors", "all", "eth0", 3);
 }
 
-static void a_producer_that_is_gone_is_reported_once_more(void **state) {
-  (void)state;
+TEST(a_producer_that_is_gone_is_reported_once_more) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -223,8 +207,7 @@ static void one_event_of_severity(int severity) {
   assert_int_equal(fake.notifications[0].severity, severity);
 }
 
-static void only_a_producer_that_dies_is_a_failure(void **state) {
-  (void)state;
+TEST(only_a_producer_that_dies_is_a_failure) {
   create_usual(0, NULL);
   begin_watch("");
   end_producer(0);
@@ -240,8 +223,7 @@ static void only_a_producer_that_dies_is_a_failure(void **state) {
   one_event_of_severity(NOTIF_FAILURE);
 }
 
-static void a_clean_restart_within_a_round_is_no_warning(void **state) {
-  (void)state;
+TEST(a_clean_restart_within_a_round_is_no_warning) {
   create_usual(0, NULL);
   begin_watch("");
   end_producer(0);
@@ -254,8 +236,7 @@ static void a_clean_restart_within_a_round_is_no_warning(void **state) {
   one_event_of_severity(NOTIF_WARNING);
 }
 
-static void percentiles_are_of_the_interval_alone(void **state) {
-  (void)state;
+TEST(percentiles_are_of_the_interval_alone) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, LATENCY_COLUMN + 3, 1000);
   began_ns = boottime_ns();
@@ -271,8 +252,7 @@ static void percentiles_are_of_the_interval_alone(void **state) {
   assert_none(HOST "port_latency", "all", "eth0_p50");
 }
 
-static void a_state_of_several_instances_is_no_value(void **state) {
-  (void)state;
+TEST(a_state_of_several_instances_is_no_value) {
   struct percore_region *east = create_usual(0, "east");
   add_slow(east, "gate", 0, 5);
   add_slow(east, "gate", 1, 1);
@@ -295,8 +275,7 @@ static const struct percore_table cycles_tables[] = {
     {.name = "time", .fields = cycles_fields, .field_count = 5},
 };
 
-static void fields_in_cycles_are_named_ns(void **state) {
-  (void)state;
+TEST(fields_in_cycles_are_named_ns) {
   create(0, NULL, cycles_tables, 1);
   begin_watch("");
   assert_count(HOST "time_work_ns", "all", "all", 0);
@@ -317,9 +296,7 @@ static const struct percore_table clashing_tables[] = {
     {.name = "time", .fields = clashing_fields, .field_count = 3},
 };
 
-static void
-two_fields_that_would_share_a_name_keep_theirs_with_one_warning(void **state) {
-  (void)state;
+TEST(two_fields_that_would_share_a_name_keep_theirs_with_one_warning) {
   create(0, NULL, clashing_tables, 1);
   begin_watch("");
   end_producer(0);
@@ -336,8 +313,7 @@ two_fields_that_would_share_a_name_keep_theirs_with_one_warning(void **state) {
  * Choosing
  */
 
-static void top_puts_each_count_into_one_row(void **state) {
-  (void)state;
+TEST(top_puts_each_count_into_one_row) {
   struct percore_region *region = create_usual(0, NULL);
   for (int i = 0; i < 4; i++)
     row_of(region, PORT, ((const char *[]){"a", "b", "c", "d"})[i]);
@@ -368,8 +344,7 @@ static void top_puts_each_count_into_one_row(void **state) {
   assert_none(HOST "port_packets", "all", "a");
 }
 
-static void a_top_field_that_is_not_there_reports_all_rows(void **state) {
-  (void)state;
+TEST(a_top_field_that_is_not_there_reports_all_rows) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a", 0, PACKETS, 10);
   add(region, "b", 0, PACKETS, 3);
@@ -380,8 +355,7 @@ static void a_top_field_that_is_not_there_reports_all_rows(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "\"drops\""));
 }
 
-static void rows_that_are_not_wanted_are_left_out(void **state) {
-  (void)state;
+TEST(rows_that_are_not_wanted_are_left_out) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 10);
   add(region, "lo", 0, PACKETS, 3);
@@ -391,8 +365,7 @@ static void rows_that_are_not_wanted_are_left_out(void **state) {
   assert_none(HOST "port_packets", "all", "lo");
 }
 
-static void rows_whose_names_clash_share_a_row(void **state) {
-  (void)state;
+TEST(rows_whose_names_clash_share_a_row) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a/b", 0, PACKETS, 10);
   add(region, "a b", 0, PACKETS, 3);
@@ -407,8 +380,7 @@ static void rows_whose_names_clash_share_a_row(void **state) {
  * Workers
  */
 
-static void a_worker_that_stands_still_for_two_seconds_is_stuck(void **state) {
-  (void)state;
+TEST(a_worker_that_stands_still_for_two_seconds_is_stuck) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t first, second;
   assert_int_equal(percore_attach(region, "first", 1, &first), 0);
@@ -439,9 +411,7 @@ static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
 
-static void
-a_sleeping_worker_is_not_stuck_and_has_no_useful_load(void **state) {
-  (void)state;
+TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t slot;
   assert_int_equal(percore_attach(region, "first", 1, &slot), 0);
@@ -473,9 +443,7 @@ static void poll_share(percore_slot_t slot, uint64_t busy) {
   percore_poll_at(slot, slot.head->last_tsc + 1000 - busy, 0);
 }
 
-static void
-the_useful_load_of_a_core_is_the_sum_of_its_workers_shares(void **state) {
-  (void)state;
+TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares) {
   struct percore_region *east = create_usual(0, "east"),
                         *west = create_usual(1, "west");
   percore_slot_t slots[3];
@@ -494,9 +462,7 @@ the_useful_load_of_a_core_is_the_sum_of_its_workers_shares(void **state) {
     percore_detach(i < 2 ? east : west, slots[i]);
 }
 
-static void
-the_room_learns_how_long_workers_polled_and_found_nothing(void **state) {
-  (void)state;
+TEST(the_room_learns_how_long_workers_polled_and_found_nothing) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t first, second;
   assert_int_equal(percore_attach(region, "first", 1, &first), 0);
@@ -517,9 +483,7 @@ the_room_learns_how_long_workers_polled_and_found_nothing(void **state) {
   assert_true(isnan(taken_of_core(1, 1)));
 }
 
-static void
-a_useful_load_is_at_most_100_and_the_reason_is_logged_once(void **state) {
-  (void)state;
+TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t honest, forged;
   assert_int_equal(percore_attach(region, "honest", 0, &honest), 0);
@@ -547,9 +511,7 @@ a_useful_load_is_at_most_100_and_the_reason_is_logged_once(void **state) {
   percore_detach(region, forged);
 }
 
-static void
-a_worker_without_a_core_has_no_useful_load_and_can_be_stuck(void **state) {
-  (void)state;
+TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t pinned, pool;
   assert_int_equal(percore_attach(region, "pinned", 1, &pinned), 0);
@@ -571,8 +533,7 @@ a_worker_without_a_core_has_no_useful_load_and_can_be_stuck(void **state) {
   percore_detach(region, pool);
 }
 
-static void cores_that_are_not_measured_have_no_useful_load(void **state) {
-  (void)state;
+TEST(cores_that_are_not_measured_have_no_useful_load) {
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t busy, idle;
   assert_int_equal(percore_attach(region, "busy", 0, &busy), 0);
@@ -594,8 +555,7 @@ static void cores_that_are_not_measured_have_no_useful_load(void **state) {
  * Memory
  */
 
-static void the_memory_of_every_region_that_is_read_is_counted(void **state) {
-  (void)state;
+TEST(the_memory_of_every_region_that_is_read_is_counted) {
   begin_watch("<Region \"*\">\n</Region>\n");
   assert_true(gauge("percore_host", "self", "regions_memory") == 0);
   create_usual(0, "east");
@@ -611,9 +571,7 @@ static void the_memory_of_every_region_that_is_read_is_counted(void **state) {
  * Failures
  */
 
-static void
-a_producer_that_does_not_answer_for_a_second_is_silent(void **state) {
-  (void)state;
+TEST(a_producer_that_does_not_answer_for_a_second_is_silent) {
   struct percore_region *region = create_usual(0, NULL);
   served[0] = NULL;
   start_watch("");
@@ -631,15 +589,13 @@ a_producer_that_does_not_answer_for_a_second_is_silent(void **state) {
 }
 
 /* A huge region takes 32 KiB for each GiB. */
-static void
-a_region_that_is_too_large_for_max_memory_is_refused_once(void **s) {
+TEST(a_region_that_is_too_large_for_max_memory_is_refused_once) {
   static const struct percore_field field = {.name = "rx"};
   const struct percore_table table = {.name = "flow",
                                       .storage = PERCORE_OWNED,
                                       .fields = &field,
                                       .field_count = 1,
                                       .max_rows = 1u << 31};
-  (void)s;
   create(0, NULL, &table, 1);
   host_memory_max = 1 << 20;
   start_watch("");
@@ -658,8 +614,7 @@ static void socket_path(char *path, size_t size, int number) {
 
 /* Creates ordinary files, and sockets that killed producers have left behind.
  */
-static void sockets_that_nobody_serves_take_no_places(void **state) {
-  (void)state;
+TEST(sockets_that_nobody_serves_take_no_places) {
   char path[108];
   for (int i = 0; i < 600; i++) {
     socket_path(path, sizeof(path), i);
@@ -685,8 +640,7 @@ static void set_time_of_directory(time_t seconds) {
       utimensat(AT_FDCWD, getenv("PERCORE_RUNTIME_DIR"), times, 0), errno);
 }
 
-static void a_directory_is_read_when_it_has_changed(void **state) {
-  (void)state;
+TEST(a_directory_is_read_when_it_has_changed) {
   char path[108];
   set_time_of_directory(1000);
   begin_watch("");
@@ -704,41 +658,73 @@ static void a_directory_is_read_when_it_has_changed(void **state) {
   unlink(path);
 }
 
-/* Asks again until the directory has been listed, at least twice. */
-static bool is_needed(const struct config *options) {
-  bool needed = false;
-  for (int i = 0; i < 50 && !needed; i++) {
-    needed = region_watch_is_needed(options);
-    usleep(1000);
-  }
-  return needed;
-}
-
-static void a_host_without_regions_needs_no_watch(void **state) {
-  (void)state;
-  struct config options = {.max_values = 1};
-  const char *directory = getenv("PERCORE_RUNTIME_DIR");
-  char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/board.sock", directory);
-  assert_false(is_needed(&options));
-  int fd = bind_at(path);
-  assert_false(is_needed(&options));
+TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
+  char path[108];
+  set_time_of_directory(1000);
+  start_watch("");
+  assert_false(watch_is_idle());
+  play_round(SECOND);
+  assert_true(watch_is_idle());
+  socket_path(path, sizeof(path), 0);
+  int fd = bind_at(path); /* without a listener */
+  assert_false(watch_is_idle());
+  set_time_of_directory(1001);
+  play_round(SECOND);
+  assert_false(watch_is_idle()); /* somebody may listen at it soon */
   unlink(path);
   close(fd);
+  set_time_of_directory(1002);
+  play_round(SECOND);
+  assert_true(watch_is_idle());
   create_usual(0, NULL);
-  assert_true(is_needed(&options));
-  snprintf(path, sizeof(path), "%s/nowhere", directory);
+  set_time_of_directory(1003);
+  play_round(SECOND);
+  assert_false(watch_is_idle());
+  end_producer(0);
+  set_time_of_directory(1004);
+  play_round(SECOND);
+  assert_false(watch_is_idle());
+}
+
+TEST(the_board_alone_needs_no_rounds) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/board.sock", getenv("PERCORE_RUNTIME_DIR"));
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  assert_true(watch_is_idle());
+  unlink(path);
+  close(fd);
+}
+
+static void start_without_directory(const char *lines) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/nowhere", getenv("PERCORE_RUNTIME_DIR"));
   setenv("PERCORE_RUNTIME_DIR", path, true);
-  assert_false(is_needed(&options));
-  options.regions.len = 1;
-  assert_true(is_needed(&options));
+  start_watch(lines);
+}
+
+static void return_to_directory(void) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s", getenv("PERCORE_RUNTIME_DIR"));
   *strrchr(path, '/') = '\0';
   setenv("PERCORE_RUNTIME_DIR", path, true);
 }
 
+TEST(without_a_directory_no_rounds_are_needed) {
+  start_without_directory("");
+  assert_true(watch_is_idle());
+  return_to_directory();
+}
+
+TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
+  start_without_directory("<Region \"unit\">\n</Region>");
+  assert_false(watch_is_idle());
+  return_to_directory();
+}
+
 /* Its producer may have been between bind(2) and listen(2). */
-static void a_socket_that_refused_is_tried_again(void **state) {
-  (void)state;
+TEST(a_socket_that_refused_is_tried_again) {
   char path[108];
   socket_path(path, sizeof(path), 0);
   int fd = bind_at(path);
@@ -753,8 +739,7 @@ static void a_socket_that_refused_is_tried_again(void **state) {
 }
 
 /* Whatever the clock says, a part of the directory is read in each round. */
-static void a_full_directory_is_read_in_several_rounds(void **state) {
-  (void)state;
+TEST(a_full_directory_is_read_in_several_rounds) {
   enum { SOCKETS = 200 };
   char path[108];
   for (int i = 0; i < SOCKETS; i++) {
@@ -773,9 +758,7 @@ static void a_full_directory_is_read_in_several_rounds(void **state) {
   }
 }
 
-static void
-a_directory_that_everybody_may_list_or_replace_is_logged_once(void **state) {
-  (void)state;
+TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
   static const struct {
     mode_t mode;
     size_t told;
@@ -810,8 +793,7 @@ static int count_free_descriptors(void) {
   return len;
 }
 
-static void of_few_descriptors_a_quarter_is_left_for_others(void **state) {
-  (void)state;
+TEST(of_few_descriptors_a_quarter_is_left_for_others) {
   enum { SOCKETS = 20 };
   int listeners[SOCKETS];
   char path[108];
@@ -838,8 +820,7 @@ static void of_few_descriptors_a_quarter_is_left_for_others(void **state) {
   }
 }
 
-static void no_more_than_256_regions_are_read(void **state) {
-  (void)state;
+TEST(no_more_than_256_regions_are_read) {
   enum { SOCKETS = 260 };
   int listeners[SOCKETS];
   char path[108];
@@ -861,8 +842,7 @@ static void no_more_than_256_regions_are_read(void **state) {
 }
 
 /* Each producer is an instance with a new name, and ends after one round. */
-static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
-  (void)state;
+TEST(an_instance_that_ended_gives_its_place_to_the_next) {
   char name[16];
   start_watch("");
   for (int i = 0; i < 300; i++) {
@@ -876,9 +856,7 @@ static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
   assert_null(fake_logged(LOG_WARNING, "at most 256 regions"));
 }
 
-static void
-names_are_forgotten_after_10_minutes_and_nothing_counts_twice(void **state) {
-  (void)state;
+TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a", 0, PACKETS, 10);
   begin_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"packets\"\n"
@@ -900,52 +878,9 @@ names_are_forgotten_after_10_minutes_and_nothing_counts_twice(void **state) {
   assert_count(HOST "port_packets", "all", "other", 13);
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(a_region_is_read_in_the_round_that_finds_it),
-      TEST(without_a_region_there_is_no_value),
-      TEST(an_instance_that_ends_leaves_its_counts_in_the_sum),
-      TEST(an_instance_found_late_adds_no_counts_from_long_before),
-      TEST(counts_from_before_the_watch_began_are_not_reported),
-      TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
-      TEST(all_counts_of_a_producer_that_began_in_this_round_are_reported),
-      TEST(counts_made_while_a_new_producer_is_silent_are_reported),
-      TEST(counters_continue_when_a_producer_restarts),
-      TEST(a_new_schema_continues_the_fields_with_the_same_names),
-      TEST(a_producer_that_is_gone_is_reported_once_more),
-      TEST(only_a_producer_that_dies_is_a_failure),
-      TEST(a_clean_restart_within_a_round_is_no_warning),
-      TEST(percentiles_are_of_the_interval_alone),
-      TEST(a_state_of_several_instances_is_no_value),
-      TEST(fields_in_cycles_are_named_ns),
-      TEST(two_fields_that_would_share_a_name_keep_theirs_with_one_warning),
-      TEST(top_puts_each_count_into_one_row),
-      TEST(a_top_field_that_is_not_there_reports_all_rows),
-      TEST(rows_that_are_not_wanted_are_left_out),
-      TEST(rows_whose_names_clash_share_a_row),
-      TEST(a_worker_that_stands_still_for_two_seconds_is_stuck),
-      TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load),
-      TEST(the_useful_load_of_a_core_is_the_sum_of_its_workers_shares),
-      TEST(the_room_learns_how_long_workers_polled_and_found_nothing),
-      TEST(a_useful_load_is_at_most_100_and_the_reason_is_logged_once),
-      TEST(a_worker_without_a_core_has_no_useful_load_and_can_be_stuck),
-      TEST(cores_that_are_not_measured_have_no_useful_load),
-      TEST(the_memory_of_every_region_that_is_read_is_counted),
-      TEST(a_producer_that_does_not_answer_for_a_second_is_silent),
-      TEST(a_region_that_is_too_large_for_max_memory_is_refused_once),
-      TEST(sockets_that_nobody_serves_take_no_places),
-      TEST(a_directory_is_read_when_it_has_changed),
-      TEST(a_host_without_regions_needs_no_watch),
-      TEST(a_socket_that_refused_is_tried_again),
-      TEST(a_full_directory_is_read_in_several_rounds),
-      TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once),
-      TEST(of_few_descriptors_a_quarter_is_left_for_others),
-      TEST(no_more_than_256_regions_are_read),
-      TEST(an_instance_that_ended_gives_its_place_to_the_next),
-      TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice),
-  };
-  return cmocka_run_group_tests_name("plugin_region_watch", tests,
-                                     unit_make_runtime_dir,
-                                     unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = set_up,
+    .after_each = tear_down,
+};

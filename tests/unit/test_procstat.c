@@ -10,14 +10,19 @@
 
 #define TICK UINT64_C(10000000)
 
-static int parse(struct procstat *stat, const char *text) {
-  return procstat_parse(stat, text, TICK);
+static struct procstat proc;
+
+static int free_stat(void **state) {
+  (void)state;
+  procstat_free(&proc);
+  return 0;
 }
 
-static uint64_t ticks(const struct procstat *stat, int core,
-                      enum procstat_column column) {
-  assert_true(core_set_has(&stat->cores, core));
-  return stat->rows[core].ns[column] / TICK;
+static int parse(const char *text) { return procstat_parse(&proc, text, TICK); }
+
+static uint64_t ticks(int core, enum procstat_column column) {
+  assert_true(core_set_has(&proc.cores, core));
+  return proc.rows[core].ns[column] / TICK;
 }
 
 static const char usual[] =
@@ -28,127 +33,98 @@ static const char usual[] =
     "ctxt 250000\nbtime 1700000000\nprocesses 4711\n"
     "procs_running 3\nprocs_blocked 2\nsoftirq 77 0 1 2\n";
 
-static void every_row_has_its_ten_columns(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, usual), 0);
+TEST(every_row_has_its_ten_columns) {
+  assert_int_equal(parse(usual), 0);
   static const uint64_t columns[2][PROCSTAT_COLUMNS] = {
       {10, 1, 7, 100, 11, 3, 17, 5, 2, 3}, {20, 1, 7, 118, 22, 5, 19, 8, 3, 3}};
   for (int core = 0; core < 2; core++)
     for (int column = 0; column < PROCSTAT_COLUMNS; column++)
-      assert_int_equal(ticks(&stat, core, column), columns[core][column]);
-  assert_int_equal(core_set_count(&stat.cores), 2);
-  procstat_free(&stat);
+      assert_int_equal(ticks(core, column), columns[core][column]);
+  assert_int_equal(core_set_count(&proc.cores), 2);
 }
 
-static void a_malformed_row_is_distinguished_from_an_absent_row(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
-                                "cpu1 1 2 x 4 5 6 7 8\n"
-                                "cpu3 18446744073709551615 2 3 4 5 6 7 8\n"
-                                "cpu4 1 2\n"),
+TEST(a_malformed_row_is_distinguished_from_an_absent_row) {
+  assert_int_equal(parse("cpu0 1 2 3 4 5 6 7 8\n"
+                         "cpu1 1 2 x 4 5 6 7 8\n"
+                         "cpu3 18446744073709551615 2 3 4 5 6 7 8\n"
+                         "cpu4 1 2\n"),
                    0);
-  assert_true(core_set_has(&stat.cores, 0));
+  assert_true(core_set_has(&proc.cores, 0));
   for (int core = 1; core < 5; core++) {
-    assert_false(core_set_has(&stat.cores, core));
-    assert_int_equal(core_set_has(&stat.unreadable, core), core != 2);
+    assert_false(core_set_has(&proc.cores, core));
+    assert_int_equal(core_set_has(&proc.unreadable, core), core != 2);
   }
-  procstat_free(&stat);
 }
 
-static void running_and_blocked_processes_are_found(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, usual), 0);
-  assert_int_equal(stat.running, 3);
-  assert_int_equal(stat.blocked, 2);
-  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"), 0);
-  assert_int_equal(stat.running, -1);
-  assert_int_equal(stat.blocked, -1);
-  procstat_free(&stat);
+TEST(running_and_blocked_processes_are_found) {
+  assert_int_equal(parse(usual), 0);
+  assert_int_equal(proc.running, 3);
+  assert_int_equal(proc.blocked, 2);
+  assert_int_equal(parse("cpu0 1 2 3 4 5 6 7 8\n"), 0);
+  assert_int_equal(proc.running, -1);
+  assert_int_equal(proc.blocked, -1);
 }
 
-static void busy_and_idle_are_sums_of_columns(void **state) {
-  (void)state;
+TEST(busy_and_idle_are_sums_of_columns) {
   const struct procstat_row row = {
       .ns = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000, 9, 90}};
   assert_int_equal(procstat_busy_ns(&row), 7600321);
   assert_int_equal(procstat_idle_ns(&row), 54000);
 }
 
-static void the_sum_row_and_other_lines_are_not_cores(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu  1 2 3 4 5 6 7 8\n"
-                                "cpufreq 1 2 3 4 5 6 7 8\n"
-                                "cpu 7 1 2 3 4 5 6 7 8\n"
-                                "xcpu1 1 2 3 4 5 6 7 8\n"
-                                " cpu2 1 2 3 4 5 6 7 8\n"
-                                "cpu3 1 2 3 4 5 6 7 8\n"
-                                "cpu-4 1 2 3 4 5 6 7 8\n"
-                                "cpu5x 1 2 3 4 5 6 7 8\n"),
+TEST(the_sum_row_and_other_lines_are_not_cores) {
+  assert_int_equal(parse("cpu  1 2 3 4 5 6 7 8\n"
+                         "cpufreq 1 2 3 4 5 6 7 8\n"
+                         "cpu 7 1 2 3 4 5 6 7 8\n"
+                         "xcpu1 1 2 3 4 5 6 7 8\n"
+                         " cpu2 1 2 3 4 5 6 7 8\n"
+                         "cpu3 1 2 3 4 5 6 7 8\n"
+                         "cpu-4 1 2 3 4 5 6 7 8\n"
+                         "cpu5x 1 2 3 4 5 6 7 8\n"),
                    0);
-  assert_int_equal(core_set_count(&stat.cores), 1);
-  assert_true(core_set_has(&stat.cores, 3));
-  procstat_free(&stat);
+  assert_int_equal(core_set_count(&proc.cores), 1);
+  assert_true(core_set_has(&proc.cores, 3));
 }
 
-static void rows_are_identified_by_core_number_and_not_by_line(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu9 9 0 0 90\nctxt 1\ncpu2 2 0 0 20\n"
-                                "cpu200 7 0 0 70\n"),
+TEST(rows_are_identified_by_core_number_and_not_by_line) {
+  assert_int_equal(parse("cpu9 9 0 0 90\nctxt 1\ncpu2 2 0 0 20\n"
+                         "cpu200 7 0 0 70\n"),
                    0);
-  assert_int_equal(ticks(&stat, 2, PROCSTAT_IDLE), 20);
-  assert_int_equal(ticks(&stat, 9, PROCSTAT_IDLE), 90);
-  assert_int_equal(ticks(&stat, 200, PROCSTAT_USER), 7);
-  assert_false(core_set_has(&stat.cores, 0));
-  assert_false(core_set_has(&stat.cores, 1));
-  assert_int_equal(core_set_count(&stat.cores), 3);
-  procstat_free(&stat);
+  assert_int_equal(ticks(2, PROCSTAT_IDLE), 20);
+  assert_int_equal(ticks(9, PROCSTAT_IDLE), 90);
+  assert_int_equal(ticks(200, PROCSTAT_USER), 7);
+  assert_false(core_set_has(&proc.cores, 0));
+  assert_false(core_set_has(&proc.cores, 1));
+  assert_int_equal(core_set_count(&proc.cores), 3);
 }
 
-static void a_core_that_has_gone_has_no_row(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, usual), 0);
-  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"), 0);
-  assert_true(core_set_has(&stat.cores, 0));
-  assert_false(core_set_has(&stat.cores, 1));
-  procstat_free(&stat);
+TEST(a_core_that_has_gone_has_no_row) {
+  assert_int_equal(parse(usual), 0);
+  assert_int_equal(parse("cpu0 1 2 3 4 5 6 7 8\n"), 0);
+  assert_true(core_set_has(&proc.cores, 0));
+  assert_false(core_set_has(&proc.cores, 1));
 }
 
-static void columns_that_old_kernels_lack_are_zero(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu0 1 2 3 4\ncpu1 1 2 3 4 5 6 7\n"), 0);
-  assert_int_equal(ticks(&stat, 0, PROCSTAT_IDLE), 4);
-  assert_int_equal(ticks(&stat, 0, PROCSTAT_IOWAIT), 0);
-  assert_int_equal(ticks(&stat, 0, PROCSTAT_STEAL), 0);
-  assert_int_equal(ticks(&stat, 1, PROCSTAT_SOFTIRQ), 7);
-  assert_int_equal(ticks(&stat, 1, PROCSTAT_STEAL), 0);
-  procstat_free(&stat);
+TEST(columns_that_old_kernels_lack_are_zero) {
+  assert_int_equal(parse("cpu0 1 2 3 4\ncpu1 1 2 3 4 5 6 7\n"), 0);
+  assert_int_equal(ticks(0, PROCSTAT_IDLE), 4);
+  assert_int_equal(ticks(0, PROCSTAT_IOWAIT), 0);
+  assert_int_equal(ticks(0, PROCSTAT_STEAL), 0);
+  assert_int_equal(ticks(1, PROCSTAT_SOFTIRQ), 7);
+  assert_int_equal(ticks(1, PROCSTAT_STEAL), 0);
 }
 
-static void columns_of_a_future_kernel_are_ignored(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8 9 10 11 12 later\n"), 0);
-  assert_int_equal(ticks(&stat, 0, PROCSTAT_STEAL), 8);
-  procstat_free(&stat);
+TEST(columns_of_a_future_kernel_are_ignored) {
+  assert_int_equal(parse("cpu0 1 2 3 4 5 6 7 8 9 10 11 12 later\n"), 0);
+  assert_int_equal(ticks(0, PROCSTAT_STEAL), 8);
 }
 
-static void a_row_with_fewer_than_four_columns_is_not_used(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu0\ncpu1 \ncpu2 1\ncpu3 1 2 3\n"), -EINVAL);
-  assert_int_equal(core_set_count(&stat.cores), 0);
-  procstat_free(&stat);
+TEST(a_row_with_fewer_than_four_columns_is_not_used) {
+  assert_int_equal(parse("cpu0\ncpu1 \ncpu2 1\ncpu3 1 2 3\n"), -EINVAL);
+  assert_int_equal(core_set_count(&proc.cores), 0);
 }
 
-static void a_row_with_anything_but_numbers_is_not_used(void **state) {
-  (void)state;
+TEST(a_row_with_anything_but_numbers_is_not_used) {
   static const char *const bad[] = {
       "cpu0 1 2 x 4 5 6 7 8\n",   "cpu0 1 2 3 4 five 6 7 8\n",
       "cpu0 1 2 3 -4 5 6 7 8\n",  "cpu0 1 2 3 4 5 -6 7 8\n",
@@ -156,15 +132,13 @@ static void a_row_with_anything_but_numbers_is_not_used(void **state) {
       "cpu0,1,2,3,4,5,6,7,8\n",   "cpu0 1 2 3 0x4 5 6 7 8\n",
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    struct procstat stat = {0};
-    if (parse(&stat, bad[i]) != -EINVAL || core_set_has(&stat.cores, 0))
+    if (parse(bad[i]) != -EINVAL || core_set_has(&proc.cores, 0))
       fail_msg("taken: %s", bad[i]);
-    procstat_free(&stat);
+    procstat_free(&proc);
   }
 }
 
-static void a_number_beyond_64_bits_invalidates_only_its_row(void **state) {
-  (void)state;
+TEST(a_number_beyond_64_bits_invalidates_only_its_row) {
   static const char *const huge[] = {
       "cpu0 1 2 3 18446744073709551616 5 6 7 8\n",
       "cpu0 1 2 3 4 18446744073709551616 6 7 8\n",
@@ -174,80 +148,66 @@ static void a_number_beyond_64_bits_invalidates_only_its_row(void **state) {
   };
   for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
     char text[256];
-    struct procstat stat = {0};
     snprintf(text, sizeof text, "%scpu1 1 2 3 4 5 6 7 8\n", huge[i]);
-    assert_int_equal(parse(&stat, text), 0);
-    if (core_set_has(&stat.cores, 0))
+    assert_int_equal(parse(text), 0);
+    if (core_set_has(&proc.cores, 0))
       fail_msg("taken: %s", huge[i]);
-    assert_true(core_set_has(&stat.cores, 1));
-    procstat_free(&stat);
+    assert_true(core_set_has(&proc.cores, 1));
+    procstat_free(&proc);
   }
 }
 
-static void the_largest_time_that_fits_is_kept(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu0 1844674407370 2 3 4\n"), 0);
-  assert_int_equal(stat.rows[0].ns[PROCSTAT_USER],
+TEST(the_largest_time_that_fits_is_kept) {
+  assert_int_equal(parse("cpu0 1844674407370 2 3 4\n"), 0);
+  assert_int_equal(proc.rows[0].ns[PROCSTAT_USER],
                    UINT64_C(18446744073700000000));
-  procstat_free(&stat);
 }
 
-static void impossible_core_numbers_are_ignored(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu8192 1 2 3 4 5 6 7 8\n"
-                                "cpu4294967296 1 2 3 4 5 6 7 8\n"
-                                "cpu99999999999999999999 1 2 3 4 5 6 7 8\n"
-                                "cpu8191 1 2 3 4 5 6 7 8\n"),
+TEST(impossible_core_numbers_are_ignored) {
+  assert_int_equal(parse("cpu8192 1 2 3 4 5 6 7 8\n"
+                         "cpu4294967296 1 2 3 4 5 6 7 8\n"
+                         "cpu99999999999999999999 1 2 3 4 5 6 7 8\n"
+                         "cpu8191 1 2 3 4 5 6 7 8\n"),
                    0);
-  assert_int_equal(core_set_count(&stat.cores), 1);
-  assert_true(core_set_has(&stat.cores, 8191));
-  procstat_free(&stat);
+  assert_int_equal(core_set_count(&proc.cores), 1);
+  assert_true(core_set_has(&proc.cores, 8191));
 }
 
 /* The rest of the line may be missing: "cpu1 1 2 3 48" may be the beginning of
  * "cpu1 1 2 3 4812 ...". */
-static void a_last_line_without_newline_is_not_used(void **state) {
-  (void)state;
-  struct procstat stat = {0};
-  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
-                                "cpu1 1 2 3 48"),
+TEST(a_last_line_without_newline_is_not_used) {
+  assert_int_equal(parse("cpu0 1 2 3 4 5 6 7 8\n"
+                         "cpu1 1 2 3 48"),
                    0);
-  assert_true(core_set_has(&stat.cores, 0));
-  assert_false(core_set_has(&stat.cores, 1));
-  procstat_free(&stat);
+  assert_true(core_set_has(&proc.cores, 0));
+  assert_false(core_set_has(&proc.cores, 1));
 }
 
-static void a_file_cut_off_anywhere_yields_only_whole_rows(void **state) {
-  (void)state;
+TEST(a_file_cut_off_anywhere_yields_only_whole_rows) {
   struct procstat whole = {0};
-  assert_int_equal(parse(&whole, usual), 0);
+  assert_int_equal(procstat_parse(&whole, usual, TICK), 0);
   for (size_t length = 0; length < sizeof usual; length++) {
     char text[sizeof usual];
-    struct procstat stat = {0};
     memcpy(text, usual, length);
     text[length] = 0;
-    int status = parse(&stat, text);
-    assert_int_equal(status, core_set_has(&stat.cores, 0) ? 0 : -EINVAL);
+    int status = parse(text);
+    assert_int_equal(status, core_set_has(&proc.cores, 0) ? 0 : -EINVAL);
     for (int core = 0; core < 2; core++)
-      if (core_set_has(&stat.cores, core))
-        assert_memory_equal(stat.rows[core].ns, whole.rows[core].ns,
-                            sizeof stat.rows[core].ns);
-    procstat_free(&stat);
+      if (core_set_has(&proc.cores, core))
+        assert_memory_equal(proc.rows[core].ns, whole.rows[core].ns,
+                            sizeof proc.rows[core].ns);
+    procstat_free(&proc);
   }
   procstat_free(&whole);
 }
 
-static void a_file_without_any_core_is_refused(void **state) {
-  (void)state;
+TEST(a_file_without_any_core_is_refused) {
   static const char *const bad[] = {
       "",     "\n", "\n\n\n", "junk\n", "cpu 1 2 3 4\n", "procs_running 1\n",
       "cpu\n"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    struct procstat stat = {0};
-    assert_int_equal(parse(&stat, bad[i]), -EINVAL);
-    procstat_free(&stat);
+    assert_int_equal(parse(bad[i]), -EINVAL);
+    procstat_free(&proc);
   }
 }
 
@@ -255,73 +215,60 @@ static void a_file_without_any_core_is_refused(void **state) {
  * Reading
  */
 
-static void the_time_stamp_of_a_read_is_its_middle(void **state) {
-  (void)state;
+TEST(the_time_stamp_of_a_read_is_its_middle) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct procstat stat = {0};
   fake->stat_read_ns = 400000;
   fake->stat_slow_reads = -1;
   uint64_t begin_ns = fake->monotonic_ns;
-  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
-  assert_int_equal(stat.bracket_ns, 400000);
-  assert_int_equal(stat.time_ns, begin_ns + 200000);
+  assert_int_equal(procstat_read(&proc, &fake->machine), 0);
+  assert_int_equal(proc.bracket_ns, 400000);
+  assert_int_equal(proc.time_ns, begin_ns + 200000);
   assert_int_equal(fake->stat_reads, 1);
-  procstat_free(&stat);
   fake_machine_free(fake);
 }
 
-static void a_read_of_more_than_2_ms_is_repeated_once(void **state) {
-  (void)state;
+TEST(a_read_of_more_than_2_ms_is_repeated_once) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct procstat stat = {0};
   fake->stat_read_ns = 3 * FAKE_MS;
   fake->stat_slow_reads = 1;
-  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(procstat_read(&proc, &fake->machine), 0);
   assert_int_equal(fake->stat_reads, 2);
-  assert_int_equal(stat.bracket_ns, 0);
-  assert_int_equal(stat.time_ns, fake->monotonic_ns);
+  assert_int_equal(proc.bracket_ns, 0);
+  assert_int_equal(proc.time_ns, fake->monotonic_ns);
 
   fake->stat_reads = 0;
   fake->stat_slow_reads = -1;
-  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(procstat_read(&proc, &fake->machine), 0);
   assert_int_equal(fake->stat_reads, 2);
-  assert_int_equal(stat.bracket_ns, 3 * FAKE_MS);
-  procstat_free(&stat);
+  assert_int_equal(proc.bracket_ns, 3 * FAKE_MS);
   fake_machine_free(fake);
 }
 
-static void ticks_of_the_file_are_hundredths_of_a_second(void **state) {
-  (void)state;
+TEST(ticks_of_the_file_are_hundredths_of_a_second) {
   struct fake_machine *fake = fake_machine_new(1);
-  struct procstat stat = {0};
   fake_machine_file(fake, "/proc/stat", "cpu0 1 0 0 250\n");
-  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
-  assert_int_equal(stat.rows[0].ns[PROCSTAT_IDLE], UINT64_C(2500000000));
-  procstat_free(&stat);
+  assert_int_equal(procstat_read(&proc, &fake->machine), 0);
+  assert_int_equal(proc.rows[0].ns[PROCSTAT_IDLE], UINT64_C(2500000000));
   fake_machine_free(fake);
 }
 
-static void a_missing_file_returns_its_errno_and_may_come_back(void **state) {
-  (void)state;
+TEST(a_missing_file_returns_its_errno_and_may_come_back) {
   struct fake_machine *fake = fake_machine_new(1);
-  struct procstat stat = {0};
   fake_machine_fail(fake, "/proc/stat", ENOENT);
-  assert_int_equal(procstat_read(&stat, &fake->machine), -ENOENT);
+  assert_int_equal(procstat_read(&proc, &fake->machine), -ENOENT);
   fake_machine_fail(fake, "/proc/stat", EACCES);
-  assert_int_equal(procstat_read(&stat, &fake->machine), -EACCES);
+  assert_int_equal(procstat_read(&proc, &fake->machine), -EACCES);
   fake_machine_file(fake, "/proc/stat", "");
-  assert_int_equal(procstat_read(&stat, &fake->machine), -EINVAL);
+  assert_int_equal(procstat_read(&proc, &fake->machine), -EINVAL);
   fake_machine_remove(fake, "/proc/stat");
-  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
-  assert_true(core_set_has(&stat.cores, 0));
-  procstat_free(&stat);
+  assert_int_equal(procstat_read(&proc, &fake->machine), 0);
+  assert_true(core_set_has(&proc.cores, 0));
   fake_machine_free(fake);
 }
 
 /* The file has rows of 256 cores, and a line of interrupt counts that is as
  * long as on a real machine with 256 cores. */
-static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
-  (void)state;
+TEST(a_file_of_256_cores_and_half_a_megabyte_is_read) {
   struct fake_machine *fake = fake_machine_new(256);
   char *text = NULL;
   size_t length = 0;
@@ -336,40 +283,12 @@ static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
   fake_machine_file(fake, "/proc/stat", text);
   free(text);
 
-  struct procstat stat = {0};
-  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
-  assert_int_equal(core_set_count(&stat.cores), 256);
-  assert_int_equal(ticks(&stat, 255, PROCSTAT_IDLE), 1255);
-  assert_int_equal(stat.running, 17);
-  assert_int_equal(stat.blocked, 4);
-  procstat_free(&stat);
+  assert_int_equal(procstat_read(&proc, &fake->machine), 0);
+  assert_int_equal(core_set_count(&proc.cores), 256);
+  assert_int_equal(ticks(255, PROCSTAT_IDLE), 1255);
+  assert_int_equal(proc.running, 17);
+  assert_int_equal(proc.blocked, 4);
   fake_machine_free(fake);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_row_has_its_ten_columns),
-      cmocka_unit_test(a_malformed_row_is_distinguished_from_an_absent_row),
-      cmocka_unit_test(running_and_blocked_processes_are_found),
-      cmocka_unit_test(busy_and_idle_are_sums_of_columns),
-      cmocka_unit_test(the_sum_row_and_other_lines_are_not_cores),
-      cmocka_unit_test(rows_are_identified_by_core_number_and_not_by_line),
-      cmocka_unit_test(a_core_that_has_gone_has_no_row),
-      cmocka_unit_test(columns_that_old_kernels_lack_are_zero),
-      cmocka_unit_test(columns_of_a_future_kernel_are_ignored),
-      cmocka_unit_test(a_row_with_fewer_than_four_columns_is_not_used),
-      cmocka_unit_test(a_row_with_anything_but_numbers_is_not_used),
-      cmocka_unit_test(a_number_beyond_64_bits_invalidates_only_its_row),
-      cmocka_unit_test(the_largest_time_that_fits_is_kept),
-      cmocka_unit_test(impossible_core_numbers_are_ignored),
-      cmocka_unit_test(a_last_line_without_newline_is_not_used),
-      cmocka_unit_test(a_file_cut_off_anywhere_yields_only_whole_rows),
-      cmocka_unit_test(a_file_without_any_core_is_refused),
-      cmocka_unit_test(the_time_stamp_of_a_read_is_its_middle),
-      cmocka_unit_test(a_read_of_more_than_2_ms_is_repeated_once),
-      cmocka_unit_test(ticks_of_the_file_are_hundredths_of_a_second),
-      cmocka_unit_test(a_missing_file_returns_its_errno_and_may_come_back),
-      cmocka_unit_test(a_file_of_256_cores_and_half_a_megabyte_is_read),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.after_each = free_stat};

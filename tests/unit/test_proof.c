@@ -9,16 +9,14 @@
 
 #define MS 1e6
 
-static void a_spin_counts_from_95_percent_of_the_core(void **state) {
-  (void)state;
+TEST(a_spin_counts_from_95_percent_of_the_core) {
   assert_int_equal(proof_judge_spin(1, 0.95), PROOF_HALF_PASSED);
   assert_int_equal(proof_judge_spin(1, 0.9499), PROOF_HALF_NOT_RUN);
   assert_int_equal(proof_judge_spin(0, 0.9499), PROOF_HALF_NOT_RUN);
   assert_int_equal(proof_judge_spin(1, NAN), PROOF_HALF_NOT_RUN);
 }
 
-static void a_spinning_core_must_read_97_to_102_percent(void **state) {
-  (void)state;
+TEST(a_spinning_core_must_read_97_to_102_percent) {
   static const struct {
     double load;
     enum proof_half half;
@@ -33,8 +31,7 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
 
 /* A counter does not count time that the hypervisor stole, and the kernel does
  * not count it as CPU time of the thread. */
-static void a_spinning_core_is_judged_by_the_share_that_ran(void **state) {
-  (void)state;
+TEST(a_spinning_core_is_judged_by_the_share_that_ran) {
   assert_int_equal(proof_judge_spin(0.95, 0.95), PROOF_HALF_PASSED);
   assert_int_equal(proof_judge_spin(0.925, 0.95), PROOF_HALF_PASSED);
   assert_int_equal(proof_judge_spin(0.92, 0.95), PROOF_HALF_FAILED);
@@ -42,14 +39,12 @@ static void a_spinning_core_is_judged_by_the_share_that_ran(void **state) {
 
 /* If the source could not be read, that half of the proof (spin or idle) counts
  * as not run. */
-static void an_unknown_reading_proves_nothing(void **state) {
-  (void)state;
+TEST(an_unknown_reading_proves_nothing) {
   assert_int_equal(proof_judge_spin(NAN, 1), PROOF_HALF_NOT_RUN);
   assert_int_equal(proof_judge_idle(NAN, 40 * MS, 45 * MS), PROOF_HALF_NOT_RUN);
 }
 
-static void idling_counts_from_30_ms(void **state) {
-  (void)state;
+TEST(idling_counts_from_30_ms) {
   assert_int_equal(proof_judge_idle(0.01, 30 * MS, 31 * MS), PROOF_HALF_PASSED);
   assert_int_equal(proof_judge_idle(0.01, 29.9 * MS, 31 * MS),
                    PROOF_HALF_NOT_RUN);
@@ -61,23 +56,19 @@ static void idling_counts_from_30_ms(void **state) {
 /* A counter may continue while the core is idle: CPU_CYCLES of a Cortex-A57
  * continues in WFI, and MPERF of a physical core continues while a virtual core
  * is halted. */
-static void a_counter_that_continues_while_idle_fails(void **state) {
-  (void)state;
+TEST(a_counter_that_continues_while_idle_fails) {
   assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
   assert_int_equal(proof_judge_idle(0.9, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
 }
 
-static void
-the_load_must_fall_by_at_least_half_of_the_idle_share(void **state) {
-  (void)state;
+TEST(the_load_must_fall_by_at_least_half_of_the_idle_share) {
   assert_int_equal(proof_judge_idle(0.6, 40 * MS, 50 * MS), PROOF_HALF_PASSED);
   assert_int_equal(proof_judge_idle(0.61, 40 * MS, 50 * MS), PROOF_HALF_FAILED);
   assert_int_equal(proof_judge_idle(0.5, 60 * MS, 50 * MS), PROOF_HALF_PASSED);
   assert_int_equal(proof_judge_idle(0.51, 60 * MS, 50 * MS), PROOF_HALF_FAILED);
 }
 
-static void two_passed_halves_prove_and_one_failed_half_refutes(void **state) {
-  (void)state;
+TEST(two_passed_halves_prove_and_one_failed_half_refutes) {
   static const enum proof verdicts[3][3] = {
       /* The rows are results of the spin half: not run, passed, failed. The
        * columns are the same results of the idle half. */
@@ -90,29 +81,24 @@ static void two_passed_halves_prove_and_one_failed_half_refutes(void **state) {
       assert_int_equal(proof_judge_counter(spin, idle), verdicts[spin][idle]);
 }
 
-static void idle_time_that_shows_the_hidden_work_is_proven(void **state) {
-  (void)state;
+TEST(idle_time_that_shows_the_hidden_work_is_proven) {
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.87), PROOF_PROVEN);
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.51), PROOF_PROVEN);
 }
 
-static void
-idle_time_that_does_not_show_the_work_is_tick_sampled(void **state) {
-  (void)state;
+TEST(idle_time_that_does_not_show_the_work_is_tick_sampled) {
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.01), PROOF_TICK_SAMPLED);
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.5), PROOF_TICK_SAMPLED);
 }
 
 /* The columns counted the work, so the probe failed to evade the tick. Even a
  * kernel that samples at the tick would then appear correct. */
-static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
-  (void)state;
+TEST(a_probe_that_the_tick_saw_proves_nothing) {
   assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);
   assert_int_equal(proof_judge_tick(0.86, 0.5, 0.87), PROOF_PENDING);
 }
 
-static void a_probe_that_hardly_ran_proves_nothing(void **state) {
-  (void)state;
+TEST(a_probe_that_hardly_ran_proves_nothing) {
   assert_int_equal(proof_judge_tick(0.59, 0, 0), PROOF_PENDING);
   assert_int_equal(proof_judge_tick(0.59, 0, 1), PROOF_PENDING);
   assert_int_equal(proof_judge_tick(0, 0, 0), PROOF_PENDING);
@@ -121,8 +107,7 @@ static void a_probe_that_hardly_ran_proves_nothing(void **state) {
 
 /* The kernel of ppc64 and s390x counts at each change between user, kernel and
  * idle (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE). */
-static void columns_that_agree_with_the_truth_are_exact(void **state) {
-  (void)state;
+TEST(columns_that_agree_with_the_truth_are_exact) {
   assert_true(proof_columns_are_exact(0.85, 0.85, 0.86));
   assert_false(proof_columns_are_exact(0.86, 1, 1));
   assert_false(proof_columns_are_exact(0.86, 0, 0));
@@ -131,8 +116,7 @@ static void columns_that_agree_with_the_truth_are_exact(void **state) {
   assert_false(proof_columns_are_exact(NAN, NAN, NAN));
 }
 
-static void a_probe_without_figures_proves_nothing(void **state) {
-  (void)state;
+TEST(a_probe_without_figures_proves_nothing) {
   assert_int_equal(proof_judge_tick(0.86, NAN, NAN), PROOF_PENDING);
   assert_int_equal(proof_judge_tick(0.86, NAN, 0.9), PROOF_PENDING);
 }
@@ -166,7 +150,7 @@ static void close_one(void *context, int fd) {
 /* Tries to prove the source on the core of this thread. */
 static enum proof prove(const struct source *source,
                         ssize_t (*perf_read)(void *, int, void *, size_t),
-                        char why[PROOF_WHY_MAX]) {
+                        char why[WHY_SIZE]) {
   const atomic_bool cancel = false;
   struct probe *probe;
   struct source proven;
@@ -183,10 +167,9 @@ static enum proof prove(const struct source *source,
   return proof;
 }
 
-static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
-  (void)state;
+TEST(a_source_that_cannot_be_read_is_not_refuted) {
   const struct source source = {.kind = SOURCE_MPERF, .events_len = 1};
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   assert_non_null(strstr(why, "could not be read"));
 }
@@ -205,14 +188,13 @@ static ssize_t read_clock(void *context, int fd, void *buffer, size_t size) {
 
 /* The counter may remain unproven instead of refuted, because other work may
  * keep the core busy. */
-static void a_counter_that_never_stops_is_not_proven(void **state) {
-  (void)state;
+TEST(a_counter_that_never_stops_is_not_proven) {
   const struct source source = {.kind = SOURCE_EVENT,
                                 .events_len = 1,
                                 .tsc = -1,
                                 .aperf = -1,
                                 .base_frequency_hz = 1e9};
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   enum proof proof = prove(&source, read_clock, why);
   if (proof == PROOF_REFUTED)
     assert_non_null(strstr(why, "does not stop when the core halts"));
@@ -231,35 +213,11 @@ int clock_getres(clockid_t clock, struct timespec *resolution) {
   return clock_error == 0 ? 0 : -1;
 }
 
-static void without_the_period_of_the_tick_nothing_is_proven(void **state) {
-  (void)state;
+TEST(without_the_period_of_the_tick_nothing_is_proven) {
   const struct source source = {.kind = SOURCE_IDLE};
-  char why[PROOF_WHY_MAX];
+  char why[WHY_SIZE];
   clock_error = EPERM;
   assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   clock_error = 0;
   assert_non_null(strstr(why, "failed: Operation not permitted"));
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
-      cmocka_unit_test(a_spinning_core_must_read_97_to_102_percent),
-      cmocka_unit_test(a_spinning_core_is_judged_by_the_share_that_ran),
-      cmocka_unit_test(columns_that_agree_with_the_truth_are_exact),
-      cmocka_unit_test(an_unknown_reading_proves_nothing),
-      cmocka_unit_test(idling_counts_from_30_ms),
-      cmocka_unit_test(a_counter_that_continues_while_idle_fails),
-      cmocka_unit_test(the_load_must_fall_by_at_least_half_of_the_idle_share),
-      cmocka_unit_test(two_passed_halves_prove_and_one_failed_half_refutes),
-      cmocka_unit_test(idle_time_that_shows_the_hidden_work_is_proven),
-      cmocka_unit_test(idle_time_that_does_not_show_the_work_is_tick_sampled),
-      cmocka_unit_test(a_probe_that_the_tick_saw_proves_nothing),
-      cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
-      cmocka_unit_test(a_probe_without_figures_proves_nothing),
-      cmocka_unit_test(a_source_that_cannot_be_read_is_not_refuted),
-      cmocka_unit_test(a_counter_that_never_stops_is_not_proven),
-      cmocka_unit_test(without_the_period_of_the_tick_nothing_is_proven),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,7 @@ static int tear_down(void **state) {
 }
 
 static uint32_t add_port(const char *name) {
-  uint32_t row;
-  assert_return_code(percore_row_add(fixture.region, PORT, name, &row), 0);
+  uint32_t row = unit_row(fixture.region, PORT, name);
   return row;
 }
 
@@ -83,9 +82,7 @@ static double value(const char *name, const char *title) {
   return NAN;
 }
 
-static void
-nothing_is_known_about_the_time_before_the_first_read(void **state) {
-  (void)state;
+TEST(nothing_is_known_about_the_time_before_the_first_read) {
   count(add_port("eth0"), 1000);
   open_rates((struct rates_options){0});
   look(1);
@@ -93,9 +90,7 @@ nothing_is_known_about_the_time_before_the_first_read(void **state) {
   assert_nan(value("eth0", "latency_p50"));
 }
 
-static void
-a_rate_is_the_count_between_two_reads_divided_by_their_time(void **state) {
-  (void)state;
+TEST(a_rate_is_the_count_between_two_reads_divided_by_their_time) {
   uint32_t row = add_port("eth0");
   count(row, 1000);
   open_rates((struct rates_options){0});
@@ -107,8 +102,7 @@ a_rate_is_the_count_between_two_reads_divided_by_their_time(void **state) {
   assert_near(value("eth0", "packets"), 0, 1e-9);
 }
 
-static void a_reset_never_enters_a_rate(void **state) {
-  (void)state;
+TEST(a_reset_never_enters_a_rate) {
   uint32_t row = add_port("eth0");
   count(row, 1000);
   open_rates((struct rates_options){0});
@@ -121,9 +115,7 @@ static void a_reset_never_enters_a_rate(void **state) {
   assert_int_equal(unit_shown(fixture.reader, PORT, row, PACKETS), 60);
 }
 
-static void
-a_row_added_between_two_reads_counts_from_its_own_start(void **state) {
-  (void)state;
+TEST(a_row_added_between_two_reads_counts_from_its_own_start) {
   open_rates((struct rates_options){0});
   look(1);
   count(add_port("eth7"), 70);
@@ -131,8 +123,7 @@ a_row_added_between_two_reads_counts_from_its_own_start(void **state) {
   assert_near(value("eth7", "packets"), 70, 1e-9);
 }
 
-static void a_reused_row_does_not_inherit_earlier_counts(void **state) {
-  (void)state;
+TEST(a_reused_row_does_not_inherit_earlier_counts) {
   static const char *const names[PORT_ROWS] = {"a", "b", "c", "d"};
   for (int i = 0; i < PORT_ROWS; i++)
     count(add_port(names[i]), 1000000);
@@ -148,13 +139,12 @@ static void a_reused_row_does_not_inherit_earlier_counts(void **state) {
   assert_null(find("c"));
   assert_near(value("new", "packets"), 5, 1e-9);
   /* the counts of a single core before this read are unknown */
-  assert_nan(find("new")->cores[fixture.rates.columns_len]);
+  assert_nan(find("new")->values[2 * fixture.rates.columns_len]);
   look(1);
-  assert_near(find("new")->cores[fixture.rates.columns_len], 0, 1e-9);
+  assert_near(find("new")->values[2 * fixture.rates.columns_len], 0, 1e-9);
 }
 
-static void a_row_that_changes_at_a_read_keeps_its_past(void **state) {
-  (void)state;
+TEST(a_row_that_changes_at_a_read_keeps_its_past) {
   const struct region_table *table = &fixture.region->tables[PORT + 1];
   uint32_t row = add_port("eth0");
   uint64_t *generation = region_generation(fixture.region, table, row);
@@ -170,8 +160,7 @@ static void a_row_that_changes_at_a_read_keeps_its_past(void **state) {
   assert_near(value("eth0", "packets"), 5, 1e-9);
 }
 
-static void each_core_has_its_own_rates(void **state) {
-  (void)state;
+TEST(each_core_has_its_own_rates) {
   uint32_t row = add_port("eth0");
   open_rates((struct rates_options){.per_core = true});
   look(1);
@@ -180,11 +169,10 @@ static void each_core_has_its_own_rates(void **state) {
   size_t columns = fixture.rates.columns_len;
   assert_true(fixture.rates.tile.core_used[1]);
   assert_false(fixture.rates.tile.core_used[0]);
-  assert_near(find("eth0")->cores[columns], 10, 1e-9);
+  assert_near(find("eth0")->values[2 * columns], 10, 1e-9);
 }
 
-static void the_rows_with_the_most_are_kept_in_that_order(void **state) {
-  (void)state;
+TEST(the_rows_with_the_most_are_kept_in_that_order) {
   uint32_t rows[PORT_ROWS];
   static const char *const names[PORT_ROWS] = {"a", "b", "c", "d"};
   static const uint64_t counts[PORT_ROWS] = {10, 40, 20, 30};
@@ -201,8 +189,7 @@ static void the_rows_with_the_most_are_kept_in_that_order(void **state) {
   assert_string_equal(fixture.rates.rows[1].name, "d");
 }
 
-static void rows_can_keep_the_order_of_the_producer(void **state) {
-  (void)state;
+TEST(rows_can_keep_the_order_of_the_producer) {
   count(add_port("a"), 1);
   open_rates((struct rates_options){.sort = "row"});
   look(1);
@@ -212,15 +199,13 @@ static void rows_can_keep_the_order_of_the_producer(void **state) {
   assert_string_equal(fixture.rates.rows[1].name, "b");
 }
 
-static void rows_cannot_be_sorted_by_an_unknown_field(void **state) {
-  (void)state;
+TEST(rows_cannot_be_sorted_by_an_unknown_field) {
   struct rates_options options = {.rows = 1, .sort = "colour"};
   assert_int_equal(
       rates_open(&fixture.rates, fixture.reader, PORT + 1, &options), -ENOENT);
 }
 
-static void percentiles_cover_the_time_since_the_last_read(void **state) {
-  (void)state;
+TEST(percentiles_cover_the_time_since_the_last_read) {
   uint32_t row = add_port("eth0");
   percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
   for (int i = 0; i < 1000; i++)
@@ -237,8 +222,7 @@ static void percentiles_cover_the_time_since_the_last_read(void **state) {
   assert_nan(value("eth0", "latency_p99"));
 }
 
-static void an_up_down_counter_is_a_value_and_may_be_negative(void **state) {
-  (void)state;
+TEST(an_up_down_counter_is_a_value_and_may_be_negative) {
   uint32_t row = add_port("eth0");
   percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
   percore_updown_add(cells, DEPTH, -7);
@@ -247,8 +231,7 @@ static void an_up_down_counter_is_a_value_and_may_be_negative(void **state) {
   assert_near(value("eth0", "depth"), -7, 1e-9);
 }
 
-static void more_cells_than_the_limit_are_refused(void **state) {
-  (void)state;
+TEST(more_cells_than_the_limit_are_refused) {
   add_port("eth0");
   size_t row_size = (LATENCY_COLUMN + 36) * sizeof(uint64_t);
   open_rates((struct rates_options){.bytes_most = row_size});
@@ -259,8 +242,7 @@ static void more_cells_than_the_limit_are_refused(void **state) {
 }
 
 /* A counter decreases only if its producer is faulty. */
-static void a_counter_that_steps_back_has_no_rate(void **state) {
-  (void)state;
+TEST(a_counter_that_steps_back_has_no_rate) {
   uint32_t row = add_port("eth0");
   count(row, 1000);
   open_rates((struct rates_options){0});
@@ -270,8 +252,7 @@ static void a_counter_that_steps_back_has_no_rate(void **state) {
   assert_nan(value("eth0", "packets"));
 }
 
-static void the_order_can_change_between_two_reads(void **state) {
-  (void)state;
+TEST(the_order_can_change_between_two_reads) {
   uint32_t low = add_port("low"), high = add_port("high");
   open_rates((struct rates_options){.sort = "row"});
   look(1);
@@ -294,25 +275,9 @@ static void the_order_can_change_between_two_reads(void **state) {
   assert_string_equal(fixture.rates.rows[0].name, "high");
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(nothing_is_known_about_the_time_before_the_first_read),
-      TEST(a_rate_is_the_count_between_two_reads_divided_by_their_time),
-      TEST(a_reset_never_enters_a_rate),
-      TEST(a_row_added_between_two_reads_counts_from_its_own_start),
-      TEST(a_reused_row_does_not_inherit_earlier_counts),
-      TEST(a_row_that_changes_at_a_read_keeps_its_past),
-      TEST(each_core_has_its_own_rates),
-      TEST(the_rows_with_the_most_are_kept_in_that_order),
-      TEST(rows_can_keep_the_order_of_the_producer),
-      TEST(the_order_can_change_between_two_reads),
-      TEST(rows_cannot_be_sorted_by_an_unknown_field),
-      TEST(percentiles_cover_the_time_since_the_last_read),
-      TEST(an_up_down_counter_is_a_value_and_may_be_negative),
-      TEST(more_cells_than_the_limit_are_refused),
-      TEST(a_counter_that_steps_back_has_no_rate),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = set_up,
+    .after_each = tear_down,
+};

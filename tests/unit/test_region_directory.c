@@ -26,6 +26,21 @@ struct bytes {
   uint64_t region_size;
 };
 
+/* Returns the bytes of a plan. They are valid until seven more have been
+ * made. */
+static struct bytes bytes_of(const struct region_plan *plan) {
+  static unsigned char *made[8];
+  static unsigned next;
+  struct bytes bytes = {.size = plan->header.directory_size,
+                        .region_size = plan->header.region_size};
+  unsigned char **start = &made[next++ % 8];
+  free(*start);
+  bytes.start = *start = calloc(1, bytes.size);
+  assert_non_null(bytes.start);
+  region_plan_write(plan, bytes.start);
+  return bytes;
+}
+
 static struct bytes make_directory_in(uint64_t page_size) {
   struct percore_options options = {.extra_slots = 2, .instance = "a"};
   struct region_plan plan;
@@ -33,11 +48,7 @@ static struct bytes make_directory_in(uint64_t page_size) {
   assert_int_equal(region_plan_make(&plan, "unit", unit_tables, TABLES,
                                     &options, 4, page_size, &fault),
                    0);
-  struct bytes bytes = {.size = plan.header.directory_size,
-                        .region_size = plan.header.region_size};
-  bytes.start = calloc(1, bytes.size);
-  assert_non_null(bytes.start);
-  region_plan_write(&plan, bytes.start);
+  struct bytes bytes = bytes_of(&plan);
   region_plan_free(&plan);
   return bytes;
 }
@@ -76,8 +87,7 @@ static struct region_fault fault_of(const struct bytes *bytes,
   return fault;
 }
 
-static void a_directory_yields_the_producers_description(void **state) {
-  (void)state;
+TEST(a_directory_yields_the_producers_description) {
   struct bytes bytes = make_directory();
   struct region_directory directory;
   struct region_fault fault;
@@ -106,20 +116,16 @@ static void a_directory_yields_the_producers_description(void **state) {
   }
   assert_string_equal(directory.described[SLOW + 1].fields[1].states[1], "up");
   region_directory_free(&directory);
-  free(bytes.start);
 }
 
-static void a_truncated_directory_is_refused(void **state) {
-  (void)state;
+TEST(a_truncated_directory_is_refused) {
   struct bytes bytes = make_directory();
   for (size_t size = 0; size < bytes.size; size++)
     assert_int_equal(parse(&bytes, size), -1);
   assert_int_equal(parse(&bytes, bytes.size), 0);
-  free(bytes.start);
 }
 
-static void no_changed_byte_makes_the_parser_read_outside(void **state) {
-  (void)state;
+TEST(no_changed_byte_makes_the_parser_read_outside) {
   static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
   struct bytes bytes = make_directory();
   unsigned refused = 0;
@@ -137,7 +143,6 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
   }
   /* If the parser refused nothing, the test must fail. */
   assert_true(refused > bytes.size);
-  free(bytes.start);
 }
 
 struct lie {
@@ -153,8 +158,7 @@ struct lie {
         sizeof(((struct region_header *)0)->member)                            \
   }
 
-static void a_wrong_header_is_refused(void **state) {
-  (void)state;
+TEST(a_wrong_header_is_refused) {
   struct bytes bytes = make_directory();
   const struct lie lies[] = {
       IN_HEADER(magic, 0),
@@ -183,7 +187,6 @@ static void a_wrong_header_is_refused(void **state) {
       fail_msg("%s is not checked", lies[i].what);
     memcpy(bytes.start + lies[i].offset, was, lies[i].size);
   }
-  free(bytes.start);
 }
 
 /* Makes a region whose first field has a help text with `length` characters. */
@@ -206,8 +209,7 @@ static int make_with_help(struct region_plan *plan, size_t length) {
 }
 
 /* Readers count a string each time it is used, even if it is empty. */
-static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
-  (void)state;
+TEST(the_longest_strings_that_can_be_made_can_be_read) {
   size_t fits = 0, exceeds = REGION_MAX_STRINGS;
   struct region_plan plan;
   struct region_directory directory;
@@ -232,8 +234,7 @@ static void the_longest_strings_that_can_be_made_can_be_read(void **state) {
 
 /* If thousands of fields could share a help text that is as long as the pool,
  * checking them would take minutes. */
-static void strings_that_share_their_bytes_are_refused(void **state) {
-  (void)state;
+TEST(strings_that_share_their_bytes_are_refused) {
   enum { HELP = 1 << 20, FIELDS = 6 };
   struct percore_field fields[FIELDS];
   struct percore_table table = {.name = "t", .fields = fields};
@@ -273,8 +274,7 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
   free(help);
 }
 
-static void records_of_a_later_minor_version_may_be_longer(void **state) {
-  (void)state;
+TEST(records_of_a_later_minor_version_may_be_longer) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -300,7 +300,6 @@ static void records_of_a_later_minor_version_may_be_longer(void **state) {
   struct bytes later = {copy, size, bytes.region_size};
   assert_int_equal(parse(&later, size), 0);
   free(copy);
-  free(bytes.start);
 }
 
 /* ---------------------------------------------------------------------------
@@ -323,8 +322,7 @@ static void assert_overlap(const struct bytes *bytes, const char *line) {
 
 /* All tables claim the rows of the first table. Together, they claim many times
  * the size of the region. */
-static void a_hundred_tables_over_one_array_are_refused(void **state) {
-  (void)state;
+TEST(a_hundred_tables_over_one_array_are_refused) {
   enum { OVER = 100 };
   char names[OVER][8];
   struct percore_field field = {.name = "packets"};
@@ -343,11 +341,7 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
   assert_int_equal(
       region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096, &fault),
       0);
-  struct bytes bytes = {.size = plan.header.directory_size,
-                        .region_size = plan.header.region_size};
-  bytes.start = calloc(1, bytes.size);
-  assert_non_null(bytes.start);
-  region_plan_write(&plan, bytes.start);
+  struct bytes bytes = bytes_of(&plan);
   assert_int_equal(parse(&bytes, bytes.size), 0);
   for (uint32_t t = 2; t <= OVER; t++)
     table_of(&bytes, t)->single_offset = plan.tables[1].single_offset;
@@ -355,11 +349,9 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
   assert_string_not_equal(fault.table, "");
   assert_non_null(strstr(fault.text, "single copies of table t"));
   region_plan_free(&plan);
-  free(bytes.start);
 }
 
-static void parts_of_tables_that_overlap_are_named(void **state) {
-  (void)state;
+TEST(parts_of_tables_that_overlap_are_named) {
   struct bytes bytes = make_directory();
   const struct region_table *port = table_of(&bytes, PORT + 1);
   struct region_table *session = table_of(&bytes, SESSION + 1), was = *session;
@@ -375,11 +367,9 @@ static void parts_of_tables_that_overlap_are_named(void **state) {
   session->live_offset = table_of(&bytes, FLOW + 1)->live_offset;
   assert_overlap(&bytes,
                  "table flow: live words overlap live words of table session");
-  free(bytes.start);
 }
 
-static void parts_of_tables_that_overlap_slots_are_named(void **state) {
-  (void)state;
+TEST(parts_of_tables_that_overlap_slots_are_named) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -393,11 +383,9 @@ static void parts_of_tables_that_overlap_slots_are_named(void **state) {
   header.blocks_offset = header.slots_offset + 8;
   memcpy(bytes.start, &header, sizeof(header));
   assert_overlap(&bytes, "slot blocks overlap slot records");
-  free(bytes.start);
 }
 
-static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
-  (void)state;
+TEST(rows_that_overlap_within_a_slot_block_are_named) {
   struct bytes bytes = make_directory();
   const struct region_table *globals = table_of(&bytes, GLOBALS + 1);
   struct region_table *port = table_of(&bytes, PORT + 1);
@@ -411,22 +399,18 @@ static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
       &bytes,
       "table port: rows in slot blocks overlap rows in slot blocks of table "
       "globals");
-  free(bytes.start);
 }
 
 /* If 256 tables could share 1024 fields, checking them would take seconds. */
-static void tables_that_share_their_fields_are_refused(void **state) {
-  (void)state;
+TEST(tables_that_share_their_fields_are_refused) {
   struct bytes bytes = make_directory();
   struct region_table *session = table_of(&bytes, SESSION + 1);
   session->first_field = table_of(&bytes, PORT + 1)->first_field;
   struct region_fault fault = fault_of(&bytes, REGION_RULE_TABLE_FIELDS);
   assert_string_equal(fault.table, "session");
-  free(bytes.start);
 }
 
-static void a_broken_field_is_blamed_by_table_and_name(void **state) {
-  (void)state;
+TEST(a_broken_field_is_blamed_by_table_and_name) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -441,7 +425,6 @@ static void a_broken_field_is_blamed_by_table_and_name(void **state) {
   fault = fault_of(&bytes, REGION_RULE_STRING_PLACE);
   assert_string_equal(fault.table, "port");
   assert_int_equal(fault.field[0], '#');
-  free(bytes.start);
 }
 
 /* ---------------------------------------------------------------------------
@@ -457,8 +440,7 @@ static int memory_with(const struct bytes *bytes) {
 }
 
 /* The plugin advises to raise its own limit (MaxMemory) only for this error. */
-static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
-  (void)state;
+TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
   struct bytes bytes = make_directory();
   struct region_pool pool = {.max = 1};
   struct region_allowance allowance = {.pool = &pool};
@@ -468,11 +450,9 @@ static void exceeding_the_allowance_is_not_a_lack_of_memory(void **state) {
                                     bytes.region_size, &allowance, &fault),
                    -1);
   assert_int_equal(fault.error, EDQUOT);
-  free(bytes.start);
 }
 
-static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
-  (void)state;
+TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   struct bytes bytes = make_directory();
   const struct region_table *port = table_of(&bytes, PORT + 1);
   struct region_fault fault;
@@ -491,13 +471,11 @@ static void a_name_that_fills_its_label_ends_with_a_nul(void **state) {
   assert_true(region_reader_row_name(&reader, PORT + 1, 0, generation, name));
   assert_memory_equal(name, label, sizeof(label));
   region_view_close(&reader.view);
-  free(bytes.start);
 }
 
 /* Removes the births of a table, because producers that do not use the library
  * may write tables without births. */
-static void a_row_reused_without_births_is_skipped(void **state) {
-  (void)state;
+TEST(a_row_reused_without_births_is_skipped) {
   struct bytes bytes = make_directory();
   struct region_header header;
   struct region_table flow;
@@ -533,7 +511,6 @@ static void a_row_reused_without_births_is_skipped(void **state) {
   assert_int_equal(tile.generations[1], REGION_CHANGING);
   region_tile_free(&tile);
   region_view_close(&reader.view);
-  free(bytes.start);
 }
 
 static int huge_memory_of(const struct bytes *bytes) {
@@ -553,15 +530,13 @@ static int huge_memory_of(const struct bytes *bytes) {
   return fd;
 }
 
-static void holes_in_huge_pages_are_not_allocated(void **state) {
-  (void)state;
+TEST(holes_in_huge_pages_are_not_allocated) {
   struct bytes bytes = make_directory_in(REGION_HUGE_PAGE);
   struct region_fault fault;
   struct region_view view;
   struct stat before, after;
   int fd = huge_memory_of(&bytes);
   if (fd < 0) {
-    free(bytes.start);
     print_message("not tested: there are too few huge pages here\n");
     skip();
   }
@@ -575,7 +550,6 @@ static void holes_in_huge_pages_are_not_allocated(void **state) {
   assert_return_code(fstat(fd, &after), errno);
   assert_int_equal(before.st_blocks, after.st_blocks);
   region_view_close(&view);
-  free(bytes.start);
 }
 
 /* Opens a view of memory whose third page holds a word, and in which the second
@@ -609,21 +583,18 @@ static void assert_sparse(struct region_view *view, uint64_t region_size) {
   free(values);
 }
 
-static void a_load_over_holes_allocates_nothing_and_skips_no_value(void **s) {
-  (void)s;
+TEST(a_load_over_holes_allocates_nothing_and_skips_no_value) {
   struct bytes bytes;
   struct region_view view;
   open_sparse(&view, &bytes);
   assert_true(view.may_ask);
   assert_sparse(&view, bytes.region_size);
   region_view_close(&view);
-  free(bytes.start);
 }
 
 /* To users without rights on the memory, mincore(2) says that each page is
  * resident. */
-static void a_reader_that_may_not_ask_for_pages_reads_the_same(void **state) {
-  (void)state;
+TEST(a_reader_that_may_not_ask_for_pages_reads_the_same) {
   struct bytes bytes;
   struct region_view view;
   open_sparse(&view, &bytes);
@@ -637,7 +608,6 @@ static void a_reader_that_may_not_ask_for_pages_reads_the_same(void **state) {
   region_view_load(&view, (uint64_t)at, 1, 0, &value);
   assert_int_equal(value, 7);
   region_view_close(&view);
-  free(bytes.start);
 }
 
 /* Makes each call fatal that takes a lock of a file, of its position or of its
@@ -663,8 +633,7 @@ static void forbid_locks(void) {
     _exit(2);
 }
 
-static void reading_takes_no_lock_of_the_memory(void **state) {
-  (void)state;
+TEST(reading_takes_no_lock_of_the_memory) {
   struct bytes bytes;
   struct region_view view;
   open_sparse(&view, &bytes);
@@ -685,11 +654,9 @@ static void reading_takes_no_lock_of_the_memory(void **state) {
   close(fd);
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-  free(bytes.start);
 }
 
-static void resets_without_births_are_refused(void **state) {
-  (void)state;
+TEST(resets_without_births_are_refused) {
   struct bytes bytes = make_directory();
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
@@ -699,11 +666,9 @@ static void resets_without_births_are_refused(void **state) {
              offsetof(struct region_table, birth_offset),
          &none, sizeof(none));
   assert_int_equal(parse(&bytes, bytes.size), -1);
-  free(bytes.start);
 }
 
-static void reading_a_region_of_holes_allocates_nothing(void **state) {
-  (void)state;
+TEST(reading_a_region_of_holes_allocates_nothing) {
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
   /* The header claims more rows in use than were ever written. */
@@ -731,11 +696,9 @@ static void reading_a_region_of_holes_allocates_nothing(void **state) {
   assert_true(hole < 0 && errno == ENXIO);
   region_tile_free(&tile);
   region_view_close(&reader.view);
-  free(bytes.start);
 }
 
-static void a_reader_survives_garbage_in_every_byte(void **state) {
-  (void)state;
+TEST(a_reader_survives_garbage_in_every_byte) {
   struct bytes bytes = make_directory();
   struct region_fault fault;
   for (unsigned seed = 1; seed <= 50; seed++) {
@@ -767,34 +730,4 @@ static void a_reader_survives_garbage_in_every_byte(void **state) {
     }
     region_view_close(&reader.view);
   }
-  free(bytes.start);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_directory_yields_the_producers_description),
-      cmocka_unit_test(a_truncated_directory_is_refused),
-      cmocka_unit_test(no_changed_byte_makes_the_parser_read_outside),
-      cmocka_unit_test(a_wrong_header_is_refused),
-      cmocka_unit_test(the_longest_strings_that_can_be_made_can_be_read),
-      cmocka_unit_test(strings_that_share_their_bytes_are_refused),
-      cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
-      cmocka_unit_test(a_hundred_tables_over_one_array_are_refused),
-      cmocka_unit_test(parts_of_tables_that_overlap_are_named),
-      cmocka_unit_test(parts_of_tables_that_overlap_slots_are_named),
-      cmocka_unit_test(rows_that_overlap_within_a_slot_block_are_named),
-      cmocka_unit_test(tables_that_share_their_fields_are_refused),
-      cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
-      cmocka_unit_test(exceeding_the_allowance_is_not_a_lack_of_memory),
-      cmocka_unit_test(a_name_that_fills_its_label_ends_with_a_nul),
-      cmocka_unit_test(a_row_reused_without_births_is_skipped),
-      cmocka_unit_test(holes_in_huge_pages_are_not_allocated),
-      cmocka_unit_test(a_load_over_holes_allocates_nothing_and_skips_no_value),
-      cmocka_unit_test(a_reader_that_may_not_ask_for_pages_reads_the_same),
-      cmocka_unit_test(reading_takes_no_lock_of_the_memory),
-      cmocka_unit_test(resets_without_births_are_refused),
-      cmocka_unit_test(reading_a_region_of_holes_allocates_nothing),
-      cmocka_unit_test(a_reader_survives_garbage_in_every_byte),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,17 +154,10 @@ static int play(void) {
   return wrong != 0 ? wrong : percore_destroy(region);
 }
 
-static void
-a_call_that_fails_once_loses_no_count_and_succeeds_when_repeated(void **state) {
-  unit_need_receivers(state);
+TEST(a_call_that_fails_once_loses_no_count_and_succeeds_when_repeated) {
+  unit_need_receivers();
   fail_each_call(play, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(
-          a_call_that_fails_once_loses_no_count_and_succeeds_when_repeated),
-  };
-  return cmocka_run_group_tests_name(
-      "region_faults", tests, unit_make_runtime_dir, unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

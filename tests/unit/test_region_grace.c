@@ -81,8 +81,7 @@ static uint64_t raw_sum(struct region_reader *reader) {
   return sum;
 }
 
-static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
-  (void)state;
+TEST(no_count_of_a_removed_row_goes_to_the_next) {
   static struct stage stage;
   static uint64_t kept[NAMES]; /* what the region counted for each name */
   struct worker workers[WORKERS];
@@ -177,8 +176,7 @@ static bool is_added(struct pair *pair, uint32_t row) {
   return false;
 }
 
-static void a_second_try_after_quiescent_points_always_adds(void **state) {
-  (void)state;
+TEST(a_second_try_after_quiescent_points_always_adds) {
   struct pair pair = begin_pair();
   for (int i = 0; i < 5000; i++) {
     uint32_t row = (uint32_t)i % PORT_ROWS;
@@ -194,8 +192,7 @@ static void a_second_try_after_quiescent_points_always_adds(void **state) {
   end_pair(&pair);
 }
 
-static void a_waiting_row_does_not_hold_up_a_later_row(void **state) {
-  (void)state;
+TEST(a_waiting_row_does_not_hold_up_a_later_row) {
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
   assert_false(is_added(&pair, 0));
@@ -211,8 +208,7 @@ static void a_waiting_row_does_not_hold_up_a_later_row(void **state) {
   end_pair(&pair);
 }
 
-static void constant_removals_do_not_hold_up_reuse(void **state) {
-  (void)state;
+TEST(constant_removals_do_not_hold_up_reuse) {
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
   assert_false(is_added(&pair, 0));
@@ -225,9 +221,7 @@ static void constant_removals_do_not_hold_up_reuse(void **state) {
   end_pair(&pair);
 }
 
-static void
-a_worker_that_moves_on_twice_does_not_count_for_another_worker(void **s) {
-  (void)s;
+TEST(a_worker_that_moves_on_twice_does_not_count_for_another_worker) {
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
   for (int i = 0; i < 10; i++) {
@@ -239,15 +233,5 @@ a_worker_that_moves_on_twice_does_not_count_for_another_worker(void **s) {
   end_pair(&pair);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_count_of_a_removed_row_goes_to_the_next),
-      cmocka_unit_test(a_second_try_after_quiescent_points_always_adds),
-      cmocka_unit_test(a_waiting_row_does_not_hold_up_a_later_row),
-      cmocka_unit_test(constant_removals_do_not_hold_up_reuse),
-      cmocka_unit_test(
-          a_worker_that_moves_on_twice_does_not_count_for_another_worker),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -117,8 +117,7 @@ static enum region_event meet(struct region_reader *reader, int listener,
   }
 }
 
-static void memory_that_is_not_a_region_is_refused_with_a_reason(void **state) {
-  (void)state;
+TEST(memory_that_is_not_a_region_is_refused_with_a_reason) {
   enum { ALL = F_SEAL_SHRINK | F_SEAL_GROW | 0x10 | F_SEAL_SEAL };
   static const struct {
     const char *text;
@@ -157,8 +156,7 @@ static void memory_that_is_not_a_region_is_refused_with_a_reason(void **state) {
   close(listener);
 }
 
-static void readers_connect_only_to_sockets(void **state) {
-  (void)state;
+TEST(readers_connect_only_to_sockets) {
   char path[128], link[128];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
@@ -183,9 +181,7 @@ static void readers_connect_only_to_sockets(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void
-a_region_whose_name_differs_from_its_socket_is_refused(void **state) {
-  (void)state;
+TEST(a_region_whose_name_differs_from_its_socket_is_refused) {
   static const char *const files[] = {"other.sock", "unit@a.sock"};
   char path[128], other[128];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -236,8 +232,7 @@ static int lingering_socket(int *other) {
   return fd;
 }
 
-static void a_lingering_socket_does_not_block_the_reader(void **state) {
-  (void)state;
+TEST(a_lingering_socket_does_not_block_the_reader) {
   struct region_reader *reader;
   int other, listener = listen_as_unit();
   int fd = lingering_socket(&other);
@@ -276,8 +271,7 @@ static void await_child(pid_t *child) {
   assert_int_equal(*child, 0);
 }
 
-static void the_host_does_not_see_the_child(void **state) {
-  (void)state;
+TEST(the_host_does_not_see_the_child) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader_options options = {.hello_wait_ms = 60000};
   struct region_reader *reader;
@@ -291,8 +285,7 @@ static void the_host_does_not_see_the_child(void **state) {
   region_reader_close(reader);
 }
 
-static void after_hello_a_producer_can_send_nothing(void **state) {
-  (void)state;
+TEST(after_hello_a_producer_can_send_nothing) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
   struct region_fault fault;
@@ -313,8 +306,7 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
 
 /* One of the messages after HELLO is empty but carries a descriptor. It must
  * not be taken for the end of the connection. */
-static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
-  (void)state;
+TEST(a_producer_that_sends_more_than_hello_is_refused) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   char byte = 0;
@@ -353,8 +345,7 @@ static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
 }
 
 /* The last close of the socket takes long. */
-static void a_descriptor_that_is_not_memory_stays_in_the_child(void **state) {
-  (void)state;
+TEST(a_descriptor_that_is_not_memory_stays_in_the_child) {
   struct region_connection connection;
   struct region_fault fault;
   pid_t child = 0;
@@ -378,8 +369,7 @@ static bool nobody(uid_t uid, void *argument) {
   return false;
 }
 
-static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
-  (void)state;
+TEST(nothing_is_received_from_a_user_who_is_not_allowed) {
   struct region_reader_options options = {.may_read = nobody};
   struct region_reader *reader;
   int listener = listen_as_unit();
@@ -429,8 +419,7 @@ static pid_t answer_resets(int listener, int memory,
   }
 }
 
-static void a_reset_returns_the_producers_answer(void **state) {
-  (void)state;
+TEST(a_reset_returns_the_producers_answer) {
   static const struct {
     struct answer answers[4];
     int error;
@@ -468,19 +457,5 @@ static void a_reset_returns_the_producers_answer(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(memory_that_is_not_a_region_is_refused_with_a_reason),
-      cmocka_unit_test(readers_connect_only_to_sockets),
-      cmocka_unit_test(a_region_whose_name_differs_from_its_socket_is_refused),
-      cmocka_unit_test(a_lingering_socket_does_not_block_the_reader),
-      cmocka_unit_test(the_host_does_not_see_the_child),
-      cmocka_unit_test(after_hello_a_producer_can_send_nothing),
-      cmocka_unit_test(a_producer_that_sends_more_than_hello_is_refused),
-      cmocka_unit_test(a_descriptor_that_is_not_memory_stays_in_the_child),
-      cmocka_unit_test(nothing_is_received_from_a_user_who_is_not_allowed),
-      cmocka_unit_test(a_reset_returns_the_producers_answer),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -11,8 +11,7 @@
 #include "region/memory.h"
 #include "region_unit.h"
 
-static void a_row_up_to_64_bytes_never_straddles_a_line(void **state) {
-  (void)state;
+TEST(a_row_up_to_64_bytes_never_straddles_a_line) {
   for (uint32_t columns = 1; columns <= 8; columns++) {
     uint32_t stride = region_row_stride(columns, false, 0);
     for (uint32_t row = 0; row < 64; row++)
@@ -21,16 +20,13 @@ static void a_row_up_to_64_bytes_never_straddles_a_line(void **state) {
   }
 }
 
-static void
-rows_of_different_owners_can_have_their_own_cache_lines(void **state) {
-  (void)state;
+TEST(rows_of_different_owners_can_have_their_own_cache_lines) {
   assert_int_equal(region_row_stride(2, false, 128), 128);
   assert_int_equal(region_row_stride(17, true, 128), 256);
   assert_int_equal(region_row_stride(2, false, 96), 0);
 }
 
-static void every_value_is_counted_in_the_bucket_that_holds_it(void **state) {
-  (void)state;
+TEST(every_value_is_counted_in_the_bucket_that_holds_it) {
   uint32_t buckets = region_histogram_buckets(3, 20);
   for (uint64_t value = 0; value < 1u << 20; value++) {
     uint32_t bucket = percore_histogram_bucket(3, buckets, value);
@@ -41,8 +37,7 @@ static void every_value_is_counted_in_the_bucket_that_holds_it(void **state) {
   }
 }
 
-static void values_beyond_the_last_bucket_are_counted_in_it(void **state) {
-  (void)state;
+TEST(values_beyond_the_last_bucket_are_counted_in_it) {
   uint32_t buckets = region_histogram_buckets(2, 10);
   assert_int_equal(percore_histogram_bucket(2, buckets, 1u << 10), buckets - 1);
   assert_int_equal(percore_histogram_bucket(2, buckets, UINT64_MAX),
@@ -51,8 +46,7 @@ static void values_beyond_the_last_bucket_are_counted_in_it(void **state) {
   assert_int_equal(percore_histogram_bucket(8, all, UINT64_MAX), all - 1);
 }
 
-static void quantiles_match_the_counted_values(void **state) {
-  (void)state;
+TEST(quantiles_match_the_counted_values) {
   uint64_t counts[36] = {0};
   assert_true(region_histogram_quantile(2, counts, 36, 0.5) < 0);
   counts[percore_histogram_bucket(2, 36, 3)] = 90;
@@ -70,8 +64,7 @@ struct refused {
   enum percore_storage storage;
 };
 
-static void names_that_make_no_valid_metric_are_refused(void **state) {
-  (void)state;
+TEST(names_that_make_no_valid_metric_are_refused) {
   static const char *const names[] = {"",      "Port", "1port", "port_a",
                                       "port ", "host", "core"};
   struct percore_field field = {.name = "packets", .unit = "packets"};
@@ -83,8 +76,7 @@ static void names_that_make_no_valid_metric_are_refused(void **state) {
   }
 }
 
-static void meaningless_shapes_are_refused(void **state) {
-  (void)state;
+TEST(meaningless_shapes_are_refused) {
   static const struct refused cases[] = {
       {"a field in capitals", .field = {.name = "RX"}},
       {"control characters", .field = {.name = "rx", .unit = "a\nb"}},
@@ -198,8 +190,7 @@ static int try_description(unsigned *seed) {
   return made == 0;
 }
 
-static void a_description_that_a_writer_accepts_is_read(void **state) {
-  (void)state;
+TEST(a_description_that_a_writer_accepts_is_read) {
   enum { DESCRIPTIONS = 200000 };
   unsigned seed = 1;
   int accepted = 0;
@@ -208,8 +199,7 @@ static void a_description_that_a_writer_accepts_is_read(void **state) {
   assert_in_range(accepted, DESCRIPTIONS / 100, DESCRIPTIONS / 2);
 }
 
-static void scalars_after_a_histogram_are_refused(void **state) {
-  (void)state;
+TEST(scalars_after_a_histogram_are_refused) {
   struct percore_field fields[] = {
       {.name = "a", .kind = PERCORE_HISTOGRAM, .sub_bits = 1, .max_bits = 8},
       {.name = "b"}};
@@ -223,8 +213,7 @@ static void scalars_after_a_histogram_are_refused(void **state) {
   assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
-static void a_value_name_in_collectd_is_at_most_120_bytes(void **state) {
-  (void)state;
+TEST(a_value_name_in_collectd_is_at_most_120_bytes) {
   char name[121];
   memset(name, 'x', sizeof(name) - 1);
   name[sizeof(name) - 1] = '\0';
@@ -238,9 +227,7 @@ static void a_value_name_in_collectd_is_at_most_120_bytes(void **state) {
   assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
-static void
-parts_that_fill_several_huge_pages_begin_on_a_huge_page(void **state) {
-  (void)state;
+TEST(parts_that_fill_several_huge_pages_begin_on_a_huge_page) {
   struct percore_options options = {.extra_slots = 1};
   struct percore_field field = {.name = "a"};
   const struct percore_table tables[] = {
@@ -284,8 +271,7 @@ parts_that_fill_several_huge_pages_begin_on_a_huge_page(void **state) {
   region_plan_free(&plan);
 }
 
-static void a_region_too_large_to_address_is_refused(void **state) {
-  (void)state;
+TEST(a_region_too_large_to_address_is_refused) {
   enum { HUGE_TABLES = 12 };
   static const char *const names[HUGE_TABLES] = {"a", "b", "c", "d", "e", "f",
                                                  "g", "h", "i", "j", "k", "l"};
@@ -305,22 +291,4 @@ static void a_region_too_large_to_address_is_refused(void **state) {
                    -1);
   assert_int_equal(fault.error, ENOMEM);
   region_plan_free(&plan);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_row_up_to_64_bytes_never_straddles_a_line),
-      cmocka_unit_test(rows_of_different_owners_can_have_their_own_cache_lines),
-      cmocka_unit_test(every_value_is_counted_in_the_bucket_that_holds_it),
-      cmocka_unit_test(values_beyond_the_last_bucket_are_counted_in_it),
-      cmocka_unit_test(quantiles_match_the_counted_values),
-      cmocka_unit_test(names_that_make_no_valid_metric_are_refused),
-      cmocka_unit_test(meaningless_shapes_are_refused),
-      cmocka_unit_test(a_description_that_a_writer_accepts_is_read),
-      cmocka_unit_test(scalars_after_a_histogram_are_refused),
-      cmocka_unit_test(a_value_name_in_collectd_is_at_most_120_bytes),
-      cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_a_huge_page),
-      cmocka_unit_test(a_region_too_large_to_address_is_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

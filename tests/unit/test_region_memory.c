@@ -33,14 +33,12 @@ static int remove_root(void **state) {
   return 0;
 }
 
-static void without_a_limit_the_result_is_mem_available(void **state) {
-  (void)state;
+TEST(without_a_limit_the_result_is_mem_available) {
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/\n");
   assert_int_equal(region_memory_room(), 8000 * 1024);
 }
 
-static void the_group_with_the_least_memory_left_decides(void **state) {
-  (void)state;
+TEST(the_group_with_the_least_memory_left_decides) {
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/pods/one\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pods/one/memory.max", "max\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pods/memory.max", "500000\n");
@@ -48,8 +46,7 @@ static void the_group_with_the_least_memory_left_decides(void **state) {
   assert_int_equal(region_memory_room(), 100000);
 }
 
-static void page_cache_counts_as_available_memory(void **state) {
-  (void)state;
+TEST(page_cache_counts_as_available_memory) {
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/pod\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.max", "500000\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.current", "500000\n");
@@ -59,8 +56,7 @@ static void page_cache_counts_as_available_memory(void **state) {
   assert_int_equal(region_memory_room(), 250000);
 }
 
-static void the_group_of_version_2_is_found_among_others(void **state) {
-  (void)state;
+TEST(the_group_of_version_2_is_found_among_others) {
   temp_tree_write(&tree, "/proc/self/cgroup",
                   "9:cpu:/x0::/y\n4:memory:/jobs/a\n0::/pod\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.max", "500000\n");
@@ -68,8 +64,7 @@ static void the_group_of_version_2_is_found_among_others(void **state) {
   assert_int_equal(region_memory_room(), 300000);
 }
 
-static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
-  (void)state;
+TEST(possible_cores_are_counted_up_to_the_highest_number) {
   static const struct {
     const char *text;
     uint32_t cores;
@@ -98,8 +93,7 @@ static void refuse_madvise(void) {
 
 /* Provided memory must not have holes, because readers take a hole for the end
  * of the rows in use. */
-static void memory_that_was_provided_has_no_holes_on_any_kernel(void **state) {
-  (void)state;
+TEST(memory_that_was_provided_has_no_holes_on_any_kernel) {
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page;
   int status, fd = memfd_create("unit", MFD_CLOEXEC);
   assert_return_code(ftruncate(fd, (off_t)size), errno);
@@ -120,17 +114,5 @@ static void memory_that_was_provided_has_no_holes_on_any_kernel(void **state) {
   close(fd);
 }
 
-#define MEMORY_TEST(test)                                                      \
-  cmocka_unit_test_setup_teardown(test, make_root, remove_root)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      MEMORY_TEST(without_a_limit_the_result_is_mem_available),
-      MEMORY_TEST(the_group_with_the_least_memory_left_decides),
-      MEMORY_TEST(page_cache_counts_as_available_memory),
-      MEMORY_TEST(the_group_of_version_2_is_found_among_others),
-      MEMORY_TEST(possible_cores_are_counted_up_to_the_highest_number),
-      cmocka_unit_test(memory_that_was_provided_has_no_holes_on_any_kernel),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = make_root,
+                                            .after_each = remove_root};

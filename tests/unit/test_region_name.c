@@ -35,16 +35,14 @@ static bool is_found(void) {
   return connects;
 }
 
-static void a_released_name_leaves_no_file(void **state) {
-  (void)state;
+TEST(a_released_name_leaves_no_file) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   assert_true(is_there("lock") && is_there("sock"));
   assert_return_code(percore_destroy(region), errno);
   assert_false(is_there("lock") || is_there("sock"));
 }
 
-static void a_name_that_cannot_be_taken_leaves_no_file(void **state) {
-  (void)state;
+TEST(a_name_that_cannot_be_taken_leaves_no_file) {
   struct percore_region *region;
   assert_return_code(mkdir(path_of("sock"), 0700), errno);
   assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
@@ -66,9 +64,7 @@ static void await_socket(struct percore_region *region) {
   fail_msg("the socket was not recreated");
 }
 
-static void
-a_removed_socket_is_restored_when_the_region_is_polled(void **state) {
-  (void)state;
+TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
@@ -86,18 +82,14 @@ a_removed_socket_is_restored_when_the_region_is_polled(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_removed_socket_is_restored_by_the_thread(void **state) {
-  (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(a_removed_socket_is_restored_by_the_thread) {
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
   struct region_reader *reader = unit_connect();
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_recreated_directory_also_receives_the_lock_file(void **state) {
-  (void)state;
+TEST(a_recreated_directory_also_receives_the_lock_file) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED), *other;
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
   assert_return_code(unlink(path_of("sock")), errno);
@@ -114,8 +106,7 @@ static void a_recreated_directory_also_receives_the_lock_file(void **state) {
   assert_false(is_there("lock") || is_there("sock"));
 }
 
-static void a_name_that_another_process_has_taken_is_left_alone(void **state) {
-  (void)state;
+TEST(a_name_that_another_process_has_taken_is_left_alone) {
   struct percore_region *first = unit_create(PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
   assert_return_code(unlink(path_of("lock")), errno);
@@ -177,15 +168,13 @@ static void be_directory_of_group(mode_t mode) {
   assert_return_code(chmod(dir, mode), errno);
 }
 
-static void a_name_that_a_user_released_can_be_taken_by_another(void **state) {
-  (void)state;
+TEST(a_name_that_a_user_released_can_be_taken_by_another) {
   be_directory_of_group(03770);
   assert_int_equal(serve_as(FIRST_USER, true), 0);
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
-static void after_a_crash_the_group_can_take_the_name(void **state) {
-  (void)state;
+TEST(after_a_crash_the_group_can_take_the_name) {
   be_directory_of_group(02770);
   assert_int_equal(serve_as(FIRST_USER, false), 0);
   assert_true(is_there("lock"));
@@ -194,8 +183,7 @@ static void after_a_crash_the_group_can_take_the_name(void **state) {
 
 /* The sticky bit keeps the members of the group from removing a socket of
  * another member, even if no process listens on it. */
-static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
-  (void)s;
+TEST(in_a_sticky_directory_only_its_user_and_root_replace_it) {
   be_directory_of_group(03770);
   assert_int_equal(serve_as(FIRST_USER, false), 0);
   assert_int_equal(serve_as(SECOND_USER, true), EPERM);
@@ -204,18 +192,5 @@ static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_released_name_leaves_no_file),
-      cmocka_unit_test(a_name_that_cannot_be_taken_leaves_no_file),
-      cmocka_unit_test(a_removed_socket_is_restored_when_the_region_is_polled),
-      cmocka_unit_test(a_removed_socket_is_restored_by_the_thread),
-      cmocka_unit_test(a_recreated_directory_also_receives_the_lock_file),
-      cmocka_unit_test(a_name_that_another_process_has_taken_is_left_alone),
-      cmocka_unit_test(a_name_that_a_user_released_can_be_taken_by_another),
-      cmocka_unit_test(after_a_crash_the_group_can_take_the_name),
-      cmocka_unit_test(in_a_sticky_directory_only_its_user_and_root_replace_it),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -7,34 +7,29 @@
 
 enum { HZ = 1000000000 }; /* one tick of the clock is a nanosecond */
 
-static void time_off_the_cpu_is_awake_time_without_cpu_time(void **state) {
-  (void)state;
+TEST(time_off_the_cpu_is_awake_time_without_cpu_time) {
   struct percore_slot_head head = {.checked_tsc = 1000, .checked_cpu_ns = 500};
   assert_int_equal(region_poll_absence(&head, 9001000, 1000500, HZ), 8000000);
 }
 
-static void an_absence_counts_once(void **state) {
-  (void)state;
+TEST(an_absence_counts_once) {
   struct percore_slot_head head = {0};
   region_poll_absence(&head, 9000000, 1000000, HZ);
   assert_int_equal(region_poll_absence(&head, 9000000, 1000000, HZ), 0);
 }
 
-static void sleep_is_not_absence(void **state) {
-  (void)state;
+TEST(sleep_is_not_absence) {
   struct percore_slot_head head = {.sleep_cycles = 5000000,
                                    .checked_sleep = 1000000};
   assert_int_equal(region_poll_absence(&head, 6000000, 2000000, HZ), 0);
 }
 
-static void cpu_time_beyond_the_clock_is_not_an_absence(void **state) {
-  (void)state;
+TEST(cpu_time_beyond_the_clock_is_not_an_absence) {
   struct percore_slot_head head = {0};
   assert_int_equal(region_poll_absence(&head, 1000, 1001, HZ), 0);
 }
 
-static void in_a_long_round_with_work_only_cpu_time_is_busy(void **state) {
-  (void)state;
+TEST(in_a_long_round_with_work_only_cpu_time_is_busy) {
   struct percore_slot_head head = {.last_tsc = 100};
   region_poll_long(&head, 1100, 32, 700);
   assert_int_equal(head.total_cycles, 1000);
@@ -47,15 +42,13 @@ static void in_a_long_round_with_work_only_cpu_time_is_busy(void **state) {
   assert_int_equal(head.quiescent, 1);
 }
 
-static void an_absence_longer_than_its_round_leaves_no_busy_time(void **state) {
-  (void)state;
+TEST(an_absence_longer_than_its_round_leaves_no_busy_time) {
   struct percore_slot_head head = {.busy_cycles = 5};
   region_poll_long(&head, 1000, 1, 1001);
   assert_int_equal(head.busy_cycles, 5);
 }
 
-static void a_long_round_without_work_was_idle(void **state) {
-  (void)state;
+TEST(a_long_round_without_work_was_idle) {
   struct percore_slot_head head = {0};
   region_poll_long(&head, 1000, 0, 0);
   assert_int_equal(head.busy_cycles, 0);
@@ -63,8 +56,7 @@ static void a_long_round_without_work_was_idle(void **state) {
   assert_int_equal(head.empty_polls, 1);
 }
 
-static void a_clock_read_before_the_last_one_adds_no_time(void **state) {
-  (void)state;
+TEST(a_clock_read_before_the_last_one_adds_no_time) {
   struct percore_slot_head head = {
       .last_tsc = 1000, .total_cycles = 7, .long_round = 1};
   region_poll_long(&head, 900, 1, 0);
@@ -74,8 +66,7 @@ static void a_clock_read_before_the_last_one_adds_no_time(void **state) {
   assert_int_equal(head.polls, 1);
 }
 
-static void a_clock_that_restarts_is_followed_from_its_new_value(void **state) {
-  (void)state;
+TEST(a_clock_that_restarts_is_followed_from_its_new_value) {
   struct percore_slot_head head = {.last_tsc = 1u << 30, .long_round = 100};
   region_poll_long(&head, 1000, 1, 0);
   assert_int_equal(head.total_cycles, 0);
@@ -83,8 +74,7 @@ static void a_clock_that_restarts_is_followed_from_its_new_value(void **state) {
   assert_int_equal(head.total_cycles, 500);
 }
 
-static void a_poll_of_a_sink_does_not_check_the_cpu_time(void **state) {
-  (void)state;
+TEST(a_poll_of_a_sink_does_not_check_the_cpu_time) {
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
   percore_poll_at(slot, 1u << 30, 1);
@@ -94,8 +84,7 @@ static void a_poll_of_a_sink_does_not_check_the_cpu_time(void **state) {
   assert_int_equal(head.checked_cpu_ns, 0);
 }
 
-static void a_round_of_less_than_100_us_is_not_checked(void **state) {
-  (void)state;
+TEST(a_round_of_less_than_100_us_is_not_checked) {
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
   region_poll_begin(&head);
@@ -107,8 +96,7 @@ static void a_round_of_less_than_100_us_is_not_checked(void **state) {
   assert_int_not_equal(head.checked_tsc, looked);
 }
 
-static void work_before_a_sleep_belongs_to_the_round(void **state) {
-  (void)state;
+TEST(work_before_a_sleep_belongs_to_the_round) {
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
   region_poll_begin(&head);
@@ -122,8 +110,7 @@ static void work_before_a_sleep_belongs_to_the_round(void **state) {
   assert_int_equal(head.total_cycles, head.busy_cycles + head.sleep_cycles);
 }
 
-static void time_off_the_cpu_before_a_sleep_is_not_busy(void **state) {
-  (void)state;
+TEST(time_off_the_cpu_before_a_sleep_is_not_busy) {
   struct percore_slot_head head = {.last_tsc = 1000};
   region_poll_absent(&head, 6000, 3000);
   assert_int_equal(head.total_cycles, 3000);
@@ -135,8 +122,7 @@ static void time_off_the_cpu_before_a_sleep_is_not_busy(void **state) {
   assert_int_equal(head.total_cycles, 6100);
 }
 
-static void a_wake_without_a_sleep_adds_no_time(void **state) {
-  (void)state;
+TEST(a_wake_without_a_sleep_adds_no_time) {
   struct percore_slot_head head = {.last_tsc = 5,
                                    .long_round = UINT64_MAX / 16};
   percore_wake((percore_slot_t){&head});
@@ -144,8 +130,7 @@ static void a_wake_without_a_sleep_adds_no_time(void **state) {
   assert_int_equal(head.total_cycles, 0);
 }
 
-static void a_time_that_is_not_of_the_clock_is_replaced(void **state) {
-  (void)state;
+TEST(a_time_that_is_not_of_the_clock_is_replaced) {
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
   static const uint64_t wrong[] = {0, UINT64_MAX, UINT64_MAX / 2};
@@ -156,25 +141,4 @@ static void a_time_that_is_not_of_the_clock_is_replaced(void **state) {
     assert_in_range(head.total_cycles, 0, percore_tsc() - start);
   }
   assert_int_equal(head.polls, 3);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(time_off_the_cpu_is_awake_time_without_cpu_time),
-      cmocka_unit_test(an_absence_counts_once),
-      cmocka_unit_test(sleep_is_not_absence),
-      cmocka_unit_test(cpu_time_beyond_the_clock_is_not_an_absence),
-      cmocka_unit_test(in_a_long_round_with_work_only_cpu_time_is_busy),
-      cmocka_unit_test(an_absence_longer_than_its_round_leaves_no_busy_time),
-      cmocka_unit_test(a_long_round_without_work_was_idle),
-      cmocka_unit_test(a_clock_read_before_the_last_one_adds_no_time),
-      cmocka_unit_test(a_clock_that_restarts_is_followed_from_its_new_value),
-      cmocka_unit_test(work_before_a_sleep_belongs_to_the_round),
-      cmocka_unit_test(time_off_the_cpu_before_a_sleep_is_not_busy),
-      cmocka_unit_test(a_wake_without_a_sleep_adds_no_time),
-      cmocka_unit_test(a_time_that_is_not_of_the_clock_is_replaced),
-      cmocka_unit_test(a_poll_of_a_sink_does_not_check_the_cpu_time),
-      cmocka_unit_test(a_round_of_less_than_100_us_is_not_checked),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

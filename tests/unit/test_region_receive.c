@@ -43,6 +43,8 @@ static void in_child(int (*act)(void)) {
   assert_int_equal(status, 0);
 }
 
+TEST(the_child_can_be_started) { unit_need_receivers(); }
+
 static atomic_bool ended;
 static atomic_int stolen;
 
@@ -54,8 +56,7 @@ static void *wait_for_any_child(void *argument) {
   return argument;
 }
 
-static void a_thread_that_waits_for_any_child_takes_none(void **state) {
-  (void)state;
+REGION_TEST(a_thread_that_waits_for_any_child_takes_none) {
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, wait_for_any_child, NULL), 0);
   for (int i = 0; i < 50; i++) {
@@ -75,8 +76,7 @@ static void count_signal(int number) {
   signals++;
 }
 
-static void the_end_of_the_child_sends_no_signal(void **state) {
-  (void)state;
+REGION_TEST(the_end_of_the_child_sends_no_signal) {
   struct sigaction act = {.sa_handler = count_signal}, before;
   assert_int_equal(sigaction(SIGCHLD, &act, &before), 0);
   struct region_reader *reader = unit_connect();
@@ -113,8 +113,7 @@ static int read_with_few_descriptors(void) {
   return status != 0 ? status : last == first ? 0 : 4;
 }
 
-static void too_few_descriptors_are_reported_and_leak_none(void **state) {
-  (void)state;
+REGION_TEST(too_few_descriptors_are_reported_and_leak_none) {
   in_child(read_with_few_descriptors);
 }
 
@@ -140,8 +139,7 @@ static int read_without_processes(void) {
   return region_reader_presence(reader) == REGION_ALIVE ? 0 : 4;
 }
 
-static void a_limit_on_processes_is_reported_and_can_be_lifted(void **state) {
-  (void)state;
+REGION_TEST(a_limit_on_processes_is_reported_and_can_be_lifted) {
   if (geteuid() != 0) {
     print_message("skipped: needs root, to become a user without processes\n");
     skip();
@@ -185,8 +183,7 @@ static int read_under_a_filter(void) {
   return read ? 0 : 2;
 }
 
-static void a_region_is_read_under_the_filter_of_a_system_service(void **s) {
-  struct percore_region *region = *s;
+REGION_TEST(a_region_is_read_under_the_filter_of_a_system_service) {
   uint32_t row = unit_row(region, PORT, "eth0");
   percore_slot_t slot = unit_attach(region, 1);
   percore_add(percore_core_row(slot, unit_core_table(region, PORT), row),
@@ -194,15 +191,5 @@ static void a_region_is_read_under_the_filter_of_a_system_service(void **s) {
   in_child(read_under_a_filter);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unit_need_receivers),
-      REGION_TEST(a_thread_that_waits_for_any_child_takes_none),
-      REGION_TEST(the_end_of_the_child_sends_no_signal),
-      REGION_TEST(too_few_descriptors_are_reported_and_leak_none),
-      REGION_TEST(a_limit_on_processes_is_reported_and_can_be_lifted),
-      REGION_TEST(a_region_is_read_under_the_filter_of_a_system_service),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -24,12 +24,10 @@
 #include "region_unit.h"
 #include "temp_tree.h"
 
-static void each_storage_counts_in_its_own_way(void **state) {
-  struct percore_region *region = *state;
-  percore_owned_table_t sessions;
+REGION_TEST(each_storage_counts_in_its_own_way) {
   percore_slot_t slot = unit_attach(region, 1);
   percore_core_table_t ports = unit_core_table(region, PORT);
-  assert_return_code(percore_owned_table(region, SESSION, &sessions), 0);
+  percore_owned_table_t sessions = unit_owned_table(region, SESSION);
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   percore_shared_table_t shared_ports = unit_shared_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -47,9 +45,7 @@ static void each_storage_counts_in_its_own_way(void **state) {
   assert_int_equal(unit_read(SLOW, request, 1), 1);
 }
 
-static void
-an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it) {
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t in = unit_attach(region, 0);
@@ -63,8 +59,7 @@ an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   region_reader_close(reader);
 }
 
-static void a_maximum_level_covers_all_used_slots(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_maximum_level_covers_all_used_slots) {
   percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_slot_t one = unit_attach(region, 0);
   percore_slot_t two = unit_attach(region, 3);
@@ -73,8 +68,7 @@ static void a_maximum_level_covers_all_used_slots(void **state) {
   assert_int_equal(unit_read(GLOBALS, 0, 1), 9);
 }
 
-static void a_histogram_counts_each_value_once(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_histogram_counts_each_value_once) {
   percore_histogram_t latency;
   uint64_t values[64] = {0}, sum = 0;
   percore_core_table_t ports = unit_core_table(region, PORT);
@@ -95,8 +89,7 @@ static void a_histogram_counts_each_value_once(void **state) {
  * Slots
  */
 
-static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   percore_slot_t slots[4];
   assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
   assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
@@ -124,9 +117,7 @@ static void two_threads_on_one_core_use_slots_with_its_label(void **state) {
   region_reader_close(reader);
 }
 
-static void
-counts_of_threads_without_a_core_are_in_the_total_and_on_no_core(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t slots[3], pinned = unit_attach(region, 0);
@@ -174,12 +165,9 @@ static void *count_and_die(void *argument) {
   return NULL;
 }
 
-static void
-the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
-  (void)state;
+TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   struct doomed doomed = {.region = unit_create(PERCORE_SERVE_THREAD)};
   struct percore_region *region = doomed.region;
-  percore_core_table_t globals;
   percore_slot_t slot;
   pthread_t thread;
   uint64_t values[2];
@@ -191,7 +179,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
     if (slot.head != doomed.slot.head)
       assert_return_code(percore_detach(region, slot), 0);
   } while (slot.head != doomed.slot.head);
-  assert_return_code(percore_core_table(region, GLOBALS, &globals), 0);
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_begin(slot);
   percore_add(percore_core_row(slot, globals, 0), 0, 2);
   percore_end(slot);
@@ -207,8 +195,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   unit_end(region);
 }
 
-static void a_region_with_attached_threads_is_not_destroyed(void **state) {
-  (void)state;
+TEST(a_region_with_attached_threads_is_not_destroyed) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t slot = unit_attach(region, 0);
   assert_fails(percore_destroy(region), EBUSY);
@@ -231,8 +218,7 @@ static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
   }
 }
 
-static void a_live_name_is_not_added_twice(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_live_name_is_not_added_twice) {
   uint32_t row = unit_row(region, PORT, "eth0"), again;
   assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
   assert_int_equal(again, row);
@@ -240,8 +226,7 @@ static void a_live_name_is_not_added_twice(void **state) {
   (void)unit_row(region, PORT, "eth0");
 }
 
-static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
   uint32_t rows[PORT_ROWS], row;
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
@@ -261,14 +246,12 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   region_reader_close(reader);
 }
 
-static void
-an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
   struct percore_region_status status = {.size = sizeof(status)};
   uint32_t row, rows[2];
   percore_slot_t slot = unit_attach(region, 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  rows[0] = unit_row_of_key(region, FLOW, 1);
+  rows[1] = unit_row_of_key(region, FLOW, 2);
   assert_fails(percore_row_remove(region, FLOW, rows[0], 2), EINVAL);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
@@ -292,12 +275,11 @@ an_add_that_has_to_wait_is_refused_and_names_the_thread(void **state) {
   assert_int_equal(status.adds_postponed, 1);
 }
 
-static void a_sleeping_worker_does_not_delay_reuse(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_sleeping_worker_does_not_delay_reuse) {
   uint32_t rows[2];
   percore_slot_t slot = unit_attach(region, 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  rows[0] = unit_row_of_key(region, FLOW, 1);
+  rows[1] = unit_row_of_key(region, FLOW, 2);
   percore_sleep(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   uint32_t row = unit_row_of_key(region, FLOW, 3);
@@ -305,15 +287,14 @@ static void a_sleeping_worker_does_not_delay_reuse(void **state) {
   assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 4, &row), EAGAIN);
   assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
+  row = unit_row_of_key(region, FLOW, 4);
 }
 
-static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(the_caller_may_say_that_no_update_is_in_flight) {
   uint32_t rows[2];
   (void)unit_attach(region, 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  rows[0] = unit_row_of_key(region, FLOW, 1);
+  rows[1] = unit_row_of_key(region, FLOW, 2);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_return_code(
       percore_row_remove(region, FLOW, rows[1], PERCORE_NO_UPDATE_IN_FLIGHT),
@@ -323,25 +304,30 @@ static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
   assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
 }
 
-static void the_oldest_removed_row_is_used_first(void **state) {
-  struct percore_region *region = *state;
+static void check_order(struct percore_region *region, uint32_t flags) {
   uint32_t rows[PORT_ROWS];
   add_ports(region, rows);
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
-    assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
+    assert_return_code(percore_row_remove(region, PORT, rows[order[i]], flags),
+                       0);
   /* percore_row_add_at takes the row in the middle of the list of removed rows.
    */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
   uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
-  assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
+  row = unit_row(region, PORT, "second");
   assert_int_equal(row, rows[3]);
   assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
 }
 
-static void a_live_row_number_is_not_added_twice(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(the_oldest_removed_row_is_used_first) { check_order(region, 0); }
+
+REGION_TEST(the_oldest_row_removed_without_updates_in_flight_is_used_first) {
+  check_order(region, PERCORE_NO_UPDATE_IN_FLIGHT);
+}
+
+REGION_TEST(a_live_row_number_is_not_added_twice) {
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
   assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);
 }
@@ -395,8 +381,7 @@ static void count_churn(struct percore_region *region, uint32_t t,
     }
 }
 
-static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
-  (void)s;
+TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
   struct percore_region *region;
   uint64_t values[CHURN_COLUMNS];
   assert_return_code(percore_create(&region, "unit", churn_tables,
@@ -410,7 +395,7 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
     count_churn(region, t, slot, 5);
     assert_return_code(
         percore_row_remove(region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
-    assert_return_code(percore_row_add_key(region, t, 2, &row), errno);
+    row = unit_row_of_key(region, t, 2);
     for (uint32_t c = 0; c < CHURN_COLUMNS; c++)
       assert_int_equal(unit_shown(reader, t, row, c), 0);
     count_churn(region, t, slot, 2);
@@ -429,8 +414,7 @@ static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
   unit_end(region);
 }
 
-static void a_state_begins_at_zero_with_its_row(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_state_begins_at_zero_with_its_row) {
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_set(percore_shared_row(slow, row), 1, 1);
@@ -439,8 +423,7 @@ static void a_state_begins_at_zero_with_its_row(void **state) {
   assert_int_equal(unit_read(SLOW, row, 1), 0);
 }
 
-static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
-  (void)s;
+TEST(rows_with_levels_per_core_are_added_and_never_removed) {
   static const struct percore_field fields[] = {
       {.name = "jobs"}, {.name = "queue", .kind = PERCORE_GAUGE}};
   static const struct percore_table tables[] = {
@@ -456,8 +439,7 @@ static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
   unit_end(region);
 }
 
-static void the_growth_of_a_foreign_counter_is_added(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(the_growth_of_a_foreign_counter_is_added) {
   static const uint64_t readings[] = {1000, 1000, 1500, 20, 30};
   uint64_t last = 900; /* when the row was added */
   uint32_t row = unit_row(region, PORT, "eth0");
@@ -470,9 +452,7 @@ static void the_growth_of_a_foreign_counter_is_added(void **state) {
   region_reader_close(reader);
 }
 
-static void
-a_reset_shows_zero_and_leaves_up_down_counters_and_cells(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
   uint64_t values[64];
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
@@ -490,8 +470,8 @@ a_reset_shows_zero_and_leaves_up_down_counters_and_cells(void **state) {
   region_reader_close(reader);
 }
 
-static void a_reader_can_reset_a_row_and_everything(void **state) {
-  unit_need_receivers(state);
+TEST(a_reader_can_reset_a_row_and_everything) {
+  unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_shared_table_t ports = unit_shared_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -512,8 +492,7 @@ static void a_reader_can_reset_a_row_and_everything(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_reset_inside_a_section_changes_nothing(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_reset_inside_a_section_changes_nothing) {
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -569,8 +548,7 @@ static void use_sinks(struct percore_region *region) {
   assert_int_equal(percore_serve(region), -1);
 }
 
-static void a_region_that_cannot_be_made_is_a_sink(void **state) {
-  (void)state;
+TEST(a_region_that_cannot_be_made_is_a_sink) {
   struct percore_region *region;
   assert_fails(percore_create(&region, "host", unit_tables, TABLES, NULL),
                EINVAL);
@@ -578,8 +556,7 @@ static void a_region_that_cannot_be_made_is_a_sink(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_region_that_is_off_is_a_sink(void **state) {
-  (void)state;
+TEST(a_region_that_is_off_is_a_sink) {
   struct percore_region *region;
   struct percore_options options = {.size = sizeof(options), .off = 1};
   struct percore_region_status status = {.size = sizeof(status)};
@@ -594,9 +571,7 @@ static void a_region_that_is_off_is_a_sink(void **state) {
 }
 
 /* A process that is started again may overlap with its predecessor. */
-static void
-a_region_whose_name_is_in_use_counts_and_is_served_later(void **state) {
-  (void)state;
+TEST(a_region_whose_name_is_in_use_counts_and_is_served_later) {
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second,
                         *again;
   struct percore_region_status status = {.size = sizeof(status)};
@@ -632,8 +607,7 @@ a_region_whose_name_is_in_use_counts_and_is_served_later(void **state) {
   unit_end(second);
 }
 
-static void a_region_is_served_when_its_directory_appears(void **state) {
-  (void)state;
+TEST(a_region_is_served_when_its_directory_appears) {
   char directory[64];
   struct percore_region *region;
   struct percore_region_status status = {.size = sizeof(status)};
@@ -651,8 +625,7 @@ static void a_region_is_served_when_its_directory_appears(void **state) {
   assert_return_code(rmdir(directory), errno);
 }
 
-static void the_second_region_of_a_name_may_have_an_instance(void **state) {
-  (void)state;
+TEST(the_second_region_of_a_name_may_have_an_instance) {
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
   struct percore_options options = {.size = sizeof(options), .instance = "1"};
   assert_return_code(
@@ -661,8 +634,7 @@ static void the_second_region_of_a_name_may_have_an_instance(void **state) {
   assert_return_code(percore_destroy(first), 0);
 }
 
-static void a_missing_row_or_table_is_a_sink(void **state) {
-  struct percore_region *region = *state;
+REGION_TEST(a_missing_row_or_table_is_a_sink) {
   percore_core_table_t wrong;
   uint32_t row;
   uint64_t values[64], *before;
@@ -712,8 +684,8 @@ static int remove_memory_root(void **state) {
   return 0;
 }
 
-static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
-  (void)state;
+TEST_BETWEEN(make_memory_root, remove_memory_root,
+             too_little_memory_at_create_is_enomem_and_a_sink) {
   struct percore_region *region;
   write_meminfo(1);
   assert_fails(percore_create(&region, "unit", unit_tables, TABLES, NULL),
@@ -721,8 +693,8 @@ static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
   use_sinks(region);
 }
 
-static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
-  (void)state;
+TEST_BETWEEN(make_memory_root, remove_memory_root,
+             too_little_memory_at_attach_and_reserve_is_enomem) {
   struct percore_region *region;
   struct percore_field field = {.name = "rx"};
   struct percore_table table = {.name = "big",
@@ -747,8 +719,7 @@ static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   unit_end(region);
 }
 
-static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
-  (void)state;
+TEST(a_file_size_limit_sets_an_errno_and_sends_no_signal) {
   struct rlimit before, limit;
   struct percore_region *region;
   assert_return_code(getrlimit(RLIMIT_FSIZE, &before), errno);
@@ -779,8 +750,7 @@ static unsigned long resident_kb(void) {
   return number_in("/proc/self/status", "RssShmem:");
 }
 
-static void mlockall_does_not_fill_a_sparse_region(void **state) {
-  (void)state;
+TEST(mlockall_does_not_fill_a_sparse_region) {
   struct percore_region *region;
   struct percore_field field = {.name = "rx"};
   struct percore_table table = {.name = "big",
@@ -852,8 +822,7 @@ static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   return pages;
 }
 
-static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
-  (void)state;
+TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
   /* The arrays of births and of cells take 8 huge pages each. The arrays of
    * generation words and of keys take 4 huge pages each. */
   enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
@@ -865,7 +834,6 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
                                 .max_rows = MANY,
                                 .flags = PERCORE_NO_RESET};
   struct percore_region *region;
-  percore_owned_table_t rows;
   assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
   assert_int_equal((uintptr_t)region->map % REGION_HUGE_PAGE, 0);
   if (huge_pages_of_arrays(1, 1) == 0) {
@@ -887,7 +855,7 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
                   (int)pages, (int)most, ARRAYS * IN_EACH);
   }
   assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
-  assert_return_code(percore_owned_table(region, 0, &rows), errno);
+  percore_owned_table_t rows = unit_owned_table(region, 0);
   percore_add(percore_owned_row(rows, 0), 1, 7);
   assert_int_equal(unit_read(0, 0, 1), 7);
   assert_return_code(percore_destroy(region), errno);
@@ -897,9 +865,7 @@ static unsigned long free_huge_pages(void) {
   return number_in("/proc/meminfo", "HugePages_Free:");
 }
 
-static void
-all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
-  (void)state;
+TEST(all_huge_pages_are_available_or_create_fails_with_enomem) {
   struct percore_options options = {
       .size = sizeof(options), .cores = 2, .extra_slots = 1, .huge_pages = 1};
   struct percore_region *region;
@@ -929,8 +895,7 @@ all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
  * Serving
  */
 
-static void a_polled_region_is_silent_until_it_is_served(void **state) {
-  (void)state;
+TEST(a_polled_region_is_silent_until_it_is_served) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
@@ -953,8 +918,7 @@ static struct region_reader *connect_polled(struct percore_region *region) {
   return reader;
 }
 
-static void of_many_connections_the_oldest_is_dropped(void **state) {
-  (void)state;
+TEST(of_many_connections_the_oldest_is_dropped) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[17];
   for (size_t i = 0; i < COUNT_OF(readers); i++)
@@ -984,8 +948,7 @@ static _Noreturn void connect_as_nobody(const char path[108], int done) {
   _exit(1);
 }
 
-static void a_user_with_many_connections_loses_its_own(void **state) {
-  (void)state;
+TEST(a_user_with_many_connections_loses_its_own) {
   char path[108], byte;
   int done[2];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -1014,8 +977,7 @@ static void a_user_with_many_connections_loses_its_own(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_probe_does_not_evict_a_reader(void **state) {
-  (void)state;
+TEST(a_probe_does_not_evict_a_reader) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[16];
   struct region_connection probe;
@@ -1037,8 +999,7 @@ static void a_probe_does_not_evict_a_reader(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void garbage_on_the_socket_ends_that_connection_only(void **state) {
-  (void)state;
+REGION_TEST(garbage_on_the_socket_ends_that_connection_only) {
   struct region_reader *reader = unit_connect();
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
@@ -1054,56 +1015,5 @@ static void garbage_on_the_socket_ends_that_connection_only(void **state) {
   region_reader_close(reader);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      REGION_TEST(each_storage_counts_in_its_own_way),
-      REGION_TEST(
-          an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it),
-      REGION_TEST(a_maximum_level_covers_all_used_slots),
-      REGION_TEST(a_histogram_counts_each_value_once),
-      REGION_TEST(two_threads_on_one_core_use_slots_with_its_label),
-      REGION_TEST(
-          counts_of_threads_without_a_core_are_in_the_total_and_on_no_core),
-      cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
-      cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
-      REGION_TEST(a_live_name_is_not_added_twice),
-      REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point),
-      REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread),
-      REGION_TEST(a_sleeping_worker_does_not_delay_reuse),
-      REGION_TEST(the_caller_may_say_that_no_update_is_in_flight),
-      REGION_TEST(the_oldest_removed_row_is_used_first),
-      REGION_TEST(a_live_row_number_is_not_added_twice),
-      cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
-      REGION_TEST(a_state_begins_at_zero_with_its_row),
-      cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
-      REGION_TEST(the_growth_of_a_foreign_counter_is_added),
-      REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells),
-      cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
-      REGION_TEST(a_reset_inside_a_section_changes_nothing),
-      cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
-      cmocka_unit_test(a_region_that_is_off_is_a_sink),
-      cmocka_unit_test(
-          a_region_whose_name_is_in_use_counts_and_is_served_later),
-      cmocka_unit_test(a_region_is_served_when_its_directory_appears),
-      cmocka_unit_test(the_second_region_of_a_name_may_have_an_instance),
-      REGION_TEST(a_missing_row_or_table_is_a_sink),
-      cmocka_unit_test_setup_teardown(
-          too_little_memory_at_create_is_enomem_and_a_sink, make_memory_root,
-          remove_memory_root),
-      cmocka_unit_test_setup_teardown(
-          too_little_memory_at_attach_and_reserve_is_enomem, make_memory_root,
-          remove_memory_root),
-      cmocka_unit_test(a_file_size_limit_sets_an_errno_and_sends_no_signal),
-      cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
-      cmocka_unit_test(reserved_rows_of_a_large_table_lie_in_huge_pages),
-      cmocka_unit_test(
-          all_huge_pages_are_available_or_create_fails_with_enomem),
-      cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
-      cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
-      cmocka_unit_test(a_user_with_many_connections_loses_its_own),
-      cmocka_unit_test(a_probe_does_not_evict_a_reader),
-      REGION_TEST(garbage_on_the_socket_ends_that_connection_only),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

@@ -15,8 +15,7 @@ static void name_row(uint32_t row, uint64_t name) {
   names[row][0] = name;
 }
 
-static void rows_are_found_by_name_until_they_are_removed(void **state) {
-  (void)state;
+TEST(rows_are_found_by_name_until_they_are_removed) {
   struct row_index index;
   row_index_init(&index, names, sizeof(names[0]), sizeof(names[0]));
   bool live[ROWS] = {false};
@@ -42,8 +41,7 @@ static void rows_are_found_by_name_until_they_are_removed(void **state) {
   row_index_free(&index);
 }
 
-static void an_empty_index_finds_and_removes_nothing(void **state) {
-  (void)state;
+TEST(an_empty_index_finds_and_removes_nothing) {
   struct row_index index;
   uint32_t found;
   row_index_init(&index, names, sizeof(names[0]), sizeof(names[0]));
@@ -51,12 +49,4 @@ static void an_empty_index_finds_and_removes_nothing(void **state) {
   row_index_remove(&index, 0);
   assert_int_equal(index.count, 0);
   row_index_free(&index);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_are_found_by_name_until_they_are_removed),
-      cmocka_unit_test(an_empty_index_finds_and_removes_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

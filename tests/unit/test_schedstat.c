@@ -5,8 +5,7 @@
 
 #include <errno.h>
 
-static void each_core_has_its_run_time_wait_time_and_switches(void **state) {
-  (void)state;
+TEST(each_core_has_its_run_time_wait_time_and_switches) {
   struct schedstat stat = {0};
   assert_int_equal(schedstat_parse(&stat,
                                    "version 15\n"
@@ -26,8 +25,7 @@ static void each_core_has_its_run_time_wait_time_and_switches(void **state) {
   schedstat_free(&stat);
 }
 
-static void another_version_is_refused(void **state) {
-  (void)state;
+TEST(another_version_is_refused) {
   static const char *const texts[] = {
       "version 18\ncpu0 1 2 3 4 5 6 7 8 9\n",
       "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n",
@@ -39,8 +37,7 @@ static void another_version_is_refused(void **state) {
   schedstat_free(&stat);
 }
 
-static void a_malformed_row_is_ignored(void **state) {
-  (void)state;
+TEST(a_malformed_row_is_ignored) {
   static const char *const texts[] = {
       "",
       "version 15\n",
@@ -56,21 +53,10 @@ static void a_malformed_row_is_ignored(void **state) {
   schedstat_free(&stat);
 }
 
-static void a_missing_file_is_an_error(void **state) {
-  (void)state;
+TEST(a_missing_file_is_an_error) {
   struct fake_machine *fake = fake_machine_new(1);
   struct schedstat stat = {0};
   assert_int_equal(schedstat_read(&stat, &fake->machine), -ENOENT);
   schedstat_free(&stat);
   fake_machine_free(fake);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_core_has_its_run_time_wait_time_and_switches),
-      cmocka_unit_test(another_version_is_refused),
-      cmocka_unit_test(a_malformed_row_is_ignored),
-      cmocka_unit_test(a_missing_file_is_an_error),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,8 +68,7 @@ static uint64_t last_stamp(const struct play *play) {
   return play->stamps[play->stamps_len - 1];
 }
 
-static void snapshots_are_stamped_with_successive_multiples(void **state) {
-  (void)state;
+TEST(snapshots_are_stamped_with_successive_multiples) {
   struct play play;
   start(&play, 77, 1700000003 * SECOND + 123456789);
   run(&play, 3600 * SECOND, 0);
@@ -78,8 +77,7 @@ static void snapshots_are_stamped_with_successive_multiples(void **state) {
     assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
 }
 
-static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
-  (void)state;
+TEST(a_start_on_the_grid_waits_for_the_next_multiple) {
   struct play play;
   start(&play, 77, 1700000000 * SECOND);
   assert_false(take(&play).what & SCHEDULE_INTERVAL);
@@ -89,8 +87,7 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
 
 /* The schedule starts within an interval, the rest of which may be too short
  * for a load. */
-static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
-  (void)state;
+TEST(the_first_snapshot_covers_at_least_half_an_interval) {
   for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
     struct play play;
     start(&play, 0, 1700000000 * SECOND + off_ms * MS);
@@ -104,8 +101,7 @@ static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
 
 /* If wake-ups are late by at most 1 % of the interval, no stamp is lost or
  * changed. */
-static void a_little_jitter_does_not_change_the_stamps(void **state) {
-  (void)state;
+TEST(a_little_jitter_does_not_change_the_stamps) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND + 1);
   for (uint64_t i = 0; i < 10000; i++) {
@@ -117,9 +113,7 @@ static void a_little_jitter_does_not_change_the_stamps(void **state) {
     assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
 }
 
-static void
-a_snapshot_more_than_1_percent_late_has_the_true_time(void **state) {
-  (void)state;
+TEST(a_snapshot_more_than_1_percent_late_has_the_true_time) {
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   pass(&play, 5 * SECOND + 100 * MS);
@@ -131,9 +125,7 @@ a_snapshot_more_than_1_percent_late_has_the_true_time(void **state) {
   assert_int_equal(last_stamp(&play), 1700000020 * SECOND);
 }
 
-static void
-lateness_below_nine_tenths_of_an_interval_skips_no_interval(void **state) {
-  (void)state;
+TEST(lateness_below_nine_tenths_of_an_interval_skips_no_interval) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
   for (uint64_t i = 0; i < 20000; i++) {
@@ -146,9 +138,7 @@ lateness_below_nine_tenths_of_an_interval_skips_no_interval(void **state) {
                      play.stamps[i - 1] / INTERVAL + 1);
 }
 
-static void
-a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
-  (void)state;
+TEST(a_snapshot_nearly_an_interval_late_also_serves_as_the_next) {
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
@@ -162,8 +152,7 @@ a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
   assert_int_equal(last_stamp(&play), 1700000030 * SECOND);
 }
 
-static void intervals_slept_through_yield_one_snapshot(void **state) {
-  (void)state;
+TEST(intervals_slept_through_yield_one_snapshot) {
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   pass(&play, 38 * SECOND);
@@ -177,8 +166,7 @@ static void intervals_slept_through_yield_one_snapshot(void **state) {
   assert_int_equal(last_stamp(&play), 1700000050 * SECOND);
 }
 
-static void after_a_clock_is_set_forward_the_new_multiples_hold(void **state) {
-  (void)state;
+TEST(after_a_clock_is_set_forward_the_new_multiples_hold) {
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   run(&play, 6 * SECOND, 0);
@@ -192,8 +180,7 @@ static void after_a_clock_is_set_forward_the_new_multiples_hold(void **state) {
     assert_int_equal(play.stamps[i] % INTERVAL, 0);
 }
 
-static void setting_a_clock_forward_is_not_lateness(void **state) {
-  (void)state;
+TEST(setting_a_clock_forward_is_not_lateness) {
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   run(&play, 6 * SECOND, 0);
@@ -205,8 +192,7 @@ static void setting_a_clock_forward_is_not_lateness(void **state) {
   }
 }
 
-static void after_a_clock_is_set_far_back_the_new_multiples_hold(void **state) {
-  (void)state;
+TEST(after_a_clock_is_set_far_back_the_new_multiples_hold) {
   struct play play;
   static const uint64_t back_s[] = {25, 40, 200, 3600, 1000000};
   for (size_t n = 0; n < sizeof back_s / sizeof back_s[0]; n++) {
@@ -225,8 +211,7 @@ static void after_a_clock_is_set_far_back_the_new_multiples_hold(void **state) {
 
 /* A clock that is set back by less than an interval reaches the time of the
  * last stamp again. */
-static void a_clock_set_back_a_little_repeats_no_stamp(void **state) {
-  (void)state;
+TEST(a_clock_set_back_a_little_repeats_no_stamp) {
   static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
   for (size_t n = 0; n < sizeof back_ms / sizeof back_ms[0]; n++)
     for (uint64_t after_ms = 0; after_ms < 10000; after_ms += 700) {
@@ -243,8 +228,7 @@ static void a_clock_set_back_a_little_repeats_no_stamp(void **state) {
     }
 }
 
-static void a_slewed_clock_neither_loses_nor_repeats_a_stamp(void **state) {
-  (void)state;
+TEST(a_slewed_clock_neither_loses_nor_repeats_a_stamp) {
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   for (int i = 0; i < 20000; i++) {
@@ -258,8 +242,7 @@ static void a_slewed_clock_neither_loses_nor_repeats_a_stamp(void **state) {
     assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
 }
 
-static void samples_keep_their_rhythm_on_the_monotonic_clock(void **state) {
-  (void)state;
+TEST(samples_keep_their_rhythm_on_the_monotonic_clock) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
   run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 0);
@@ -270,8 +253,7 @@ static void samples_keep_their_rhythm_on_the_monotonic_clock(void **state) {
                    14 * LOADAVG_INTERVAL_NS);
 }
 
-static void lateness_does_not_add_up(void **state) {
-  (void)state;
+TEST(lateness_does_not_add_up) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
   run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 40 * MS);
@@ -279,8 +261,7 @@ static void lateness_does_not_add_up(void **state) {
   assert_int_equal(play.schedule.next_sample_ns % SAMPLE, 0);
 }
 
-static void deadlines_close_together_share_one_sample(void **state) {
-  (void)state;
+TEST(deadlines_close_together_share_one_sample) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND + 1);
   run(&play, LOADAVG_INTERVAL_NS - MS, 0);
@@ -292,8 +273,7 @@ static void deadlines_close_together_share_one_sample(void **state) {
 
 /* A sample may be taken a millisecond early. A snapshot must not be taken
  * early, because its stamp would be in the future. */
-static void a_snapshot_never_comes_before_its_stamp(void **state) {
-  (void)state;
+TEST(a_snapshot_never_comes_before_its_stamp) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND + 1);
   pass(&play, 10 * SECOND - 2);
@@ -302,9 +282,7 @@ static void a_snapshot_never_comes_before_its_stamp(void **state) {
   assert_true(take(&play).what & SCHEDULE_INTERVAL);
 }
 
-static void
-samples_no_more_frequent_than_snapshots_are_not_taken(void **state) {
-  (void)state;
+TEST(samples_no_more_frequent_than_snapshots_are_not_taken) {
   static const uint64_t samples_ns[] = {0, INTERVAL, INTERVAL + 1};
   for (size_t n = 0; n < sizeof samples_ns / sizeof samples_ns[0]; n++) {
     struct play play = {.realtime_ns = 1700000000 * SECOND};
@@ -324,8 +302,7 @@ samples_no_more_frequent_than_snapshots_are_not_taken(void **state) {
 }
 
 /* The run queue is a point sample, so its rhythm must not be that of jobs. */
-static void load_averages_have_their_rhythm_at_any_interval(void **state) {
-  (void)state;
+TEST(load_averages_have_their_rhythm_at_any_interval) {
   static const uint64_t intervals[] = {SECOND, 9 * SECOND, INTERVAL,
                                        60 * SECOND};
   for (size_t n = 0; n < sizeof intervals / sizeof intervals[0]; n++) {
@@ -336,8 +313,7 @@ static void load_averages_have_their_rhythm_at_any_interval(void **state) {
   }
 }
 
-static void late_means_half_a_window_of_the_load_averages(void **state) {
-  (void)state;
+TEST(late_means_half_a_window_of_the_load_averages) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
   pass(&play, SAMPLE + SCHEDULE_LATE_NS);
@@ -348,8 +324,7 @@ static void late_means_half_a_window_of_the_load_averages(void **state) {
   assert_true(take(&play).late);
 }
 
-static void without_samples_a_late_load_average_is_late(void **state) {
-  (void)state;
+TEST(without_samples_a_late_load_average_is_late) {
   struct play play = {.realtime_ns = 1700000000 * SECOND};
   schedule_start(&play.schedule, INTERVAL, 0, false, 0, play.realtime_ns);
   pass(&play, LOADAVG_INTERVAL_NS + SCHEDULE_LATE_NS);
@@ -358,8 +333,7 @@ static void without_samples_a_late_load_average_is_late(void **state) {
   assert_true(take(&play).late);
 }
 
-static void on_time_is_not_late(void **state) {
-  (void)state;
+TEST(on_time_is_not_late) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
   for (int i = 0; i < 1000; i++) {
@@ -369,8 +343,7 @@ static void on_time_is_not_late(void **state) {
   }
 }
 
-static void a_wait_ends_at_the_earliest_deadline(void **state) {
-  (void)state;
+TEST(a_wait_ends_at_the_earliest_deadline) {
   struct schedule schedule = {.interval_ns = INTERVAL,
                               .sample_interval_ns = SAMPLE,
                               .next_sample_ns = 1000 * MS,
@@ -384,8 +357,7 @@ static void a_wait_ends_at_the_earliest_deadline(void **state) {
                    20 * MS);
 }
 
-static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
-  (void)state;
+TEST(a_wait_is_over_at_once_when_a_deadline_has_passed) {
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
   pass(&play, 2 * SAMPLE);
@@ -393,8 +365,7 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
 }
 
 /* The clock may be set during a wait, and only the next sample notices this. */
-static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
-  (void)state;
+TEST(a_wait_is_never_longer_than_to_the_next_sample) {
   struct schedule schedule;
   schedule_start(&schedule, 3600 * SECOND, SAMPLE, false, 5, 5 * SECOND);
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
@@ -405,8 +376,7 @@ static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
 
 /* A sampler alternately waits and takes what is due. No wait may have the
  * length 0, because the sampler would then spin. */
-static void every_wait_makes_progress(void **state) {
-  (void)state;
+TEST(every_wait_makes_progress) {
   static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,
                                        UINT64_C(333333333)};
   for (size_t n = 0; n < sizeof intervals / sizeof intervals[0]; n++) {
@@ -425,9 +395,7 @@ static void every_wait_makes_progress(void **state) {
   }
 }
 
-static void
-intervals_that_begin_here_are_whole_from_the_first_on(void **state) {
-  (void)state;
+TEST(intervals_that_begin_here_are_whole_from_the_first_on) {
   struct play play = {.monotonic_ns = 12345,
                       .realtime_ns = 1700000000 * SECOND + 987654321};
   uint64_t begin_ns = play.realtime_ns;
@@ -440,39 +408,4 @@ intervals_that_begin_here_are_whole_from_the_first_on(void **state) {
     assert_int_equal(play.realtime_ns, begin_ns + n * INTERVAL);
     assert_int_equal(play.due.stamp_ns, begin_ns + n * INTERVAL);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(snapshots_are_stamped_with_successive_multiples),
-      cmocka_unit_test(intervals_that_begin_here_are_whole_from_the_first_on),
-      cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
-      cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
-      cmocka_unit_test(a_little_jitter_does_not_change_the_stamps),
-      cmocka_unit_test(a_snapshot_more_than_1_percent_late_has_the_true_time),
-      cmocka_unit_test(
-          lateness_below_nine_tenths_of_an_interval_skips_no_interval),
-      cmocka_unit_test(
-          a_snapshot_nearly_an_interval_late_also_serves_as_the_next),
-      cmocka_unit_test(intervals_slept_through_yield_one_snapshot),
-      cmocka_unit_test(after_a_clock_is_set_forward_the_new_multiples_hold),
-      cmocka_unit_test(setting_a_clock_forward_is_not_lateness),
-      cmocka_unit_test(after_a_clock_is_set_far_back_the_new_multiples_hold),
-      cmocka_unit_test(a_clock_set_back_a_little_repeats_no_stamp),
-      cmocka_unit_test(a_slewed_clock_neither_loses_nor_repeats_a_stamp),
-      cmocka_unit_test(samples_keep_their_rhythm_on_the_monotonic_clock),
-      cmocka_unit_test(lateness_does_not_add_up),
-      cmocka_unit_test(deadlines_close_together_share_one_sample),
-      cmocka_unit_test(a_snapshot_never_comes_before_its_stamp),
-      cmocka_unit_test(samples_no_more_frequent_than_snapshots_are_not_taken),
-      cmocka_unit_test(load_averages_have_their_rhythm_at_any_interval),
-      cmocka_unit_test(late_means_half_a_window_of_the_load_averages),
-      cmocka_unit_test(without_samples_a_late_load_average_is_late),
-      cmocka_unit_test(on_time_is_not_late),
-      cmocka_unit_test(a_wait_ends_at_the_earliest_deadline),
-      cmocka_unit_test(a_wait_is_over_at_once_when_a_deadline_has_passed),
-      cmocka_unit_test(a_wait_is_never_longer_than_to_the_next_sample),
-      cmocka_unit_test(every_wait_makes_progress),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

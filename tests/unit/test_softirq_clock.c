@@ -31,11 +31,11 @@ struct it {
 static struct it it;
 
 static int load(struct programs *programs, enum clock_kind kind,
-                const bool *state0_polls, char why[PROGRAMS_WHY_SIZE]) {
+                const bool *state0_polls, char why[WHY_SIZE]) {
   (void)programs, (void)state0_polls;
   if (kind != CLOCK_SOFTIRQ)
     return -ENOENT;
-  snprintf(why, PROGRAMS_WHY_SIZE, "no rights");
+  snprintf(why, WHY_SIZE, "no rights");
   kernel.loads++;
   kernel.is_open = kernel.load_status == 0;
   return kernel.load_status;
@@ -105,8 +105,7 @@ static void assert_unknown(struct softirq_figures figures) {
   assert_nan(figures.vector[NET_RX]);
 }
 
-static void
-shares_are_of_wall_time_and_divide_the_softirqs_twice(void **state) {
+TEST(shares_are_of_wall_time_and_divide_the_softirqs_twice) {
   struct it *it = of(state);
   assert_unknown(next(it));
   kernel.words[0].hard = SECOND / 20;
@@ -125,7 +124,7 @@ shares_are_of_wall_time_and_divide_the_softirqs_twice(void **state) {
   assert_near(figures.softirq, 0, 0);
 }
 
-static void a_vector_that_has_run_on_no_core_has_no_figure(void **state) {
+TEST(a_vector_that_has_run_on_no_core_has_no_figure) {
   struct it *it = of(state);
   kernel.words[1].softirq[KSOFTIRQD_TIMER] = 1;
   next(it);
@@ -135,7 +134,7 @@ static void a_vector_that_has_run_on_no_core_has_no_figure(void **state) {
   assert_near(figures.softirq, 0, 0);
 }
 
-static void a_span_under_way_counts_up_to_the_read(void **state) {
+TEST(a_span_under_way_counts_up_to_the_read) {
   struct it *it = of(state);
   next(it);
   kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it) - SECOND / 2;
@@ -143,8 +142,7 @@ static void a_span_under_way_counts_up_to_the_read(void **state) {
   assert_near(next(it).softirq, 1, 1e-5);
 }
 
-static void
-a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted(void **state) {
+TEST(a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted) {
   struct it *it = of(state);
   next(it);
   /* The softirq began at the start of the window, and the hard interrupt 0.25 s
@@ -156,8 +154,7 @@ a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted(void **state) {
   assert_near(figures.hard, 0.75, 1e-5);
 }
 
-static void
-words_of_different_instants_are_never_more_than_wall_time(void **state) {
+TEST(words_of_different_instants_are_never_more_than_wall_time) {
   struct it *it = of(state);
   next(it);
   kernel.words[0].hard = SECOND / 2;
@@ -167,7 +164,7 @@ words_of_different_instants_are_never_more_than_wall_time(void **state) {
   assert_near(figures.softirq, figures.context[SOFTIRQ_IDLE], 0);
 }
 
-static void a_sum_never_steps_back(void **state) {
+TEST(a_sum_never_steps_back) {
   struct it *it = of(state);
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 10;
   next(it);
@@ -177,7 +174,7 @@ static void a_sum_never_steps_back(void **state) {
   assert_near(next(it).softirq, 0.25, 1e-5);
 }
 
-static void a_sum_that_steps_back_far_begins_anew(void **state) {
+TEST(a_sum_that_steps_back_far_begins_anew) {
   struct it *it = of(state);
   kernel.words[0].hard = SECOND / 2;
   next(it);
@@ -188,7 +185,7 @@ static void a_sum_that_steps_back_far_begins_anew(void **state) {
   assert_near(next(it).hard, 0.1, 1e-5);
 }
 
-static void words_that_no_clock_can_hold_give_no_figures(void **state) {
+TEST(words_that_no_clock_can_hold_give_no_figures) {
   struct it *it = of(state);
   const int64_t impossible[] = {INT64_MAX, INT64_MIN, now_ns(it) * 2,
                                 -now_ns(it) * 2};
@@ -208,8 +205,7 @@ static void words_that_no_clock_can_hold_give_no_figures(void **state) {
   }
 }
 
-static void
-a_read_that_took_too_long_is_repeated_or_part_of_the_next(void **state) {
+TEST(a_read_that_took_too_long_is_repeated_or_part_of_the_next) {
   struct it *it = of(state);
   next(it);
   kernel.slow_reads = kernel.reads + 2;
@@ -220,8 +216,7 @@ a_read_that_took_too_long_is_repeated_or_part_of_the_next(void **state) {
   assert_near(next(it).softirq, 0.5, 0.01);
 }
 
-static void
-a_clock_that_cannot_be_loaded_is_named_once_and_tried_again(void **state) {
+TEST(a_clock_that_cannot_be_loaded_is_named_once_and_tried_again) {
   struct it *it = of(state);
   kernel.load_status = -EPERM;
   for (int i = 0; i < 60; i++)
@@ -235,7 +230,7 @@ a_clock_that_cannot_be_loaded_is_named_once_and_tried_again(void **state) {
   assert_near(next(it).softirq, 0, 0);
 }
 
-static void a_clock_that_cannot_be_read_is_loaded_anew(void **state) {
+TEST(a_clock_that_cannot_be_read_is_loaded_anew) {
   struct it *it = of(state);
   kernel.words[0].hard = SECOND / 10;
   next(it);
@@ -250,8 +245,7 @@ static void a_clock_that_cannot_be_read_is_loaded_anew(void **state) {
   assert_near(next(it).hard, 0.5, 1e-5);
 }
 
-static void
-a_clock_that_never_can_be_read_is_loaded_ever_more_rarely(void **state) {
+TEST(a_clock_that_never_can_be_read_is_loaded_ever_more_rarely) {
   struct it *it = of(state);
   kernel.read_status = -EINVAL;
   for (int i = 0; i < 60; i++)
@@ -260,7 +254,7 @@ a_clock_that_never_can_be_read_is_loaded_ever_more_rarely(void **state) {
   assert_int_equal(fake_journal_count(&it->play.journal, "softirq", NULL), 1);
 }
 
-static void nothing_is_loaded_for_the_files_of_another_machine(void **state) {
+TEST(nothing_is_loaded_for_the_files_of_another_machine) {
   struct it *it = of(state);
   softirq_clock_close(it->clock);
   play_end(&it->play);
@@ -275,8 +269,7 @@ static void nothing_is_loaded_for_the_files_of_another_machine(void **state) {
       fake_journal_count(&it->play.journal, "softirqs", "SysRoot", NULL), 1);
 }
 
-static void
-nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb(void **state) {
+TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb) {
   static const struct {
     const char *path, *text, *said;
   } cases[] = {
@@ -294,18 +287,13 @@ nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb(void **state) {
   }
 }
 
-static void without_a_clock_figures_are_unknown(void **state) {
-  (void)state;
+TEST(without_a_clock_figures_are_unknown) {
   assert_unknown(softirq_clock_core(NULL, 0));
   assert_unknown(softirq_clock_core(of(state)->clock, 5));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void
-a_refusal_says_whether_a_filter_or_the_kernel_refuses(void **state) {
-  (void)state;
-  char why[PROGRAMS_WHY_SIZE];
+TEST(a_refusal_says_whether_a_filter_or_the_kernel_refuses) {
+  char why[WHY_SIZE];
   assert_int_equal(programs_refused(EPERM, why), -EPERM);
   assert_non_null(strstr(why, "seccomp filter"));
   assert_null(strstr(why, "5.14"));
@@ -313,24 +301,5 @@ a_refusal_says_whether_a_filter_or_the_kernel_refuses(void **state) {
   assert_non_null(strstr(why, "Linux 5.14"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_refusal_says_whether_a_filter_or_the_kernel_refuses),
-      TEST(shares_are_of_wall_time_and_divide_the_softirqs_twice),
-      TEST(a_vector_that_has_run_on_no_core_has_no_figure),
-      TEST(a_span_under_way_counts_up_to_the_read),
-      TEST(a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted),
-      TEST(words_of_different_instants_are_never_more_than_wall_time),
-      TEST(a_sum_never_steps_back),
-      TEST(a_sum_that_steps_back_far_begins_anew),
-      TEST(words_that_no_clock_can_hold_give_no_figures),
-      TEST(a_read_that_took_too_long_is_repeated_or_part_of_the_next),
-      TEST(a_clock_that_cannot_be_loaded_is_named_once_and_tried_again),
-      TEST(a_clock_that_cannot_be_read_is_loaded_anew),
-      TEST(a_clock_that_never_can_be_read_is_loaded_ever_more_rarely),
-      TEST(nothing_is_loaded_for_the_files_of_another_machine),
-      TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb),
-      TEST(without_a_clock_figures_are_unknown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = setup,
+                                            .after_each = teardown};

@@ -89,8 +89,7 @@ static int64_t all_softirqs(void) {
   return sum;
 }
 
-static void a_hard_interrupt_is_the_time_between_entry_and_exit(void **state) {
-  (void)state;
+TEST(a_hard_interrupt_is_the_time_between_entry_and_exit) {
   on_hard_entry(NULL);
   assert_true(words.hard < 0);
   time_ns += 5000;
@@ -100,10 +99,7 @@ static void a_hard_interrupt_is_the_time_between_entry_and_exit(void **state) {
   assert_in_range(words.hard, 6000, 6000 + PROGRAM_NS);
 }
 
-static void
-an_entry_within_a_hard_interrupt_and_an_exit_without_one_count_nothing(
-    void **state) {
-  (void)state;
+TEST(an_entry_within_a_hard_interrupt_and_an_exit_without_one_count_nothing) {
   on_hard_exit(NULL);
   on_softirq_exit(NULL);
   assert_int_equal(words.hard, 0);
@@ -114,8 +110,7 @@ an_entry_within_a_hard_interrupt_and_an_exit_without_one_count_nothing(
   assert_in_range(words.hard, 4000, 4000 + PROGRAM_NS);
 }
 
-static void a_softirq_is_counted_by_vector_and_by_what_it_ran_in(void **state) {
-  (void)state;
+TEST(a_softirq_is_counted_by_vector_and_by_what_it_ran_in) {
   static const struct {
     const char *task;
     enum softirq_context context;
@@ -139,8 +134,7 @@ static void a_softirq_is_counted_by_vector_and_by_what_it_ran_in(void **state) {
   }
 }
 
-static void a_hard_interrupt_within_a_softirq_is_no_softirq(void **state) {
-  (void)state;
+TEST(a_hard_interrupt_within_a_softirq_is_no_softirq) {
   enter(HRTIMER);
   time_ns += 2000;
   interrupt();
@@ -151,9 +145,7 @@ static void a_hard_interrupt_within_a_softirq_is_no_softirq(void **state) {
   assert_in_range(words.softirq[HRTIMER], 5000, 5000 + PROGRAM_NS);
 }
 
-static void
-no_time_is_counted_twice_wherever_the_interrupt_comes(void **state) {
-  (void)state;
+TEST(no_time_is_counted_twice_wherever_the_interrupt_comes) {
   for (int ends = 0; ends < 2; ends++)
     for (int at = 1; at <= PROGRAM_NS; at++) {
       begin_again(NULL);
@@ -172,8 +164,7 @@ no_time_is_counted_twice_wherever_the_interrupt_comes(void **state) {
     }
 }
 
-static void an_entry_within_a_softirq_counts_nothing(void **state) {
-  (void)state;
+TEST(an_entry_within_a_softirq_counts_nothing) {
   enter(NET_RX);
   time_ns += 1000;
   enter(HRTIMER);
@@ -183,9 +174,7 @@ static void an_entry_within_a_softirq_counts_nothing(void **state) {
   assert_int_equal(all_softirqs(), words.softirq[NET_RX]);
 }
 
-static void
-a_vector_that_the_kernel_does_not_have_is_not_counted(void **state) {
-  (void)state;
+TEST(a_vector_that_the_kernel_does_not_have_is_not_counted) {
   const uint64_t vectors[] = {SOFTIRQ_VECTORS, UINT32_MAX, UINT64_MAX};
   for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
     enter(vectors[i]);
@@ -195,18 +184,4 @@ a_vector_that_the_kernel_does_not_have_is_not_counted(void **state) {
   }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, begin_again)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_hard_interrupt_is_the_time_between_entry_and_exit),
-      TEST(
-          an_entry_within_a_hard_interrupt_and_an_exit_without_one_count_nothing),
-      TEST(a_softirq_is_counted_by_vector_and_by_what_it_ran_in),
-      TEST(a_hard_interrupt_within_a_softirq_is_no_softirq),
-      TEST(no_time_is_counted_twice_wherever_the_interrupt_comes),
-      TEST(an_entry_within_a_softirq_counts_nothing),
-      TEST(a_vector_that_the_kernel_does_not_have_is_not_counted),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin_again};

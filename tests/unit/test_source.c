@@ -7,8 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void a_source_is_parsed_from_the_name_that_is_printed(void **state) {
-  (void)state;
+TEST(a_source_is_parsed_from_the_name_that_is_printed) {
   static const struct {
     enum source_kind source;
     const char *name;
@@ -27,8 +26,7 @@ static void a_source_is_parsed_from_the_name_that_is_printed(void **state) {
   assert_string_equal(source_name(SOURCE_NONE), "none");
 }
 
-static void every_source_and_proof_has_a_name_of_its_own(void **state) {
-  (void)state;
+TEST(every_source_and_proof_has_a_name_of_its_own) {
   for (int a = SOURCE_AUTO; a < SOURCES; a++)
     for (int b = SOURCE_AUTO; b < a; b++)
       assert_string_not_equal(source_name(a), source_name(b));
@@ -37,8 +35,7 @@ static void every_source_and_proof_has_a_name_of_its_own(void **state) {
       assert_string_not_equal(proof_name(a), proof_name(b));
 }
 
-static void the_source_none_cannot_be_configured(void **state) {
-  (void)state;
+TEST(the_source_none_cannot_be_configured) {
   enum source_kind source;
   static const char *const bad[] = {"none",   "",      "ref_cycles", "mper",
                                     "mperf ", "aperf", "?"};
@@ -46,8 +43,7 @@ static void the_source_none_cannot_be_configured(void **state) {
     assert_int_equal(source_parse(&source, bad[i]), -EINVAL);
 }
 
-static void isolated_cores_are_idle_hardware_or_skip(void **state) {
-  (void)state;
+TEST(isolated_cores_are_idle_hardware_or_skip) {
   enum isolated_cores isolated;
   assert_int_equal(isolated_cores_parse(&isolated, "idle"), 0);
   assert_int_equal(isolated, ISOLATED_CORES_IDLE);
@@ -58,8 +54,7 @@ static void isolated_cores_are_idle_hardware_or_skip(void **state) {
   assert_int_equal(isolated_cores_parse(&isolated, "auto"), -EINVAL);
 }
 
-static void a_journal_receives_whole_lines_with_their_level(void **state) {
-  (void)state;
+TEST(a_journal_receives_whole_lines_with_their_level) {
   struct fake_journal journal;
   fake_journal_open(&journal);
   journal_say(&journal.journal, JOURNAL_WARNING, "core %d %s", 7, "is gone");
@@ -68,31 +63,16 @@ static void a_journal_receives_whole_lines_with_their_level(void **state) {
   assert_string_equal(journal.line[0].text, "core 7 is gone");
 }
 
-static void a_journal_without_a_writer_drops_all_lines(void **state) {
-  (void)state;
+TEST(a_journal_without_a_writer_drops_all_lines) {
   const struct journal journal = {0};
   journal_say(&journal, JOURNAL_ERROR, "%s", "no journal receives this");
 }
 
-static void a_line_too_long_is_cut(void **state) {
-  (void)state;
+TEST(a_line_too_long_is_cut) {
   static char text[4096];
   struct fake_journal journal;
   fake_journal_open(&journal);
   memset(text, 'x', sizeof text - 1);
   journal_say(&journal.journal, JOURNAL_INFO, "%s", text);
   assert_int_equal(journal.lines_len, 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_source_is_parsed_from_the_name_that_is_printed),
-      cmocka_unit_test(every_source_and_proof_has_a_name_of_its_own),
-      cmocka_unit_test(the_source_none_cannot_be_configured),
-      cmocka_unit_test(isolated_cores_are_idle_hardware_or_skip),
-      cmocka_unit_test(a_journal_receives_whole_lines_with_their_level),
-      cmocka_unit_test(a_journal_without_a_writer_drops_all_lines),
-      cmocka_unit_test(a_line_too_long_is_cut),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

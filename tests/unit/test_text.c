@@ -16,16 +16,14 @@ static const char *cleaned(const char *bytes, size_t length) {
 #define assert_cleaned(bytes, wanted)                                          \
   assert_string_equal(cleaned(bytes, sizeof(bytes) - 1), wanted)
 
-static void plain_text_and_whole_characters_stay_as_they_are(void **state) {
-  (void)state;
+TEST(plain_text_and_whole_characters_stay_as_they_are) {
   assert_cleaned("eth0: rx_packets", "eth0: rx_packets");
   assert_cleaned("K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80",
                  "K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80");
   assert_cleaned("", "");
 }
 
-static void an_escape_sequence_cannot_reach_the_terminal(void **state) {
-  (void)state;
+TEST(an_escape_sequence_cannot_reach_the_terminal) {
   assert_cleaned("\033[2J", BAD "[2J");
   assert_cleaned("a\nb\tc\r\0d", "a" BAD "b" BAD "c" BAD BAD "d");
   assert_cleaned("\x7f", BAD);
@@ -35,8 +33,7 @@ static void an_escape_sequence_cannot_reach_the_terminal(void **state) {
                  BAD "2J");
 }
 
-static void marks_that_change_the_direction_of_text_are_replaced(void **state) {
-  (void)state;
+TEST(marks_that_change_the_direction_of_text_are_replaced) {
   assert_cleaned("a\xe2\x80\xae"
                  "b",
                  "a" BAD "b");         /* U+202E */
@@ -44,8 +41,7 @@ static void marks_that_change_the_direction_of_text_are_replaced(void **state) {
   assert_cleaned("\xe2\x80\xa8", BAD); /* U+2028 */
 }
 
-static void ill_formed_bytes_are_replaced_one_by_one(void **state) {
-  (void)state;
+TEST(ill_formed_bytes_are_replaced_one_by_one) {
   assert_cleaned("\xff", BAD);
   assert_cleaned("\x80\x80", BAD BAD);
   assert_cleaned("\xc3", BAD);                         /* cut */
@@ -57,9 +53,7 @@ static void ill_formed_bytes_are_replaced_one_by_one(void **state) {
   assert_cleaned("a\xc3(b", "a" BAD "(b");
 }
 
-static void
-text_that_does_not_fit_is_cut_after_a_whole_character(void **state) {
-  (void)state;
+TEST(text_that_does_not_fit_is_cut_after_a_whole_character) {
   char out[6];
   assert_int_equal(text_clean(out, 5, "ab\xe2\x82\xac", 5), 2);
   assert_string_equal(out, "ab");
@@ -69,8 +63,7 @@ text_that_does_not_fit_is_cut_after_a_whole_character(void **state) {
   assert_string_equal(out, "");
 }
 
-static void any_bytes_become_valid_text_of_the_stated_size(void **state) {
-  (void)state;
+TEST(any_bytes_become_valid_text_of_the_stated_size) {
   unsigned seed = 1;
   for (int round = 0; round < 20000; round++) {
     char bytes[24], once[sizeof(bytes) * TEXT_GROWTH + 1], twice[sizeof(once)];
@@ -86,25 +79,18 @@ static void any_bytes_become_valid_text_of_the_stated_size(void **state) {
   }
 }
 
-static void
-wrapped_text_breaks_between_words_and_keeps_its_indent(void **state) {
-  (void)state;
-  char *out = NULL;
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
+TEST(wrapped_text_breaks_between_words_and_keeps_its_indent) {
+  FILE *file = unit_open();
   text_wrap(file, "one two three four", 4, 13);
   text_wrap(file, "unlimited width stays one line", 4, 0);
   text_wrap(file, "averyverylongword x", 4, 10);
-  fclose(file);
+  char *out = unit_close();
   assert_string_equal(out, "one two\n    three\n    four\n"
                            "unlimited width stays one line\n"
                            "averyverylongword\n    x\n");
-  free(out);
 }
 
-static void
-a_list_has_separators_and_is_cut_where_it_does_not_fit(void **state) {
-  (void)state;
+TEST(a_list_has_separators_and_is_cut_where_it_does_not_fit) {
   char list[10] = "";
   text_append(list, sizeof(list), ", ", "one");
   assert_string_equal(list, "one");
@@ -121,26 +107,10 @@ static void assert_shortened(const char *text, int width, const char *wanted) {
   assert_string_equal(buffer, wanted);
 }
 
-static void text_that_is_shortened_keeps_both_ends(void **state) {
-  (void)state;
+TEST(text_that_is_shortened_keeps_both_ends) {
   assert_shortened("10.0.0.1-443", 12, "10.0.0.1-443");
   assert_shortened("10.0.0.1-443", 11, "10.0...-443");
   assert_shortened("10.0.0.1-443", 5, "1...3");
   assert_shortened("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xc3\xa9\xc3\xa8", 5,
                    "\xc3\xa4...\xc3\xa8");
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(plain_text_and_whole_characters_stay_as_they_are),
-      cmocka_unit_test(an_escape_sequence_cannot_reach_the_terminal),
-      cmocka_unit_test(marks_that_change_the_direction_of_text_are_replaced),
-      cmocka_unit_test(ill_formed_bytes_are_replaced_one_by_one),
-      cmocka_unit_test(text_that_does_not_fit_is_cut_after_a_whole_character),
-      cmocka_unit_test(any_bytes_become_valid_text_of_the_stated_size),
-      cmocka_unit_test(a_list_has_separators_and_is_cut_where_it_does_not_fit),
-      cmocka_unit_test(text_that_is_shortened_keeps_both_ends),
-      cmocka_unit_test(wrapped_text_breaks_between_words_and_keeps_its_indent),
-  };
-  return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -12,8 +12,7 @@ static void assert_short(double value, const char *wanted) {
   assert_string_equal(text, wanted);
 }
 
-static void numbers_are_short_and_have_three_digits(void **state) {
-  (void)state;
+TEST(numbers_are_short_and_have_three_digits) {
   assert_short(0, "0");
   assert_short(0.25, "0.25");
   assert_short(9.996, "10.0");
@@ -31,8 +30,7 @@ static void numbers_are_short_and_have_three_digits(void **state) {
   assert_short(NAN, "-");
 }
 
-static void times_have_units(void **state) {
-  (void)state;
+TEST(times_have_units) {
   static const struct {
     double ns;
     const char *wanted;
@@ -92,17 +90,13 @@ static void end(struct fixture *fixture) {
 }
 
 static char *page_of(const struct fixture *fixture, struct screen screen) {
-  char *page = NULL;
-  size_t size;
-  FILE *out = open_memstream(&page, &size);
+  FILE *out = unit_open();
   assert_int_equal(
       screen_write(out, screen, top_table_write, &fixture->figures), 0);
-  fclose(out);
-  return page;
+  return unit_close();
 }
 
-static void every_table_has_its_fields_with_their_units(void **state) {
-  (void)state;
+TEST(every_table_has_its_fields_with_their_units) {
   struct fixture fixture;
   begin(&fixture);
   char *page = page_of(&fixture, (struct screen){0});
@@ -113,12 +107,10 @@ static void every_table_has_its_fields_with_their_units(void **state) {
   assert_non_null(strstr(page, "latency_p99"));
   assert_non_null(strstr(page, "eth1"));
   assert_null(strstr(page, " \n"));
-  free(page);
   end(&fixture);
 }
 
-static void a_page_fits_its_window_whatever_its_size(void **state) {
-  (void)state;
+TEST(a_page_fits_its_window_whatever_its_size) {
   struct fixture fixture;
   begin(&fixture);
   for (int height = 1; height < 30; height++)
@@ -134,7 +126,6 @@ static void a_page_fits_its_window_whatever_its_size(void **state) {
         line += length + (line[length] == '\n');
       }
       assert_true(lines <= height);
-      free(page);
     }
   end(&fixture);
 }
@@ -147,9 +138,7 @@ static size_t first_cell_end(const char *page, const char *row) {
   return name + blanks + strcspn(line + name + blanks, " \n");
 }
 
-static void
-a_column_that_rows_are_sorted_by_is_shown_in_every_window(void **state) {
-  (void)state;
+TEST(a_column_that_rows_are_sorted_by_is_shown_in_every_window) {
   struct fixture fixture;
   begin(&fixture);
   struct rates *rates = &fixture.rates[0];
@@ -159,13 +148,11 @@ a_column_that_rows_are_sorted_by_is_shown_in_every_window(void **state) {
       rates_sort(rates, title, false);
       char *page = page_of(&fixture, (struct screen){.width = width});
       assert_non_null(strstr(page, title));
-      free(page);
     }
   end(&fixture);
 }
 
-static void a_long_name_is_shortened_and_shifts_no_column(void **state) {
-  (void)state;
+TEST(a_long_name_is_shortened_and_shifts_no_column) {
   static const char name[] =
       "10.98.0.1-10.98.0.2-35424-9999-17-and-more-and-more";
   struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
@@ -187,24 +174,20 @@ static void a_long_name_is_shortened_and_shifts_no_column(void **state) {
     assert_int_equal(first_cell_end(page, "short"), wanted);
     assert_int_equal(strstr(page, name) != NULL, width == 80);
     assert_int_equal(strstr(page, "...") != NULL, width != 80);
-    free(page);
   }
   end(&fixture);
 }
 
-static void names_of_rows_cannot_control_the_terminal(void **state) {
-  (void)state;
+TEST(names_of_rows_cannot_control_the_terminal) {
   struct fixture fixture;
   begin(&fixture);
   char *page = page_of(&fixture, (struct screen){0});
   assert_null(strchr(page, '\033'));
   assert_null(strchr(page, '\007'));
-  free(page);
   end(&fixture);
 }
 
-static void a_region_that_has_ended_keeps_its_last_figures(void **state) {
-  (void)state;
+TEST(a_region_that_has_ended_keeps_its_last_figures) {
   struct fixture fixture;
   begin(&fixture);
   fixture.figures.alive = false;
@@ -213,22 +196,8 @@ static void a_region_that_has_ended_keeps_its_last_figures(void **state) {
   assert_non_null(strstr(page, "unit has ended; these are its last figures"));
   assert_non_null(strstr(page, "port: 3 rows"));
   assert_non_null(strstr(page, "eth1"));
-  free(page);
   end(&fixture);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers_are_short_and_have_three_digits),
-      cmocka_unit_test(times_have_units),
-      cmocka_unit_test(every_table_has_its_fields_with_their_units),
-      cmocka_unit_test(a_page_fits_its_window_whatever_its_size),
-      cmocka_unit_test(
-          a_column_that_rows_are_sorted_by_is_shown_in_every_window),
-      cmocka_unit_test(a_long_name_is_shortened_and_shifts_no_column),
-      cmocka_unit_test(names_of_rows_cannot_control_the_terminal),
-      cmocka_unit_test(a_region_that_has_ended_keeps_its_last_figures),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

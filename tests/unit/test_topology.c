@@ -11,6 +11,14 @@
 #define CPU "/sys/devices/system/cpu"
 #define NODE "/sys/devices/system/node"
 
+static struct topology topology;
+
+static int free_topology(void **state) {
+  (void)state;
+  topology_free(&topology);
+  return 0;
+}
+
 static void assert_set(const struct core_set *set, const char *list) {
   char text[512];
   core_set_format(set, text, sizeof text);
@@ -21,19 +29,17 @@ static void assert_set(const struct core_set *set, const char *list) {
  * Real files
  */
 
-static int read_fixture(struct topology *topology, const char *name) {
+static int read_fixture(const char *name) {
   char root[512];
   snprintf(root, sizeof root, "%s/%s", TEST_FIXTURES, name);
   struct machine *machine = machine_linux(root);
-  int status = topology_read(topology, machine);
+  int status = topology_read(&topology, machine);
   machine_linux_close(machine);
   return status;
 }
 
-static void a_machine_may_have_a_single_core(void **state) {
-  (void)state;
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "one-core"), 0);
+TEST(a_machine_may_have_a_single_core) {
+  assert_int_equal(read_fixture("one-core"), 0);
   assert_set(&topology.online, "0");
   assert_set(&topology.possible, "0");
   assert_set(&topology.isolated, "");
@@ -42,38 +48,29 @@ static void a_machine_may_have_a_single_core(void **state) {
   assert_int_equal(topology.package[0], 0);
   assert_int_equal(topology.sibling[0], -1);
   assert_true(topology.hypervisor);
-  topology_free(&topology);
 }
 
-static void two_threads_of_one_core_are_siblings(void **state) {
-  (void)state;
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "two-cores"), 0);
+TEST(two_threads_of_one_core_are_siblings) {
+  assert_int_equal(read_fixture("two-cores"), 0);
   assert_set(&topology.online, "0-1");
   assert_set(&topology.isolated, "1");
   assert_int_equal(topology.sibling[0], 1);
   assert_int_equal(topology.sibling[1], 0);
   assert_false(topology.hypervisor);
   assert_true(topology.tsc_steady);
-  topology_free(&topology);
 }
 
-static void files_that_are_cut_off_leave_their_part_unknown(void **state) {
-  (void)state;
-  struct topology topology;
-  assert_int_equal(read_fixture(&topology, "cut"), 0);
+TEST(files_that_are_cut_off_leave_their_part_unknown) {
+  assert_int_equal(read_fixture("cut"), 0);
   assert_set(&topology.online, "0");
   assert_int_equal(topology.package[0], -1);
   assert_int_equal(topology.node[0], -1);
   assert_int_equal(topology.sibling[0], -1);
   assert_false(topology.tsc_steady);
-  topology_free(&topology);
 }
 
-static void an_empty_tree_has_no_cores(void **state) {
-  (void)state;
+TEST(an_empty_tree_has_no_cores) {
   struct temp_tree tree;
-  struct topology topology;
   temp_tree_make(&tree);
   struct machine *machine = machine_linux(tree.root);
   assert_int_equal(topology_read(&topology, machine), -ENOENT);
@@ -111,7 +108,6 @@ static void write_server(const struct temp_tree *tree, int cores) {
 
 static void check_server(int cores) {
   struct temp_tree tree;
-  struct topology topology;
   temp_tree_make(&tree);
   write_server(&tree, cores);
   struct machine *machine = machine_linux(tree.root);
@@ -129,8 +125,7 @@ static void check_server(int cores) {
   temp_tree_remove(&tree);
 }
 
-static void servers_of_64_and_256_cores_have_nodes_and_packages(void **state) {
-  (void)state;
+TEST(servers_of_64_and_256_cores_have_nodes_and_packages) {
   check_server(64);
   check_server(256);
 }
@@ -139,10 +134,8 @@ static void servers_of_64_and_256_cores_have_nodes_and_packages(void **state) {
  * Files in memory
  */
 
-static void an_offline_core_is_possible_and_belongs_to_no_node(void **state) {
-  (void)state;
+TEST(an_offline_core_is_possible_and_belongs_to_no_node) {
   struct fake_machine *fake = fake_machine_new(4);
-  struct topology topology;
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1,3\n");
   fake_machine_online(fake, 2, false);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -151,14 +144,11 @@ static void an_offline_core_is_possible_and_belongs_to_no_node(void **state) {
   assert_int_equal(topology.package[2], -1);
   assert_int_equal(topology.node[2], -1);
   assert_int_equal(topology.package[3], 0);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void a_refresh_notices_hotplug(void **state) {
-  (void)state;
+TEST(a_refresh_notices_hotplug) {
   struct fake_machine *fake = fake_machine_new(4);
-  struct topology topology;
   fake_machine_filef(fake, "1-2\n", CPU "/cpu%d/topology/thread_siblings_list",
                      1);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -178,14 +168,11 @@ static void a_refresh_notices_hotplug(void **state) {
   assert_set(&topology.online, "0-3");
   assert_int_equal(topology.node[2], 0);
   assert_int_equal(topology.package[2], 0);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void a_core_beyond_the_possible_cores_gets_room(void **state) {
-  (void)state;
+TEST(a_core_beyond_the_possible_cores_gets_room) {
   struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology;
   fake_machine_file(fake, CPU "/possible", "0-3\n");
   fake_machine_file(fake, CPU "/online", "0-3\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -195,14 +182,11 @@ static void a_core_beyond_the_possible_cores_gets_room(void **state) {
   assert_int_equal(topology.cores_len, 8);
   assert_set(&topology.possible, "0-7");
   assert_int_equal(topology.package[7], 0);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void isolcpus_and_nohz_full_are_both_isolated(void **state) {
-  (void)state;
+TEST(isolcpus_and_nohz_full_are_both_isolated) {
   struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology;
   fake_machine_file(fake, CPU "/isolated", "2-3\n");
   fake_machine_file(fake, CPU "/nohz_full", "3-5\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -215,14 +199,11 @@ static void isolcpus_and_nohz_full_are_both_isolated(void **state) {
   fake_machine_remove(fake, CPU "/nohz_full");
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_set(&topology.isolated, "");
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void siblings_form_a_ring_over_all_threads_of_a_core(void **state) {
-  (void)state;
+TEST(siblings_form_a_ring_over_all_threads_of_a_core) {
   struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology;
   for (int core = 0; core < 8; core += 2)
     fake_machine_filef(fake, "0,2,4,6\n",
                        CPU "/cpu%d/topology/thread_siblings_list", core);
@@ -232,26 +213,20 @@ static void siblings_form_a_ring_over_all_threads_of_a_core(void **state) {
   assert_int_equal(topology.sibling[4], 6);
   assert_int_equal(topology.sibling[6], 0);
   assert_int_equal(topology.sibling[1], -1);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void an_impossible_sibling_is_ignored(void **state) {
-  (void)state;
+TEST(an_impossible_sibling_is_ignored) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   fake_machine_filef(fake, "1,700\n",
                      CPU "/cpu%d/topology/thread_siblings_list", 1);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.sibling[1], -1);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void cores_of_a_node_that_is_offline_belong_to_no_node(void **state) {
-  (void)state;
+TEST(cores_of_a_node_that_is_offline_belong_to_no_node) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   fake_machine_file(fake, NODE "/online", "1023\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-1\n");
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
@@ -260,14 +235,11 @@ static void cores_of_a_node_that_is_offline_belong_to_no_node(void **state) {
   fake_machine_file(fake, NODE "/node1023/cpulist", "1\n");
   assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[1], 1023);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void a_node_may_have_no_cores_or_unknown_cores(void **state) {
-  (void)state;
+TEST(a_node_may_have_no_cores_or_unknown_cores) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   fake_machine_file(fake, NODE "/online", "0-3\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0,5000-8191\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "\n");
@@ -276,12 +248,10 @@ static void a_node_may_have_no_cores_or_unknown_cores(void **state) {
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_int_equal(topology.node[0], 0);
   assert_int_equal(topology.node[1], -1);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void impossible_package_numbers_are_unknown(void **state) {
-  (void)state;
+TEST(impossible_package_numbers_are_unknown) {
   static const char *const bad[] = {"-1\n", "x\n", "", "4294967296\n"};
   struct fake_machine *fake = fake_machine_new(1);
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -295,15 +265,13 @@ static void impossible_package_numbers_are_unknown(void **state) {
 }
 
 static bool tsc_steady(struct fake_machine *fake) {
-  struct topology topology;
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   bool steady = topology.tsc_steady;
   topology_free(&topology);
   return steady;
 }
 
-static void a_tsc_is_steady_only_if_both_flags_say_so(void **state) {
-  (void)state;
+TEST(a_tsc_is_steady_only_if_both_flags_say_so) {
   struct fake_machine *fake = fake_machine_new(1);
   assert_true(tsc_steady(fake));
   fake_machine_file(fake, "/proc/cpuinfo",
@@ -322,8 +290,7 @@ static void a_tsc_is_steady_only_if_both_flags_say_so(void **state) {
   fake_machine_free(fake);
 }
 
-static void only_the_whole_word_hypervisor_is_the_flag(void **state) {
-  (void)state;
+TEST(only_the_whole_word_hypervisor_is_the_flag) {
   static const struct {
     const char *cpuinfo;
     bool hypervisor;
@@ -346,10 +313,8 @@ static void only_the_whole_word_hypervisor_is_the_flag(void **state) {
   fake_machine_free(fake);
 }
 
-static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
-  (void)state;
+TEST(the_flags_are_found_in_a_cpuinfo_of_any_length) {
   struct fake_machine *fake = fake_machine_new(1);
-  struct topology topology;
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
@@ -364,12 +329,10 @@ static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
   free(text);
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
   assert_true(topology.hypervisor);
-  topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void if_one_file_is_missing_everything_else_is_known(void **state) {
-  (void)state;
+TEST(if_one_file_is_missing_everything_else_is_known) {
   static const char *const files[] = {CPU "/possible",
                                       CPU "/isolated",
                                       CPU "/nohz_full",
@@ -391,37 +354,11 @@ static void if_one_file_is_missing_everything_else_is_known(void **state) {
   }
 }
 
-static void freeing_twice_is_harmless(void **state) {
-  (void)state;
+TEST(freeing_twice_is_harmless) {
   struct fake_machine *fake = fake_machine_new(2);
-  struct topology topology;
   assert_int_equal(topology_read(&topology, &fake->machine), 0);
-  topology_free(&topology);
   topology_free(&topology);
   fake_machine_free(fake);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_machine_may_have_a_single_core),
-      cmocka_unit_test(two_threads_of_one_core_are_siblings),
-      cmocka_unit_test(files_that_are_cut_off_leave_their_part_unknown),
-      cmocka_unit_test(an_empty_tree_has_no_cores),
-      cmocka_unit_test(servers_of_64_and_256_cores_have_nodes_and_packages),
-      cmocka_unit_test(an_offline_core_is_possible_and_belongs_to_no_node),
-      cmocka_unit_test(a_refresh_notices_hotplug),
-      cmocka_unit_test(a_core_beyond_the_possible_cores_gets_room),
-      cmocka_unit_test(isolcpus_and_nohz_full_are_both_isolated),
-      cmocka_unit_test(siblings_form_a_ring_over_all_threads_of_a_core),
-      cmocka_unit_test(an_impossible_sibling_is_ignored),
-      cmocka_unit_test(cores_of_a_node_that_is_offline_belong_to_no_node),
-      cmocka_unit_test(a_node_may_have_no_cores_or_unknown_cores),
-      cmocka_unit_test(impossible_package_numbers_are_unknown),
-      cmocka_unit_test(a_tsc_is_steady_only_if_both_flags_say_so),
-      cmocka_unit_test(only_the_whole_word_hypervisor_is_the_flag),
-      cmocka_unit_test(the_flags_are_found_in_a_cpuinfo_of_any_length),
-      cmocka_unit_test(if_one_file_is_missing_everything_else_is_known),
-      cmocka_unit_test(freeing_twice_is_harmless),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.after_each = free_topology};

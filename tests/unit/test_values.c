@@ -18,15 +18,13 @@ static void assert_value(enum percore_kind kind, uint64_t cell,
   assert_string_equal(text, wanted);
 }
 
-static void counters_are_unsigned_and_up_down_counters_signed(void **state) {
-  (void)state;
+TEST(counters_are_unsigned_and_up_down_counters_signed) {
   assert_value(PERCORE_COUNTER, UINT64_MAX, "18446744073709551615");
   assert_value(PERCORE_GAUGE, UINT64_MAX, "18446744073709551615");
   assert_value(PERCORE_UPDOWN, UINT64_MAX, "-1");
 }
 
-static void states_have_names_and_unknown_states_are_numbers(void **state) {
-  (void)state;
+TEST(states_have_names_and_unknown_states_are_numbers) {
   assert_value(PERCORE_STATE, 1, "up");
   assert_value(PERCORE_STATE, 2, "2");
   assert_value(PERCORE_STATE, UINT64_MAX, "18446744073709551615");
@@ -39,8 +37,7 @@ static const struct percore_field histogram_described = {
 static const struct field_ref histogram = {&histogram_layout,
                                            &histogram_described};
 
-static void a_histogram_is_summarised_by_count_and_percentiles(void **state) {
-  (void)state;
+TEST(a_histogram_is_summarised_by_count_and_percentiles) {
   uint64_t buckets[8] = {[1] = 98, [3] = 2};
   struct histogram_summary summary;
   histogram_summarise(&summary, histogram, buckets);
@@ -50,8 +47,7 @@ static void a_histogram_is_summarised_by_count_and_percentiles(void **state) {
   assert_near(summary.at[4], 3, 1e-9); /* max */
 }
 
-static void an_empty_histogram_has_no_percentiles(void **state) {
-  (void)state;
+TEST(an_empty_histogram_has_no_percentiles) {
   uint64_t buckets[8] = {0};
   struct histogram_summary summary;
   histogram_summarise(&summary, histogram, buckets);
@@ -60,25 +56,20 @@ static void an_empty_histogram_has_no_percentiles(void **state) {
     assert_nan(summary.at[i]);
 }
 
-static void json_has_every_bucket_and_every_digit(void **state) {
-  (void)state;
+TEST(json_has_every_bucket_and_every_digit) {
   uint64_t buckets[8] = {[0] = 1, [7] = UINT64_MAX - 1};
-  char *text = NULL;
-  size_t size;
-  FILE *out = open_memstream(&text, &size);
+  FILE *out = unit_open();
   struct json *json = json_begin(out, "dump");
   value_json(json, "latency", histogram, buckets);
   json_unsigned(json, "n", UINT64_MAX);
   json_end(json);
-  fclose(out);
+  char *text = unit_close();
   assert_non_null(
       strstr(text, "\"buckets\":[[0,1],[12,18446744073709551614]]"));
   assert_non_null(strstr(text, "\"n\":18446744073709551615"));
-  free(text);
 }
 
-static void sizes_have_binary_units(void **state) {
-  (void)state;
+TEST(sizes_have_binary_units) {
   static const struct {
     uint64_t bytes;
     const char *wanted;
@@ -93,16 +84,4 @@ static void sizes_have_binary_units(void **state) {
     size_text(text, cases[i].bytes);
     assert_string_equal(text, cases[i].wanted);
   }
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counters_are_unsigned_and_up_down_counters_signed),
-      cmocka_unit_test(states_have_names_and_unknown_states_are_numbers),
-      cmocka_unit_test(a_histogram_is_summarised_by_count_and_percentiles),
-      cmocka_unit_test(an_empty_histogram_has_no_percentiles),
-      cmocka_unit_test(json_has_every_bucket_and_every_digit),
-      cmocka_unit_test(sizes_have_binary_units),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,18 +39,16 @@ static bool ends_at_second_look(void *context) {
 /* Returns the number of a core on which this process may run. */
 static int some_core(void) { return sched_getcpu(); }
 
-static void a_function_runs_on_the_core(void **state) {
-  (void)state;
-  char why[WAKE_WHY_SIZE] = "";
+TEST(a_function_runs_on_the_core) {
+  char why[WHY_SIZE] = "";
   int core = some_core(), ran_on = -1;
   assert_int_equal(wake_core_run(core, say_core, always, &ran_on, why), 0);
   assert_int_equal(ran_on, core);
   assert_string_equal(why, "");
 }
 
-static void waiting_for_a_busy_core_ends_as_soon_as_it_must(void **state) {
-  (void)state;
-  char why[WAKE_WHY_SIZE] = "";
+TEST(waiting_for_a_busy_core_ends_as_soon_as_it_must) {
+  char why[WHY_SIZE] = "";
   sem_init(&is_over, 0, 0);
   asked = 0;
   assert_int_equal(
@@ -60,21 +58,11 @@ static void waiting_for_a_busy_core_ends_as_soon_as_it_must(void **state) {
   sem_destroy(&is_over);
 }
 
-static void a_core_that_does_not_exist_is_refused(void **state) {
-  (void)state;
-  char why[WAKE_WHY_SIZE] = "";
+TEST(a_core_that_does_not_exist_is_refused) {
+  char why[WHY_SIZE] = "";
   int ran_on = -1;
   assert_int_equal(wake_core_run(8191, say_core, always, &ran_on, why),
                    -EINVAL);
   assert_non_null(strstr(why, "cannot run on core 8191"));
   assert_int_equal(ran_on, -1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_function_runs_on_the_core),
-      cmocka_unit_test(waiting_for_a_busy_core_ends_as_soon_as_it_must),
-      cmocka_unit_test(a_core_that_does_not_exist_is_refused),
-  };
-  return cmocka_run_group_tests_name("wake_core", tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 static char above[64], folder[96], path[128];
 static struct wake_points points;
-static char why[WAKE_WHY_SIZE], text[4096];
+static char why[WHY_SIZE], text[4096];
 static const struct wake_result_info info = {
     .version = "0.2.0", .method = "thread", .core = 3, .seconds = 12.34};
 
@@ -72,8 +72,7 @@ static const char *read_file(const char *name) {
   return text;
 }
 
-static void every_datapoint_has_a_value_in_every_column(void **state) {
-  (void)state;
+TEST(every_datapoint_has_a_value_in_every_column) {
   add(0, false, 30);
   add(1, true, 40);
   write_result();
@@ -84,8 +83,7 @@ static void every_datapoint_has_a_value_in_every_column(void **state) {
       "8.500,12.250,40.000,4.000,7.000,True,C6 deep\n");
 }
 
-static void what_was_not_measured_has_no_column(void **state) {
-  (void)state;
+TEST(what_was_not_measured_has_no_column) {
   add(1, true, 0);
   write_result();
   assert_string_equal(
@@ -94,8 +92,7 @@ static void what_was_not_measured_has_no_column(void **state) {
       "8.500,12.250,4.000,7.000,True,C6 deep\n");
 }
 
-static void datapoints_that_do_not_count_are_not_written(void **state) {
-  (void)state;
+TEST(datapoints_that_do_not_count_are_not_written) {
   add(1, false, 0);
   add(1, true, 0);
   add(1, true, 0);
@@ -103,8 +100,7 @@ static void datapoints_that_do_not_count_are_not_written(void **state) {
   assert_null(strstr(read_file("datapoints.csv"), "False"));
 }
 
-static void info_has_the_keys_of_wult(void **state) {
-  (void)state;
+TEST(info_has_the_keys_of_wult) {
   static const char *const keys[] = {
       "^toolname: wult$",
       "^toolver: percore 0\\.2\\.0$",
@@ -128,8 +124,7 @@ static void info_has_the_keys_of_wult(void **state) {
   }
 }
 
-static void a_result_is_never_overwritten(void **state) {
-  (void)state;
+TEST(a_result_is_never_overwritten) {
   add(1, true, 0);
   write_result();
   assert_int_equal(wake_result_prepare(folder, why), -EEXIST);
@@ -141,23 +136,12 @@ static void a_result_is_never_overwritten(void **state) {
   assert_int_equal(strchr(strchr(text, '\n') + 1, '\n')[1], '\0');
 }
 
-static void what_cannot_be_written_is_refused_first(void **state) {
-  (void)state;
+TEST(what_cannot_be_written_is_refused_first) {
   snprintf(path, sizeof(path), "%s/none/result", above);
   assert_int_equal(wake_result_prepare(path, why), -ENOENT);
   assert_non_null(strstr(why, "No such file"));
   assert_int_equal(wake_result_prepare("/dev/null", why), -EEXIST);
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
-  const struct CMUnitTest tests[] = {
-      TEST(every_datapoint_has_a_value_in_every_column),
-      TEST(what_was_not_measured_has_no_column),
-      TEST(datapoints_that_do_not_count_are_not_written),
-      TEST(info_has_the_keys_of_wult),
-      TEST(a_result_is_never_overwritten),
-      TEST(what_cannot_be_written_is_refused_first),
-  };
-  return cmocka_run_group_tests_name("wake_result", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

@@ -27,8 +27,7 @@ static int end(void **state) {
   return 0;
 }
 
-static void interrupts_off_the_core_wakes_before_the_interrupt(void **state) {
-  (void)state;
+TEST(interrupts_off_the_core_wakes_before_the_interrupt) {
   assert_false(wake_on_idle(&steps, 1000, 2));
   assert_false(wake_on_wake(&steps, 5100));
   wake_on_interrupt(&steps, 5200);
@@ -42,9 +41,7 @@ static void interrupts_off_the_core_wakes_before_the_interrupt(void **state) {
   assert_true(steps.event.interrupts_off);
 }
 
-static void
-interrupts_on_the_datapoint_waits_for_the_end_of_idle(void **state) {
-  (void)state;
+TEST(interrupts_on_the_datapoint_waits_for_the_end_of_idle) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_interrupt(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
@@ -54,8 +51,7 @@ interrupts_on_the_datapoint_waits_for_the_end_of_idle(void **state) {
   assert_false(steps.event.interrupts_off);
 }
 
-static void timers_of_others_are_no_datapoints(void **state) {
-  (void)state;
+TEST(timers_of_others_are_no_datapoints) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5100);
   wake_on_interrupt(&steps, 5200);
@@ -63,8 +59,7 @@ static void timers_of_others_are_no_datapoints(void **state) {
   assert_true(wake_on_expire(&steps, 5400, TIMER, 5000));
 }
 
-static void an_expiry_on_a_busy_core_is_dropped(void **state) {
-  (void)state;
+TEST(an_expiry_on_a_busy_core_is_dropped) {
   assert_false(wake_on_expire(&steps, 5300, TIMER, 5000));
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 1);
   /* An interrupt that is not the timer's woke the core before LTime. */
@@ -81,8 +76,7 @@ static void an_expiry_on_a_busy_core_is_dropped(void **state) {
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 3);
 }
 
-static void lost_events_are_dropped_and_counted(void **state) {
-  (void)state;
+TEST(lost_events_are_dropped_and_counted) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5300, TIMER, 5000));
@@ -100,8 +94,7 @@ static void lost_events_are_dropped_and_counted(void **state) {
   assert_int_equal(steps.drops[WAKE_DROP_EARLY], 1);
 }
 
-static void of_two_interrupts_the_first_counts(void **state) {
-  (void)state;
+TEST(of_two_interrupts_the_first_counts) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5010);
   wake_on_interrupt(&steps, 5020);
@@ -118,8 +111,7 @@ static void of_two_interrupts_the_first_counts(void **state) {
   assert_int_equal(steps.event.tintr, 9100);
 }
 
-static void a_core_that_another_interrupt_had_woken_is_dropped(void **state) {
-  (void)state;
+TEST(a_core_that_another_interrupt_had_woken_is_dropped) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_interrupt(&steps, 4900); /* before LTime */
   wake_on_interrupt(&steps, 5100);
@@ -135,8 +127,7 @@ static void a_core_that_another_interrupt_had_woken_is_dropped(void **state) {
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 2);
 }
 
-static void what_happens_at_ltime_does_not_follow_it(void **state) {
-  (void)state;
+TEST(what_happens_at_ltime_does_not_follow_it) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5000);
   wake_on_interrupt(&steps, 5100);
@@ -149,8 +140,7 @@ static void what_happens_at_ltime_does_not_follow_it(void **state) {
   assert_int_equal(steps.drops[WAKE_DROP_OTHER], 1);
 }
 
-static void a_core_that_woke_for_an_earlier_timer_is_dropped(void **state) {
-  (void)state;
+TEST(a_core_that_woke_for_an_earlier_timer_is_dropped) {
   wake_on_idle(&steps, 1000, 1);
   wake_on_interrupt(&steps, 5100);
   assert_false(wake_on_expire(&steps, 5110, TIMER + 8, 4990));
@@ -166,8 +156,7 @@ static void a_core_that_woke_for_an_earlier_timer_is_dropped(void **state) {
   assert_true(wake_on_wake(&steps, 9200));
 }
 
-static void a_pause_is_no_datapoint(void **state) {
-  (void)state;
+TEST(a_pause_is_no_datapoint) {
   steps.is_armed = 0;
   wake_on_idle(&steps, 1000, 1);
   wake_on_wake(&steps, 5010);
@@ -176,9 +165,7 @@ static void a_pause_is_no_datapoint(void **state) {
   assert_int_equal(steps.drops[WAKE_DROP_BUSY], 0);
 }
 
-static void
-passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
-  (void)state;
+TEST(passive_takes_the_first_of_the_timers_of_an_interrupt) {
   steps = (struct wake_steps){.is_passive = 1};
   /* If the core is woken with interrupts on, the datapoint is complete at the
    * wake-up. */
@@ -220,8 +207,7 @@ static void add(size_t count, uint32_t state, bool off) {
     assert_int_equal(wake_points_add(&points, &event), 0);
 }
 
-static void an_event_becomes_a_datapoint(void **state) {
-  (void)state;
+TEST(an_event_becomes_a_datapoint) {
   add(1, 2, true);
   assert_int_equal(wake_points_counted(&points), 1);
   assert_near(points.list[0].us[WAKE_LATENCY], 0.1, 1e-6);
@@ -229,8 +215,7 @@ static void an_event_becomes_a_datapoint(void **state) {
   assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
 }
 
-static void the_minority_does_not_count(void **state) {
-  (void)state;
+TEST(the_minority_does_not_count) {
   add(10, 2, false);
   assert_int_equal(wake_points_counted(&points), 10);
   add(313, 2, true);
@@ -239,16 +224,13 @@ static void the_minority_does_not_count(void **state) {
   assert_true(wake_point_counts(&points, &points.list[10]));
 }
 
-static void states_are_judged_one_by_one(void **state) {
-  (void)state;
+TEST(states_are_judged_one_by_one) {
   add(15, 1, false);
   add(50, 2, true);
   assert_int_equal(wake_points_counted(&points), 65);
 }
 
-static void
-with_interrupts_on_the_wake_latency_is_unknown_but_kept(void **state) {
-  (void)state;
+TEST(with_interrupts_on_the_wake_latency_is_unknown_but_kept) {
   add(1, 1, false);
   assert_nan(wake_point_us(&points, &points.list[0], 1, WAKE_LATENCY));
   assert_near(wake_point_us(&points, &points.list[0], 1, WAKE_INTR_LATENCY),
@@ -256,22 +238,18 @@ with_interrupts_on_the_wake_latency_is_unknown_but_kept(void **state) {
   assert_near(points.list[0].us[WAKE_LATENCY], 0.3, 1e-6);
 }
 
-static void
-a_state_that_cpuidle_does_not_name_counts_as_the_last(void **state) {
-  (void)state;
+TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last) {
   add(1, 7, true);
   assert_int_equal(points.list[0].state, 2);
 }
 
-static void in_poll_interrupts_are_on(void **state) {
-  (void)state;
+TEST(in_poll_interrupts_are_on) {
   add(1, 0, false);
   add(2, 0, true);
   assert_int_equal(wake_points_counted(&points), 1);
 }
 
-static void forgotten_datapoints_do_not_decide(void **state) {
-  (void)state;
+TEST(forgotten_datapoints_do_not_decide) {
   add(10, 2, true);
   points.list[9].ltime_ns = 7000;
   wake_points_forget(&points, 7000);
@@ -281,8 +259,7 @@ static void forgotten_datapoints_do_not_decide(void **state) {
   assert_int_equal(wake_points_counted(&points), 2);
 }
 
-static void preempt_rt_is_named_as_the_reason(void **state) {
-  (void)state;
+TEST(preempt_rt_is_named_as_the_reason) {
   assert_non_null(
       strstr(wake_programs_refusal(EOPNOTSUPP, true), "PREEMPT_RT"));
   assert_null(strstr(wake_programs_refusal(EOPNOTSUPP, true), "seccomp"));
@@ -290,29 +267,5 @@ static void preempt_rt_is_named_as_the_reason(void **state) {
   assert_null(strstr(wake_programs_refusal(EOPNOTSUPP, false), "PREEMPT_RT"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(interrupts_off_the_core_wakes_before_the_interrupt),
-      TEST(interrupts_on_the_datapoint_waits_for_the_end_of_idle),
-      TEST(timers_of_others_are_no_datapoints),
-      TEST(an_expiry_on_a_busy_core_is_dropped),
-      TEST(lost_events_are_dropped_and_counted),
-      TEST(of_two_interrupts_the_first_counts),
-      TEST(a_core_that_another_interrupt_had_woken_is_dropped),
-      TEST(what_happens_at_ltime_does_not_follow_it),
-      TEST(a_core_that_woke_for_an_earlier_timer_is_dropped),
-      TEST(a_pause_is_no_datapoint),
-      TEST(passive_takes_the_first_of_the_timers_of_an_interrupt),
-      TEST(an_event_becomes_a_datapoint),
-      TEST(the_minority_does_not_count),
-      TEST(states_are_judged_one_by_one),
-      TEST(with_interrupts_on_the_wake_latency_is_unknown_but_kept),
-      TEST(a_state_that_cpuidle_does_not_name_counts_as_the_last),
-      TEST(in_poll_interrupts_are_on),
-      TEST(forgotten_datapoints_do_not_decide),
-      TEST(preempt_rt_is_named_as_the_reason),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

@@ -11,6 +11,7 @@
 
 #include "unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct wake_points points;
@@ -49,8 +50,7 @@ static void add_series(int len) {
     add((i * 7919 % 10007) / 8., 0);
 }
 
-static void statistics_agree_with_those_of_python(void **state) {
-  (void)state;
+TEST(statistics_agree_with_those_of_python) {
   add_series(10000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 10000);
@@ -64,8 +64,30 @@ static void statistics_agree_with_those_of_python(void **state) {
   assert_nan(summary.us[WAKE_P99_99]);
 }
 
-static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
-  (void)state;
+static int compare(const void *a, const void *b) {
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+TEST(quantiles_are_those_of_the_sorted_numbers) {
+  static const size_t lengths[] = {1, 2, 3, 10, 999};
+  static const int ranges[] = {1, 2, 5, 1000000};
+  unsigned seed = 1;
+  float numbers[999], sorted[999];
+  for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++)
+    for (size_t r = 0; r < sizeof(ranges) / sizeof(ranges[0]); r++) {
+      size_t len = lengths[l];
+      for (size_t i = 0; i < len; i++)
+        numbers[i] = sorted[i] = (float)(rand_r(&seed) % ranges[r]);
+      qsort(sorted, len, sizeof(*sorted), compare);
+      for (size_t at = 0; at < len; at += 1 + len / 20)
+        assert_near(wake_quantile(numbers, len,
+                                  len > 1 ? (double)at / (double)(len - 1) : 0),
+                    (double)sorted[at], 1e-3);
+    }
+}
+
+TEST(a_percentile_needs_ten_datapoints_beyond_it) {
   add_series(1000);
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_near(summary.us[WAKE_P99], 1237.63625, 1e-9);
@@ -77,8 +99,7 @@ static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
   assert_nan(summary.us[WAKE_P99]);
 }
 
-static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
-  (void)state;
+TEST(one_datapoint_has_no_deviation_and_none_has_nothing) {
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_int_equal(summary.count, 0);
   assert_nan(summary.us[WAKE_MIN]);
@@ -88,8 +109,7 @@ static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
   assert_nan(summary.us[WAKE_STDDEV]);
 }
 
-static void states_are_summed_up_one_by_one(void **state) {
-  (void)state;
+TEST(states_are_summed_up_one_by_one) {
   add(1, 0);
   add(5, 1);
   add(7, 1);
@@ -98,14 +118,5 @@ static void states_are_summed_up_one_by_one(void **state) {
   assert_near(summary.us[WAKE_MEAN], 6, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(statistics_agree_with_those_of_python),
-      TEST(a_percentile_needs_ten_datapoints_beyond_it),
-      TEST(one_datapoint_has_no_deviation_and_none_has_nothing),
-      TEST(states_are_summed_up_one_by_one),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

@@ -2,7 +2,6 @@
  * simulated collector and clock replace the kernel. */
 #include "wake/collect.h"
 #include "wake/core.h"
-#include "wake/distribution.h"
 #include "wake/survey.h"
 
 #include "unit.h"
@@ -52,7 +51,7 @@ void wake_core_states(int core, struct wake_points *points) {
 
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
-                      char why[WAKE_WHY_SIZE]) {
+                      char why[WHY_SIZE]) {
   (void)why;
   assert_int_equal(options->armed_max, PROBES);
   assert_int_equal(options->method, WAKE_BPF_TIMER);
@@ -62,7 +61,7 @@ int wake_collect_open(struct wake_collect **collect,
 
 void wake_collect_close(struct wake_collect *collect) { (void)collect; }
 
-int wake_collect_attach(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+int wake_collect_attach(struct wake_collect *collect, char why[WHY_SIZE]) {
   (void)collect, (void)why;
   play.attached++;
   play.attaches++;
@@ -76,13 +75,13 @@ void wake_collect_detach(struct wake_collect *collect) {
 }
 
 int wake_collect_begin(struct wake_collect *collect, int core,
-                       char why[WAKE_WHY_SIZE]) {
+                       char why[WHY_SIZE]) {
   (void)collect;
   play.probed[play.probed_len++] = core;
   play.done_ns = play.now_ns + PROBES * WAKE_DISTANCE_MAX_NS / 2 + play.slow_ns;
   if (core != play.absent)
     return 0;
-  snprintf(why, WAKE_WHY_SIZE, "cannot run on core %d", core);
+  snprintf(why, WHY_SIZE, "cannot run on core %d", core);
   return -EINVAL;
 }
 
@@ -148,7 +147,7 @@ static void say(void *context, const char *line) {
 
 static int begin(void **state) {
   (void)state;
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   memset(&play, 0, sizeof(play));
   play.absent = -1;
   play.usage = 1000;
@@ -172,7 +171,7 @@ static int end(void **state) {
 }
 
 static void run_rounds(int rounds, size_t len) {
-  char why[WAKE_WHY_SIZE];
+  char why[WHY_SIZE];
   for (int i = 0; i < rounds; i++) {
     play.now_ns += ROUND_S * NS - play.now_ns % (ROUND_S * NS);
     assert_int_equal(wake_survey_round(survey, cores, len, NS, why), 0);
@@ -196,8 +195,7 @@ static void assert_probed(const char *wanted) {
   assert_string_equal(text, wanted);
 }
 
-static void ten_datapoints_lie_above_every_percentile(void **state) {
-  (void)state;
+TEST(ten_datapoints_lie_above_every_percentile) {
   run_rounds(9, 2);
   assert_near(value("timer_wake_p50"), 15e-6, 1e-6);
   assert_nan(value("timer_wake_p99"));
@@ -208,8 +206,7 @@ static void ten_datapoints_lie_above_every_percentile(void **state) {
   assert_near(value("timer_silent_p50"), 2999e-6, 2999e-6 * 0.0079);
 }
 
-static void percentiles_cover_the_window(void **state) {
-  (void)state;
+TEST(percentiles_cover_the_window) {
   run_rounds(3 * WINDOW_S / ROUND_S, 1);
   assert_int_equal(cores[0].datapoints, (WINDOW_S / ROUND_S + 1) * PROBES);
   assert_int_equal(cores[1].datapoints, 0);
@@ -221,9 +218,7 @@ static void percentiles_cover_the_window(void **state) {
   assert_near(value("timer_wake_p99"), 39.8e-6, 1e-6);
 }
 
-static void
-a_core_that_is_no_longer_probed_loses_its_percentiles(void **state) {
-  (void)state;
+TEST(a_core_that_is_no_longer_probed_loses_its_percentiles) {
   run_rounds(10, 1);
   assert_false(isnan(value("timer_wake_p50")));
   cores[0].load = 1;
@@ -235,52 +230,14 @@ a_core_that_is_no_longer_probed_loses_its_percentiles(void **state) {
   assert_int_equal(cores[0].datapoints, 0);
 }
 
-static void percentiles_are_right_to_less_than_1_percent(void **state) {
-  (void)state;
-  struct wake_distribution distribution = {.total = 0};
-  for (uint64_t ns = 10000; ns < 20000; ns++)
-    wake_distribution_add(&distribution, ns);
-  for (int percent = 1; percent < 100; percent++) {
-    double wanted = 10000 + 100 * percent;
-    assert_near(wake_distribution_percentile(&distribution, percent), wanted,
-                wanted * 0.0079);
-  }
-}
-
-static void distributions_take_every_latency(void **state) {
-  (void)state;
-  static const uint64_t latencies[] = {0,
-                                       1,
-                                       63,
-                                       64,
-                                       127,
-                                       128,
-                                       1000,
-                                       999999,
-                                       1 << 29,
-                                       1 << 30,
-                                       UINT64_C(1) << 40,
-                                       UINT64_MAX};
-  for (size_t i = 0; i < sizeof(latencies) / sizeof(latencies[0]); i++) {
-    struct wake_distribution distribution = {.total = 0};
-    for (int n = 0; n < 20; n++)
-      wake_distribution_add(&distribution, latencies[i]);
-    double wanted = fmin((double)latencies[i], 1 << 30);
-    assert_near(wake_distribution_percentile(&distribution, 50), wanted,
-                wanted * 0.0079);
-  }
-}
-
-static void states_with_interrupts_on_have_no_wake_latency(void **state) {
-  (void)state;
+TEST(states_with_interrupts_on_have_no_wake_latency) {
   play.interrupts_on = true;
   run_rounds(10, 1);
   assert_nan(value("timer_wake_p50"));
   assert_near(value("timer_intr_p50"), 15e-6, 1e-6);
 }
 
-static void busy_cores_and_cores_of_unknown_load_are_not_probed(void **state) {
-  (void)state;
+TEST(busy_cores_and_cores_of_unknown_load_are_not_probed) {
   cores[0].load = 0.51;
   cores[1].load = 0.5;
   cores[2].load = NAN;
@@ -289,16 +246,14 @@ static void busy_cores_and_cores_of_unknown_load_are_not_probed(void **state) {
   assert_int_equal(wake_survey_probes(survey), 2 * PROBES);
 }
 
-static void without_a_core_to_probe_nothing_is_attached(void **state) {
-  (void)state;
+TEST(without_a_core_to_probe_nothing_is_attached) {
   run_rounds(1, 0);
   cores[0].load = 0.9;
   run_rounds(1, 1);
   assert_int_equal(play.attaches, 0);
 }
 
-static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
-  (void)state;
+TEST(a_round_begins_where_the_time_of_the_last_was_over) {
   play.slow_ns = NS / 5; /* three cores take more than the second of a round */
   run_rounds(1, CORES);
   assert_probed("0 2 4");
@@ -310,17 +265,14 @@ static void a_round_begins_where_the_time_of_the_last_was_over(void **state) {
   assert_probed("5 6 0");
 }
 
-static void probes_that_are_late_are_not_waited_for(void **state) {
-  (void)state;
+TEST(probes_that_are_late_are_not_waited_for) {
   play.slow_ns = 10 * NS;
   run_rounds(1, 1);
   assert_near((double)(play.now_ns % (ROUND_S * NS)) / NS, 0.5, 0.021);
   assert_int_equal(cores[0].datapoints, PROBES);
 }
 
-static void
-why_a_core_is_not_measured_is_said_once_and_others_are_measured(void **state) {
-  (void)state;
+TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured) {
   play.absent = 2;
   run_rounds(10, CORES);
   assert_probed("0 2 4 6");
@@ -330,8 +282,7 @@ why_a_core_is_not_measured_is_said_once_and_others_are_measured(void **state) {
   assert_false(isnan(value("timer_wake_p50")));
 }
 
-static void bursts_count_only_if_cpuidle_saw_the_same(void **state) {
-  (void)state;
+TEST(bursts_count_only_if_cpuidle_saw_the_same) {
   play.unseen = 13;
   run_rounds(20, 1);
   assert_nan(value("timer_intr_p50"));
@@ -342,10 +293,8 @@ static void bursts_count_only_if_cpuidle_saw_the_same(void **state) {
   assert_false(isnan(value("timer_intr_p50")));
 }
 
-static void
-a_core_without_cpuidle_is_unchecked_and_has_no_figures(void **state) {
-  (void)state;
-  char why[WAKE_WHY_SIZE];
+TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures) {
+  char why[WHY_SIZE];
   play.usage = -1;
   run_rounds(10, 1);
   assert_nan(value("timer_intr_p50"));
@@ -356,40 +305,19 @@ a_core_without_cpuidle_is_unchecked_and_has_no_figures(void **state) {
   assert_non_null(strstr(why, "cpuidle has no driver here"));
 }
 
-static void a_core_that_goes_offline_gives_no_datapoints(void **state) {
-  (void)state;
+TEST(a_core_that_goes_offline_gives_no_datapoints) {
   play.is_offline = true;
   run_rounds(1, 1);
   assert_int_equal(cores[0].datapoints, 0);
   assert_non_null(strstr(play.said, "went offline"));
 }
 
-static void the_end_of_collectd_ends_a_round(void **state) {
-  (void)state;
+TEST(the_end_of_collectd_ends_a_round) {
   play.interrupted = true;
   run_rounds(1, CORES);
   assert_probed("0");
   assert_int_equal(play.attaches, 1);
 }
 
-int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
-  const struct CMUnitTest tests[] = {
-      TEST(ten_datapoints_lie_above_every_percentile),
-      TEST(percentiles_cover_the_window),
-      TEST(a_core_that_is_no_longer_probed_loses_its_percentiles),
-      TEST(percentiles_are_right_to_less_than_1_percent),
-      TEST(distributions_take_every_latency),
-      TEST(states_with_interrupts_on_have_no_wake_latency),
-      TEST(busy_cores_and_cores_of_unknown_load_are_not_probed),
-      TEST(without_a_core_to_probe_nothing_is_attached),
-      TEST(a_round_begins_where_the_time_of_the_last_was_over),
-      TEST(probes_that_are_late_are_not_waited_for),
-      TEST(why_a_core_is_not_measured_is_said_once_and_others_are_measured),
-      TEST(bursts_count_only_if_cpuidle_saw_the_same),
-      TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures),
-      TEST(a_core_that_goes_offline_gives_no_datapoints),
-      TEST(the_end_of_collectd_ends_a_round),
-  };
-  return cmocka_run_group_tests_name("wake_survey", tests, NULL, NULL);
-}
+const struct unit_fixtures unit_fixtures = {.before_each = begin,
+                                            .after_each = end};

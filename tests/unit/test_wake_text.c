@@ -7,27 +7,21 @@
 #include <string.h>
 
 static char *text_of(const struct wake_run *run) {
-  char *text = NULL;
-  size_t size;
-  FILE *out = open_memstream(&text, &size);
+  FILE *out = unit_open();
   assert_int_equal(wake_write_text(out, run, 0), 0);
-  fclose(out);
-  return text;
+  return unit_close();
 }
 
-static void a_core_that_went_offline_is_said_to_be_offline(void **state) {
-  (void)state;
+TEST(a_core_that_went_offline_is_said_to_be_offline) {
   struct wake_run run = {.points = {.states = {"C1"}, .states_len = 1},
                          .method = "thread",
                          .status = {.usage = -1}};
   char *text = text_of(&run);
   assert_non_null(strstr(text, "no cpuidle driver"));
-  free(text);
   run.status.is_offline = true;
   text = text_of(&run);
   assert_non_null(strstr(text, "went offline"));
   assert_null(strstr(text, "driver"));
-  free(text);
 }
 
 /* Adds datapoints with a WakeLatency of 8 us, or with interrupts on and an
@@ -52,9 +46,7 @@ static int count(const char *text, const char *words) {
   return times;
 }
 
-static void
-statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
-  (void)state;
+TEST(statistics_and_a_histogram_are_of_all_states_and_of_each) {
   struct wake_run run = {.points = {.states = {"POLL", "C1"}, .states_len = 2},
                          .method = "thread"};
   add(&run.points, 0, false);
@@ -63,7 +55,6 @@ statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
   assert_int_equal(count(text, "median"), 1);
   assert_int_equal(count(text, "IntrLatency, us"), 1);
   assert_null(strstr(text, "WakeLatency"));
-  free(text);
   add(&run.points, 1, true);
   text = text_of(&run);
   assert_int_equal(count(text, "All states\n"), 1);
@@ -72,7 +63,6 @@ statistics_and_a_histogram_are_of_all_states_and_of_each(void **state) {
   assert_int_equal(count(text, "median"), 3);
   assert_int_equal(count(text, "  WakeLatency, us"), 2);
   assert_int_equal(count(text, "  8.0 to 11.3          30 ###"), 2);
-  free(text);
   wake_points_free(&run.points);
 }
 
@@ -86,8 +76,7 @@ static size_t widest_line(const char *text) {
   return widest;
 }
 
-static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
-  (void)state;
+TEST(the_lines_of_a_long_measurement_fit_80_columns) {
   struct wake_run run = {.points = {.states = {"C1"}, .states_len = 1},
                          .method = "bpf-timer",
                          .core = 1000,
@@ -104,16 +93,5 @@ static void the_lines_of_a_long_measurement_fit_80_columns(void **state) {
   char *text = text_of(&run);
   assert_int_equal(count(text, "dropped "), WAKE_DROPS + 1);
   assert_in_range(widest_line(text), 1, 80);
-  free(text);
   wake_points_free(&run.points);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_core_that_went_offline_is_said_to_be_offline),
-      cmocka_unit_test(
-          statistics_and_a_histogram_are_of_all_states_and_of_each),
-      cmocka_unit_test(the_lines_of_a_long_measurement_fit_80_columns),
-  };
-  return cmocka_run_group_tests_name("wake_text", tests, NULL, NULL);
 }

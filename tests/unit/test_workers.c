@@ -69,8 +69,7 @@ static double still_s(const struct region_worker *worker) {
   return (double)worker->still_ns / SECOND;
 }
 
-static void the_useful_load_is_the_busy_share_of_the_interval(void **state) {
-  (void)state;
+TEST(the_useful_load_is_the_busy_share_of_the_interval) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -91,8 +90,7 @@ static void the_useful_load_is_the_busy_share_of_the_interval(void **state) {
   end(&fixture);
 }
 
-static void a_round_counts_in_the_interval_in_which_it_ends(void **state) {
-  (void)state;
+TEST(a_round_counts_in_the_interval_in_which_it_ends) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -108,8 +106,7 @@ static void a_round_counts_in_the_interval_in_which_it_ends(void **state) {
   end(&fixture);
 }
 
-static void a_worker_that_is_awake_and_does_not_poll_is_stuck(void **state) {
-  (void)state;
+TEST(a_worker_that_is_awake_and_does_not_poll_is_stuck) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -131,9 +128,7 @@ static void a_worker_that_is_awake_and_does_not_poll_is_stuck(void **state) {
   end(&fixture);
 }
 
-static void
-sleep_counts_in_the_intervals_in_which_a_worker_sleeps(void **state) {
-  (void)state;
+TEST(sleep_counts_in_the_intervals_in_which_a_worker_sleeps) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -157,8 +152,7 @@ sleep_counts_in_the_intervals_in_which_a_worker_sleeps(void **state) {
   end(&fixture);
 }
 
-static void work_before_a_sleep_counts_when_its_round_ends(void **state) {
-  (void)state;
+TEST(work_before_a_sleep_counts_when_its_round_ends) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -177,8 +171,7 @@ static void work_before_a_sleep_counts_when_its_round_ends(void **state) {
   end(&fixture);
 }
 
-static void time_in_which_no_thread_has_the_slot_is_not_useful(void **state) {
-  (void)state;
+TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -204,8 +197,7 @@ static void time_in_which_no_thread_has_the_slot_is_not_useful(void **state) {
   end(&fixture);
 }
 
-static void a_thread_that_never_polls_is_not_judged(void **state) {
-  (void)state;
+TEST(a_thread_that_never_polls_is_not_judged) {
   struct fixture fixture;
   begin(&fixture);
   const struct region_worker *worker = look(&fixture);
@@ -218,8 +210,7 @@ static void a_thread_that_never_polls_is_not_judged(void **state) {
   end(&fixture);
 }
 
-static void forged_cycles_are_at_most_all_of_the_time(void **state) {
-  (void)state;
+TEST(forged_cycles_are_at_most_all_of_the_time) {
   struct fixture fixture;
   begin(&fixture);
   poll(&fixture, 1, 1);
@@ -241,17 +232,5 @@ static void forged_cycles_are_at_most_all_of_the_time(void **state) {
   end(&fixture);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_useful_load_is_the_busy_share_of_the_interval),
-      cmocka_unit_test(a_round_counts_in_the_interval_in_which_it_ends),
-      cmocka_unit_test(a_worker_that_is_awake_and_does_not_poll_is_stuck),
-      cmocka_unit_test(sleep_counts_in_the_intervals_in_which_a_worker_sleeps),
-      cmocka_unit_test(work_before_a_sleep_counts_when_its_round_ends),
-      cmocka_unit_test(time_in_which_no_thread_has_the_slot_is_not_useful),
-      cmocka_unit_test(a_thread_that_never_polls_is_not_judged),
-      cmocka_unit_test(forged_cycles_are_at_most_all_of_the_time),
-  };
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
-}
+const struct unit_fixtures unit_fixtures = {
+    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};

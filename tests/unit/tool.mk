@@ -11,7 +11,7 @@ tool_tests = \
 	tests/unit/test_wake_text
 check_PROGRAMS += $(tool_tests)
 TESTS += $(tool_tests)
-tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
+tool_tests_libs = libcommand.la $(UNIT_LIBS) $(YAJL_LIBS) -lm
 tests_unit_test_arguments_LDADD = $(tool_tests_libs)
 tests_unit_test_compare_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_compare_LDADD = libcyclesunit.la $(tool_tests_libs)

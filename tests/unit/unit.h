@@ -1,5 +1,5 @@
-/* Every unit test includes this file: cmocka and the headers that cmocka
- * requires. */
+/* Every unit test includes this file: cmocka, the headers that cmocka requires,
+ * and the definition of a test, which main() in unit.c runs. */
 #ifndef PERCORE_UNIT_H
 #define PERCORE_UNIT_H
 
@@ -11,6 +11,34 @@
 
 #include <cmocka.h>
 #include <math.h>
+
+/* TEST(what_is_true) { ... } defines a test. */
+#define TEST(sentence) TEST_BETWEEN(NULL, NULL, sentence)
+
+/* A test with a set-up and a tear-down of its own. */
+#define TEST_BETWEEN(set_up, tear_down, sentence)                              \
+  static void sentence(void **state);                                          \
+  __attribute__((constructor)) static void list_##sentence(void) {             \
+    unit_tests[__COUNTER__] =                                                  \
+        (struct CMUnitTest){#sentence, sentence, set_up, tear_down, NULL};     \
+  }                                                                            \
+  static void sentence(void **state __attribute__((unused)))
+
+enum { UNIT_TESTS_MAX = 128 };
+extern struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
+
+/* What is called before and after all tests of a program, and each test that
+ * has neither a set-up nor a tear-down of its own. A program without these has
+ * no such object. */
+struct unit_fixtures {
+  CMFixtureFunction before_all, after_all, before_each, after_each;
+};
+extern const struct unit_fixtures unit_fixtures;
+
+/* Opens a file in memory. unit_close closes the last of them, and returns its
+ * text, which is valid until seven more have been opened. */
+FILE *unit_open(void);
+char *unit_close(void);
 
 #define assert_near(value, wanted, within)                                     \
   unit_assert_near((value), (wanted), (within), #value, __FILE__, __LINE__)
