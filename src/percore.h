@@ -82,9 +82,10 @@ int percore_load_open(struct percore_load **load,
  * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
  * long, the call returns 0 and leaves the loads unchanged.
  *
- * From the board, reads the newest loads without a system call. While the board
- * is dead, looks for another at most every 0.1 s, and then may wait for up to a
- * second for a writer that is stopped.
+ * From the board, reads the newest loads without a system call; until the next
+ * are due, it only reads the clock. While the board is dead, looks for another
+ * at most every 0.1 s, and then may wait for up to a second for a writer that
+ * is stopped.
  *
  * Returns 0, or -1 with errno; on failure the loads are also unchanged. */
 int percore_load_update(struct percore_load *load);
@@ -93,6 +94,11 @@ int percore_load_update(struct percore_load *load);
  * known because the core is offline, does not exist, or is in its first window.
  */
 double percore_load_get(const struct percore_load *load, int core);
+
+/* Stores what percore_load_get returns for cores 0 to n - 1. For many cores,
+ * this is faster. */
+void percore_load_get_all(const struct percore_load *load, double *loads,
+                          int n);
 
 /* Return bounds of the load of a core at the last update, or -1 if no load is
  * known. The true load is between them. They include the resolution of the
@@ -296,8 +302,6 @@ struct percore_options {
   const char *instance;    /* distinguishes regions with the same name */
   const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
-  const int *serve_cpus; /* default: the process's CPUs without a slot */
-  uint32_t serve_cpu_count;
   /* In addition to one per possible core. Default: 8, or the number of threads
    * that the process has, if more. */
   uint32_t extra_slots;
@@ -506,21 +510,21 @@ enum percore_reader_state {
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
  * A region of any size is read: it takes address space, not memory.
- * A region of this process is found by name and instance, whatever its runtime
- * directory, and is read without its socket: no call waits, and no thread has
- * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
+ * Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
  * *reader is then NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
 /* Connects if the reader is not connected, and checks whether the producer is
- * alive. Blocks for at most one second, if the producer is stopped. While the
- * reader has no region, starts a process with clone(2) that receives the
- * region; no fork handler runs, and that process has ended when this returns 0
- * or 1. Returns 1 if the producer has changed since the last call, 0 if it is
- * the same, or -1 with errno; percore_reader_error has the reason: ENOENT,
- * ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region EPROTO
- * the region breaks a rule of percore-region(7) */
+ * alive. While the reader is not connected, also serves the regions of this
+ * process for which percore_serve must be called. Blocks for at most one
+ * second, if the producer is stopped. While the reader has no region, starts a
+ * process with clone(2) that receives the region; no fork handler runs, and
+ * that process has ended when this returns 0 or 1. Returns 1 if the producer
+ * has changed since the last call, 0 if it is the same, or -1 with errno;
+ * percore_reader_error has the reason: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT,
+ * ...   no process serves the region EPROTO the region breaks a rule of
+ * percore-region(7) */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
@@ -585,13 +589,11 @@ uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 
 #define PERCORE_TOTAL (-1) /* the sum over all slots and the shared block */
-#define PERCORE_SHARED_BLOCK (-2) /* the shared block of a PER_CORE table */
 
-/* Reads a row: the total (PERCORE_TOTAL), the shared block
- * (PERCORE_SHARED_BLOCK) or one slot. Copies the row's name, cut to name_size
- * bytes, unless name is NULL, and at most count values, one per column. A total
- * counts from when the row was added or last reset; values of one slot or of
- * the shared block count from when the region was created. Returns 0; 1 if the
+/* Reads a row: the total (PERCORE_TOTAL) or one slot. Copies the row's name,
+ * cut to name_size bytes, unless name is NULL, and at most count values, one
+ * per column. A total counts from when the row was added or last reset; values
+ * of one slot count from when the region was created. Returns 0; 1 if the
  * values may be from different moments, because the writer was inside a section
  * at every attempt; or -1 with errno ENOENT (no such row), EINVAL, ENODEV (no
  * region). */

@@ -48,10 +48,6 @@ void descriptors_raise_limit(long need) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-bool descriptors_crowded(long need) {
-  return count_used() > DESCRIPTORS_HIGH - DESCRIPTORS_RESERVE - need;
-}
-
 int descriptors_move(int fd) {
   int moved = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTORS_HIGH);
   if (moved < 0)

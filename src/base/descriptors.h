@@ -4,8 +4,6 @@
 #ifndef PERCORE_BASE_DESCRIPTORS_H
 #define PERCORE_BASE_DESCRIPTORS_H
 
-#include <stdbool.h>
-
 /* How many descriptors must stay free. If a quarter of RLIMIT_NOFILE is less
  * than this, only that quarter must stay free. */
 #define DESCRIPTORS_RESERVE 256
@@ -22,11 +20,6 @@ long descriptors_available(void);
  * the hard limit if that is lower. The limit is not raised further, because
  * many programs close every possible descriptor after a fork. */
 void descriptors_raise_limit(long need);
-
-/* True if opening `need` more descriptors would leave fewer than
- * DESCRIPTORS_RESERVE descriptors free below DESCRIPTORS_HIGH. The new
- * descriptors must then be moved with descriptors_move. */
-bool descriptors_crowded(long need);
 
 /* Moves a descriptor to the lowest free number from DESCRIPTORS_HIGH on.
  * Returns the new descriptor. If the limit on open files is too low to move it,

@@ -65,14 +65,14 @@ void core_begin_epoch(struct core *core) {
 /* Makes the next window of /proc/stat begin at the next reading. */
 static void forget_columns(struct core *core) {
   core->total.stat_epoch++;
-  core->has_row = false;
+  core->row_time_ns = 0;
 }
 
 static void drop_source(struct core *core) {
   perf_group_close(&core->group);
   core->source_index = -1;
   core->source = SOURCE_NONE;
-  core->has_reading = false;
+  core->reading_time_ns = 0;
   core->refused = 0;
   core->judged.epoch = UINT64_MAX; /* no window of another source is judged */
 }
@@ -80,7 +80,7 @@ static void drop_source(struct core *core) {
 static void drop_ipc(struct core *core) {
   perf_group_close(&core->ipc_group);
   core->total.ipc_epoch++;
-  core->has_ipc_reading = false;
+  core->ipc_reading.events_len = 0;
 }
 
 void core_close(struct core *core) {
@@ -276,13 +276,13 @@ static double risen(uint64_t from, uint64_t to) {
 }
 
 static void set_base(struct core *core, const struct procstat *stat,
-                     uint64_t idle_ns) {
+                     uint64_t idle_ns, uint64_t polled_ns) {
   core->row = stat->rows[core->number];
   core->idle_ns = idle_ns;
+  core->polled_ns = polled_ns;
   core->interrupts = stat->interrupts;
   core->switches = stat->switches;
   core->row_time_ns = stat->time_ns;
-  core->has_row = true;
   core->refusals = 0;
 }
 
@@ -312,7 +312,7 @@ static void subtract_columns(struct core *core, const struct procstat_row *row,
 static void read_columns(struct engine *engine, struct core *core) {
   const struct procstat *stat = &engine->stat;
   if (!engine->stat_valid || !core_set_has(&stat->cores, core->number)) {
-    if (core->has_row)
+    if (core->row_time_ns > 0)
       forget_columns(core);
     return;
   }
@@ -322,9 +322,8 @@ static void read_columns(struct engine *engine, struct core *core) {
       cpuidle_read_polled(&polled_ns, engine->options.machine, core->number,
                           &core->is_poll_state_0) == -ENOENT)
     core->polls = false;
-  if (!core->has_row) {
-    core->polled_ns = polled_ns;
-    set_base(core, stat, idle_ns);
+  if (core->row_time_ns == 0) {
+    set_base(core, stat, idle_ns, polled_ns);
     return;
   }
   if (stat->time_ns < core->row_time_ns + WINDOW_MIN_NS)
@@ -336,10 +335,8 @@ static void read_columns(struct engine *engine, struct core *core) {
     engine->counts.windows_discarded++;
     /* Keep the start of the window, so that the next window includes this
      * window, unless too many windows have been refused. */
-    core->polled_ns =
-        core->refusals + 1 == REFUSALS_MAX ? polled_ns : core->polled_ns;
     if (++core->refusals == REFUSALS_MAX)
-      set_base(core, stat, idle_ns);
+      set_base(core, stat, idle_ns, polled_ns);
     return;
   }
   core->sample.stat_valid = true;
@@ -350,8 +347,8 @@ static void read_columns(struct engine *engine, struct core *core) {
   core->sample.interrupts =
       fmax((double)(stat->interrupts - core->interrupts), 0);
   core->sample.switches = fmax((double)(stat->switches - core->switches), 0);
-  core->polled_ns = polled_ns;
-  set_base(core, stat, idle_ns > core->idle_ns ? idle_ns : core->idle_ns);
+  set_base(core, stat, idle_ns > core->idle_ns ? idle_ns : core->idle_ns,
+           polled_ns);
 }
 
 double core_halts(const struct engine *engine, struct core *core) {
@@ -428,7 +425,7 @@ static void reopen(struct engine *engine, struct core *core, bool pinned) {
   perf_group_close(&core->group);
   engine->counts.reopens++;
   engine->counts.windows_discarded++;
-  core->has_reading = false;
+  core->reading_time_ns = 0;
   if (source_open(source, &core->group, engine->options.machine, core->number,
                   pinned) == 0)
     read_counter(engine, core);
@@ -451,7 +448,7 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
     reopen(engine, core, false);
     return;
   }
-  if (status == -ESTALE && core->has_reading) {
+  if (status == -ESTALE && core->reading_time_ns > 0) {
     core_begin_epoch(core); /* the core was offline */
     reopen(engine, core, core->group.pinned);
     return;
@@ -526,16 +523,16 @@ static bool end_window(struct engine *engine, struct core *core,
                        uint64_t end_ns, double off_ns, bool starved) {
   struct core_sample *sample = &core->sample;
   struct core_totals *growth = &sample->growth;
-  bool bad = starved || (core->has_reading && !is_plausible(core, off_ns));
+  bool has_begun = core->reading_time_ns > 0;
+  bool bad = starved || (has_begun && !is_plausible(core, off_ns));
   if (bad && !refuse(engine, core, starved))
     return false;
-  if (core->has_reading && !bad) {
+  if (has_begun && !bad) {
     core->refused = 0;
     growth->unhalted = fmax(fmin(growth->unhalted, growth->wall), 0);
     sample->begin_ns = core->reading_time_ns;
     sample->end_ns = end_ns;
   }
-  core->has_reading = true;
   core->reading_time_ns = end_ns;
   return true;
 }
@@ -551,7 +548,7 @@ static void read_counter(struct engine *engine, struct core *core) {
     read_failed(engine, core, status);
     return;
   }
-  if (core->has_reading)
+  if (core->reading_time_ns > 0)
     status = source_window(source, &core->reading, &reading, growth,
                            &core->multiplexed);
   if (status == -ESTALE) {
@@ -589,7 +586,7 @@ static void read_clock(struct engine *engine, struct core *core) {
     give_up(engine, core);
     return;
   }
-  if (core->has_reading) {
+  if (core->reading_time_ns > 0) {
     growth->wall = (double)(time_ns - core->reading_time_ns);
     growth->unhalted = growth->wall - (double)(halted_ns - core->halted_ns);
   }
@@ -610,20 +607,20 @@ static void read_ipc(struct core *core) {
   const struct perf_reading *from = &core->ipc_reading;
   struct perf_reading to;
   struct core_totals *total = &core->total;
+  bool has_begun = from->events_len > 0;
   if (core->ipc_group.events_len == 0)
     return;
   if (perf_group_read(&core->ipc_group, &to) != 0 ||
-      (core->has_ipc_reading && to.time_enabled_ns <= from->time_enabled_ns)) {
+      (has_begun && to.time_enabled_ns <= from->time_enabled_ns)) {
     drop_ipc(core);
     return;
   }
-  if (core->has_ipc_reading) {
+  if (has_begun) {
     total->cycles += (double)(to.value[0] - from->value[0]);
     total->instructions += (double)(to.value[1] - from->value[1]);
     total->ipc_enabled += (double)(to.time_enabled_ns - from->time_enabled_ns);
     total->ipc_running += (double)(to.time_running_ns - from->time_running_ns);
   }
-  core->has_ipc_reading = true;
   core->ipc_reading = to;
 }
 
@@ -637,7 +634,8 @@ void core_read(struct engine *engine, struct core *core) {
   else if (core->source_index >= 0)
     read_counter(engine, core);
   /* The next window of the source may also cover this sample. */
-  bool pends = core->has_reading && core->reading_time_ns <= core->total_end_ns;
+  bool pends =
+      core->reading_time_ns > 0 && core->reading_time_ns <= core->total_end_ns;
   if (!(core->sample.growth.wall > 0) && !pends && may_fill(engine, core)) {
     core->sample.filled = true;
     read_idle(engine, core);
@@ -697,9 +695,10 @@ static void add_load(struct core *core, const struct core_sample *sample,
 
 /* Returns when the core's next window will begin. */
 static uint64_t next_begin_ns(struct engine *engine, const struct core *core) {
-  if (core->source != SOURCE_IDLE && core->has_reading)
+  if (core->source != SOURCE_IDLE && core->reading_time_ns > 0)
     return core->reading_time_ns;
-  if (core->has_row && (core->source == SOURCE_IDLE || may_fill(engine, core)))
+  if (core->row_time_ns > 0 &&
+      (core->source == SOURCE_IDLE || may_fill(engine, core)))
     return core->row_time_ns;
   return engine->time_ns;
 }

@@ -78,7 +78,6 @@ struct core_sample {
 struct core {
   int number;
   bool online;
-  bool isolated;
   enum source_kind
       source;         /* the source in use; SOURCE_NONE: the load is unknown */
   enum proof proof;   /* result of proving `source` (source.h) */
@@ -94,9 +93,8 @@ struct core {
    * core. */
   struct backoff backoff[SOURCES_MAX];
   struct perf_group group;
-  bool has_reading; /* `reading` holds the group's last reading */
-  struct perf_reading reading;
-  uint64_t reading_time_ns;
+  struct perf_reading reading; /* the group's last reading */
+  uint64_t reading_time_ns;    /* of the source; 0: none yet */
   /* Consecutive readings with an impossible load, or with none. */
   int refused;
   uint64_t refused_since_ns;
@@ -105,12 +103,10 @@ struct core {
 
   struct backoff ipc_backoff;
   struct perf_group ipc_group;
-  bool has_ipc_reading;
-  struct perf_reading ipc_reading;
+  struct perf_reading ipc_reading; /* events_len is 0 before the first */
 
-  bool has_row; /* `row` is the start of the next /proc/stat window */
-  struct procstat_row row;
-  uint64_t row_time_ns;
+  struct procstat_row row; /* the start of the next /proc/stat window */
+  uint64_t row_time_ns;    /* 0: there is no row yet */
   /* True if the core polls in the idle loop, which the columns count as idle,
    * or if that is not known yet; true if its idle state 0 is known to be the
    * state that polls. polled_ns belongs to `row`. */

@@ -63,9 +63,6 @@ static bool add_core(struct engine *engine, int number) {
 static void find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
-  for (size_t i = 0; i < engine->cores_len; i++)
-    engine->cores[i].isolated =
-        core_set_has(&engine->topology.isolated, engine->cores[i].number);
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 

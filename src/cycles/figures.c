@@ -311,13 +311,15 @@ static void read_files(struct figures *figures) {
 static void core_interval(struct figures *figures, struct core_windows *windows,
                           const struct core *state, struct core_figures *core) {
   const struct core_totals *from = &windows->interval, *to = &state->total;
-  *core = (struct core_figures){.core = state->number,
-                                .online = state->online,
-                                .isolated = state->isolated,
-                                .source = state->source,
-                                .proof = state->proof,
-                                .taken = NAN,
-                                .counter_running = NAN};
+  const struct topology *topology = &figures->engine->topology;
+  *core = (struct core_figures){
+      .core = state->number,
+      .online = state->online,
+      .isolated = core_set_has(&topology->isolated, state->number),
+      .source = state->source,
+      .proof = state->proof,
+      .taken = NAN,
+      .counter_running = NAN};
   core->busy = state->online ? engine_load(from, to) : NAN;
   struct bounds bounds = bounds_of(from, to);
   core->busy_low = state->online ? bounds.low : NAN;

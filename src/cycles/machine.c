@@ -28,10 +28,10 @@
 
 struct linux_machine {
   struct machine machine;
-  char *sysroot; /* prepended to each path, which begins with a slash */
-  int uevents;   /* netlink socket, -1 if unavailable */
-  int stat;      /* /proc/stat, or -1 */
-  bool crowded;  /* leave low descriptors to the rest of the process */
+  char sysroot[PATH_MAX]; /* prepended to each path, which begins with a slash
+                           */
+  int uevents;            /* netlink socket, -1 if unavailable */
+  int stat;               /* /proc/stat, or -1 */
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -139,19 +139,16 @@ static int linux_list_directory(void *context, const char *path,
 
 static int linux_perf_open(void *context, struct perf_event_attr *attr,
                            int core, int group) {
-  const struct linux_machine *self = context;
+  (void)context;
   long fd =
       syscall(SYS_perf_event_open, attr, -1, core, group, PERF_FLAG_FD_CLOEXEC);
-  if (fd < 0)
-    return -errno;
-  return self->crowded ? descriptors_move((int)fd) : (int)fd;
+  return fd < 0 ? -errno : descriptors_move((int)fd);
 }
 
 static long linux_perf_room(void *context, long wanted, bool raise_limit) {
-  struct linux_machine *self = context;
+  (void)context;
   if (raise_limit)
     descriptors_raise_limit(wanted);
-  self->crowded = descriptors_crowded(wanted);
   return descriptors_available();
 }
 
@@ -255,11 +252,8 @@ struct machine *machine_linux(const char *sysroot) {
   struct linux_machine *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return NULL;
-  self->sysroot = strdup(sysroot != NULL ? sysroot : "");
-  if (self->sysroot == NULL) {
-    free(self);
-    return NULL;
-  }
+  snprintf(self->sysroot, sizeof(self->sysroot), "%s",
+           sysroot != NULL ? sysroot : "");
   self->uevents = open_uevents();
   self->stat = open_stat(self);
   self->machine = (struct machine){
@@ -287,7 +281,6 @@ void machine_linux_close(struct machine *machine) {
     close(self->uevents);
   if (self->stat >= 0)
     close(self->stat);
-  free(self->sysroot);
   free(self);
 }
 

@@ -71,12 +71,6 @@ static int choose_fields(struct map_source *source, char why[WHY_SIZE]) {
       "no field is read: name fields with Field, or tag them percore:counter");
 }
 
-void map_advise(char why[WHY_SIZE], const char *advice) {
-  size_t length = strlen(why);
-  if (advice != NULL)
-    snprintf(why + length, WHY_SIZE - length, "; %s", advice);
-}
-
 int map_source_learn(struct map_source *source, char why[WHY_SIZE]) {
   struct bpf_map_info *info = &source->map.info;
   btf_close(&source->types);
@@ -86,10 +80,6 @@ int map_source_learn(struct map_source *source, char why[WHY_SIZE]) {
     status = fields_by_place(source, why);
   } else {
     status = btf_open(&source->types, info, source->table.object, why);
-    if (status == -EPERM && source->table.object == NULL)
-      map_advise(why, source->publisher->options.if_no_rights);
-    if (status == -ENOENT || status == -ELIBACC)
-      map_advise(why, source->publisher->options.if_no_types);
     if (status == 0)
       status = map_fields_read(&source->fields, &source->types, info, why);
   }

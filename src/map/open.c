@@ -118,20 +118,18 @@ int map_open_pin(struct map *map, const char *path, char why[WHY_SIZE]) {
   union bpf_attr attr = {.pathname = (uintptr_t)path,
                          .file_flags = BPF_F_RDONLY};
   *map = (struct map){.fd = bpf_call(BPF_OBJ_GET, &attr)};
-  int status = map->fd < 0 ? map->fd : 0;
+  int status = map->fd;
   const char *no_map = why_no_map(path, map->fd);
-  if (no_map != NULL) {
-    snprintf(why, WHY_SIZE, "%s", no_map);
-    status = -EINVAL;
-  } else if (status < 0) {
-    bool rights = status == -EACCES || status == -EPERM;
-    snprintf(why, WHY_SIZE, "cannot open it: %s%s", strerror(-status),
-             rights ? "; if it is a map, make it readable (chmod), and on "
-                      "kernels before 5.19 grant CAP_BPF"
-                    : "");
-  } else {
+  bool rights = status == -EACCES || status == -EPERM;
+  if (no_map != NULL)
+    status = why_fails(why, -EINVAL, "%s", no_map);
+  else if (status < 0)
+    status = why_fails(why, status, "cannot open it: %s%s", strerror(-status),
+                       rights ? "; if it is a map, make it readable (chmod), "
+                                "and on kernels before 5.19 grant CAP_BPF"
+                              : "");
+  else
     status = describe(map, why);
-  }
   if (status != 0)
     map_close(map);
   return status;
@@ -140,10 +138,11 @@ int map_open_pin(struct map *map, const char *path, char why[WHY_SIZE]) {
 int map_open_id(struct map *map, uint32_t id, char why[WHY_SIZE]) {
   union bpf_attr attr = {.map_id = id, .open_flags = BPF_F_RDONLY};
   *map = (struct map){.fd = bpf_call(BPF_MAP_GET_FD_BY_ID, &attr)};
-  int status = map->fd < 0 ? map->fd : describe(map, why);
   if (map->fd < 0)
-    snprintf(why, WHY_SIZE, "cannot open it: %s%s", strerror(-status),
-             status == -EPERM ? "; run as root, or give its pin instead" : "");
+    return why_fails(
+        why, map->fd, "cannot open it: %s%s", strerror(-map->fd),
+        map->fd == -EPERM ? "; run as root, or give its pin instead" : "");
+  int status = describe(map, why);
   if (status != 0)
     map_close(map);
   return status;

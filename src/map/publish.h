@@ -41,10 +41,9 @@ struct map_publisher_options {
   const char *runtime_dir; /* as in percore_create; NULL: the default */
   bool from_zero; /* also count the values that entries contain at the first
                      reading */
-  /* Advice that is appended to messages: if_missing if a pin does not exist,
-   * if_no_rights if this process may not read type information, and if_no_types
-   * if there is none. All may be NULL. */
-  const char *if_missing, *if_no_rights, *if_no_types;
+  /* Advice that is appended to the message that a pin does not exist, or NULL.
+   */
+  const char *if_missing;
   /* Receives a line when something goes wrong, unless the line equals the
    * previous line about the same map or region. */
   void (*say)(void *context, const char *line);

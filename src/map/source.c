@@ -157,8 +157,10 @@ static int open_map(struct map_source *source, char why[WHY_SIZE]) {
   struct map map;
   int status = table->path != NULL ? map_open_pin(&map, table->path, why)
                                    : map_open_id(&map, table->id, why);
-  if (status == -ENOENT && table->path != NULL)
-    map_advise(why, source->publisher->options.if_missing);
+  const char *advice = source->publisher->options.if_missing;
+  size_t length = strlen(why);
+  if (status == -ENOENT && advice != NULL)
+    snprintf(why + length, WHY_SIZE - length, "; %s", advice);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
     map_source_remove_rows(source); /* keep the entries: the map may reappear */

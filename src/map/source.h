@@ -57,9 +57,6 @@ struct map_publisher {
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
-/* Appends `advice` to a message, unless `advice` is NULL. */
-void map_advise(char why[WHY_SIZE], const char *advice);
-
 /* Finds out which fields the open map has, and chooses those to read. Returns 0
  * or a negative errno. */
 int map_source_learn(struct map_source *source, char why[WHY_SIZE]);

@@ -245,8 +245,11 @@ static int find_types(struct btf_types *types, const struct bpf_map_info *info,
   }
   types->btf = libbpf.load_from_kernel(info->btf_id);
   if (types->btf == NULL)
-    return why_fails(why, -errno, "cannot read its type information: %s",
-                     strerror(errno));
+    return why_fails(why, -errno, "cannot read its type information: %s%s",
+                     strerror(errno),
+                     errno == EPERM ? "; run as root (CAP_SYS_ADMIN) or, "
+                                      "in collectd, set Btf"
+                                    : "");
   types->key = info->btf_key_type_id;
   types->value = info->btf_value_type_id;
   return 0;
@@ -256,8 +259,10 @@ int btf_open(struct btf_types *types, const struct bpf_map_info *info,
              const char *file, char why[WHY_SIZE]) {
   *types = (struct btf_types){0};
   if (file == NULL && info->btf_id == 0)
-    return why_fails(why, -ENOENT,
-                     "it was loaded without type information (BTF)");
+    return why_fails(
+        why, -ENOENT,
+        "it was loaded without type information (BTF); compile its "
+        "program with clang -g or, in collectd, set FieldAt");
   if (!has_library())
     return why_fails(why, -ELIBACC, "cannot load " LIBRARY ": install libbpf1");
   int status = find_types(types, info, file, why);

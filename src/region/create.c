@@ -19,6 +19,7 @@
 #include "writer.h"
 
 #include "base/clock.h"
+#include "base/sized.h"
 
 static pthread_mutex_t regions_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct percore_region *regions;
@@ -205,15 +206,6 @@ static void unlink_region(struct percore_region *region) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-static bool has_name(const struct percore_region *region, const char *name,
-                     const char *instance) {
-  const struct region_header *header = region->header;
-  const char *strings = (const char *)region->map + header->strings_offset;
-  return strcmp(strings + header->name, name) == 0 &&
-         strcmp(strings + header->instance, instance != NULL ? instance : "") ==
-             0;
-}
-
 static bool is_as_planned(const struct percore_region *region,
                           const struct region_plan *plan) {
   const struct region_header *a = region->header, *b = &plan->header;
@@ -315,12 +307,9 @@ static bool take_options(struct percore_options *options,
                          const struct percore_options *given,
                          struct region_fault *fault) {
   *options = (struct percore_options){0};
-  if (given != NULL && given->size < sizeof(given->size))
+  if (!sized_copy(options, sizeof(*options), given))
     return region_fails(fault, EINVAL,
                         "set options.size to sizeof(struct percore_options)");
-  if (given != NULL)
-    memcpy(options, given,
-           given->size < sizeof(*options) ? given->size : sizeof(*options));
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
                         "options.serving must be PERCORE_SERVE_THREAD or "
@@ -355,25 +344,11 @@ int percore_create(struct percore_region **region, const char *name,
   return -1;
 }
 
-int region_own_memory(const char *name, const char *instance,
-                      const unsigned char *known_id, uint64_t *size) {
-  int memfd = -1;
-  errno = ENOENT;
+void region_serve_polled(void) {
   pthread_mutex_lock(&regions_mutex);
-  struct percore_region *r = NULL;
-  for (struct percore_region *each = regions; each != NULL; each = each->next)
-    if (!each->forked && has_name(each, name, instance) &&
-        (r == NULL || region_server_error(r) != 0))
-      r = each; /* rather one that is served */
-  if (r != NULL && memcmp(r->header->region_id, known_id,
-                          sizeof(r->header->region_id)) == 0) {
-    errno = EALREADY;
-  } else if (r != NULL) {
-    memfd = fcntl(r->memfd, F_DUPFD_CLOEXEC, 0);
-    *size = r->size;
-  }
+  for (struct percore_region *r = regions; r != NULL; r = r->next)
+    (void)percore_serve(r);
   pthread_mutex_unlock(&regions_mutex);
-  return memfd;
 }
 
 static bool has_attached(struct percore_region *region) {

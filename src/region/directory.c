@@ -35,7 +35,7 @@ static bool sizes_are_valid(const struct region_header *header,
   return region_within(limits, fault);
 }
 
-bool region_header_is_valid(const struct region_header *header,
+static bool header_is_valid(const struct region_header *header,
                             uint64_t region_size, struct region_fault *fault) {
   if (memcmp(header->magic, REGION_MAGIC, sizeof(header->magic)) != 0)
     return region_breaks(fault, REGION_RULE_MAGIC,
@@ -331,7 +331,7 @@ int region_directory_parse(struct region_directory *directory,
     return -1;
   }
   memcpy(&directory->header, copy, sizeof(directory->header));
-  if (!region_header_is_valid(&directory->header, region_size, fault))
+  if (!header_is_valid(&directory->header, region_size, fault))
     return -1;
   if (directory->header.directory_size > size) {
     region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
@@ -344,28 +344,23 @@ int region_directory_parse(struct region_directory *directory,
   return -1;
 }
 
-bool region_header_read(struct region_header *header, int fd,
-                        uint64_t region_size, struct region_fault *fault) {
-  memset(header, 0, sizeof(*header));
-  if (region_size < sizeof(*header))
-    return region_breaks(fault, REGION_RULE_REGION_SIZE,
-                         "it is too short for a header");
-  if (pread(fd, header, sizeof(*header), 0) < 0)
-    return region_fails(fault, errno, "");
-  return region_header_is_valid(header, region_size, fault);
-}
-
 int region_directory_read(struct region_directory *directory, int fd,
-                          const struct region_header *header,
-                          struct region_fault *fault) {
-  unsigned char *copy = malloc(header->directory_size);
-  ssize_t size = copy != NULL ? pread(fd, copy, header->directory_size, 0) : -1;
+                          uint64_t region_size, struct region_fault *fault) {
+  struct region_header header;
+  unsigned char *copy = NULL;
+  ssize_t size = pread(fd, &header, sizeof(header), 0);
+  if (size >= 0 && (size < (ssize_t)sizeof(header) ||
+                    !header_is_valid(&header, region_size, fault)))
+    return region_directory_parse(directory, (const unsigned char *)&header,
+                                  (size_t)size, region_size, fault);
+  if (size > 0 && (copy = malloc(header.directory_size)) != NULL)
+    size = pread(fd, copy, header.directory_size, 0);
   int status = -1;
-  if (size < 0)
+  if (copy == NULL || size < 0)
     region_fails(fault, errno, "");
   else
-    status = region_directory_parse(directory, copy, (size_t)size,
-                                    header->region_size, fault);
+    status = region_directory_parse(directory, copy, (size_t)size, region_size,
+                                    fault);
   free(copy);
   return status;
 }

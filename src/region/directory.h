@@ -28,27 +28,17 @@ struct region_directory {
   size_t strings_left; /* how many bytes the remaining strings may occupy */
 };
 
-/* Checks a copy of the header. If it is valid, region_directory_parse needs a
- * copy of the region's first directory_size bytes. region_size is the size of
- * the region's memory. */
-bool region_header_is_valid(const struct region_header *header,
-                            uint64_t region_size, struct region_fault *fault);
-
 /* Parses a private copy of `size` bytes. Returns 0, or -1 with nothing to free,
  * and sets *fault: EPROTO with the rule that the region breaks, or ENOMEM. */
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
                            uint64_t region_size, struct region_fault *fault);
 
-/* Read and check the header of the region in a file of region_size bytes, and
- * then its directory, with pread(2), because a file may shrink while it is
- * mapped. Set *fault as region_directory_parse does, or to the errno of
- * pread(2). region_directory_read returns 0, or -1 with nothing to free. */
-bool region_header_read(struct region_header *header, int fd,
-                        uint64_t region_size, struct region_fault *fault);
+/* Reads the header and the directory of a region of region_size bytes with
+ * pread(2), because a file may shrink while it is mapped, and parses them. Sets
+ * *fault as region_directory_parse does, or to the errno of pread(2). */
 int region_directory_read(struct region_directory *directory, int fd,
-                          const struct region_header *header,
-                          struct region_fault *fault);
+                          uint64_t region_size, struct region_fault *fault);
 
 void region_directory_free(struct region_directory *directory);
 

@@ -9,8 +9,6 @@
 #include "writer.h"
 
 struct percore_reader {
-  struct region_label label;
-  bool own; /* the region belongs to this process */
   struct region_reader *reader;
   struct region_tile tile; /* one row of the table that was read last */
   uint64_t producer;       /* the producer that the tile belongs to */
@@ -29,9 +27,6 @@ int percore_open(struct percore_reader **opened, const char *region,
     percore_close(reader);
     return -1;
   }
-  /* region_reader_open has checked the lengths of the names. */
-  strcpy(reader->label.region, region);
-  strcpy(reader->label.instance, instance != NULL ? instance : "");
   *opened = reader;
   return 0;
 }
@@ -44,27 +39,12 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-/* Refreshes a region of this process without its socket, because the calling
- * thread may be the thread that serves the socket. */
+/* The region may belong to this process, and this may be the thread that serves
+ * it. */
 static enum region_event refresh(struct percore_reader *reader) {
-  static const unsigned char no_id[16];
-  const struct region_directory *directory =
-      region_reader_directory(reader->reader);
-  uint64_t size;
-  int memfd = region_own_memory(
-      reader->label.region, region_label_instance(&reader->label),
-      reader->own && directory != NULL ? directory->header.region_id : no_id,
-      &size);
-  if (memfd >= 0) {
-    reader->own = true;
-    return region_reader_adopt(reader->reader, memfd, size) ? REGION_CAME
-                                                            : REGION_AS_BEFORE;
-  }
-  if (reader->own && errno == EALREADY)
-    return REGION_AS_BEFORE;
-  if (reader->own)
-    region_reader_leave(reader->reader);
-  reader->own = false;
+  if (region_reader_presence(reader->reader) != REGION_ALIVE &&
+      region_reader_connect(reader->reader) == 0)
+    region_serve_polled();
   return region_reader_refresh(reader->reader);
 }
 
@@ -231,9 +211,7 @@ static int copy_row(struct percore_reader *reader, int slot, uint32_t row,
   struct region_tile *tile = &reader->tile;
   uint64_t all[PERCORE_MAX_COLUMNS];
   int rc = tile->torn[0];
-  if (slot == PERCORE_SHARED_BLOCK)
-    rc = region_reader_single_row(reader->reader, tile->table, row, all);
-  else if (slot >= 0)
+  if (slot >= 0)
     rc = region_reader_slot_row(reader->reader, tile->table, row,
                                 (uint32_t)slot, all);
   else
@@ -254,17 +232,19 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
   if (directory == NULL)
     return region_failed(ENODEV);
   table = in_directory(table);
-  if (table >= directory->table_count || slot < PERCORE_SHARED_BLOCK)
+  if (table >= directory->table_count || slot < PERCORE_TOTAL)
     return region_failed(EINVAL);
   if (prepare_tile(reader, table) != 0)
     return -1;
   region_tile_read(reader->reader, &reader->tile, row);
   uint64_t generation = reader->tile.rows ? reader->tile.generations[0] : 0;
-  char row_name[REGION_ROW_NAME_SIZE];
-  if (region_state(generation) != REGION_LIVE ||
-      !region_reader_row_name(reader->reader, table, row, generation, row_name))
+  if (region_state(generation) != REGION_LIVE)
     return region_failed(ENOENT);
   if (name != NULL && name_size > 0) {
+    char row_name[REGION_ROW_NAME_SIZE];
+    if (!region_reader_row_name(reader->reader, table, row, generation,
+                                row_name))
+      return region_failed(ENOENT);
     size_t length = strnlen(row_name, name_size - 1);
     memcpy(name, row_name, length);
     name[length] = '\0';

@@ -29,8 +29,10 @@ struct region_reader_options {
   const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* How long region_reader_refresh may wait for a new producer's HELLO. */
   int hello_wait_ms;
-  /* True: forked children do not inherit the mapping. */
-  bool keep_from_children;
+  /* True for collectd: forked children do not inherit the mapping, and a socket
+   * is found only if its name is in the kernel's cache, so that no process can
+   * hold the caller up with the lock of the directory. */
+  bool is_daemon;
   /* Returns false if the regions of a user must not be read. If NULL, the
    * regions of all users are read. */
   bool (*may_read)(uid_t uid, void *argument);
@@ -83,15 +85,6 @@ enum region_event region_reader_refresh(struct region_reader *reader);
  * memory. They are mapped again when they are read, which takes a fifth of the
  * time of reading. */
 void region_reader_give_back(struct region_reader *reader);
-
-/* These two functions are for a region of the calling process, which is read
- * without a connection. region_reader_adopt takes over the descriptor of the
- * region's memory, and returns false if the region is refused.
- * region_reader_leave tells the reader that the region is gone. Between the two
- * calls, do not call region_reader_refresh. */
-bool region_reader_adopt(struct region_reader *reader, int memfd,
-                         uint64_t size);
-void region_reader_leave(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
@@ -272,11 +265,6 @@ bool region_tile_read_births(struct region_reader *reader,
  * torn, or -1 with ENOENT (the slot has never been used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
-
-/* Like region_reader_slot_row, but reads the shared block of a PER_CORE table
- * or the single copy of any other table. */
-int region_reader_single_row(struct region_reader *reader, uint32_t table,
-                             uint32_t row, uint64_t *values);
 
 /* Returns the value that tools show: counters since the last reset, gauges
  * since the row was added, gauges and states unchanged. The tile must have

@@ -223,8 +223,7 @@ static void *serve_thread(void *argument) {
 /* Starts the serving thread. The thread that creates a region may be pinned and
  * may run with a real-time priority; the serving thread must inherit neither.
  */
-static int start_thread(struct percore_region *region,
-                        const struct percore_options *options) {
+static int start_thread(struct percore_region *region) {
   struct server *server = &region->server;
   struct sched_param param = {0};
   pthread_attr_t attributes;
@@ -234,14 +233,6 @@ static int start_thread(struct percore_region *region,
   pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
   pthread_attr_setschedparam(&attributes, &param);
   pthread_attr_setstacksize(&attributes, STACK_SIZE);
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  for (uint32_t i = 0; i < options->serve_cpu_count; i++)
-    if (options->serve_cpus[i] >= 0 && options->serve_cpus[i] < CPU_SETSIZE)
-      CPU_SET(options->serve_cpus[i], &cpus);
-  server->chosen_cpus = options->serve_cpu_count > 0;
-  if (server->chosen_cpus)
-    pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
   server->has_thread = true; /* set before the thread starts */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -286,7 +277,7 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
  * attached slot, or on all cores of the process if there is no such core. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = &region->server;
-  if (!server->has_thread || server->chosen_cpus)
+  if (!server->has_thread)
     return;
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
@@ -349,8 +340,7 @@ int region_server_start(struct percore_region *region, const char *name,
       watch(server, server->stop) == 0 &&
       region_name_init(&server->name, name, options) == 0 &&
       (claim(server, CLAIM_MS) == 0 || server->error != 0) &&
-      (options->serving == PERCORE_SERVE_POLLED ||
-       start_thread(region, options) == 0))
+      (options->serving == PERCORE_SERVE_POLLED || start_thread(region) == 0))
     return 0;
   int saved = errno;
   region_server_stop(region);

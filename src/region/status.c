@@ -25,8 +25,7 @@ static const struct {
     {ETIMEDOUT, "a process holds the lock of the directory: end it"},
     {EADDRINUSE, "another process serves this name; give each process an "
                  "instance"},
-    {EINVAL, "check that serve_cpus has a core of this machine and that the "
-             "kernel supports huge pages of 2 MiB"},
+    {EINVAL, "check that the kernel supports huge pages of 2 MiB"},
     {ENAMETOOLONG, "shorten the path of the runtime directory"},
     {ENOMEM, "raise the memory limit, or declare fewer rows or cores"},
     {EFBIG, "raise RLIMIT_FSIZE (LimitFSIZE= in systemd) to the region's "

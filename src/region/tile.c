@@ -547,23 +547,14 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
   return load_row(view, table, &copy, row, values) ? 0 : 1;
 }
 
-int region_reader_single_row(struct region_reader *reader, uint32_t table,
-                             uint32_t row, uint64_t *values) {
-  if (row >= region_reader_rows(reader, table))
-    return region_failed(EINVAL);
-  struct copy copy = single_copy(&reader->view, table, 0);
-  return load_row(&reader->view, table, &copy, row, values) ? 0 : 1;
-}
-
 uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column) {
   const struct region_table *table = &directory->tables[tile->table];
   size_t cell = (size_t)row * tile->columns + column;
-  uint32_t f = 0;
-  while (f + 1 < table->field_count &&
-         directory->fields[table->first_field + f + 1].column <= column)
-    f++;
+  uint32_t f = MIN(column, table->field_count - 1); /* none is further on */
+  while (directory->fields[table->first_field + f].column > column)
+    f--;
   switch (directory->fields[table->first_field + f].kind) {
   case PERCORE_GAUGE:
   case PERCORE_STATE:

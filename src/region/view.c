@@ -132,15 +132,12 @@ static size_t size_of_claims(const struct region_view *view) {
   return size;
 }
 
-/* Charges the copy of the directory and its parsed form. A producer may enlarge
- * the directory after it was charged, but not beyond its limit. */
+/* Charges the copy of the directory and its parsed form. */
 static bool parse_directory(struct region_view *view,
                             struct region_fault *fault) {
-  struct region_header header;
-  return region_header_read(&header, view->memfd, view->size, fault) &&
-         take(view, 2 * header.directory_size, fault) &&
-         region_directory_read(&view->directory, view->memfd, &header, fault) ==
-             0;
+  return region_directory_read(&view->directory, view->memfd, view->size,
+                               fault) == 0 &&
+         take(view, 2 * view->directory.header.directory_size, fault);
 }
 
 static void examine_table(const struct region_directory *directory,

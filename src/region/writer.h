@@ -1,6 +1,6 @@
 /* writer.h: a region in the memory of its producer. Private to the files of the
  * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
- * status and create; and to open, which reads regions of its own process.
+ * status and create; and to open, which serves regions of its own process.
  *
  * A sink is memory that no reader sees. Handles of failed calls, and regions
  * that could not be created, write to a sink.
@@ -70,7 +70,7 @@ struct server {
   int epoll, stop;
   struct server_connection connections[SERVER_CONNECTIONS];
   uint64_t accepted;
-  bool has_thread, chosen_cpus;
+  bool has_thread;
   pthread_t thread;
 };
 
@@ -325,11 +325,7 @@ struct percore_region *region_make_sink(const char *name,
 void region_say_unserved(struct percore_region *region, const char *name,
                          const struct percore_options *options);
 
-/* create.c: returns a new descriptor of this process's region with that name
- * and instance (NULL: none), and stores the region's size. The caller must
- * close the descriptor. Returns -1 with ENOENT, or with EALREADY if the region
- * has the id known_id. */
-int region_own_memory(const char *name, const char *instance,
-                      const unsigned char *known_id, uint64_t *size);
+/* create.c: serves the regions of this process that no thread serves. */
+void region_serve_polled(void);
 
 #endif

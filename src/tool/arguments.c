@@ -100,7 +100,8 @@ static int take_number(const char *command, const struct argument *argument,
                   value >= argument->min && value <= argument->max &&
                   (!is_whole || value == floor(value));
   if (!is_valid)
-    return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
+    return say_usage(command,
+                     "--%s: '%s' is not a %snumber from %.15g to %.15g",
                      argument->name, text, is_whole ? "whole " : "",
                      argument->min, argument->max);
   if (is_whole)

@@ -81,7 +81,6 @@ static bool lacks_seals(int fd, const struct stat *status,
 
 static int check_file(const char *path, struct region_fault *fault) {
   struct region_directory directory;
-  struct region_header header;
   struct stat status;
   int fd = open_file(path, &status);
   if (fd < 0)
@@ -90,8 +89,8 @@ static int check_file(const char *path, struct region_fault *fault) {
                                          "nor a regular file"
                                        : strerror(errno));
   if (!lacks_seals(fd, &status, fault) &&
-      region_header_read(&header, fd, (uint64_t)status.st_size, fault) &&
-      region_directory_read(&directory, fd, &header, fault) == 0)
+      region_directory_read(&directory, fd, (uint64_t)status.st_size, fault) ==
+          0)
     region_directory_free(&directory);
   close(fd);
   return fault->error == 0 || fault->rule != REGION_NO_RULE

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,25 +175,6 @@ static void put_optional(struct json *json, const char *key, const char *text) {
     json_text(json, key, text);
 }
 
-static void put_slots(struct json *json, struct region_reader *reader) {
-  json_open_array(json, "slots");
-  for (uint32_t s = 0; s < region_reader_slots(reader); s++) {
-    struct region_slot_view slot;
-    region_reader_slot(reader, s, &slot);
-    if (slot.state == REGION_FREE)
-      continue;
-    json_open_object(json, NULL);
-    json_integer(json, "slot", s);
-    json_number(json, "core", slot.core >= 0 ? slot.core : NAN);
-    json_bool(json, "attached", slot.state == REGION_LIVE);
-    json_bool(json, "asleep", slot.asleep_tsc != 0);
-    json_integer(json, "tid", slot.tid);
-    json_text(json, "name", slot.name);
-    json_close_object(json);
-  }
-  json_close_array(json);
-}
-
 static void put_region(struct json *json, struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   json_text(json, "region", directory->name);
@@ -203,7 +183,6 @@ static void put_region(struct json *json, struct region_reader *reader) {
   json_unsigned(json, "size", directory->header.region_size);
   json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
   json_unsigned(json, "attach_refused", region_reader_attach_refused(reader));
-  put_slots(json, reader);
 }
 
 static void put_field(struct json *json, const struct percore_field *field) {

@@ -209,6 +209,13 @@ static void publish(void *context, struct snapshot *snapshot,
     set_taken(publishing->others, snapshot);
 }
 
+/* Where the board is asked for, what keeps it from being published matters. */
+static void warn(void *context, enum journal_level level, const char *line) {
+  const struct journal *journal = context;
+  (void)level;
+  journal->write(journal->context, JOURNAL_WARNING, line);
+}
+
 static int load_run(const struct load_options *options,
                     struct machine *machine) {
   struct live *live =
@@ -216,8 +223,9 @@ static int load_run(const struct load_options *options,
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   struct journal journal = live_journal(live, load_journal_level(options));
+  const struct journal warnings = {.write = warn, .context = &journal};
   struct publishing publishing = {
-      .board = options->publish ? board_open(BOARD_GROUP, &journal) : NULL,
+      .board = options->publish ? board_open(BOARD_GROUP, &warnings) : NULL,
       .machine = machine};
   struct sampler_options sampler_options = {
       .engine = load_engine_options(options, machine, journal),

@@ -76,26 +76,19 @@ static const struct column {
 } columns[COLUMNS] = {
     [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
     [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
-    [COLUMN_TAKEN] = {"taken", 7, 8, "%.1f", 100, FIGURE(taken)},
-    [COLUMN_ERROR] = {"error", 7, 3, "±%.1f", 100, 0},
-    [COLUMN_MIN] = {"min", 7, 2, "%.1f", 100, FIGURE(busy_min)},
-    [COLUMN_MAX] = {"max", 7, 6, "%.1f", 100, FIGURE(busy_max)},
-    [COLUMN_SIBLING] = {"sibling", 8, 5, "%.1f", 100, FIGURE(sibling_busy)},
+    [COLUMN_TAKEN] = {"taken %", 8, 8, "%.1f", 100, FIGURE(taken)},
+    [COLUMN_ERROR] = {"error", 7, 3, "%.1f", 100, 0},
+    [COLUMN_MIN] = {"min %", 7, 2, "%.1f", 100, FIGURE(busy_min)},
+    [COLUMN_MAX] = {"max %", 7, 6, "%.1f", 100, FIGURE(busy_max)},
+    [COLUMN_SIBLING] = {"sibling %", 10, 5, "%.1f", 100, FIGURE(sibling_busy)},
     [COLUMN_AVERAGE_1] = {"1 min", 7, 7, "%.2f", 1, FIGURE(load_average[0])},
     [COLUMN_AVERAGE_5] = {"5 min", 7, 1, "%.2f", 1, FIGURE(load_average[1])},
-    [COLUMN_AVERAGE_15] = {"15 min", 8, 0, "%.2f", 1, FIGURE(load_average[2])},
-    [COLUMN_HIDDEN] = {"hidden", 8, 4, "%+.1f", 100, FIGURE(hidden)},
-    [COLUMN_STEAL] = {"steal", 7, 1, "%.1f", 100, FIGURE(steal)},
+    [COLUMN_AVERAGE_15] = {"15 min", 7, 0, "%.2f", 1, FIGURE(load_average[2])},
+    [COLUMN_HIDDEN] = {"hidden %", 9, 4, "%+.1f", 100, FIGURE(hidden)},
+    [COLUMN_STEAL] = {"steal %", 8, 1, "%.1f", 100, FIGURE(steal)},
     [COLUMN_SOURCE] = {"source", -12, 8, NULL, 1, 0},
 };
 #define INTEREST_MAX 10
-
-/* Does not count the column of core numbers, because sorting by it is the
- * default order. */
-size_t load_table_columns(const void *snapshot) {
-  (void)snapshot;
-  return COLUMNS - 1;
-}
 
 /* Returns the value of a column for a core, or NAN if it is unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
@@ -138,6 +131,23 @@ static bool says_nothing(const struct snapshot *snapshot, size_t column) {
       return false;
   }
   return true;
+}
+
+/* Does not count the column of core numbers, because sorting by it is the
+ * default order. */
+size_t load_table_columns(const void *snapshot) {
+  size_t count = 0;
+  for (size_t i = COLUMN_CORE + 1; i < COLUMNS; i++)
+    count += !says_nothing(snapshot, i);
+  return count;
+}
+
+/* Returns the column of an order from 0 to load_table_columns. */
+static size_t sorted_column(const struct snapshot *snapshot, size_t order) {
+  size_t column = COLUMN_CORE;
+  while (order > 0 && column + 1 < COLUMNS)
+    order -= !says_nothing(snapshot, ++column);
+  return column;
 }
 
 /* Returns a bit mask of the columns that fit into `width` characters. 0 means
@@ -387,6 +397,7 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
 
 int load_table_write(FILE *out, const void *figures, struct screen screen) {
   const struct snapshot *snapshot = figures;
+  screen.sort = sorted_column(snapshot, screen.sort);
   /* Limit the lines about nodes and packages, which may be many on a large
    * machine, so that there is room for the cores. */
   size_t aggregates = snapshot->aggregates_len;

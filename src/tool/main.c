@@ -4,8 +4,10 @@
 #include "text.h"
 #include "tool.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command *const commands[] = {
     &load_command,  &pick_command, &regions_command, &top_command,
@@ -39,7 +41,16 @@ static int say_unknown(const char *name) {
   return say_usage(NULL, "unknown command '%s'; choose %s", name, names);
 }
 
+/* A file that is opened later must not take the place of a closed stdout or
+ * stderr. What is written to a closed stdout is lost, and must be an error. */
+static void fill_closed(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0)
+      open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
 int main(int argc, char **argv) {
+  fill_closed();
   if (argc < 2) {
     print_help(stderr);
     return TOOL_USAGE;

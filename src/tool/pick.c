@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +16,13 @@
 #define PATIENCE_NS UINT64_C(2000000000)
 #define STEP_NS UINT64_C(20000000)
 
-/* An option that was not given is 0, NULL, or NAN. */
 struct pick_options {
   uint64_t count;
-  struct core_set cores;
-  double node;
+  struct core_set cores; /* empty: all that are not isolated */
+  uint64_t node;         /* ANY_NODE: not given */
   const char *by;
 };
+#define ANY_NODE UINT64_MAX
 
 static const struct {
   const char *name;
@@ -45,7 +44,7 @@ static const struct argument arguments[] = {
         struct pick_options, cores, 'c', "cores", ARGUMENT_CORES, "LIST",
         "choose from these cores, such as 0-3,8 (default: all that are not "
         "isolated)"),
-    ARGUMENT(struct pick_options, node, 'N', "node", ARGUMENT_NUMBER, "NODE",
+    ARGUMENT(struct pick_options, node, 'N', "node", ARGUMENT_WHOLE, "NODE",
              "choose from the cores of this NUMA node", .min = 0, .max = 1023),
     ARGUMENT(struct pick_options, by, 'b', "by", ARGUMENT_TEXT, "FIGURE",
              "which load counts (default load); averages need the board",
@@ -76,7 +75,7 @@ static int print(const int *cores, int found) {
 static int choose(struct percore_load *load,
                   const struct pick_options *options) {
   static int candidates[CORES_MAX], chosen[CORES_MAX];
-  int node = isnan(options->node) ? 0 : (int)options->node, len = 0, way = 0;
+  int node = (int)options->node, len = 0, way = 0;
   core_set_for_each(core, &options->cores) candidates[len++] = core;
   while (options->by != NULL && strcmp(options->by, ways[way].name) != 0)
     way++;
@@ -86,31 +85,31 @@ static int choose(struct percore_load *load,
       .period = ways[way].period_s,
       .candidates = len > 0 ? candidates : NULL,
       .candidate_count = len,
-      .node = isnan(options->node) ? NULL : &node,
+      .node = options->node == ANY_NODE ? NULL : &node,
       .avoid_isolated = len == 0};
-  int n = options->count > 0 ? (int)options->count : 1;
-  int found = pick(load, &choice, chosen, n);
+  int found = pick(load, &choice, chosen, (int)options->count);
   if (found > 0)
     return print(chosen, found);
   return say_failure(
       COMMAND, "%s",
       found < 0 && errno == ENOTSUP
-          ? "load averages come from the board, and no board is published: "
-            "start collectd with percore, or percore load --publish"
+          ? "load averages come from the board, and no fresh board can be "
+            "read: start collectd with percore, or percore load --publish; "
+            "its readers are root and the group percore"
       : found < 0 ? strerror(errno)
-                  : "no core that may be chosen has a known load; see percore "
-                    "load");
+                  : "no core that may be chosen has a known load: 'percore "
+                    "load' shows the loads, lscpu the nodes");
 }
 
 static int pick_main(int argc, char **argv) {
-  struct pick_options options = {.node = NAN};
+  struct pick_options options = {.count = 1, .node = ANY_NODE};
   int status = arguments_read(&pick_command, argc, argv, &options);
   struct percore_load *load;
   if (status >= 0)
     return status;
   stop_catch();
   if (percore_load_open(&load, NULL) != 0)
-    return say_failure(COMMAND, "there is no board, and %s",
+    return say_failure(COMMAND, "no fresh board can be read, and %s",
                        errno == ENOTSUP ? "no source of loads works here: see "
                                           "'percore doctor'"
                                         : strerror(errno));

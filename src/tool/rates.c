@@ -84,8 +84,8 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
  * One value
  */
 
-/* The cells of a row's totals, or of a row on one core: their values now, at
- * the last read, and when the row was added (the births). */
+/* The cells of a row's copy: their values now, at the last read, and when the
+ * row was added (the births). */
 struct copy {
   const uint64_t *now;
   const uint64_t *before; /* NULL: unknown */
@@ -135,40 +135,38 @@ static double value_of(const struct rates *rates,
  * One row
  */
 
-/* Returns the totals of row i of the tile. If the row has been added since the
- * last read, `before` points to the row's births, from which it has counted. At
- * the first read, `before` is NULL, because earlier counts are unknown. */
-static struct copy total_copy(const struct rates *rates, uint32_t i) {
-  const struct rates_past *past = &rates->past;
-  const struct region_tile *tile = &rates->tile;
-  size_t at = (size_t)i * tile->columns;
-  uint32_t row = tile->first_row + i;
-  struct copy copy = {.now = tile->totals + at, .births = tile->births + at};
-  if (past->read_ns == 0)
-    return copy;
-  copy.before =
-      past->incarnations[row] == region_incarnation(tile->generations[i])
-          ? past->cells + (size_t)row * tile->columns
-          : copy.births;
-  return copy;
+static const uint64_t *cells_of(const struct region_tile *tile, uint32_t i,
+                                uint32_t copy) {
+  return copy == 0 ? tile->totals + (size_t)i * tile->columns
+                   : tile_core_cells(tile, i, copy - 1);
 }
 
-/* Returns one core's cells of row i of the tile. A region stores births for
- * totals only. If the row has been added since the last read, `before` is
- * therefore known only if this is the first use of the row, in which case all
- * cells began at 0. */
-static struct copy core_copy(const struct rates *rates, uint32_t i,
-                             uint32_t core) {
+static uint64_t *past_cells(const struct rates *rates, size_t row,
+                            uint32_t copy) {
+  return rates->past.cells + (row * rates->copies + copy) * rates->tile.columns;
+}
+
+/* Returns a copy of row i of the tile. At the first read, `before` is NULL,
+ * because earlier counts are unknown. If the row has been added since the last
+ * read, `before` points to its births, from which it has counted. A region
+ * stores births for totals only: of a core, `before` is then known only in the
+ * first use of the row, in which all cells began at 0. */
+static struct copy copy_of(const struct rates *rates, uint32_t i,
+                           uint32_t number) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
   const struct rates_past *past = &rates->past;
   const struct region_tile *tile = &rates->tile;
-  size_t row = tile->first_row + i;
+  uint32_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
-  struct copy copy = {.now = tile_core_cells(tile, i, core)};
+  struct copy copy = {.now = cells_of(tile, i, number)};
+  if (number == 0)
+    copy.births = tile->births + (size_t)i * tile->columns;
   if (past->read_ns == 0)
     return copy;
   if (past->incarnations[row] == incarnation)
-    copy.before = past->cores + (row * tile->core_count + core) * tile->columns;
+    copy.before = past_cells(rates, row, number);
+  else if (number == 0)
+    copy.before = copy.births;
   else if (incarnation <= 1)
     copy.before = zeros;
   return copy;
@@ -177,25 +175,19 @@ static struct copy core_copy(const struct rates *rates, uint32_t i,
 static double key_of(const struct rates *rates, uint32_t i) {
   if (rates->sort_column < 0)
     return (rates->sort_least ? 1 : -1) * (double)(rates->tile.first_row + i);
-  struct copy copy = total_copy(rates, i);
+  struct copy copy = copy_of(rates, i, 0);
   double key = value_of(rates, &rates->columns[rates->sort_column], &copy);
   return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
 }
 
 static void fill_row(struct rates *rates, struct rate_row *row, uint32_t i) {
-  size_t columns = rates->columns_len;
-  struct copy copy = total_copy(rates, i);
-  for (size_t c = 0; c < columns; c++)
-    row->values[c] = rates->columns[c].has_total
-                         ? value_of(rates, &rates->columns[c], &copy)
-                         : NAN;
-  if (row->cores == NULL)
-    return;
-  for (uint32_t core = 0; core < rates->tile.core_count; core++) {
-    copy = core_copy(rates, i, core);
-    for (size_t c = 0; c < columns; c++)
-      row->cores[core * columns + c] =
-          value_of(rates, &rates->columns[c], &copy);
+  double *value = row->values;
+  for (uint32_t number = 0; number < rates->copies; number++) {
+    struct copy copy = copy_of(rates, i, number);
+    for (size_t c = 0; c < rates->columns_len; c++)
+      *value++ = number > 0 || rates->columns[c].has_total
+                     ? value_of(rates, &rates->columns[c], &copy)
+                     : NAN;
   }
 }
 
@@ -260,33 +252,29 @@ static void take_row(struct rates *rates, struct region_reader *reader,
 static void remember(struct rates *rates) {
   struct rates_past *past = &rates->past;
   const struct region_tile *tile = &rates->tile;
-  size_t columns = tile->columns, size = columns * sizeof(uint64_t);
   for (uint32_t i = 0; i < tile->rows; i++) {
     size_t row = tile->first_row + i;
     if (tile->generations[i] == REGION_CHANGING)
       continue; /* the object may still be there at the next read */
     past->incarnations[row] = region_incarnation(tile->generations[i]);
-    memcpy(past->cells + row * columns, tile->totals + i * columns, size);
-    for (uint32_t core = 0; tile->cores != NULL && core < tile->core_count;
-         core++)
-      memcpy(past->cores + (row * tile->core_count + core) * columns,
-             tile_core_cells(tile, i, core), size);
+    for (uint32_t copy = 0; copy < rates->copies; copy++)
+      memcpy(past_cells(rates, row, copy), cells_of(tile, i, copy),
+             tile->columns * sizeof(uint64_t));
   }
 }
 
 static int make_room(struct rates *rates, uint32_t rows) {
   struct rates_past *past = &rates->past;
-  uint64_t cores = rates->tile.cores != NULL ? rates->tile.core_count : 0;
-  size_t row_size = rates->tile.columns * sizeof(uint64_t);
+  size_t row_size =
+      (size_t)rates->copies * rates->tile.columns * sizeof(uint64_t);
   if (rows <= past->capacity)
     return 0;
-  if (rows * (1 + cores) * row_size > rates->options.bytes_most)
+  if (rows * row_size > rates->options.bytes_most)
     return -EFBIG;
   uint32_t larger = rows < past->capacity * 2 ? past->capacity * 2 : rows;
   if (!array_grow(&past->incarnations, past->capacity, larger,
                   sizeof(*past->incarnations)) ||
-      !array_resize(&past->cells, larger, row_size) ||
-      (cores > 0 && !array_resize(&past->cores, larger, cores * row_size)))
+      !array_resize(&past->cells, larger, row_size))
     return -ENOMEM;
   past->capacity = larger;
   return 0;
@@ -322,18 +310,14 @@ int rates_read(struct rates *rates, struct region_reader *reader,
  */
 
 static int make_rows(struct rates *rates) {
-  size_t cores = rates->tile.cores != NULL ? rates->tile.core_count : 0;
-  size_t values = rates->columns_len * (1 + cores);
+  size_t values = rates->columns_len * rates->copies;
   size_t rows = 2 * rates->options.rows;
   rates->rows = calloc(rows, sizeof(*rates->rows));
   rates->values = calloc(rows * values, sizeof(*rates->values));
   if (rates->rows == NULL || rates->values == NULL)
     return -ENOMEM;
-  for (size_t r = 0; r < rows; r++) {
-    struct rate_row *row = &rates->rows[r];
-    row->values = rates->values + r * values;
-    row->cores = cores > 0 ? row->values + rates->columns_len : NULL;
-  }
+  for (size_t r = 0; r < rows; r++)
+    rates->rows[r].values = rates->values + r * values;
   return 0;
 }
 
@@ -351,6 +335,7 @@ static int open_all(struct rates *rates, struct region_reader *reader,
     rates->options.rows = rows;
   if (region_tile_init(&rates->tile, reader, table, TILE_ROWS, want) != 0)
     return -ENOMEM;
+  rates->copies = rates->tile.cores != NULL ? 1 + rates->tile.core_count : 1;
   int status = make_columns(rates, directory);
   if (status == 0)
     status = find_sort_column(rates, rates->options.sort);
@@ -371,7 +356,6 @@ void rates_close(struct rates *rates) {
   region_tile_free(&rates->tile);
   free(rates->past.incarnations);
   free(rates->past.cells);
-  free(rates->past.cores);
   free(rates->columns);
   free(rates->rows);
   free(rates->values);

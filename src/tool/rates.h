@@ -28,8 +28,8 @@ struct rate_row {
   uint32_t row;
   double key; /* sort key; rows with the largest keys come first */
   char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes */
-  double *values;                  /* [column]; NaN: unknown */
-  double *cores;                   /* [core][column]; NULL if not wanted */
+  double *values; /* [copy][column]; NaN: unknown. Copy 0 is the total, copy
+                     1 + N core N, if wanted. */
 };
 
 struct rates_options {
@@ -47,13 +47,13 @@ struct rates_past {
   uint64_t read_ns;       /* 0 before the first read */
   uint32_t capacity;      /* in rows */
   uint32_t *incarnations; /* 0: no row */
-  uint64_t *cells;        /* [row][column] */
-  uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
+  uint64_t *cells;        /* [row][copy][column] */
 };
 
 struct rates {
   struct rates_options options;
   struct region_tile tile; /* the rows that are being read */
+  uint32_t copies; /* 1 or, if the values of cores are wanted, 1 + core_count */
   struct rates_past past;
   struct rate_column *columns;
   size_t columns_len;

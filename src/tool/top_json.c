@@ -53,7 +53,7 @@ static void put_value(struct json *json, const struct rate_column *column,
 }
 
 static void put_cores(struct json *json, const struct rates *rates,
-                      const double *cores) {
+                      const struct rate_row *row) {
   json_open_object(json, "cores");
   for (uint32_t core = 0; core < rates->tile.core_count; core++) {
     char key[16];
@@ -62,7 +62,8 @@ static void put_cores(struct json *json, const struct rates *rates,
     snprintf(key, sizeof(key), "%u", core);
     json_open_object(json, key);
     for (size_t c = 0; c < rates->columns_len; c++)
-      put_value(json, &rates->columns[c], cores[core * rates->columns_len + c]);
+      put_value(json, &rates->columns[c],
+                row->values[(1 + core) * rates->columns_len + c]);
     json_close_object(json);
   }
   json_close_object(json);
@@ -77,8 +78,8 @@ static void put_row(struct json *json, const struct rates *rates,
     if (rates->columns[c].has_total)
       put_value(json, &rates->columns[c], row->values[c]);
   json_close_object(json);
-  if (row->cores != NULL)
-    put_cores(json, rates, row->cores);
+  if (rates->copies > 1)
+    put_cores(json, rates, row);
   json_close_object(json);
 }
 

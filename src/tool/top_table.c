@@ -246,13 +246,11 @@ static void write_row(const struct sheet *sheet, const struct rate_row *row) {
   char name[NAME_TEXT_SIZE];
   name_text(name, row);
   write_values(sheet, name, row->values);
-  if (row->cores == NULL)
-    return;
-  for (uint32_t core = 0; core < rates->tile.core_count; core++) {
+  for (uint32_t core = 0; core + 1 < rates->copies; core++) {
     if (!rates->tile.core_used[core])
       continue;
     snprintf(name, sizeof(name), "  core %" PRIu32, core);
-    write_values(sheet, name, row->cores + core * rates->columns_len);
+    write_values(sheet, name, row->values + (1 + core) * rates->columns_len);
   }
 }
 
@@ -283,8 +281,7 @@ static int write_rows(const struct sheet *sheet) {
 /* Returns how many lines one row takes. */
 static size_t row_lines(const struct rates *rates) {
   size_t lines = 1;
-  for (uint32_t core = 0;
-       rates->tile.cores != NULL && core < rates->tile.core_count; core++)
+  for (uint32_t core = 0; core + 1 < rates->copies; core++)
     lines += rates->tile.core_used[core];
   return lines;
 }
@@ -315,6 +312,8 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
+  else if (rates->sort_asked && rates->sort_column >= 0)
+    fprintf(out, ", by %s", rates->columns[rates->sort_column].title);
   choose_columns(&sheet, screen->width);
   if (sheet.end - sheet.first < rates->columns_len)
     fprintf(out, " (%zu more columns: keys < and >)",

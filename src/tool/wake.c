@@ -244,7 +244,8 @@ static int wake_main(int argc, char **argv) {
     return status;
   const char *word = optind < argc ? argv[optind] : NULL;
   if (word != NULL && !is_core(word))
-    return say_usage(COMMAND, "'%s' is not a core", word);
+    return say_usage(COMMAND, "'%s' is not a core: give its number, such as 3",
+                     word);
   if (options.folder != NULL && options.method != NULL &&
       strcmp(options.method, wake_method_names[WAKE_PASSIVE]) == 0)
     return say_usage(COMMAND, "--outdir: wult wants to know how far ahead each "

@@ -24,10 +24,6 @@ struct wake_run {
  * characters; 0 means 80. Returns 0 or -ENOMEM. */
 int wake_write_text(FILE *out, const struct wake_run *run, int width);
 
-/* Returns the number of events that are dropped because interrupts were on in
- * them, and off in most events of their idle state, or the other way round. */
-size_t wake_minority(const struct wake_points *points);
-
 /* Returns 0 or -ENOMEM. */
 int wake_write_json(FILE *out, const struct wake_run *run);
 

@@ -43,7 +43,6 @@ static void read_table(struct region_reader *reader, uint32_t t) {
                      tile.columns - 1);
   }
   region_reader_slot_row(reader, t, 0, 0, values);
-  region_reader_single_row(reader, t, 0, values);
   region_tile_free(&tile);
 }
 
@@ -69,8 +68,7 @@ static void read_region(const uint8_t *data, size_t size,
     if (pwrite(fd, data, region_size - at < length ? region_size - at : length,
                (off_t)at) < 0)
       abort();
-  if (region_view_open(&reader.view, fd, region_size, NULL, &fault) !=
-      0)
+  if (region_view_open(&reader.view, fd, region_size, NULL, &fault) != 0)
     return;
   for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
     struct region_slot_view slot;

@@ -2,7 +2,6 @@
  * steps, in the order of its arguments:
  *
  *   create              make the region `deployed`
- *   serve-on N          make the region, and serve it on core N only
  *   attach CORE         attach a slot for the core
  *   pin CORE            run on this core only
  *   drop UID GID        drop all supplementary groups, then set group and user
@@ -69,11 +68,8 @@ static void must(int status, const char *what) {
 
 /* Ignores failures: if a region cannot be created, its updates go to memory
  * that no program reads. */
-static void do_create(const int *serve_cpu) {
-  struct percore_options options = {.size = sizeof(options),
-                                    .serve_cpus = serve_cpu,
-                                    .serve_cpu_count = serve_cpu != NULL};
-  percore_create(&region, "deployed", tables, TABLES, &options);
+static void do_create(void) {
+  percore_create(&region, "deployed", tables, TABLES, NULL);
   percore_row_add(region, PORT, "eth0", &port);
   percore_row_add_key(region, SESSION, 1, &session);
 }
@@ -177,9 +173,7 @@ int main(int argc, char **argv) {
     const char *step = argv[i];
     int first = i + 1 < argc ? atoi(argv[i + 1]) : 0;
     if (strcmp(step, "create") == 0) {
-      do_create(NULL);
-    } else if (strcmp(step, "serve-on") == 0) {
-      i++, do_create(&first);
+      do_create();
     } else if (strcmp(step, "attach") == 0) {
       i++, percore_attach(region, "main", first, &slot);
     } else if (strcmp(step, "pin") == 0) {

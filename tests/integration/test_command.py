@@ -60,7 +60,7 @@ def test_usage_errors():
         ["load", "--base-frequency", "1e9"], ["load", "--cores", "8000"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
         ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
-        ["map", "top"], ["map", "top", "--nonsense"],
+        ["map", "top"], ["map", "top", "--nonsense"], ["pick", "--node", "0.5"],
     ]
     for arguments in wrong:
         done = run(*arguments)
@@ -188,6 +188,26 @@ def test_full_disk():
                                   timeout=TIMEOUT, check=False)
             check(done.returncode == 1, f"{arguments}: {done.returncode}")
             check("cannot write" in done.stderr, done.stderr)
+
+
+def test_closed_output():
+    """if stdout is closed, percore exits with 1 and a message"""
+    for arguments in (["--help"], ["load", "-n", "1", "-i", "0.2"], ["pick"]):
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", PERCORE, *arguments],
+                              stderr=subprocess.PIPE, text=True, timeout=TIMEOUT,
+                              check=False)
+        check(done.returncode == 1, f"{arguments}: {done.returncode}")
+        check("cannot write: Bad file descriptor" in done.stderr, done.stderr)
+
+
+def test_publish_without_directory():
+    """percore load --publish says why it cannot publish the board"""
+    with tempfile.TemporaryDirectory() as place:
+        done = run("load", "--publish", "-n", "2", "-i", "0.3", env={
+            **os.environ, "PERCORE_RUNTIME_DIR": f"{place}/none"})
+    check(done.returncode == 0, f"exit {done.returncode}")
+    check("the board is not published: " in done.stderr and
+          f"{place}/none" in done.stderr, done.stderr)
 
 
 def test_terminal():

@@ -118,14 +118,6 @@ def test_serving_leaves_workers_alone():
     check_serving(["create", "attach", first], {first}, {first})
 
 
-def test_serve_cpus():
-    """the serving thread runs on the cores of the option serve_cpus, even if a worker
-    runs on the same core"""
-    first, second = two_cores()
-    check_serving(["serve-on", second, "attach", second], {first, second},
-                  {second})
-
-
 # ---------------------------------------------------------------------------
 # Users, groups, directories
 

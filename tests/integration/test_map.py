@@ -280,12 +280,14 @@ def test_what_is_missing_to_show_a_map_is_said():
     """If rights are missing, or a word is no map, percore map says what to do"""
     weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     with RuntimeDir(), Gateway() as gateway:
+        absent = ("No such file or directory; give the path of a pin, or id:NUMBER; "
+                  "'percore map list' lists them")
         for before, word, text in (
                 (weak, f"{gateway.pins}/flows",
-                 "type information: Operation not permitted; run as root"),
-                ([], "protocols",
-                 "No such file or directory; give the path of a pin, or id:NUMBER; "
-                 "'percore map list' lists them")):
+                 "type information: Operation not permitted; run as root "
+                 "(CAP_SYS_ADMIN) or, in collectd, set Btf"),
+                ([], "protocols", absent), ([], "/sys/fs/bpf/none", absent),
+                ([], "id:4294967295", absent)):
             done = subprocess.run([*before, PERCORE, "map", "dump", word],
                                   capture_output=True, text=True, check=False)
             check(done.returncode == 1 and f"{text}\n" in done.stderr,

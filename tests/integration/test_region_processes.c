@@ -133,8 +133,10 @@ static void produce(int say, int ask, const struct percore_table *tables,
  * 0. */
 static pid_t running;
 
-static struct producer start_producer_of(const struct percore_table *tables,
-                                         uint32_t count) {
+/* Starts a producer process, which calls first() unless it is NULL. */
+static struct producer start_producer_after(void (*first)(void),
+                                            const struct percore_table *tables,
+                                            uint32_t count) {
   int say[2], ask[2];
   char byte;
   if (running != 0) {
@@ -148,6 +150,8 @@ static struct producer start_producer_of(const struct percore_table *tables,
   if (pid == 0) {
     close(say[0]);
     close(ask[1]);
+    if (first != NULL)
+      first();
     produce(say[1], ask[0], tables, count);
   }
   running = pid;
@@ -158,7 +162,7 @@ static struct producer start_producer_of(const struct percore_table *tables,
 }
 
 static struct producer start_producer(void) {
-  return start_producer_of(unit_tables, TABLES);
+  return start_producer_after(NULL, unit_tables, TABLES);
 }
 
 static void kill_producer(struct producer *producer) {
@@ -343,7 +347,7 @@ TEST(a_restart_with_another_schema_is_read_anew) {
   struct watcher watcher = start_watching();
   for (int i = 0; i < 6; i++) {
     struct producer producer =
-        start_producer_of(i % 2 == 0 ? unit_tables : changed, TABLES);
+        start_producer_after(NULL, i % 2 == 0 ? unit_tables : changed, TABLES);
     watcher.last = 0; /* the new producer counts from 0 */
     for (int k = 0; k < 50; k++)
       refresh_and_look(&watcher);
@@ -577,22 +581,7 @@ static int in_child(void (*what)(void)) {
 /* Starts a producer process, which calls what() first. Checks that its region
  * can be read and reset, and kills the producer. */
 static void read_producer_after(void (*what)(void)) {
-  int say[2], ask[2];
-  char byte;
-  assert_return_code(pipe2(say, O_CLOEXEC), errno);
-  assert_return_code(pipe2(ask, O_CLOEXEC), errno);
-  pid_t pid = fork();
-  assert_return_code(pid, errno);
-  if (pid == 0) {
-    close(say[0]);
-    close(ask[1]);
-    what();
-    produce(say[1], ask[0], unit_tables, TABLES);
-  }
-  close(say[1]);
-  close(ask[0]);
-  struct producer producer = {.pid = pid, .said = say[0], .asked = ask[1]};
-  assert_int_equal(read(say[0], &byte, 1), 1);
+  struct producer producer = start_producer_after(what, unit_tables, TABLES);
   struct watcher watcher = start_watching();
   /* While a process floods sockets with descriptors, as other tests do, the
    * kernel refuses to pass descriptors for unprivileged processes of the same
@@ -607,11 +596,9 @@ static void read_producer_after(void (*what)(void)) {
   assert_int_equal(watcher.last, counted);
   assert_return_code(region_reader_reset(watcher.reader, 1, 0, AT_LAST_MS),
                      errno);
-  kill(pid, SIGKILL);
-  waitpid(pid, NULL, 0);
-  close(producer.said);
-  /* In other namespaces, the producer is a child of `pid`, and ends a moment
-   * after `pid`. */
+  kill_producer(&producer);
+  /* In other namespaces, the producer is a child of that process, and ends a
+   * moment after it. */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {
@@ -696,26 +683,26 @@ static void read_from_namespace(void) {
   }
   struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
   struct region_reader *reader;
-  uint64_t values[64];
+  struct region_tile tile;
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
   if (region_reader_pid(reader) != 0) /* this namespace hides the pid */
     _exit(3);
-  if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
-      values[0] != 5)
+  if (region_tile_init(&tile, reader, SLOW + 1, 1, 0) != 0)
     _exit(4);
+  region_tile_read(reader, &tile, 0);
+  if (tile.totals[0] != 5)
+    _exit(5);
 }
 
 TEST(a_reader_in_other_namespaces_reads_the_region) {
   if (!has_namespaces())
     skip();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
-  uint32_t row;
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(slow, row), 0, 5);
   assert_int_equal(in_child(read_from_namespace), 0);
   assert_return_code(percore_destroy(region), 0);
@@ -725,46 +712,6 @@ TEST(a_producer_in_other_namespaces_is_read) {
   if (!has_namespaces())
     skip();
   read_producer_after(enter_namespaces);
-}
-
-/* ---------------------------------------------------------------------------
- * The example of percore(3)
- */
-
-static uint64_t read_packets(struct percore_reader *reader, uint32_t row) {
-  uint64_t values[64] = {0};
-  assert_true(percore_read_row(reader, 0, row, PERCORE_TOTAL, NULL, 0, values,
-                               64) >= 0);
-  return values[0];
-}
-
-TEST(the_tutorial_publishes_packets_of_two_ports) {
-  struct percore_reader *reader;
-  int status;
-  pid_t pid = fork();
-  assert_return_code(pid, errno);
-  if (pid == 0) {
-    die_with_parent();
-    execl("contrib/producers/pthread", "pthread", "0", "1", NULL);
-    _exit(126);
-  }
-  assert_return_code(percore_open(&reader, "pthread", NULL), 0);
-  for (int i = 0; i < 1000 && percore_refresh(reader) < 0; i++)
-    pause_ms(10);
-  assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
-  assert_string_equal(percore_reader_table(reader, 0)->name, "port");
-  for (int i = 0; i < 1000 && (percore_reader_rows(reader, 0) < 2 ||
-                               read_packets(reader, 1) == 0);
-       i++)
-    pause_ms(10);
-  assert_true(read_packets(reader, 0) > 0);
-  assert_true(read_packets(reader, 1) > 0);
-  kill(pid, SIGINT);
-  waitpid(pid, &status, 0);
-  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  assert_int_equal(percore_refresh(reader), -1);
-  assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
-  percore_close(reader);
 }
 
 static int begin(void **state) {

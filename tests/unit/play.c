@@ -74,6 +74,11 @@ void play_seconds(struct play *play, int seconds) {
     assert_int_equal(play_sample(play, FAKE_SECOND), 0);
 }
 
+void play_open_for(struct play *play, int seconds) {
+  play_open(play);
+  play_seconds(play, seconds);
+}
+
 const struct core *play_core(const struct play *play, int core) {
   size_t len;
   const struct core *cores = engine_cores(play->engine, &len);

@@ -55,6 +55,8 @@ int play_sample(struct play *play, uint64_t ns);
 int play_sample_late(struct play *play, uint64_t ns);
 /* Takes `seconds` samples, one per second, and asserts that each succeeds. */
 void play_seconds(struct play *play, int seconds);
+/* Calls play_open and play_seconds. */
+void play_open_for(struct play *play, int seconds);
 
 /* Returns the engine's state of a core, or NULL if the engine has not seen it.
  */

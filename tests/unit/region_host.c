@@ -11,6 +11,7 @@ struct host_round *snapshot;
 struct percore_region *served[4];
 size_t host_memory_max;
 size_t host_values_max;
+uint32_t host_cores;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 bool host_settles;
@@ -52,17 +53,16 @@ void start_watch(const char *lines) {
   oconfig_item_t *block = fake_config(lines);
   assert_int_equal(config_read(&config, block), 0);
   fake_config_free(block);
+  config.sys_root = strdup(TEST_FIXTURES "/two-cores");
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;
-  options =
-      (struct region_watch_options){.config = &config,
-                                    .interval = TIME_T_TO_CDTIME_T_STATIC(1),
-                                    .interval_ns = 1,
-                                    .room = &room,
-                                    .wait = serve_all,
-                                    .is_wanted = is_wanted,
-                                    .now_ns = host_now_ns};
+  options = (struct region_watch_options){.config = &config,
+                                          .interval_ns = 1,
+                                          .room = &room,
+                                          .wait = serve_all,
+                                          .is_wanted = is_wanted,
+                                          .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
                                .monotonic_ns = 50 * SECOND};
   watch = region_watch_new(&options, began_ns);
@@ -81,6 +81,8 @@ double taken_of_core(int core, double load) {
                                             .cores = &figures});
   return figures.taken;
 }
+
+bool watch_is_idle(void) { return region_watch_is_idle(watch); }
 
 void begin_watch(const char *lines) {
   start_watch(lines);
@@ -143,6 +145,7 @@ int set_up(void **state) {
   snapshot = NULL;
   watch = NULL;
   host_memory_max = host_values_max = 0;
+  host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
   return 0;
@@ -172,7 +175,7 @@ struct percore_region *create(unsigned place, const char *instance,
   struct percore_options create = {.size = sizeof(create),
                                    .serving = PERCORE_SERVE_POLLED,
                                    .instance = instance,
-                                   .cores = 4,
+                                   .cores = host_cores,
                                    .extra_slots = 2};
   int status = percore_create(&served[place], "unit", tables, len, &create);
   /* On a busy machine, the process that removes the files of a producer that
@@ -207,10 +210,9 @@ uint32_t row_of(struct percore_region *region, unsigned table,
  * be destroyed. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n) {
-  percore_core_table_t port;
   percore_slot_t slot;
   uint32_t row = row_of(region, PORT, name);
-  assert_int_equal(percore_core_table(region, PORT, &port), 0);
+  percore_core_table_t port = unit_core_table(region, PORT);
   assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
   percore_add(percore_core_row(slot, port, row), column, n);
   assert_int_equal(percore_detach(region, slot), 0);
@@ -218,9 +220,8 @@ void add(struct percore_region *region, const char *name, int core,
 
 void add_slow(struct percore_region *region, const char *name, unsigned column,
               uint64_t n) {
-  percore_shared_table_t slow;
   uint32_t row = row_of(region, SLOW, name);
-  assert_int_equal(percore_shared_table(region, SLOW, &slow), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
   percore_shared_add(percore_shared_row(slow, row), column, n);
 }
 

@@ -120,20 +120,10 @@ struct percore_region *unit_create(enum percore_serving serving) {
   return region;
 }
 
-int unit_set_up(void **state) {
-  *state = unit_create(PERCORE_SERVE_THREAD);
-  return 0;
-}
-
 void unit_end(struct percore_region *region) {
   while (percore_detach(region, percore_this_slot(region)) == 0)
     ;
   assert_return_code(percore_destroy(region), errno);
-}
-
-int unit_tear_down(void **state) {
-  unit_end(*state);
-  return 0;
 }
 
 percore_slot_t unit_attach(struct percore_region *region, int core) {
@@ -146,6 +136,13 @@ percore_core_table_t unit_core_table(struct percore_region *region,
                                      uint32_t table) {
   percore_core_table_t handle;
   assert_return_code(percore_core_table(region, table, &handle), errno);
+  return handle;
+}
+
+percore_owned_table_t unit_owned_table(struct percore_region *region,
+                                       uint32_t table) {
+  percore_owned_table_t handle;
+  assert_return_code(percore_owned_table(region, table, &handle), errno);
   return handle;
 }
 

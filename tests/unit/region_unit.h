@@ -49,18 +49,25 @@ struct percore_region *unit_create(enum percore_serving serving);
 /* Detaches all slots of the calling thread and destroys the region. */
 void unit_end(struct percore_region *region);
 
-/* Create and end a region like that of unit_create, served by a thread, as
- * set-up and tear-down of a test whose state is the region. */
-int unit_set_up(void **state);
-int unit_tear_down(void **state);
+/* Defines a test of `region`, which unit_create makes, served by a thread, and
+ * unit_end ends. */
 #define REGION_TEST(sentence)                                                  \
-  TEST_BETWEEN(unit_set_up, unit_tear_down, sentence)
+  static void sentence##_of(struct percore_region *region);                    \
+  TEST(sentence) {                                                             \
+    struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);         \
+    sentence##_of(region);                                                     \
+    unit_end(region);                                                          \
+  }                                                                            \
+  static void sentence##_of(struct percore_region *region                      \
+                            __attribute__((unused)))
 
 /* Return a slot, the handle of a table, or the number of a row, and assert
  * success. */
 percore_slot_t unit_attach(struct percore_region *region, int core);
 percore_core_table_t unit_core_table(struct percore_region *region,
                                      uint32_t table);
+percore_owned_table_t unit_owned_table(struct percore_region *region,
+                                       uint32_t table);
 percore_shared_table_t unit_shared_table(struct percore_region *region,
                                          uint32_t table);
 uint32_t unit_row(struct percore_region *region, uint32_t table,

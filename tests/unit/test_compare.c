@@ -55,13 +55,10 @@ static void end(struct comparison *it) {
 }
 
 static char *table_of(const struct comparison *it, struct screen screen) {
-  char *out = NULL;
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
+  FILE *file = unit_open();
   assert_int_equal(
       screen_write(file, screen, compare_table_write, it->snapshot), 0);
-  fclose(file);
-  return out;
+  return unit_close();
 }
 
 TEST(methods_are_side_by_side_and_an_unavailable_one_says_why) {
@@ -81,7 +78,6 @@ TEST(methods_are_side_by_side_and_an_unavailable_one_says_why) {
             "load %       A      B      C      D      E      F\n"
             "      0   15.0   37.5   75.0      -   75.0   75.0\n"
             "      1   15.0   37.5   75.0      -   75.0   75.0\n");
-  free(out);
   end(&it);
 }
 
@@ -89,7 +85,6 @@ TEST(without_a_window_all_of_256_cores_are_shown) {
   struct comparison it = compare(256);
   char *out = table_of(&it, (struct screen){0});
   assert_non_null(strstr(out, "\n    255   15.0"));
-  free(out);
   end(&it);
 }
 
@@ -106,7 +101,6 @@ TEST(the_comparison_fits_any_window) {
         line += length + 1;
       }
       assert_true(lines <= height);
-      free(out);
     }
   end(&it);
 }
@@ -118,17 +112,15 @@ TEST(a_core_that_goes_offline_is_not_shown) {
   char *out = table_of(&it, (struct screen){0});
   assert_non_null(strstr(out, "\n      0   15.0"));
   assert_null(strstr(out, "\n      1 "));
-  free(out);
   end(&it);
 }
 
 TEST(the_json_comparison_names_the_missing_method_and_its_reason) {
   struct comparison it = compare(2);
-  char *out = NULL, error[128] = "";
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
+  char error[128] = "";
+  FILE *file = unit_open();
   assert_int_equal(compare_json_write(file, it.snapshot), 0);
-  fclose(file);
+  char *out = unit_close();
   yajl_val tree = yajl_tree_parse(out, error, sizeof(error));
   assert_string_equal(error, "");
   yajl_val methods =
@@ -148,6 +140,5 @@ TEST(the_json_comparison_names_the_missing_method_and_its_reason) {
                   yajl_tree_get(cores->u.array.values[1], busy, yajl_t_number)),
               0.15, 1e-6);
   yajl_tree_free(tree);
-  free(out);
   end(&it);
 }

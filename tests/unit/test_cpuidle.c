@@ -113,7 +113,6 @@ TEST(states_beyond_the_maximum_are_ignored) {
 TEST(each_core_has_states_of_its_own) {
   struct fake_machine *fake = fake_machine_new(2);
   struct cpuidle cpuidle;
-  (void)state;
   fake->cpuidle_states = 2;
   fake->cores[0].load = 1;
   fake->cores[1].load = 0.5;

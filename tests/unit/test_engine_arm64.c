@@ -42,8 +42,7 @@ static void start(struct play *play, int cores) {
 TEST(auto_uses_cnt_cycles_once_it_is_proven) {
   PLAY_WITH(start(&play, 2));
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0-1\n", true);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play_proof(&play, SOURCE_EVENT, PROOF_PROVEN);
   play_seconds(&play, 2);
@@ -79,8 +78,7 @@ TEST(a_configured_event_comes_before_cnt_cycles) {
   fake_machine_counter(play.fake, PMU_TYPE, 0x11, FAKE_PER_UNHALTED, 5e8);
   play.options.event = "armv8_pmuv3_0/event=0x11/";
   play.options.base_frequency_hz = 5e8;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play.fake->last_attr.config, 0x11);
   assert_near(play_load(&play, 0), 0.4, PLAY_EXACT);
 }
@@ -97,8 +95,7 @@ TEST(ref_cycles_do_not_exist_and_need_no_frequency) {
 TEST(without_cnt_cycles_idle_is_used) {
   PLAY_WITH(start(&play, 1));
   add_pmu(&play, "armv8_pmuv3_0", PMU_TYPE, "0\n", false);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_string_equal(engine_source_reason(play.engine, SOURCE_EVENT),
                       "no event is configured");

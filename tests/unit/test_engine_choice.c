@@ -18,8 +18,7 @@ TEST(bare_metal_is_measured_by_mperf) {
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_MPERF);
     assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
@@ -28,8 +27,7 @@ TEST(bare_metal_is_measured_by_mperf) {
 
 TEST(in_a_virtual_machine_ref_cycles_are_used) {
   PLAY_REF_CYCLES(2, 0.37);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.37, PLAY_EXACT);
 }
@@ -39,8 +37,7 @@ TEST(in_a_virtual_machine_ref_cycles_are_used) {
 TEST(under_a_hypervisor_auto_does_not_choose_mperf) {
   PLAY_MPERF(2, 0.5);
   fake_machine_hypervisor(play.fake);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_non_null(
       strstr(engine_source_reason(play.engine, SOURCE_MPERF), "hypervisor"));
@@ -50,8 +47,7 @@ TEST(under_a_hypervisor_mperf_serves_if_it_is_named_and_proven) {
   PLAY_MPERF(2, 0.5);
   fake_machine_hypervisor(play.fake);
   play.options.source = SOURCE_MPERF;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
   play_seconds(&play, 2);
@@ -64,8 +60,7 @@ TEST(under_a_hypervisor_mperf_serves_if_it_is_named_and_proven) {
 
 TEST(on_bare_metal_a_pending_or_unproven_counter_is_used) {
   PLAY_MPERF(1, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
   play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
   play_seconds(&play, 1);
@@ -92,8 +87,7 @@ TEST(on_bare_metal_ref_cycles_must_be_named) {
     fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
     if (named)
       play.options.source = SOURCE_REF_CYCLES;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(play_source(&play, 0),
                      named ? SOURCE_REF_CYCLES : SOURCE_IDLE);
   }
@@ -102,8 +96,7 @@ TEST(on_bare_metal_ref_cycles_must_be_named) {
 TEST(if_the_source_idle_is_named_no_counter_is_opened) {
   PLAY_MPERF(2, 0.5);
   play.options.source = SOURCE_IDLE;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->perf_opens, 0);
 }
@@ -111,8 +104,7 @@ TEST(if_the_source_idle_is_named_no_counter_is_opened) {
 TEST(a_warning_names_a_configured_source_that_is_unavailable) {
   PLAY(2);
   play.options.source = SOURCE_MPERF;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "mperf", "msr", NULL), 1);
 }
@@ -136,8 +128,7 @@ static void start_event(struct play *play, double hz, double load) {
 TEST(a_configured_event_is_divided_by_its_base_frequency) {
   PLAY_WITH(start_event(&play, 24e6, 0.42));
   play.options.base_frequency_hz = 24e6;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
   assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
 }
@@ -147,16 +138,14 @@ TEST(an_event_of_another_rate_is_never_divided_by_the_tsc) {
   fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
   play.options.source = SOURCE_EVENT;
   play.options.base_frequency_hz = 24e6;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
 }
 
 TEST(the_frequency_of_an_event_is_not_guessed) {
   PLAY_WITH(start_event(&play, 24e6, 0.42));
   play.options.source = SOURCE_EVENT;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "BaseFrequency", NULL), 1);
 }
@@ -175,8 +164,7 @@ TEST(a_warning_names_an_event_that_cannot_be_parsed) {
   play.options.source = SOURCE_EVENT;
   play.options.event = "no_such_pmu/cycles/";
   play.options.base_frequency_hz = 1e9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "no_such_pmu", NULL), 1);
 }
@@ -207,8 +195,7 @@ static void start_hybrid(struct play *play) {
 TEST(each_core_of_a_hybrid_is_read_through_its_own_pmu) {
   PLAY_WITH(start_hybrid(&play));
   fake_machine_load(play.fake, 0.61);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_REF_CYCLES);
     assert_near(play_load(&play, core), 0.61, PLAY_EXACT);
@@ -227,8 +214,7 @@ TEST(no_core_of_a_hybrid_is_read_through_the_pmu_of_another) {
                        UINT64_C(4) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
                        FAKE_PER_UNHALTED, PLAY_TSC_HZ);
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
   assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
@@ -241,8 +227,7 @@ TEST(a_failed_pmu_of_a_hybrid_does_not_affect_the_other) {
                               UINT64_C(10) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
                               core)
         ->open_error = ENOENT;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
@@ -261,12 +246,11 @@ TEST(isolated_cores_are_not_disturbed) {
   PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   isolate(&play, "1\n");
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(fake_machine_descriptors(play.fake, 0), 5);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  assert_true(play_core(&play, 1)->isolated);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
   assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
 }
@@ -275,8 +259,7 @@ TEST(nohz_full_cores_are_not_disturbed) {
   PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "1\n");
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
 }
@@ -285,11 +268,10 @@ TEST(isolated_cores_are_read_by_hardware_if_configured) {
   PLAY_MPERF(2, 0.4);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_HARDWARE;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
-  assert_true(play_core(&play, 1)->isolated);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
 }
 
 TEST(isolated_cores_can_be_skipped) {
@@ -297,8 +279,7 @@ TEST(isolated_cores_can_be_skipped) {
   play_add_ipc(&play);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_SKIP;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_NONE);
   assert_nan(play_load(&play, 1));
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
@@ -309,9 +290,8 @@ TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
   PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
-  play_open(&play);
-  play_seconds(&play, 3);
-  assert_true(play_core(&play, 1)->isolated);
+  play_open_for(&play, 3);
+  assert_true(core_set_has(&engine_topology(play.engine)->isolated, 1));
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
 }
@@ -319,8 +299,7 @@ TEST(isolated_partitions_of_cgroups_are_not_disturbed) {
 TEST(a_core_isolated_later_is_left_undisturbed_within_a_minute) {
   PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   fake_machine_file(play.fake, PARTITIONS, "1\n");
   play_seconds(&play, 60);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
@@ -337,11 +316,10 @@ TEST(cores_that_an_option_names_are_not_disturbed) {
   play_add_ipc(&play);
   isolate(&play, "1\n");
   core_set_add(&play.options.also_isolated, 2);
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   for (int core = 1; core < 3; core++) {
-    assert_true(play_core(&play, core)->isolated);
+    assert_true(core_set_has(&engine_topology(play.engine)->isolated, core));
     assert_int_equal(play_source(&play, core), SOURCE_IDLE);
     assert_int_equal(fake_machine_descriptors(play.fake, core), 0);
   }
@@ -351,8 +329,7 @@ TEST(cores_that_are_named_as_isolated_but_absent_are_said) {
   struct play play;
   play_start(&play, 2);
   core_set_parse(&play.options.also_isolated, "1,64");
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(
       fake_journal_count(&play.journal, "not online: 64", "AlsoIsolated", NULL),
       1);

@@ -53,8 +53,7 @@ TEST(softirqs_that_the_kernel_counts_as_idle_are_load) {
   PLAY_WITH(start_named(&play, 1, 0.6));
   play.fake->cores[0].seen = 0.1;
   play.fake->cores[0].idle = 0.9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.6, PLAY_EXACT);
 }
 
@@ -65,16 +64,14 @@ TEST(time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only) {
   play.fake->cores[0].seen = 0.3;
   play.fake->cores[0].steal = 0.2;
   play.fake->cores[0].idle = 0.5;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_SECOND_ERROR);
 }
 
 TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
   PLAY_WITH(start_named(&play, 1, 0.4));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_true(play_bounds(&play, 0).high - play_bounds(&play, 0).low < 0.001);
   play.fake->clock.read_ns = 5 * FAKE_MS;
   play_seconds(&play, 100);
@@ -87,8 +84,7 @@ TEST(a_slow_read_widens_the_bounds_by_its_bracket) {
 
 TEST(a_sample_without_a_reading_is_part_of_the_next) {
   PLAY_WITH(start_named(&play, 1, 0.4));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   struct core_totals before = play_core(&play, 0)->total;
   play.fake->clock.read_ns = 200 * FAKE_MS;
   play_seconds(&play, 1);
@@ -107,8 +103,7 @@ TEST(a_sample_without_a_reading_is_part_of_the_next) {
 
 TEST(a_core_that_came_back_online_begins_a_new_window) {
   PLAY_WITH(start_named(&play, 2, 0.5));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   play_seconds(&play, 3);
   fake_machine_online(play.fake, 1, true);
@@ -123,8 +118,7 @@ TEST(a_core_that_came_back_online_begins_a_new_window) {
 
 TEST(a_window_across_a_suspend_is_dropped) {
   PLAY_WITH(start_named(&play, 1, 0.5));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_suspend(play.fake, 100 * FAKE_SECOND);
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 0));
@@ -140,8 +134,7 @@ TEST(a_window_across_a_suspend_is_dropped) {
 TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
   PLAY_WITH(start_named(&play, 2, 0.5));
   play.fake->clock.load_error = EPERM;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_int_equal(fake_journal_count(&play.journal, "bpf", "CAP_BPF", NULL),
                    1);
@@ -152,8 +145,7 @@ TEST(a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again) {
 
 TEST(auto_uses_a_pinned_clock_if_no_counter_can_be_used) {
   PLAY_WITH(start_pinned(&play, 2, 0.3));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   assert_int_equal(play.fake->clock.loads, 0);
@@ -162,16 +154,14 @@ TEST(auto_uses_a_pinned_clock_if_no_counter_can_be_used) {
 TEST(a_counter_is_taken_before_the_clock) {
   PLAY_REF_CYCLES(2, 0.5);
   fake_machine_pin_clock(play.fake);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
 }
 
 TEST(if_another_source_is_named_the_clock_is_not_used) {
   PLAY_WITH(start_pinned(&play, 1, 0.5));
   play.options.source = SOURCE_IDLE;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.reads, 0);
 }
@@ -179,8 +169,7 @@ TEST(if_another_source_is_named_the_clock_is_not_used) {
 TEST(the_clock_of_another_sysroot_is_not_used) {
   PLAY_WITH(start_pinned(&play, 1, 0.5));
   play.options.hardware = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
   assert_int_equal(play.fake->clock.reads, 0);
 }
@@ -211,7 +200,7 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
     const char *btf, *said;
   } cases[] = {
       {tick_sampled, NULL, "sampled at the tick"},
-      {spends_time_in_softirq, NULL, "core 1 spends a lot of time in softirqs"},
+      {spends_time_in_softirq, NULL, "a core spends a lot of time in softirqs"},
       {NULL, "idle_dyntick", "counts softirqs on an idle core as idle"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -232,8 +221,7 @@ TEST(auto_loads_the_clock_if_idle_misses_work_and_says_why) {
 TEST(auto_loads_the_clock_where_idle_is_unavailable) {
   PLAY_WITH(start(&play, 2, 0.5));
   play.fake->lxcfs = true;
-  play_open(&play);
-  play_seconds(&play, 20);
+  play_open_for(&play, 20);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(
@@ -313,8 +301,7 @@ TEST(isolated_cores_use_the_pinned_clock_if_configured) {
     fake_machine_pin_clock(play.fake);
     fake_machine_file(play.fake, ISOLATED, "1\n");
     play.options.isolated_cores = cases[i].isolated_cores;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
     assert_int_equal(play_source(&play, 1), cases[i].source);
     assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
@@ -331,8 +318,7 @@ TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
   PLAY_WITH(start_pinned(&play, 2, 0.5));
   play.fake->cores[1].load = 1;
   play.fake->cores[1].clock_ran = false;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_BPF);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   play.fake->cores[1].load = 0.9;
@@ -343,8 +329,7 @@ TEST(a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle) {
 
 TEST(a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned) {
   PLAY_WITH(start_pinned(&play, 2, 0.5));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play.fake->clock.pinned = false;
   play.fake->clock.read_error = ENOLINK;
   play_seconds(&play, 30);

@@ -208,8 +208,7 @@ TEST(work_that_the_kernel_counts_as_idle_condemns_no_source) {
   PLAY_MPERF(2, 1);
   play.fake->cores[1].idle = 0.7;
   play.fake->cores[1].seen = 0.3;
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 1, PLAY_EXACT);
 }
@@ -258,8 +257,7 @@ TEST(guests_that_halt_their_core_condemn_no_source) {
   play.fake->cores[1].idle = 0;
   play.fake->cores[1].seen = 1;
   play.fake->cores[1].guest = 0.98;
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   assert_near(play_load(&play, 1), 0.03, PLAY_EXACT);
 }

@@ -30,8 +30,7 @@ TEST(a_core_needs_two_descriptors_unless_frequency_is_wanted) {
   for (int frequency = 0; frequency < 2; frequency++) {
     PLAY_MPERF(4, 0.5);
     play.options.frequency = frequency;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(fake_machine_descriptors(play.fake, -1),
                      4 * (2 + frequency));
     assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
@@ -40,8 +39,7 @@ TEST(a_core_needs_two_descriptors_unless_frequency_is_wanted) {
 
 TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
   PLAY_WITH(start(&play, 1024));
-  play_open(&play);
-  play_seconds(&play, 100);
+  play_open_for(&play, 100);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
   assert_int_equal(cores_on(&play, SOURCE_MPERF),
                    (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
@@ -51,15 +49,13 @@ TEST(at_the_hard_limit_256_descriptors_are_left_for_others) {
 
 TEST(a_lack_of_descriptors_is_logged_once_with_its_remedy) {
   PLAY_WITH(start(&play, 1024));
-  play_open(&play);
-  play_seconds(&play, 600);
+  play_open_for(&play, 600);
   assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
 }
 
 TEST(the_limit_is_raised_only_as_far_as_needed) {
   PLAY_WITH(start(&play, 524288));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024 + 2 * CORES + DESCRIPTORS_RESERVE);
   assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 0);
@@ -68,8 +64,7 @@ TEST(the_limit_is_raised_only_as_far_as_needed) {
 TEST(the_limit_does_not_change_if_there_is_room) {
   PLAY_WITH(start(&play, 524288));
   play.fake->others = 100;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
   assert_int_equal(play.fake->limit, 1024);
 }
@@ -77,8 +72,7 @@ TEST(the_limit_does_not_change_if_there_is_room) {
 TEST(the_library_does_not_change_the_limit) {
   PLAY_WITH(start(&play, 524288));
   play.options.raise_limit = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play.fake->limit, 1024);
   assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
 }
@@ -86,8 +80,7 @@ TEST(the_library_does_not_change_the_limit) {
 TEST(if_descriptors_are_short_loads_come_before_ipc) {
   PLAY_WITH(start(&play, 1024));
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(cores_on(&play, SOURCE_MPERF),
                    (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
   assert_int_equal(fake_machine_descriptors(play.fake, 0), 2);
@@ -99,8 +92,7 @@ TEST(if_descriptors_are_short_loads_come_before_ipc) {
 
 TEST(cores_get_their_counters_when_others_close_descriptors) {
   PLAY_WITH(start(&play, 1024));
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_true(cores_on(&play, SOURCE_IDLE) > 0);
   play.fake->others = 100;
   play_seconds(&play, 61);

@@ -33,8 +33,7 @@ TEST(shared_counters_with_the_tsc_in_the_group_are_not_scaled) {
   PLAY_REF_CYCLES(2, 0.9);
   fake_machine_load(play.fake, 1);
   play.fake->cores[1].running = 0.574;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_near(play_load(&play, 1), 1, PLAY_EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.574, PLAY_EXACT);
   assert_near(
@@ -55,8 +54,7 @@ TEST(shared_counters_are_divided_by_the_time_they_ran) {
   play.options.source = SOURCE_REF_CYCLES;
   play.options.base_frequency_hz = PLAY_TSC_HZ;
   play.fake->cores[1].running = 0.25;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
   assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.25, PLAY_EXACT);
@@ -70,8 +68,7 @@ TEST(a_starved_counter_leaves_the_core_to_the_next_source) {
       make_tsc_unsteady(&play);
     play.options.source = SOURCE_REF_CYCLES;
     play.options.base_frequency_hz = PLAY_TSC_HZ;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     play.fake->cores[1].running = 0;
     play_seconds(&play, 1);
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
@@ -94,8 +91,7 @@ TEST(without_a_steady_tsc_counters_need_their_frequency) {
     PLAY_MPERF(2, 0.37);
     make_tsc_unsteady(&play);
     play.options.base_frequency_hz = configured ? PLAY_TSC_HZ : 0;
-    play_open(&play);
-    play_seconds(&play, 2);
+    play_open_for(&play, 2);
     assert_int_equal(play_source(&play, 0),
                      configured ? SOURCE_MPERF : SOURCE_IDLE);
     assert_near(play_load(&play, 0), 0.37, PLAY_SECOND_ERROR);
@@ -112,8 +108,7 @@ TEST(a_counter_is_divided_by_the_tsc_whatever_the_clocksource) {
       play.fake,
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
       "hpet\n");
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_near(play_load(&play, 0), 0.37, PLAY_EXACT);
 }
@@ -122,8 +117,7 @@ TEST(a_load_a_little_over_1_is_rounding) {
   PLAY_MPERF(1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
       1.004;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 1, 0);
   assert_int_equal(play_counts(&play)->errors, 0);
 }
@@ -192,8 +186,7 @@ TEST(the_bounds_of_a_proven_counter_are_a_tenth_of_a_point_apart) {
 
 TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
   PLAY_MPERF(1, 0.3);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   struct core_totals begin = play_core(&play, 0)->total;
   play_seconds(&play, 30);
   play.fake->cores[0].read_error = EIO;
@@ -212,16 +205,14 @@ TEST(a_change_of_source_keeps_both_halves_of_an_interval) {
 TEST(a_counter_does_not_count_stolen_time) {
   PLAY_REF_CYCLES(1, 0.3);
   play.fake->cores[0].steal = 0.6;
-  play_open(&play);
-  play_seconds(&play, 30);
+  play_open_for(&play, 30);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
 }
 
 TEST(aperf_over_mperf_scales_the_base_frequency) {
   PLAY_MPERF(1, 0.2);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   const struct core_totals *from = &play.before[0];
   const struct core_totals *to = &play_core(&play, 0)->total;
   assert_near((to->aperf - from->aperf) / (to->mperf - from->mperf), 1.25,
@@ -248,8 +239,7 @@ TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
     PLAY_MPERF(4, 0.4);
     break_mperf(&play, 2, errors[i]);
-    play_open(&play);
-    play_seconds(&play, 10);
+    play_open_for(&play, 10);
     for (int core = 0; core < 4; core++) {
       assert_int_equal(play_source(&play, core),
                        core == 2 ? SOURCE_IDLE : SOURCE_MPERF);
@@ -261,8 +251,7 @@ TEST(a_core_that_cannot_be_opened_does_not_affect_others) {
 
 TEST(a_core_that_cannot_be_read_does_not_affect_others) {
   PLAY_MPERF(4, 0.4);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   uint64_t epoch = play_core(&play, 1)->total.epoch;
   play.fake->cores[2].read_error = EIO;
   play_seconds(&play, 1);
@@ -327,8 +316,7 @@ TEST(a_counter_that_keeps_failing_does_not_flood_the_journal) {
 
 TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
   PLAY_REF_CYCLES(2, 0.55);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
   play.fake->cores[1].pinned_lost = true;
   play.fake->cores[1].running = 0.6;
@@ -351,8 +339,7 @@ TEST(a_pinned_counter_that_is_lost_is_shared_from_then_on) {
 TEST(instructions_and_cycles_come_from_a_group_of_their_own) {
   PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   const struct core_totals *from = &play.before[1];
   const struct core_totals *to = &play_core(&play, 1)->total;
   assert_int_equal(from->ipc_epoch, to->ipc_epoch);
@@ -369,8 +356,7 @@ TEST(loads_do_not_depend_on_the_group_for_instructions) {
   fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
                             PERF_COUNT_HW_INSTRUCTIONS, -1)
       ->open_error = ENOENT;
-  play_open(&play);
-  play_seconds(&play, 5);
+  play_open_for(&play, 5);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
   assert_true(fake_journal_count(&play.journal, "instructions", NULL) <= 2);
@@ -481,8 +467,7 @@ TEST(on_a_quiet_core_the_bounds_of_counters_are_a_tenth_of_a_point_apart) {
   double widths[1000];
   uint32_t random = 1;
   PLAY_MPERF(1, 0);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int second = 0; second < 1000; second++) {
     random = random * 1664525 + 1013904223;
     play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
@@ -500,16 +485,14 @@ TEST(closing_leaves_no_descriptor_open) {
   struct play play;
   play_start_mperf(&play, 2, 0.5);
   play_add_ipc(&play);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
   play_end(&play); /* play_end checks that all descriptors are closed */
 }
 
 TEST(one_read_per_group_and_sample) {
   PLAY_MPERF(8, 0.5);
-  play_open(&play);
-  play_seconds(&play, 1);
+  play_open_for(&play, 1);
   int before = play.fake->perf_reads;
   play_seconds(&play, 10);
   assert_int_equal(play.fake->perf_reads - before, 80);

@@ -9,8 +9,7 @@
 
 TEST(an_offline_core_has_no_load_and_no_descriptor) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 2, false);
   play_seconds(&play, 1);
   assert_false(play_core(&play, 2)->online);
@@ -21,8 +20,7 @@ TEST(an_offline_core_has_no_load_and_no_descriptor) {
 
 TEST(an_offline_core_does_not_affect_others) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   uint64_t epoch = play_core(&play, 0)->total.epoch;
   uint64_t stat_epoch = play_core(&play, 0)->total.stat_epoch;
   fake_machine_online(play.fake, 2, false);
@@ -55,8 +53,7 @@ TEST(a_core_that_comes_online_is_measured_from_its_second_sample_on) {
  * that it was away. */
 TEST(a_core_that_was_away_between_two_samples_loses_only_that_window) {
   PLAY_MPERF(2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
   fake_machine_run(play.fake, FAKE_SECOND / 4);
   fake_machine_online(play.fake, 1, false);
@@ -73,8 +70,7 @@ TEST(a_core_that_was_away_between_two_samples_loses_only_that_window) {
 TEST(a_core_that_was_away_between_two_samples_loses_its_idle_window_too) {
   PLAY(2);
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   fake_machine_run(play.fake, FAKE_SECOND / 2);
   fake_machine_online(play.fake, 1, true);
@@ -90,8 +86,7 @@ TEST(a_core_that_was_away_between_two_samples_loses_its_idle_window_too) {
 TEST(a_dissolved_group_reveals_that_a_core_was_away) {
   PLAY_MPERF(2, 0.5);
   play.fake->hotplug_events = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 1);
@@ -105,8 +100,7 @@ TEST(a_dissolved_group_reveals_that_a_core_was_away) {
 
 TEST(a_frozen_group_reveals_that_a_core_was_away) {
   PLAY_MPERF(2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play.fake->cores[1].frozen = true;
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
@@ -126,8 +120,7 @@ TEST(a_frozen_single_event_is_reopened) {
   play.options.source = SOURCE_EVENT;
   play.options.event = "r11";
   play.options.base_frequency_hz = 1e9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   fake_machine_online(play.fake, 1, false);
   fake_machine_online(play.fake, 1, true);
@@ -140,8 +133,7 @@ TEST(a_frozen_single_event_is_reopened) {
 
 TEST(lost_messages_discard_one_window_of_every_core) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play.fake->hotplug_lost = true;
   play_seconds(&play, 1);
   for (int core = 0; core < 4; core++)
@@ -156,8 +148,7 @@ TEST(a_message_about_a_core_that_is_not_selected_changes_nothing) {
   PLAY_MPERF(4, 0.5);
   core_set_parse(&set, "0-1");
   play.options.cores = &set;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 3, false);
   play_seconds(&play, 1);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
@@ -168,8 +159,7 @@ TEST(a_message_about_a_core_that_is_not_selected_changes_nothing) {
 TEST(without_uevents_the_list_of_cores_is_compared) {
   PLAY_MPERF(2, 0.5);
   play.fake->hotplug_events = false;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_online(play.fake, 1, false);
   play_seconds(&play, 1);
   assert_false(play_core(&play, 1)->online);
@@ -226,8 +216,7 @@ TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
   play.fake->machine.read_file = core_2_goes;
   goes_now = false;
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   goes_now = true;
   play_seconds(&play, 1);
   assert_false(play_core(&play, 2)->online);
@@ -237,8 +226,7 @@ TEST(a_core_that_goes_offline_during_a_sample_has_no_load) {
 
 TEST(a_list_of_online_cores_that_vanishes_changes_nothing) {
   PLAY_MPERF(2, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_fail(play.fake, "/sys/devices/system/cpu/online", EACCES);
   play_seconds(&play, 2);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);

@@ -250,8 +250,7 @@ TEST(renumbered_rows_withhold_the_source_and_are_reported_once) {
   PLAY(4);
   core_set_add(&play.fake->stat_hidden, 2);
   core_set_add(&play.fake->stat_hidden, 3);
-  play_open(&play);
-  play_seconds(&play, 5);
+  play_open_for(&play, 5);
   for (int core = 0; core < 4; core++) {
     assert_nan(play_load(&play, core));
     assert_int_equal(play_source(&play, core), SOURCE_NONE);
@@ -286,8 +285,7 @@ TEST(a_malformed_row_affects_only_its_core) {
 TEST(lxcfs_under_both_files_withholds_the_source_and_is_reported_once) {
   PLAY(2);
   play.fake->lxcfs = true;
-  play_open(&play);
-  play_seconds(&play, 10);
+  play_open_for(&play, 10);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
   assert_false(play.engine->stat_valid);
   assert_int_equal(fake_journal_count(&play.journal, "LXCFS", "withheld", NULL),
@@ -333,8 +331,7 @@ TEST(samples_do_not_read_how_long_a_core_polls_that_does_not) {
     else
       play_start(&play, 1);
     play.fake->cpuidle_states = 3;
-    play_open(&play);
-    play_seconds(&play, 20);
+    play_open_for(&play, 20);
     int reads = play.fake->cpuidle_reads;
     play_seconds(&play, 100);
     assert_in_range(play.fake->cpuidle_reads - reads, 20, 22);
@@ -370,8 +367,7 @@ TEST(on_a_quiet_core_the_bounds_are_1_point_apart) {
   double widths[1000];
   uint32_t random = 1;
   PLAY(1);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int second = 0; second < 1000; second++) {
     random = random * 1664525 + 1013904223;
     play.fake->cores[0].load = 0.004 * random / UINT32_MAX;
@@ -421,8 +417,7 @@ TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
     PLAY(1);
     play.options.bounds = i < 2;
     play.fake->cpuidle_states = 3;
-    play_open(&play);
-    play_seconds(&play, 20);
+    play_open_for(&play, 20);
     int reads = play.fake->cpuidle_reads;
     for (int second = 0; second < 10; second++) {
       play.fake->interrupts += flood ? 1300 : 1200;
@@ -436,16 +431,14 @@ TEST(idle_drivers_are_read_only_in_a_flood_and_only_for_bounds) {
 TEST(lxcfs_under_proc_stat_alone_withholds_the_source) {
   PLAY(2);
   play.fake->lxcfs = play.fake->lxcfs_stat_only = true;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_NONE);
 }
 
 TEST(renumbered_rows_do_not_affect_hardware_sources) {
   PLAY_MPERF(4, 0.6);
   core_set_add(&play.fake->stat_hidden, 0);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++)
     assert_near(play_load(&play, core), 0.6, 1e-6);
   assert_false(play.engine->stat_valid);
@@ -468,8 +461,7 @@ TEST(a_file_that_is_cut_off_gives_no_load_until_it_is_whole) {
 
 TEST(a_missing_file_is_reported_once_and_waited_for) {
   PLAY(2);
-  play_open(&play);
-  play_seconds(&play, 1);
+  play_open_for(&play, 1);
   fake_machine_fail(play.fake, "/proc/stat", EACCES);
   for (int i = 0; i < 10; i++)
     assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
@@ -520,8 +512,7 @@ TEST(each_of_256_cores_has_its_own_load) {
   PLAY(256);
   for (int core = 0; core < 256; core++)
     play.fake->cores[core].load = core / 255.0;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 256; core++)
     assert_near(play_load(&play, core), core / 255.0, PLAY_SECOND_ERROR);
 }
@@ -578,8 +569,7 @@ TEST(a_source_of_another_sysroot_opens_no_counter) {
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   play.options.hardware = false;
   play.options.ipc = true;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play.fake->perf_opens, 0);
   assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
 }

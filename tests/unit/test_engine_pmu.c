@@ -67,8 +67,7 @@ TEST(instructions_that_cannot_be_opened_are_tried_again) {
   PLAY_MPERF(4, 0.5);
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
-  play_open(&play);
-  play_seconds(&play, 300);
+  play_open_for(&play, 300);
   assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL), 1);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
   play_seconds(&play, 70);
@@ -82,8 +81,7 @@ TEST(a_core_that_comes_back_online_counts_instructions_at_once) {
   PLAY_MPERF(2, 0.5);
   play_add_ipc(&play);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
-  play_open(&play);
-  play_seconds(&play, 280);
+  play_open_for(&play, 280);
   fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
   fake_machine_online(play.fake, 1, false);
   play_seconds(&play, 1);
@@ -114,8 +112,7 @@ TEST(an_event_is_used_only_on_the_cores_of_its_pmu) {
   PLAY(4);
   add_event(&play, "2-3\n");
   fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core),
                      core < 2 ? SOURCE_IDLE : SOURCE_EVENT);
@@ -204,8 +201,7 @@ TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
   PLAY_WITH(start_hybrid(&play, "2-3\n"));
   fake_machine_plain_server(play.fake);
   fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_int_equal(play_source(&play, 3), SOURCE_MPERF);
   play_proof_on(&play, SOURCE_MPERF, 3, PROOF_REFUTED);
   play_seconds(&play, 2);
@@ -217,8 +213,7 @@ TEST(mperf_refuted_on_one_kind_of_core_is_used_on_the_other) {
 TEST(a_core_that_comes_online_uses_its_current_pmu) {
   PLAY_WITH(start_hybrid(&play, "2\n"));
   fake_machine_online(play.fake, 3, false);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_file(play.fake, DEVICES "cpu_atom/cpus", "2-3\n");
   fake_machine_online(play.fake, 3, true);
   play_seconds(&play, 2);
@@ -233,8 +228,7 @@ TEST(each_kind_of_core_has_its_own_instructions_per_cycle) {
     PLAY_WITH(start_hybrid(&play, "2-3\n"));
     play.options.ipc = true;
     play.options.source = source;
-    play_open(&play);
-    play_seconds(&play, 3);
+    play_open_for(&play, 3);
     for (int core = 0; core < 4; core++) {
       const struct core_totals *total = &play_core(&play, core)->total;
       assert_near(total->instructions / total->cycles, 2, PLAY_EXACT);

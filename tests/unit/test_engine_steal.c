@@ -143,8 +143,7 @@ TEST(the_truth_is_within_the_bounds_however_steal_is_taken_off_idle) {
 TEST(the_lower_bound_of_a_counter_is_its_load) {
   PLAY_MPERF(1, 0.3);
   play.fake->cores[0].steal = 0.2;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   assert_near(play_low(&play, 0), 0.3, PLAY_EXACT);
 }
@@ -262,8 +261,7 @@ TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
     fake_machine_btf(play.fake, kernels[i].members);
     play.fake->cores[1].irq = kernels[i].irq;
     play.fake->cores[1].load = kernels[i].irq;
-    play_open(&play);
-    play_seconds(&play, 30);
+    play_open_for(&play, 30);
     assert_int_equal(engine_softirq_is_idle(play.engine), kernels[i].flagged);
     assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL),
                      kernels[i].flagged);
@@ -273,7 +271,6 @@ TEST(a_kernel_that_counts_softirq_as_idle_is_reported_once) {
 TEST(softirqs_are_not_reported_if_counters_are_used) {
   PLAY_MPERF(2, 0.5);
   fake_machine_btf(play.fake, "idle_dyntick");
-  play_open(&play);
-  play_seconds(&play, 30);
+  play_open_for(&play, 30);
   assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL), 0);
 }

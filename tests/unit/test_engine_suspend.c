@@ -16,8 +16,7 @@ static void assert_no_loads(const struct play *play) {
 
 TEST(a_suspend_discards_the_window_of_every_core) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
   fake_machine_run(play.fake, FAKE_SECOND / 2);
   fake_machine_suspend(play.fake, 3600 * FAKE_SECOND);
@@ -28,8 +27,7 @@ TEST(a_suspend_discards_the_window_of_every_core) {
 
 TEST(after_a_suspend_counters_are_reopened) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
   fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
   play_seconds(&play, 2);
@@ -43,8 +41,7 @@ TEST(after_a_suspend_counters_are_reopened) {
 TEST(a_suspend_also_discards_windows_of_the_source_idle) {
   PLAY(4);
   fake_machine_load(play.fake, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
   play_seconds(&play, 1);
   assert_no_loads(&play);
@@ -110,8 +107,7 @@ TEST(a_slow_read_of_the_clocks_is_not_a_suspend) {
 TEST(a_suspend_before_the_start_does_not_matter) {
   PLAY_MPERF(4, 0.5);
   play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   assert_loads(&play, 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
@@ -119,8 +115,7 @@ TEST(a_suspend_before_the_start_does_not_matter) {
 
 TEST(setting_a_clock_is_not_a_suspend) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play.fake->realtime_offset_ns += 3600 * (int64_t)FAKE_SECOND;
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
@@ -135,8 +130,7 @@ TEST(setting_a_clock_is_not_a_suspend) {
 
 TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
@@ -148,8 +142,7 @@ TEST(a_window_in_which_the_vm_was_paused_is_discarded) {
 TEST(a_pause_also_discards_windows_of_the_source_idle) {
   PLAY(4);
   fake_machine_load(play.fake, 0.25);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
@@ -163,8 +156,7 @@ TEST(a_pause_is_noticed_although_idle_and_steal_overlap) {
   PLAY(2);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].woken = 0.9;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   fake_machine_pause(play.fake, FAKE_SECOND * 13 / 10);
   play_sample_late(&play, FAKE_SECOND);
   assert_nan(play_load(&play, 0));
@@ -177,8 +169,7 @@ TEST(a_late_sample_with_hidden_work_is_not_a_pause) {
   fake_machine_load(play.fake, 0.95);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].seen = play.fake->cores[core].idle = 0.05;
-  play_open(&play);
-  play_seconds(&play, 3);
+  play_open_for(&play, 3);
   assert_int_equal(play_sample_late(&play, 5 * FAKE_SECOND), 0);
   assert_near(play_load(&play, 1), 0.95, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
@@ -189,8 +180,7 @@ TEST(a_late_sample_with_steal_is_not_a_pause) {
   fake_machine_load(play.fake, 0.2);
   for (int core = 0; core < 2; core++)
     play.fake->cores[core].steal = 0.6;
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.8, PLAY_SECOND_ERROR);
   assert_near(play_low(&play, 0), 0.2, PLAY_SECOND_ERROR);
@@ -199,8 +189,7 @@ TEST(a_late_sample_with_steal_is_not_a_pause) {
 /* The sample was late, but the cores ran, so the window is kept. */
 TEST(a_late_sample_integrates_what_the_cores_did) {
   PLAY_MPERF(4, 0.9);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_loads(&play, 0.9, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
@@ -209,8 +198,7 @@ TEST(a_late_sample_integrates_what_the_cores_did) {
 /* The group of one core did not count, but the other groups did. */
 TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   play.fake->cores[3].frozen = true;
   fake_machine_run(play.fake, 29 * FAKE_SECOND);
   play.fake->cores[3].frozen = false;
@@ -221,8 +209,7 @@ TEST(one_core_that_stood_still_is_not_a_pause_of_the_machine) {
 
 TEST(a_pause_does_not_enter_the_totals) {
   PLAY_MPERF(4, 0.5);
-  play_open(&play);
-  play_seconds(&play, 2);
+  play_open_for(&play, 2);
   struct core_totals before = play_core(&play, 0)->total;
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);

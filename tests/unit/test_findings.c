@@ -96,14 +96,11 @@ static void run_checks(struct doctor *doctor) {
 }
 
 static char *text_of(void) {
-  char *out = NULL;
-  size_t size;
   place.doctor.json = NULL;
-  place.doctor.out = open_memstream(&out, &size);
+  place.doctor.out = unit_open();
   run_checks(&place.doctor);
   doctor_conclude(&place.doctor);
-  fclose(place.doctor.out);
-  return out;
+  return unit_close();
 }
 
 struct finding {
@@ -121,15 +118,13 @@ static void copy(char *text, size_t size, yajl_val object, const char *key) {
 
 /* Runs the checks, and keeps their findings. */
 static void examine(void) {
-  char *out = NULL;
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
+  FILE *file = unit_open();
   struct json *json = place.doctor.json = json_begin(file, "doctor");
   json_open_array(json, "findings");
   run_checks(&place.doctor);
   json_close_array(json);
   json_end(json);
-  fclose(file);
+  char *out = unit_close();
   yajl_val tree = yajl_tree_parse(out, NULL, 0);
   yajl_val list =
       yajl_tree_get(tree, (const char *[]){"findings", NULL}, yajl_t_array);
@@ -144,7 +139,6 @@ static void examine(void) {
     copy(found[i].advice, sizeof(found[i].advice), object, "advice");
   }
   yajl_tree_free(tree);
-  free(out);
 }
 
 static const struct finding *find(const char *name) {
@@ -177,7 +171,6 @@ TEST(a_healthy_machine_needs_no_advice) {
   char *out = text_of();
   assert_non_null(
       strstr(out, "Loads come from mperf (proven) on 2 of 2 cores.\n"));
-  free(out);
 }
 
 TEST(lxcfs_is_named_with_advice) {
@@ -193,7 +186,6 @@ TEST(a_core_that_polls_when_idle_is_named_with_advice) {
   place.fake->cores[0].halted_ns = 96e9;
   char *text = text_of();
   assert_null(strstr(text, "idle loop"));
-  free(text);
   place.fake->cores[0].polled_ns = 24e9;
   examine();
   assert_value("idle loop", "core 0 polled for 20 %");
@@ -239,7 +231,6 @@ TEST(everything_missing_is_reported_with_advice) {
   assert_advice("directory", "groupadd");
   char *out = text_of();
   assert_non_null(strstr(out, "No source of loads works here"));
-  free(out);
   temp_tree_make(&place.tree); /* for end() */
 }
 
@@ -305,7 +296,6 @@ TEST(a_source_that_must_be_named_is_reported_as_such) {
   place.doctor.source[SOURCE_MPERF].chosen = 0;
   char *out = text_of();
   assert_non_null(strstr(out, "\nNo source is used by default: choose one"));
-  free(out);
 }
 
 /* A socket to which nothing listens. */
@@ -374,7 +364,6 @@ TEST(every_running_collectd_is_reported) {
   assert_non_null(strstr(out, "pid 42, uid 1000"));
   assert_non_null(strstr(out, "pid 77, uid 5"));
   assert_null(strstr(out, "pid 98"));
-  free(out);
 }
 
 TEST(a_second_collectd_without_percore_does_not_fail_the_host) {
@@ -463,16 +452,13 @@ TEST(only_the_first_thing_to_do_is_printed_by_check) {
   stop_collectd();
   leave_socket("old");
   place.doctor.first_only = true;
-  char *out = NULL;
-  size_t size;
-  place.doctor.out = open_memstream(&out, &size);
+  place.doctor.out = unit_open();
   run_checks(&place.doctor);
-  fclose(place.doctor.out);
+  char *out = unit_close();
   assert_true(place.doctor.missing > 1);
   const char *first = strstr(out, "missing");
   assert_non_null(first);
   assert_null(strstr(first + 1, "missing"));
-  free(out);
 }
 
 const struct unit_fixtures unit_fixtures = {.before_each = begin,

@@ -128,10 +128,9 @@ static struct producer *some_producer(void) {
  * takes two pieces. */
 static void fill_wide_table(struct percore_region *region) {
   char name[16];
-  uint32_t row;
   for (int i = 0; i < MOST_ROWS - 12; i++) {
     snprintf(name, sizeof(name), "b%d", i);
-    assert_int_equal(percore_row_add(region, WIDES, name, &row), 0);
+    unit_row(region, WIDES, name);
   }
 }
 
@@ -216,13 +215,13 @@ static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
   percore_core_table_t per_core;
   percore_slot_t slot;
   if (storages[t].storage == PERCORE_OWNED) {
-    assert_int_equal(percore_owned_table(producer->region, t, &owned), 0);
+    owned = unit_owned_table(producer->region, t);
     percore_add(percore_owned_row(owned, row), column, (uint64_t)n);
   } else if (storages[t].storage == PERCORE_SHARED || core < 0) {
-    assert_int_equal(percore_shared_table(producer->region, t, &shared), 0);
+    shared = unit_shared_table(producer->region, t);
     percore_shared_add(percore_shared_row(shared, row), column, (uint64_t)n);
   } else {
-    assert_int_equal(percore_core_table(producer->region, t, &per_core), 0);
+    per_core = unit_core_table(producer->region, t);
     assert_int_equal(percore_attach(producer->region, "w", core, &slot), 0);
     percore_add(percore_core_row(slot, per_core, row), column, (uint64_t)n);
     assert_int_equal(percore_detach(producer->region, slot), 0);

@@ -38,18 +38,16 @@ static struct percore_region *create_flows(unsigned place,
 }
 
 static void count(struct percore_region *region, const char *name, uint64_t n) {
-  percore_owned_table_t flow;
   uint32_t row = row_of(region, 0, name);
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, row), 0, n);
 }
 
 static void count_on(struct percore_region *region, const char *name, int core,
                      uint64_t n) {
-  percore_core_table_t flow;
   percore_slot_t slot;
   uint32_t row = row_of(region, 0, name);
-  assert_int_equal(percore_core_table(region, 0, &flow), 0);
+  percore_core_table_t flow = unit_core_table(region, 0);
   assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, n);
   assert_int_equal(percore_detach(region, slot), 0);
@@ -57,9 +55,8 @@ static void count_on(struct percore_region *region, const char *name, int core,
 
 static void open_more(struct percore_region *region, const char *name,
                       int64_t n) {
-  percore_owned_table_t flow;
   uint32_t row = row_of(region, 0, name);
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_updown_add(percore_owned_row(flow, row), 2, n);
 }
 
@@ -722,8 +719,7 @@ static const struct percore_table one_row[] = {
 };
 
 static void count_in_single(struct percore_region *region, uint64_t n) {
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, 0), 0, n);
 }
 
@@ -1039,8 +1035,7 @@ TEST(rows_of_a_new_schema_have_room_while_their_table_is_read_in_pieces) {
   start_with_wide_rows();
   end_producer(0);
   struct percore_region *region = create_wide(0);
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, 49), 1, 7); /* packets of f49 */
   for (int round = 0; round < 6; round++)
     play_round(SECOND);
@@ -1113,8 +1108,7 @@ TEST(the_last_counts_of_rows_read_first_are_not_lost) {
 
 TEST(a_row_added_during_a_scan_counts_once) {
   struct percore_region *region = create_flows(0, NULL);
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   name_rows(region, ROWS - 1); /* the table is read in two pieces */
   host_now_ns = hours_pass;
   start_watch(TOP);
@@ -1235,8 +1229,7 @@ TEST(another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched) {
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
   begin_watch("");
-  percore_owned_table_t flow;
-  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_owned_table_t flow = unit_owned_table(region, 0);
   percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
   end_producer(0);
   play_round_set_back();
@@ -1298,6 +1291,30 @@ TEST(a_new_schema_does_not_report_cores_again) {
   play_round(SECOND);
   assert_count("percore_host_unit_flow_bytes", "all", "f0", 7);
   assert_none("percore_unit_flow_bytes", "2", "f0");
+}
+
+static struct percore_region *restart_with_cores(uint32_t cores) {
+  end_producer(0);
+  play_round(SECOND); /* its last counts */
+  host_cores = cores;
+  return create(0, NULL, core_tables, 1);
+}
+
+TEST(a_restart_with_more_or_fewer_cores_repeats_no_point) {
+  static const uint32_t cores[] = {3, 4, 2, 4};
+  host_cores = 2;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 1, 5);
+  begin_watch(PER_CORE);
+  for (size_t i = 0; i < COUNT_OF(cores); i++) {
+    region = restart_with_cores(cores[i]);
+    count_on(region, "a", 1, 5);
+    count_on(region, "a", (int)cores[i] - 1, 1);
+    play_round(SECOND);
+    assert_true(find(CORE_SUM, "1", "a")->first_ns >= snapshot->time_ns);
+  }
+  assert_count(CORE_SUM, "1", "a", 26);
+  assert_count(CORE_SUM, "3", "a", 1); /* it began again at 0 */
 }
 
 TEST(a_producer_that_ends_while_its_table_waits_is_read_to_its_end) {
@@ -1407,10 +1424,9 @@ TEST(the_log_names_the_thread_that_keeps_removed_rows_from_reuse_once) {
 
 TEST(torn_rows_and_counters_that_decrease_are_reported) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
-  percore_core_table_t flow;
   percore_slot_t slot;
   uint32_t row = row_of(region, 0, "a");
-  assert_int_equal(percore_core_table(region, 0, &flow), 0);
+  percore_core_table_t flow = unit_core_table(region, 0);
   assert_int_equal(percore_attach(region, "unit", 0, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, 10);
   begin_watch("");

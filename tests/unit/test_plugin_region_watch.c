@@ -551,6 +551,31 @@ TEST(cores_that_are_not_measured_have_no_useful_load) {
   assert_true(gauge("percore_host", "all", "cores_useful_mean") == 100);
 }
 
+TEST(
+    a_core_that_this_host_does_not_have_has_no_useful_load_and_is_logged_once) {
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t real, ghosts[2];
+  assert_int_equal(percore_attach(region, "real", 1, &real), 0);
+  assert_int_equal(percore_attach(region, "ghost", 2, &ghosts[0]), 0);
+  assert_int_equal(percore_attach(region, "ghost", 3, &ghosts[1]), 0);
+  start_watch("");
+  for (int round = 0; round < 3; round++) {
+    poll_share(real, 250);
+    poll_share(ghosts[0], 900);
+    poll_share(ghosts[1], 900);
+    play_round(SECOND);
+  }
+  assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
+  assert_none("percore", "2", "useful");
+  assert_none("percore", "3", "useful");
+  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
+  percore_detach(region, real);
+  percore_detach(region, ghosts[0]);
+  percore_detach(region, ghosts[1]);
+}
+
 /* ---------------------------------------------------------------------------
  * Memory
  */
@@ -658,35 +683,69 @@ TEST(a_directory_is_read_when_it_has_changed) {
   unlink(path);
 }
 
-/* Asks again until the directory has been listed, at least twice. */
-static bool is_needed(const struct config *options) {
-  bool needed = false;
-  for (int i = 0; i < 50 && !needed; i++) {
-    needed = region_watch_is_needed(options);
-    usleep(1000);
-  }
-  return needed;
-}
-
-TEST(a_host_without_regions_needs_no_watch) {
-  struct config options = {.max_values = 1};
-  const char *directory = getenv("PERCORE_RUNTIME_DIR");
-  char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/board.sock", directory);
-  assert_false(is_needed(&options));
-  int fd = bind_at(path);
-  assert_false(is_needed(&options));
+TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
+  char path[108];
+  set_time_of_directory(1000);
+  start_watch("");
+  assert_false(watch_is_idle());
+  play_round(SECOND);
+  assert_true(watch_is_idle());
+  socket_path(path, sizeof(path), 0);
+  int fd = bind_at(path); /* without a listener */
+  assert_false(watch_is_idle());
+  set_time_of_directory(1001);
+  play_round(SECOND);
+  assert_false(watch_is_idle()); /* somebody may listen at it soon */
   unlink(path);
   close(fd);
+  set_time_of_directory(1002);
+  play_round(SECOND);
+  assert_true(watch_is_idle());
   create_usual(0, NULL);
-  assert_true(is_needed(&options));
-  snprintf(path, sizeof(path), "%s/nowhere", directory);
+  set_time_of_directory(1003);
+  play_round(SECOND);
+  assert_false(watch_is_idle());
+  end_producer(0);
+  set_time_of_directory(1004);
+  play_round(SECOND);
+  assert_false(watch_is_idle());
+}
+
+TEST(the_board_alone_needs_no_rounds) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/board.sock", getenv("PERCORE_RUNTIME_DIR"));
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  assert_true(watch_is_idle());
+  unlink(path);
+  close(fd);
+}
+
+static void start_without_directory(const char *lines) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/nowhere", getenv("PERCORE_RUNTIME_DIR"));
   setenv("PERCORE_RUNTIME_DIR", path, true);
-  assert_false(is_needed(&options));
-  options.regions.len = 1;
-  assert_true(is_needed(&options));
+  start_watch(lines);
+}
+
+static void return_to_directory(void) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s", getenv("PERCORE_RUNTIME_DIR"));
   *strrchr(path, '/') = '\0';
   setenv("PERCORE_RUNTIME_DIR", path, true);
+}
+
+TEST(without_a_directory_no_rounds_are_needed) {
+  start_without_directory("");
+  assert_true(watch_is_idle());
+  return_to_directory();
+}
+
+TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
+  start_without_directory("<Region \"unit\">\n</Region>");
+  assert_false(watch_is_idle());
+  return_to_directory();
 }
 
 /* Its producer may have been between bind(2) and listen(2). */

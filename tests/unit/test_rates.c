@@ -49,8 +49,7 @@ static int tear_down(void **state) {
 }
 
 static uint32_t add_port(const char *name) {
-  uint32_t row;
-  assert_return_code(percore_row_add(fixture.region, PORT, name, &row), 0);
+  uint32_t row = unit_row(fixture.region, PORT, name);
   return row;
 }
 
@@ -140,9 +139,9 @@ TEST(a_reused_row_does_not_inherit_earlier_counts) {
   assert_null(find("c"));
   assert_near(value("new", "packets"), 5, 1e-9);
   /* the counts of a single core before this read are unknown */
-  assert_nan(find("new")->cores[fixture.rates.columns_len]);
+  assert_nan(find("new")->values[2 * fixture.rates.columns_len]);
   look(1);
-  assert_near(find("new")->cores[fixture.rates.columns_len], 0, 1e-9);
+  assert_near(find("new")->values[2 * fixture.rates.columns_len], 0, 1e-9);
 }
 
 TEST(a_row_that_changes_at_a_read_keeps_its_past) {
@@ -170,7 +169,7 @@ TEST(each_core_has_its_own_rates) {
   size_t columns = fixture.rates.columns_len;
   assert_true(fixture.rates.tile.core_used[1]);
   assert_false(fixture.rates.tile.core_used[0]);
-  assert_near(find("eth0")->cores[columns], 10, 1e-9);
+  assert_near(find("eth0")->values[2 * columns], 10, 1e-9);
 }
 
 TEST(the_rows_with_the_most_are_kept_in_that_order) {

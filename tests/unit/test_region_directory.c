@@ -26,6 +26,21 @@ struct bytes {
   uint64_t region_size;
 };
 
+/* Returns the bytes of a plan. They are valid until seven more have been
+ * made. */
+static struct bytes bytes_of(const struct region_plan *plan) {
+  static unsigned char *made[8];
+  static unsigned next;
+  struct bytes bytes = {.size = plan->header.directory_size,
+                        .region_size = plan->header.region_size};
+  unsigned char **start = &made[next++ % 8];
+  free(*start);
+  bytes.start = *start = calloc(1, bytes.size);
+  assert_non_null(bytes.start);
+  region_plan_write(plan, bytes.start);
+  return bytes;
+}
+
 static struct bytes make_directory_in(uint64_t page_size) {
   struct percore_options options = {.extra_slots = 2, .instance = "a"};
   struct region_plan plan;
@@ -33,11 +48,7 @@ static struct bytes make_directory_in(uint64_t page_size) {
   assert_int_equal(region_plan_make(&plan, "unit", unit_tables, TABLES,
                                     &options, 4, page_size, &fault),
                    0);
-  struct bytes bytes = {.size = plan.header.directory_size,
-                        .region_size = plan.header.region_size};
-  bytes.start = calloc(1, bytes.size);
-  assert_non_null(bytes.start);
-  region_plan_write(&plan, bytes.start);
+  struct bytes bytes = bytes_of(&plan);
   region_plan_free(&plan);
   return bytes;
 }
@@ -105,7 +116,6 @@ TEST(a_directory_yields_the_producers_description) {
   }
   assert_string_equal(directory.described[SLOW + 1].fields[1].states[1], "up");
   region_directory_free(&directory);
-  free(bytes.start);
 }
 
 TEST(a_truncated_directory_is_refused) {
@@ -113,7 +123,6 @@ TEST(a_truncated_directory_is_refused) {
   for (size_t size = 0; size < bytes.size; size++)
     assert_int_equal(parse(&bytes, size), -1);
   assert_int_equal(parse(&bytes, bytes.size), 0);
-  free(bytes.start);
 }
 
 TEST(no_changed_byte_makes_the_parser_read_outside) {
@@ -134,7 +143,6 @@ TEST(no_changed_byte_makes_the_parser_read_outside) {
   }
   /* If the parser refused nothing, the test must fail. */
   assert_true(refused > bytes.size);
-  free(bytes.start);
 }
 
 struct lie {
@@ -179,7 +187,6 @@ TEST(a_wrong_header_is_refused) {
       fail_msg("%s is not checked", lies[i].what);
     memcpy(bytes.start + lies[i].offset, was, lies[i].size);
   }
-  free(bytes.start);
 }
 
 /* Makes a region whose first field has a help text with `length` characters. */
@@ -293,7 +300,6 @@ TEST(records_of_a_later_minor_version_may_be_longer) {
   struct bytes later = {copy, size, bytes.region_size};
   assert_int_equal(parse(&later, size), 0);
   free(copy);
-  free(bytes.start);
 }
 
 /* ---------------------------------------------------------------------------
@@ -335,11 +341,7 @@ TEST(a_hundred_tables_over_one_array_are_refused) {
   assert_int_equal(
       region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096, &fault),
       0);
-  struct bytes bytes = {.size = plan.header.directory_size,
-                        .region_size = plan.header.region_size};
-  bytes.start = calloc(1, bytes.size);
-  assert_non_null(bytes.start);
-  region_plan_write(&plan, bytes.start);
+  struct bytes bytes = bytes_of(&plan);
   assert_int_equal(parse(&bytes, bytes.size), 0);
   for (uint32_t t = 2; t <= OVER; t++)
     table_of(&bytes, t)->single_offset = plan.tables[1].single_offset;
@@ -347,7 +349,6 @@ TEST(a_hundred_tables_over_one_array_are_refused) {
   assert_string_not_equal(fault.table, "");
   assert_non_null(strstr(fault.text, "single copies of table t"));
   region_plan_free(&plan);
-  free(bytes.start);
 }
 
 TEST(parts_of_tables_that_overlap_are_named) {
@@ -366,7 +367,6 @@ TEST(parts_of_tables_that_overlap_are_named) {
   session->live_offset = table_of(&bytes, FLOW + 1)->live_offset;
   assert_overlap(&bytes,
                  "table flow: live words overlap live words of table session");
-  free(bytes.start);
 }
 
 TEST(parts_of_tables_that_overlap_slots_are_named) {
@@ -383,7 +383,6 @@ TEST(parts_of_tables_that_overlap_slots_are_named) {
   header.blocks_offset = header.slots_offset + 8;
   memcpy(bytes.start, &header, sizeof(header));
   assert_overlap(&bytes, "slot blocks overlap slot records");
-  free(bytes.start);
 }
 
 TEST(rows_that_overlap_within_a_slot_block_are_named) {
@@ -400,7 +399,6 @@ TEST(rows_that_overlap_within_a_slot_block_are_named) {
       &bytes,
       "table port: rows in slot blocks overlap rows in slot blocks of table "
       "globals");
-  free(bytes.start);
 }
 
 /* If 256 tables could share 1024 fields, checking them would take seconds. */
@@ -410,7 +408,6 @@ TEST(tables_that_share_their_fields_are_refused) {
   session->first_field = table_of(&bytes, PORT + 1)->first_field;
   struct region_fault fault = fault_of(&bytes, REGION_RULE_TABLE_FIELDS);
   assert_string_equal(fault.table, "session");
-  free(bytes.start);
 }
 
 TEST(a_broken_field_is_blamed_by_table_and_name) {
@@ -428,7 +425,6 @@ TEST(a_broken_field_is_blamed_by_table_and_name) {
   fault = fault_of(&bytes, REGION_RULE_STRING_PLACE);
   assert_string_equal(fault.table, "port");
   assert_int_equal(fault.field[0], '#');
-  free(bytes.start);
 }
 
 /* ---------------------------------------------------------------------------
@@ -454,7 +450,6 @@ TEST(exceeding_the_allowance_is_not_a_lack_of_memory) {
                                     bytes.region_size, &allowance, &fault),
                    -1);
   assert_int_equal(fault.error, EDQUOT);
-  free(bytes.start);
 }
 
 TEST(a_name_that_fills_its_label_ends_with_a_nul) {
@@ -476,7 +471,6 @@ TEST(a_name_that_fills_its_label_ends_with_a_nul) {
   assert_true(region_reader_row_name(&reader, PORT + 1, 0, generation, name));
   assert_memory_equal(name, label, sizeof(label));
   region_view_close(&reader.view);
-  free(bytes.start);
 }
 
 /* Removes the births of a table, because producers that do not use the library
@@ -517,7 +511,6 @@ TEST(a_row_reused_without_births_is_skipped) {
   assert_int_equal(tile.generations[1], REGION_CHANGING);
   region_tile_free(&tile);
   region_view_close(&reader.view);
-  free(bytes.start);
 }
 
 static int huge_memory_of(const struct bytes *bytes) {
@@ -544,7 +537,6 @@ TEST(holes_in_huge_pages_are_not_allocated) {
   struct stat before, after;
   int fd = huge_memory_of(&bytes);
   if (fd < 0) {
-    free(bytes.start);
     print_message("not tested: there are too few huge pages here\n");
     skip();
   }
@@ -558,7 +550,6 @@ TEST(holes_in_huge_pages_are_not_allocated) {
   assert_return_code(fstat(fd, &after), errno);
   assert_int_equal(before.st_blocks, after.st_blocks);
   region_view_close(&view);
-  free(bytes.start);
 }
 
 /* Opens a view of memory whose third page holds a word, and in which the second
@@ -599,7 +590,6 @@ TEST(a_load_over_holes_allocates_nothing_and_skips_no_value) {
   assert_true(view.may_ask);
   assert_sparse(&view, bytes.region_size);
   region_view_close(&view);
-  free(bytes.start);
 }
 
 /* To users without rights on the memory, mincore(2) says that each page is
@@ -618,7 +608,6 @@ TEST(a_reader_that_may_not_ask_for_pages_reads_the_same) {
   region_view_load(&view, (uint64_t)at, 1, 0, &value);
   assert_int_equal(value, 7);
   region_view_close(&view);
-  free(bytes.start);
 }
 
 /* Makes each call fatal that takes a lock of a file, of its position or of its
@@ -665,7 +654,6 @@ TEST(reading_takes_no_lock_of_the_memory) {
   close(fd);
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-  free(bytes.start);
 }
 
 TEST(resets_without_births_are_refused) {
@@ -678,7 +666,6 @@ TEST(resets_without_births_are_refused) {
              offsetof(struct region_table, birth_offset),
          &none, sizeof(none));
   assert_int_equal(parse(&bytes, bytes.size), -1);
-  free(bytes.start);
 }
 
 TEST(reading_a_region_of_holes_allocates_nothing) {
@@ -709,7 +696,6 @@ TEST(reading_a_region_of_holes_allocates_nothing) {
   assert_true(hole < 0 && errno == ENXIO);
   region_tile_free(&tile);
   region_view_close(&reader.view);
-  free(bytes.start);
 }
 
 TEST(a_reader_survives_garbage_in_every_byte) {
@@ -744,5 +730,4 @@ TEST(a_reader_survives_garbage_in_every_byte) {
     }
     region_view_close(&reader.view);
   }
-  free(bytes.start);
 }

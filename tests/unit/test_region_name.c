@@ -82,13 +82,11 @@ TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-TEST(a_removed_socket_is_restored_by_the_thread) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(a_removed_socket_is_restored_by_the_thread) {
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
   struct region_reader *reader = unit_connect();
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 TEST(a_recreated_directory_also_receives_the_lock_file) {

@@ -35,11 +35,9 @@ TEST(a_reader_may_be_opened_before_its_producer) {
 
 TEST(the_last_values_of_a_producer_can_be_read_after_it_left) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
-  uint32_t row;
   uint64_t values[2];
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   struct region_reader *reader = unit_connect();
   percore_shared_add(percore_shared_row(slow, row), 0, 12);
   assert_return_code(percore_destroy(region), 0);
@@ -66,11 +64,9 @@ TEST(the_last_values_can_be_read_while_the_successor_is_refused) {
   struct region_allowance allowance = {.pool = &pool};
   struct region_reader *reader;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_shared_table_t slow;
-  uint32_t row;
   uint64_t values[2];
-  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
-  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_table_t slow = unit_shared_table(region, SLOW);
+  uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_add(percore_shared_row(slow, row), 0, 12);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading), 0);
   region_reader_use_allowance(reader, &allowance);
@@ -93,14 +89,11 @@ static bool refuse_user(uid_t uid, void *argument) {
   return uid != *(uid_t *)argument;
 }
 
-TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   const struct region_table *table = &region->tables[FLOW + 1];
-  percore_owned_table_t flows;
   struct region_tile tile;
-  uint32_t row;
-  assert_return_code(percore_owned_table(region, FLOW, &flows), errno);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &row), errno);
+  percore_owned_table_t flows = unit_owned_table(region, FLOW);
+  uint32_t row = unit_row_of_key(region, FLOW, 1);
   percore_add(percore_owned_row(flows, row), PACKETS, 9);
   uint64_t *generation = region_generation(region, table, row);
   *generation = region_next_object(*generation, REGION_CHANGING);
@@ -113,7 +106,6 @@ TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   assert_int_equal(tile.totals[PACKETS], 9);
   region_tile_free(&tile);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
@@ -242,8 +234,7 @@ struct counting {
 
 static struct counting start_counting(int core) {
   struct counting counting = {.region = unit_create(PERCORE_SERVE_THREAD)};
-  assert_return_code(percore_core_table(counting.region, PORT, &counting.ports),
-                     0);
+  counting.ports = unit_core_table(counting.region, PORT);
   assert_return_code(
       percore_attach(counting.region, NULL, core, &counting.slot), 0);
   return counting;
@@ -270,8 +261,7 @@ static void close_ledger(struct ledger *ledger) {
 TEST(an_account_continues_over_a_reset) {
   struct counting counting = start_counting(1);
   struct ledger ledger = open_ledger();
-  uint32_t row;
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
   count(&counting, row, 4);
@@ -287,14 +277,13 @@ TEST(an_account_continues_over_a_reset) {
 TEST(an_account_continues_when_its_row_is_added_again) {
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
-  uint32_t row, other;
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
   count(&counting, row, 5); /* the reader next sees the row after its removal */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
+  uint32_t other = unit_row(counting.region, PORT, "eth0");
   assert_int_not_equal(other, row);
   count(&counting, other, 2);
   assert_int_equal(balance(&ledger, "eth0"), 17);
@@ -312,8 +301,7 @@ TEST(a_reused_row_begins_a_new_account) {
   char name[16];
   for (int i = 0; i < PORT_ROWS; i++) {
     snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(counting.region, PORT, name, &rows[i]),
-                       0);
+    rows[i] = unit_row(counting.region, PORT, name);
     count(&counting, rows[i], 1000);
   }
   assert_int_equal(balance(&ledger, "eth2"), 1000);
@@ -324,7 +312,7 @@ TEST(a_reused_row_begins_a_new_account) {
   assert_int_equal(balance(&ledger, "eth2"), 1007);
   assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   percore_quiescent(counting.slot);
-  assert_return_code(percore_row_add(counting.region, PORT, "new", &row), 0);
+  row = unit_row(counting.region, PORT, "new");
   assert_int_equal(row, rows[2]);
   count(&counting, row, 3);
   assert_int_equal(balance(&ledger, "new"), 3);
@@ -336,8 +324,7 @@ TEST(a_reused_row_begins_a_new_account) {
 TEST(an_account_continues_with_the_next_producer) {
   struct counting counting = start_counting(3);
   struct ledger ledger = open_ledger();
-  uint32_t row;
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
   count(&counting, row, 11);
@@ -346,8 +333,8 @@ TEST(an_account_continues_with_the_next_producer) {
   assert_int_equal(balance(&ledger, "eth0"), 111);
   counting = start_counting(3);
   assert_int_equal(region_reader_refresh(ledger.reader), REGION_CAME);
-  assert_return_code(percore_row_add(counting.region, PORT, "x", &row), 0);
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  row = unit_row(counting.region, PORT, "x");
+  row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 4);
   assert_int_equal(balance(&ledger, "eth0"), 115);
   assert_int_equal(ledger.cores[3], 115);
@@ -359,8 +346,7 @@ TEST(a_producer_that_ends_a_connection_counts_nothing_twice) {
   struct counting counting = start_counting(3);
   struct ledger ledger = open_ledger();
   struct region_reader *others[16];
-  uint32_t row;
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
   /* Open as many connections as a producer allows. */
@@ -447,16 +433,13 @@ TEST(a_region_is_gone_when_another_answers_in_its_place) {
   region_reader_close(reader);
 }
 
-TEST(each_slot_that_is_used_adds_to_the_total) {
+REGION_TEST(each_slot_that_is_used_adds_to_the_total) {
   enum { CORES = 4, SLOTS = 6 };
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_core_table_t ports;
   percore_slot_t slots[SLOTS];
   struct region_slot_view view;
   uint64_t values[64], counted = 0;
-  uint32_t row;
-  assert_return_code(percore_core_table(region, PORT, &ports), 0);
-  assert_return_code(percore_row_add(region, PORT, "eth0", &row), 0);
+  percore_core_table_t ports = unit_core_table(region, PORT);
+  uint32_t row = unit_row(region, PORT, "eth0");
   struct region_reader *reader = unit_connect();
   for (uint32_t s = 0; s <= SLOTS; s++) {
     unit_totals(reader, PORT, row, values);
@@ -477,7 +460,6 @@ TEST(each_slot_that_is_used_adds_to_the_total) {
   region_reader_close(reader);
   for (uint32_t s = 0; s < SLOTS; s++)
     assert_return_code(percore_detach(region, slots[s]), 0);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
@@ -537,10 +519,9 @@ static void check_empty_slot(const struct percore_region *region) {
 }
 
 static void count_wide(struct wide *wide) {
-  percore_core_table_t table;
   uint64_t x = 88172645463325252u;
   memset(wide->counted, 0, sizeof(wide->counted));
-  assert_return_code(percore_core_table(wide->region, 0, &table), errno);
+  percore_core_table_t table = unit_core_table(wide->region, 0);
   for (uint32_t s = 0; s < SLOTS; s++) {
     uint32_t core = s % CORES;
     if (s == EMPTY) {
@@ -608,13 +589,11 @@ TEST(rows_of_every_width_are_summed_over_many_slots) {
   }
 }
 
-TEST(the_maximum_of_a_core_covers_all_its_slots) {
+REGION_TEST(the_maximum_of_a_core_covers_all_its_slots) {
   enum { QUEUE = 1, CORE = 2 }; /* the aggregation of QUEUE is the maximum */
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_core_table_t globals;
   percore_slot_t slots[2];
   struct region_tile tile;
-  assert_return_code(percore_core_table(region, GLOBALS, &globals), errno);
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
   for (uint64_t s = 0; s < 2; s++) {
     assert_return_code(percore_attach(region, NULL, CORE, &slots[s]), errno);
     percore_set(percore_core_row(slots[s], globals, 0), QUEUE, 5 - 2 * s);
@@ -630,7 +609,6 @@ TEST(the_maximum_of_a_core_covers_all_its_slots) {
   region_reader_close(reader);
   for (int s = 0; s < 2; s++)
     assert_return_code(percore_detach(region, slots[s]), errno);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 /* ---------------------------------------------------------------------------
@@ -713,11 +691,9 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
 }
 
 /* The user of the producer and root may open the memory again. */
-TEST(a_reader_cannot_write_to_a_region) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(a_reader_cannot_write_to_a_region) {
   struct region_reader *reader = unit_connect();
   char path[32];
-  (void)state;
   int fd = reader->view.memfd;
   uid_t user = geteuid();
   assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -732,13 +708,10 @@ TEST(a_reader_cannot_write_to_a_region) {
     print_message("not tested: opening it again as another user needs root\n");
   }
   region_reader_close(reader);
-  unit_end(region);
 }
 
-TEST(an_application_tells_the_objects_of_a_row_apart) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(an_application_tells_the_objects_of_a_row_apart) {
   struct percore_reader *reader;
-  (void)state;
   uint32_t row = unit_row(region, PORT, "eth0");
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_refresh(reader), 1);
@@ -752,15 +725,12 @@ TEST(an_application_tells_the_objects_of_a_row_apart) {
   assert_int_equal(percore_reader_incarnation(reader, PORT, 1000), 0);
   assert_int_equal(percore_reader_incarnation(reader, 99, 0), 0);
   percore_close(reader);
-  unit_end(region);
 }
 
-TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+REGION_TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
   struct percore_reader *reader;
   percore_histogram_t histogram;
   uint64_t values[256];
-  (void)state;
   uint32_t row = unit_row(region, PORT, "eth0");
   percore_slot_t slot = unit_attach(region, 1);
   assert_return_code(percore_histogram(region, PORT, LATENCY, &histogram), 0);
@@ -784,7 +754,6 @@ TEST(an_application_reads_quantiles_and_bounds_of_buckets) {
   assert_int_equal(percore_reader_bucket(reader, PORT, BYTES, 1), 0);
   assert_true(percore_reader_quantile(reader, PORT, BYTES, values, 0.5) == -1);
   percore_close(reader);
-  unit_end(region);
 }
 
 TEST(a_region_of_16_gib_is_read) {
@@ -797,15 +766,12 @@ TEST(a_region_of_16_gib_is_read) {
   const struct percore_options options = {.size = sizeof(options)};
   struct percore_region *region;
   struct percore_reader *reader;
-  percore_owned_table_t flows;
   uint64_t value = 0;
-  uint32_t row;
-  (void)state;
   assert_return_code(percore_create(&region, "unit", &table, 1, &options),
                      errno);
   assert_true(region->size > UINT64_C(16) << 30);
-  assert_return_code(percore_owned_table(region, 0, &flows), errno);
-  assert_return_code(percore_row_add_key(region, 0, 1, &row), errno);
+  percore_owned_table_t flows = unit_owned_table(region, 0);
+  uint32_t row = unit_row_of_key(region, 0, 1);
   percore_add(percore_owned_row(flows, row), 0, 7);
   assert_return_code(percore_open(&reader, "unit", NULL), errno);
   assert_int_equal(percore_refresh(reader), 1);
@@ -820,10 +786,9 @@ TEST(a_region_of_16_gib_is_read) {
 TEST(applications_read_regions_by_percore_open) {
   struct counting counting = start_counting(2);
   struct percore_reader *reader;
-  uint32_t row;
   uint64_t values[64];
   char name[32];
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  uint32_t row = unit_row(counting.region, PORT, "eth0");
   count(&counting, row, 6);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);

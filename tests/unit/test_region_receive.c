@@ -184,7 +184,6 @@ static int read_under_a_filter(void) {
 }
 
 REGION_TEST(a_region_is_read_under_the_filter_of_a_system_service) {
-  struct percore_region *region = *state;
   uint32_t row = unit_row(region, PORT, "eth0");
   percore_slot_t slot = unit_attach(region, 1);
   percore_add(percore_core_row(slot, unit_core_table(region, PORT), row),

@@ -25,11 +25,9 @@
 #include "temp_tree.h"
 
 REGION_TEST(each_storage_counts_in_its_own_way) {
-  struct percore_region *region = *state;
-  percore_owned_table_t sessions;
   percore_slot_t slot = unit_attach(region, 1);
   percore_core_table_t ports = unit_core_table(region, PORT);
-  assert_return_code(percore_owned_table(region, SESSION, &sessions), 0);
+  percore_owned_table_t sessions = unit_owned_table(region, SESSION);
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   percore_shared_table_t shared_ports = unit_shared_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -48,7 +46,6 @@ REGION_TEST(each_storage_counts_in_its_own_way) {
 }
 
 REGION_TEST(an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it) {
-  struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t in = unit_attach(region, 0);
@@ -63,7 +60,6 @@ REGION_TEST(an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it) {
 }
 
 REGION_TEST(a_maximum_level_covers_all_used_slots) {
-  struct percore_region *region = *state;
   percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_slot_t one = unit_attach(region, 0);
   percore_slot_t two = unit_attach(region, 3);
@@ -73,7 +69,6 @@ REGION_TEST(a_maximum_level_covers_all_used_slots) {
 }
 
 REGION_TEST(a_histogram_counts_each_value_once) {
-  struct percore_region *region = *state;
   percore_histogram_t latency;
   uint64_t values[64] = {0}, sum = 0;
   percore_core_table_t ports = unit_core_table(region, PORT);
@@ -95,7 +90,6 @@ REGION_TEST(a_histogram_counts_each_value_once) {
  */
 
 REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
-  struct percore_region *region = *state;
   percore_slot_t slots[4];
   assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
   assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
@@ -124,7 +118,6 @@ REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
 }
 
 REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
-  struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_slot_t slots[3], pinned = unit_attach(region, 0);
@@ -175,7 +168,6 @@ static void *count_and_die(void *argument) {
 TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   struct doomed doomed = {.region = unit_create(PERCORE_SERVE_THREAD)};
   struct percore_region *region = doomed.region;
-  percore_core_table_t globals;
   percore_slot_t slot;
   pthread_t thread;
   uint64_t values[2];
@@ -187,7 +179,7 @@ TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
     if (slot.head != doomed.slot.head)
       assert_return_code(percore_detach(region, slot), 0);
   } while (slot.head != doomed.slot.head);
-  assert_return_code(percore_core_table(region, GLOBALS, &globals), 0);
+  percore_core_table_t globals = unit_core_table(region, GLOBALS);
   percore_begin(slot);
   percore_add(percore_core_row(slot, globals, 0), 0, 2);
   percore_end(slot);
@@ -227,7 +219,6 @@ static void add_ports(struct percore_region *region, uint32_t rows[PORT_ROWS]) {
 }
 
 REGION_TEST(a_live_name_is_not_added_twice) {
-  struct percore_region *region = *state;
   uint32_t row = unit_row(region, PORT, "eth0"), again;
   assert_fails(percore_row_add(region, PORT, "eth0", &again), EEXIST);
   assert_int_equal(again, row);
@@ -236,7 +227,6 @@ REGION_TEST(a_live_name_is_not_added_twice) {
 }
 
 REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
-  struct percore_region *region = *state;
   uint32_t rows[PORT_ROWS], row;
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
@@ -257,12 +247,11 @@ REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
 }
 
 REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
-  struct percore_region *region = *state;
   struct percore_region_status status = {.size = sizeof(status)};
   uint32_t row, rows[2];
   percore_slot_t slot = unit_attach(region, 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  rows[0] = unit_row_of_key(region, FLOW, 1);
+  rows[1] = unit_row_of_key(region, FLOW, 2);
   assert_fails(percore_row_remove(region, FLOW, rows[0], 2), EINVAL);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 3, &row), EAGAIN);
@@ -287,11 +276,10 @@ REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
 }
 
 REGION_TEST(a_sleeping_worker_does_not_delay_reuse) {
-  struct percore_region *region = *state;
   uint32_t rows[2];
   percore_slot_t slot = unit_attach(region, 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  rows[0] = unit_row_of_key(region, FLOW, 1);
+  rows[1] = unit_row_of_key(region, FLOW, 2);
   percore_sleep(slot);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   uint32_t row = unit_row_of_key(region, FLOW, 3);
@@ -299,15 +287,14 @@ REGION_TEST(a_sleeping_worker_does_not_delay_reuse) {
   assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
   assert_fails(percore_row_add_key(region, FLOW, 4, &row), EAGAIN);
   assert_return_code(percore_detach(region, slot), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
+  row = unit_row_of_key(region, FLOW, 4);
 }
 
 REGION_TEST(the_caller_may_say_that_no_update_is_in_flight) {
-  struct percore_region *region = *state;
   uint32_t rows[2];
   (void)unit_attach(region, 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
-  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  rows[0] = unit_row_of_key(region, FLOW, 1);
+  rows[1] = unit_row_of_key(region, FLOW, 2);
   assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
   assert_return_code(
       percore_row_remove(region, FLOW, rows[1], PERCORE_NO_UPDATE_IN_FLIGHT),
@@ -329,19 +316,18 @@ static void check_order(struct percore_region *region, uint32_t flags) {
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
   uint32_t row = unit_row(region, PORT, "first");
   assert_int_equal(row, rows[2]);
-  assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
+  row = unit_row(region, PORT, "second");
   assert_int_equal(row, rows[3]);
   assert_fails(percore_row_add(region, PORT, "third", &row), ENOSPC);
 }
 
-REGION_TEST(the_oldest_removed_row_is_used_first) { check_order(*state, 0); }
+REGION_TEST(the_oldest_removed_row_is_used_first) { check_order(region, 0); }
 
 REGION_TEST(the_oldest_row_removed_without_updates_in_flight_is_used_first) {
-  check_order(*state, PERCORE_NO_UPDATE_IN_FLIGHT);
+  check_order(region, PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
 REGION_TEST(a_live_row_number_is_not_added_twice) {
-  struct percore_region *region = *state;
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
   assert_fails(percore_row_add_at(region, FLOW, 1, NULL, 6), EEXIST);
 }
@@ -409,7 +395,7 @@ TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
     count_churn(region, t, slot, 5);
     assert_return_code(
         percore_row_remove(region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
-    assert_return_code(percore_row_add_key(region, t, 2, &row), errno);
+    row = unit_row_of_key(region, t, 2);
     for (uint32_t c = 0; c < CHURN_COLUMNS; c++)
       assert_int_equal(unit_shown(reader, t, row, c), 0);
     count_churn(region, t, slot, 2);
@@ -429,7 +415,6 @@ TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
 }
 
 REGION_TEST(a_state_begins_at_zero_with_its_row) {
-  struct percore_region *region = *state;
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   uint32_t row = unit_row(region, SLOW, "cli");
   percore_shared_set(percore_shared_row(slow, row), 1, 1);
@@ -455,7 +440,6 @@ TEST(rows_with_levels_per_core_are_added_and_never_removed) {
 }
 
 REGION_TEST(the_growth_of_a_foreign_counter_is_added) {
-  struct percore_region *region = *state;
   static const uint64_t readings[] = {1000, 1000, 1500, 20, 30};
   uint64_t last = 900; /* when the row was added */
   uint32_t row = unit_row(region, PORT, "eth0");
@@ -469,7 +453,6 @@ REGION_TEST(the_growth_of_a_foreign_counter_is_added) {
 }
 
 REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
-  struct percore_region *region = *state;
   uint64_t values[64];
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
@@ -510,7 +493,6 @@ TEST(a_reader_can_reset_a_row_and_everything) {
 }
 
 REGION_TEST(a_reset_inside_a_section_changes_nothing) {
-  struct percore_region *region = *state;
   percore_core_table_t ports = unit_core_table(region, PORT);
   percore_slot_t slot = unit_attach(region, 0);
   uint32_t port = unit_row(region, PORT, "eth0");
@@ -653,7 +635,6 @@ TEST(the_second_region_of_a_name_may_have_an_instance) {
 }
 
 REGION_TEST(a_missing_row_or_table_is_a_sink) {
-  struct percore_region *region = *state;
   percore_core_table_t wrong;
   uint32_t row;
   uint64_t values[64], *before;
@@ -853,7 +834,6 @@ TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
                                 .max_rows = MANY,
                                 .flags = PERCORE_NO_RESET};
   struct percore_region *region;
-  percore_owned_table_t rows;
   assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
   assert_int_equal((uintptr_t)region->map % REGION_HUGE_PAGE, 0);
   if (huge_pages_of_arrays(1, 1) == 0) {
@@ -875,7 +855,7 @@ TEST(reserved_rows_of_a_large_table_lie_in_huge_pages) {
                   (int)pages, (int)most, ARRAYS * IN_EACH);
   }
   assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
-  assert_return_code(percore_owned_table(region, 0, &rows), errno);
+  percore_owned_table_t rows = unit_owned_table(region, 0);
   percore_add(percore_owned_row(rows, 0), 1, 7);
   assert_int_equal(unit_read(0, 0, 1), 7);
   assert_return_code(percore_destroy(region), errno);
@@ -1006,7 +986,7 @@ TEST(a_probe_does_not_evict_a_reader) {
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     readers[i] = connect_polled(region);
   for (int i = 0; i < 3; i++) {
-    assert_return_code(region_connection_open(&probe, path), errno);
+    assert_return_code(region_connection_open(&probe, path, false), errno);
     assert_return_code(shutdown(probe.socket, SHUT_RD), errno);
     assert_return_code(percore_serve(region), 0);
     region_connection_close(&probe);

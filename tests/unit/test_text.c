@@ -80,17 +80,14 @@ TEST(any_bytes_become_valid_text_of_the_stated_size) {
 }
 
 TEST(wrapped_text_breaks_between_words_and_keeps_its_indent) {
-  char *out = NULL;
-  size_t size;
-  FILE *file = open_memstream(&out, &size);
+  FILE *file = unit_open();
   text_wrap(file, "one two three four", 4, 13);
   text_wrap(file, "unlimited width stays one line", 4, 0);
   text_wrap(file, "averyverylongword x", 4, 10);
-  fclose(file);
+  char *out = unit_close();
   assert_string_equal(out, "one two\n    three\n    four\n"
                            "unlimited width stays one line\n"
                            "averyverylongword\n    x\n");
-  free(out);
 }
 
 TEST(a_list_has_separators_and_is_cut_where_it_does_not_fit) {

@@ -58,18 +58,15 @@ TEST(an_empty_histogram_has_no_percentiles) {
 
 TEST(json_has_every_bucket_and_every_digit) {
   uint64_t buckets[8] = {[0] = 1, [7] = UINT64_MAX - 1};
-  char *text = NULL;
-  size_t size;
-  FILE *out = open_memstream(&text, &size);
+  FILE *out = unit_open();
   struct json *json = json_begin(out, "dump");
   value_json(json, "latency", histogram, buckets);
   json_unsigned(json, "n", UINT64_MAX);
   json_end(json);
-  fclose(out);
+  char *text = unit_close();
   assert_non_null(
       strstr(text, "\"buckets\":[[0,1],[12,18446744073709551614]]"));
   assert_non_null(strstr(text, "\"n\":18446744073709551615"));
-  free(text);
 }
 
 TEST(sizes_have_binary_units) {

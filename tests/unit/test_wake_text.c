@@ -7,12 +7,9 @@
 #include <string.h>
 
 static char *text_of(const struct wake_run *run) {
-  char *text = NULL;
-  size_t size;
-  FILE *out = open_memstream(&text, &size);
+  FILE *out = unit_open();
   assert_int_equal(wake_write_text(out, run, 0), 0);
-  fclose(out);
-  return text;
+  return unit_close();
 }
 
 TEST(a_core_that_went_offline_is_said_to_be_offline) {
@@ -21,12 +18,10 @@ TEST(a_core_that_went_offline_is_said_to_be_offline) {
                          .status = {.usage = -1}};
   char *text = text_of(&run);
   assert_non_null(strstr(text, "no cpuidle driver"));
-  free(text);
   run.status.is_offline = true;
   text = text_of(&run);
   assert_non_null(strstr(text, "went offline"));
   assert_null(strstr(text, "driver"));
-  free(text);
 }
 
 /* Adds datapoints with a WakeLatency of 8 us, or with interrupts on and an
@@ -60,7 +55,6 @@ TEST(statistics_and_a_histogram_are_of_all_states_and_of_each) {
   assert_int_equal(count(text, "median"), 1);
   assert_int_equal(count(text, "IntrLatency, us"), 1);
   assert_null(strstr(text, "WakeLatency"));
-  free(text);
   add(&run.points, 1, true);
   text = text_of(&run);
   assert_int_equal(count(text, "All states\n"), 1);
@@ -69,7 +63,6 @@ TEST(statistics_and_a_histogram_are_of_all_states_and_of_each) {
   assert_int_equal(count(text, "median"), 3);
   assert_int_equal(count(text, "  WakeLatency, us"), 2);
   assert_int_equal(count(text, "  8.0 to 11.3          30 ###"), 2);
-  free(text);
   wake_points_free(&run.points);
 }
 
@@ -100,6 +93,5 @@ TEST(the_lines_of_a_long_measurement_fit_80_columns) {
   char *text = text_of(&run);
   assert_int_equal(count(text, "dropped "), WAKE_DROPS + 1);
   assert_in_range(widest_line(text), 1, 80);
-  free(text);
   wake_points_free(&run.points);
 }

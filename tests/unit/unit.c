@@ -2,6 +2,28 @@
 
 #include <stdlib.h>
 
+/* The last files that unit_open returned. */
+static struct {
+  FILE *file;
+  char *text;
+  size_t size;
+} texts[8];
+static unsigned opened;
+
+FILE *unit_open(void) {
+  unsigned i = ++opened % 8;
+  free(texts[i].text);
+  texts[i].text = NULL;
+  texts[i].file = open_memstream(&texts[i].text, &texts[i].size);
+  assert_non_null(texts[i].file);
+  return texts[i].file;
+}
+
+char *unit_close(void) {
+  fclose(texts[opened % 8].file);
+  return texts[opened % 8].text;
+}
+
 struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
 
 __attribute__((weak)) const struct unit_fixtures unit_fixtures = {NULL};

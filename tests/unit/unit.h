@@ -35,6 +35,11 @@ struct unit_fixtures {
 };
 extern const struct unit_fixtures unit_fixtures;
 
+/* Opens a file in memory. unit_close closes the last of them, and returns its
+ * text, which is valid until seven more have been opened. */
+FILE *unit_open(void);
+char *unit_close(void);
+
 #define assert_near(value, wanted, within)                                     \
   unit_assert_near((value), (wanted), (within), #value, __FILE__, __LINE__)
 #define assert_nan(value) unit_assert_nan((value), #value, __FILE__, __LINE__)
