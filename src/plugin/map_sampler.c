@@ -196,7 +196,6 @@ int map_sampler_start(struct map_sampler **result,
     return -ENOMEM;
   sampler->configs = configs;
   sampler->interval_ns = interval_ns;
-  sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run_maps, sampler);
   if (status == 0)
     *result = sampler;
@@ -208,11 +207,10 @@ int map_sampler_start(struct map_sampler **result,
 void map_sampler_stop(struct map_sampler *sampler) {
   if (sampler == NULL)
     return;
-  sampling_thread_stop(&sampler->sampling);
+  sampling_thread_stop(&sampler->sampling, UINT64_MAX);
   for (size_t i = 0; i < sampler->paths_len; i++)
     free(sampler->paths[i]);
   free(sampler->paths);
   free(sampler->regions);
-  sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }

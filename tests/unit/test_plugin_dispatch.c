@@ -2,6 +2,8 @@
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
+#include "plugin/region_workers.h"
+#include "wake/survey.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -14,8 +16,7 @@ static const double periods[] = {60, 300, 900, 10, 1800};
 
 static int set_up(void **state) {
   plugin_unit_set_up(state);
-  dispatch = (struct dispatch){.config = &config,
-                               .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
+  dispatch = (struct dispatch){.config = &config};
   return 0;
 }
 
@@ -96,8 +97,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
                .counts = {11, 12, 13, 14},
                .lateness_s = 0.001,
                .sample_cost_s = 0.002,
-               .sampler_cpu = 0.0005,
-               .snapshots_dropped = 15},
+               .sampler_cpu = 0.0005},
       .hypervisor = true,
   };
   assert_non_null(snapshot->cores);
@@ -108,23 +108,6 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   for (size_t i = 0; i < 3; i++)
     fill_aggregate(&snapshot->aggregates[i], names[i]);
   return snapshot;
-}
-
-/* Makes the figures of a burst on the first cores_len cores. The latencies are
- * 1 us, 2 us ... */
-static struct wake_figures *make_wake(size_t cores_len) {
-  struct wake_figures *wake =
-      calloc(1, sizeof(*wake) + cores_len * sizeof(wake->cores[0]));
-  assert_non_null(wake);
-  *wake = (struct wake_figures){
-      .probes = 1234, .cpu = 0.0002, .cores_len = cores_len};
-  for (size_t i = 0; i < cores_len; i++) {
-    wake->cores[i].core = (int)i;
-    wake->cores[i].datapoints = 100 * i;
-    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-      wake->cores[i].value_s[v] = 1e-6 * (v + 1);
-  }
-  return wake;
 }
 
 static void free_snapshot(struct snapshot *snapshot) {
@@ -255,7 +238,7 @@ TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures) {
   assert_value("percore_host-self/derive-errors", 12);
   assert_value("percore_host-self/derive-reopens", 13);
   assert_value("percore_host-self/derive-source_changes", 14);
-  assert_value("percore_host-self/derive-snapshots_dropped", 15);
+  assert_value("percore_host-self/derive-snapshots_dropped", 0);
   assert_value("percore_host-self/duration-lateness", 0.001);
   assert_value("percore_host-self/duration-sample_cost", 0.002);
   assert_value("percore_host-self/percent-sampler_cpu", 0.05);
@@ -375,11 +358,8 @@ TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
       "ipc",     "duration", "operations", "contextswitch", "latency"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
-  struct wake_figures *wake = make_wake(4);
-  dispatch.wake = wake;
   snapshot->periods_len = 5;
   dispatch_snapshot(&dispatch, snapshot);
-  free(wake);
   free_snapshot(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const value_list_t *list = &fake.values[i].list;
@@ -392,7 +372,7 @@ TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++)
       stock = stock || strcmp(types[t], list->type) == 0;
     assert_true(stock);
-    assert_true(list->interval == TIME_T_TO_CDTIME_T_STATIC(10));
+    assert_true(list->interval == 0); /* that of the thread's context */
     assert_true(list->time == TIME_T_TO_CDTIME_T_STATIC(1700000000));
   }
 }
@@ -417,27 +397,18 @@ struct cost {
   size_t values, series; /* in one interval */
 };
 
-/* Counts the values of one interval. Includes the wake latencies of all cores
- * if `wake` is true. */
-static struct cost measure_with(size_t cores, size_t nodes, bool wake) {
+static struct cost measure(size_t cores, size_t nodes) {
   struct cost cost = {0};
   fake_reset();
   dispatch.last = 0;
   struct snapshot *snapshot = make_snapshot(cores, 0);
   snapshot->aggregates_len = 1 + nodes;
-  struct wake_figures *figures = make_wake(cores);
-  dispatch.wake = wake ? figures : NULL;
   dispatch_snapshot(&dispatch, snapshot);
-  free(figures);
   free_snapshot(snapshot);
   cost.values = fake.values_len;
   for (size_t i = 0; i < fake.values_len; i++)
     cost.series += fake.values[i].list.values_len;
   return cost;
-}
-
-static struct cost measure(size_t cores, size_t nodes) {
-  return measure_with(cores, nodes, false);
 }
 
 /* Returns the text of a document. Replaces each run of white space and `#` by
@@ -500,13 +471,11 @@ TEST(the_documents_say_what_a_host_costs) {
   assert_says("contrib/collectd/FLEET.md",
               "Each `Group` and each further NUMA node adds %zu values",
               nodes.values - one.values);
-  struct cost wake = measure_with(1, 1, true), wakes = measure_with(2, 1, true);
   for (size_t i = 1; i < 3; i++)
     assert_says(documents[i],
-                "adds up to %zu values for each core that it "
-                "probes and %zu for the host",
-                wakes.values - wake.values - core.values,
-                2 * (wake.values - one.values) - (wakes.values - two.values));
+                "adds up to %d values for each core that it probes and 2 for "
+                "the host",
+                1 + WAKE_SURVEY_VALUES); /* as test_plugin_wake counts */
   assert_says("contrib/collectd/storage-schemas.conf",
               "a host with 32 cores produces %zu metrics", usual.series);
   assert_says("contrib/collectd/queue.conf",
@@ -606,28 +575,6 @@ TEST(a_core_that_is_offline_has_no_values) {
   assert_value("percore-1/percent-busy", 50);
 }
 
-TEST(wake_latencies_are_dispatched_in_seconds) {
-  struct snapshot *snapshot = make_snapshot(3, 0);
-  struct wake_figures *wake = make_wake(3);
-  wake->cores[0].value_s[2] = NAN;
-  snapshot->cores[1].online = false;
-  wake->cores[2].core = 7; /* no longer measured */
-  dispatch.wake = wake;
-  dispatch_snapshot(&dispatch, snapshot);
-  assert_value("percore-0/latency-timer_wake_p50", 1e-6);
-  assert_value("percore-0/latency-timer_wake_p99", 2e-6);
-  assert_absent("percore-0/latency-timer_wake_p99_9");
-  assert_value("percore-0/latency-timer_intr_p50", 4e-6);
-  assert_value("percore-0/latency-timer_silent_p50", 7e-6);
-  assert_absent("percore-1/latency-timer_wake_p50");
-  assert_absent("percore-2/latency-timer_wake_p50");
-  assert_absent("percore-7/latency-timer_wake_p50");
-  assert_value("percore_host-self/percent-wake_cpu", 0.02);
-  assert_value("percore_host-self/derive-wake_probes", 1234);
-  free(wake);
-  free_snapshot(snapshot);
-}
-
 TEST(steal_of_the_host_is_reported_only_under_a_hypervisor) {
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->hypervisor = false;
@@ -668,7 +615,7 @@ TEST(the_time_of_values_always_increases) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   dispatch_host(1, 2);
   assert_int_equal(fake.values_len, 2 * values_len);
-  assert_value("percore_host-self/derive-snapshots_dropped", 15 + 2);
+  assert_value("percore_host-self/derive-snapshots_dropped", 2);
   assert_int_equal(fake_count_logged(LOG_INFO), 1);
   cdtime_t last = 0;
   for (size_t i = 0; i < fake.values_len; i++) {
