@@ -384,15 +384,6 @@ void config_init(struct config *config) {
   };
 }
 
-void config_free(struct config *config) {
-  sfree(config->groups);
-  sfree(config->sys_root);
-  free((char *)config->sampler.engine.event);
-  region_configs_free(&config->regions);
-  map_configs_free(&config->maps);
-  config_init(config);
-}
-
 int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;

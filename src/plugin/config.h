@@ -78,9 +78,9 @@ struct config {
   struct map_configs maps;
 };
 
-/* Sets every option to its default. */
+/* Sets every option to its default. What the options allocate is never freed,
+ * because they are in use until the process ends. */
 void config_init(struct config *config);
-void config_free(struct config *config);
 
 /* Reads one <Plugin percore> block; the options of several blocks are combined.
  * Unknown options are ignored with a warning. If a value is not allowed, logs

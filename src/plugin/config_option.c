@@ -138,13 +138,6 @@ int config_add_name(struct names *names, const char *name) {
   return copy != NULL && (*copy = strdup(name)) != NULL ? 0 : -1;
 }
 
-void config_names_free(struct names *names) {
-  for (size_t i = 0; i < names->len; i++)
-    free((char *)names->list[i]);
-  free(names->list);
-  *names = (struct names){0};
-}
-
 int config_names(void *into, const struct config_option *option,
                  const oconfig_item_t *item) {
   if (!config_has_strings(item))

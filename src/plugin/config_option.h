@@ -99,7 +99,6 @@ bool config_has_strings(const oconfig_item_t *item);
 
 /* Appends a copy of a name. Returns 0, or -1 if out of memory. */
 int config_add_name(struct names *names, const char *name);
-void config_names_free(struct names *names);
 
 /* Appends a zeroed element of `size` bytes to the array that *list_pointer
  * points to. Returns the element. If out of memory, logs an error and returns

@@ -172,24 +172,3 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
     return -1;
   return region_config_publish(regions, map->region);
 }
-
-/* ---------------------------------------------------------------------------
- * Freeing
- */
-
-void map_configs_free(struct map_configs *configs) {
-  for (size_t i = 0; i < configs->len; i++) {
-    struct map_config *map = &configs->list[i];
-    struct map_table *table = &map->table;
-    free(map->path);
-    free(map->region);
-    free((char *)table->name);
-    free((char *)table->object);
-    config_names_free(&table->fields);
-    config_names_free(&table->gauges);
-    config_names_free(&table->row_names);
-    free(table->fields_at.list);
-  }
-  free(configs->list);
-  *configs = (struct map_configs){0};
-}

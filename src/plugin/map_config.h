@@ -21,8 +21,6 @@ struct map_configs {
   size_t len;
 };
 
-void map_configs_free(struct map_configs *configs);
-
 /* Reads one <Map> block and adds its region to the regions to read
  * (region_config_publish). Returns 0, or -1 after logging an error that names
  * the option, its value and the allowed values. */

@@ -229,36 +229,6 @@ int region_config_read(struct region_configs *configs,
 }
 
 /* ---------------------------------------------------------------------------
- * Freeing
- */
-
-static void free_table(struct region_table_config *table) {
-  config_names_free(&table->fields);
-  for (size_t i = 0; i < table->rows_len; i++) {
-    free(table->rows[i].name);
-    if (table->rows[i].is_regex)
-      regfree(&table->rows[i].regex);
-  }
-  free(table->rows);
-  free(table->top_field);
-  free(table->name);
-}
-
-void region_configs_free(struct region_configs *configs) {
-  for (size_t i = 0; i < configs->len; i++) {
-    struct region_config *region = &configs->list[i];
-    for (size_t t = 0; t < region->tables_len; t++)
-      free_table(&region->tables[t]);
-    free(region->tables);
-    free(region->users);
-    free(region->name);
-  }
-  free(configs->list);
-  config_names_free(&configs->published);
-  *configs = (struct region_configs){0};
-}
-
-/* ---------------------------------------------------------------------------
  * Questions
  */
 

@@ -57,8 +57,6 @@ struct region_configs {
                              maps */
 };
 
-void region_configs_free(struct region_configs *configs);
-
 /* Reads one <Region> block. Unknown options are ignored with a warning. Returns
  * 0, or -1 after logging an error that names the option, its value and the
  * allowed values. */
