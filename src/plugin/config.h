@@ -23,11 +23,6 @@
 #define PERCORE_PLUGIN_CONFIG_H
 
 #include "board/publish.h"
-#include "collectd.h"
-
-#include "plugin.h"
-
-#include "config_option.h"
 #include "cycles/sampler.h"
 #include "map_config.h"
 #include "region_config.h"

@@ -25,6 +25,7 @@ struct map_configs {
  * (region_config_publish). Returns 0, or -1 after logging an error that names
  * the option, its value and the allowed values. */
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
+                    const struct config_option *option,
                     const oconfig_item_t *block);
 
 #endif
