@@ -62,8 +62,8 @@ static void watch_regions(void) {
   else if (status == -EBUSY)
     c_complain_once(LOG_WARNING, &plugin.regions_unread,
                     "percore: regions are not read: their thread has been "
-                    "blocked for %d s, by the lock of the runtime directory "
-                    "or by a notification plugin; loads go on. "
+                    "blocked for %d s, perhaps by a notification plugin; loads "
+                    "go on. "
                     "/proc/%d/task/*/wchan shows where it waits.",
                     (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
   else

@@ -12,6 +12,7 @@ struct host_round *snapshot;
 struct percore_region *served[4];
 size_t host_memory_max;
 size_t host_values_max;
+uint32_t host_cores;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 bool host_settles;
@@ -52,6 +53,7 @@ void start_watch(const char *lines) {
   oconfig_item_t *block = fake_config(lines);
   assert_int_equal(config_read(&config, block), 0);
   fake_config_free(block);
+  config.sys_root = strdup(TEST_FIXTURES "/two-cores");
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;
@@ -143,6 +145,7 @@ int set_up(void **state) {
   snapshot = NULL;
   watch = NULL;
   host_memory_max = host_values_max = 0;
+  host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
   return 0;
@@ -172,7 +175,7 @@ struct percore_region *create(unsigned place, const char *instance,
   struct percore_options create = {.size = sizeof(create),
                                    .serving = PERCORE_SERVE_POLLED,
                                    .instance = instance,
-                                   .cores = 4,
+                                   .cores = host_cores,
                                    .extra_slots = 2};
   int status = percore_create(&served[place], "unit", tables, len, &create);
   /* On a busy machine, the process that removes the files of a producer that

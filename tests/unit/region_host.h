@@ -39,6 +39,7 @@ extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 uint64_t hours_pass(void *argument);
 extern size_t host_memory_max; /* MaxMemory; 0: 1 GiB */
 extern size_t host_values_max; /* MaxValues; 0: 20000 */
+extern uint32_t host_cores;    /* of producers; 4 */
 extern bool host_settles;      /* false: a round is never followed by another */
 extern uint64_t began_ns;      /* start of the watch, CLOCK_BOOTTIME */
 

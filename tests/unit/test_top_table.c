@@ -147,8 +147,24 @@ TEST(a_column_that_rows_are_sorted_by_is_shown_in_every_window) {
       const char *title = rates->columns[c].title;
       rates_sort(rates, title, false);
       char *page = page_of(&fixture, (struct screen){.width = width});
-      assert_non_null(strstr(page, title));
+      const char *titles = strstr(page, "\nrow ");
+      assert_non_null(titles);
+      assert_non_null(strstr(titles, title));
     }
+  end(&fixture);
+}
+
+TEST(the_order_of_the_rows_is_said_where_no_colour_shows_it) {
+  struct fixture fixture;
+  begin(&fixture);
+  char *page = page_of(&fixture, (struct screen){0});
+  assert_non_null(strstr(page, "port: 3 rows\n"));
+  const char *title = fixture.rates[1].columns[1].title;
+  char heading[RATE_TITLE_SIZE + 32];
+  rates_sort(&fixture.rates[1], title, false);
+  snprintf(heading, sizeof(heading), "port: 3 rows, by %s\n", title);
+  page = page_of(&fixture, (struct screen){0});
+  assert_non_null(strstr(page, heading));
   end(&fixture);
 }
 
