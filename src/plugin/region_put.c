@@ -31,9 +31,7 @@ static void combine_row(const struct region_sum *sum,
                         struct region_sum_row *row,
                         const struct region_object *object) {
   bool first = row->parts == 0;
-  uint32_t copies = MIN(MIN(sum->copies, row->copies), object->copies);
-  if (row == sum->other)
-    copies = 1;
+  uint32_t copies = row == sum->other ? 1 : sum->copies;
   for (uint32_t copy = 0; copy < copies; copy++)
     for (uint32_t n = 0; n < sum->shape.present.len; n++) {
       const struct region_column *column = &sum->shape.present.list[n];
@@ -147,8 +145,6 @@ static void put_row(struct put *put, struct region_sum_row *row) {
   size_t at = (size_t)put->copy * put->sum->shape.columns + field->column;
   bool goes_on = put->goes_on && row->put == put->sum->puts;
   uint64_t *now = &row->now[at], *sent = &row->sent[at];
-  if (put->copy >= row->copies)
-    return;
   if (field->kind == PERCORE_HISTOGRAM)
     put_percentiles(put, row, sent, now);
   else if (field->kind != PERCORE_COUNTER) {

@@ -158,7 +158,7 @@ static bool is_reported(const struct region_sum *sum, uint32_t copy) {
 
 bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row) {
-  for (uint32_t copy = 0; copy < MIN(sum->copies, row->copies); copy++)
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t n = 0; is_reported(sum, copy) && n < sum->shape.counters.len;
          n++) {
       size_t at = (size_t)copy * sum->shape.columns +

@@ -150,23 +150,11 @@ static void begin_object(const struct region_source *source,
   }
 }
 
-/* Returns a zeroed object: one of the candidates that were rejected, if there
- * is one, because there can be many in each scan. */
-static struct region_object *new_object(struct region_source *source) {
-  struct region_sum *sum = source->sum;
-  struct region_object *object = source->spare;
-  size_t size = size_of_object(sum, sum->copies);
-  if (object == NULL || object->copies != sum->copies)
-    return region_claim(&sum->budget->memory, size);
-  source->spare = object->next;
-  memset(object, 0, size - sizeof(object));
-  return object;
-}
-
 static struct region_object *make_object(struct region_source *source,
                                          uint32_t i, bool from_birth) {
   struct region_sum *sum = source->sum;
-  struct region_object *object = new_object(source);
+  struct region_object *object =
+      region_claim(&sum->budget->memory, size_of_object(sum, sum->copies));
   if (object == NULL)
     return NULL;
   object->copies = sum->copies;
@@ -829,7 +817,6 @@ void region_source_leave(struct region_source *source) {
     return;
   region_source_stop(source);
   region_candidates_drop(source, 0);
-  region_candidates_free_spare(source);
   for (size_t p = 0; p < source->objects.len; p++)
     region_object_free(source, source->objects.list[p]);
   struct region_source **link = &sum->sources;

@@ -54,7 +54,7 @@ struct region_sum_row {
   uint64_t put; /* number of the last put that contained the row; 0: none */
   uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
                         did not contain it */
-  uint32_t copies;   /* allocated */
+  uint32_t copies;   /* allocated: at least those of the sum */
   uint32_t objects;  /* tracked objects, over all sources */
   uint32_t parts;    /* sources whose up-down counters, gauges and states are in
                         `now` */
