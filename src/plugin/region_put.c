@@ -198,7 +198,7 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
 static void charge(struct region_sum *sum, bool *cores) {
   struct region_allowance *values = &sum->budget->values;
   size_t of_copy = (sum->shown + !sum->shape.single) * sum->shape.values;
-  size_t need = sum->region_config->report_host ? of_copy : 0;
+  size_t need = sum->budget->config->report_host ? of_copy : 0;
   for (uint32_t core = 0; core + 1 < sum->copies; core++) {
     bool is_free =
         need + of_copy <= sum->charged + region_allowance_left(values);
@@ -251,7 +251,7 @@ static void put_all(struct put *put, const bool *cores) {
       put->field = &sum->shape.fields[f];
       if (!put->field->wanted)
         continue;
-      if (sum->region_config->report_host)
+      if (sum->budget->config->report_host)
         put_copy(put, 0, from, to);
       for (uint32_t copy = 1; copy < sum->copies; copy++)
         if (cores[copy - 1])

@@ -685,7 +685,7 @@ static void tell_memory(const struct region_source *source) {
       region_about_sum(sum),
       "region %s: table %s: %zu of its rows are counted only in `other`: "
       "MaxMemory is too small; set MaxMemory %zu.",
-      source->instance->region, sum->table, rows - source->marks.len,
+      source->instance->budget->name, sum->table, rows - source->marks.len,
       pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
@@ -705,7 +705,7 @@ static void finish(struct region_source *source) {
                 " of its rows are counted only in `other`: a region may have "
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
-                source->instance->region, sum->table, source->left_out);
+                source->instance->budget->name, sum->table, source->left_out);
   tell_memory(source);
   region_source_stop(source);
 }
