@@ -337,6 +337,7 @@ static void came(struct region_instance *instance) {
   budget->instances++;
   region_reader_use_allowance(instance->reader, &budget->memory);
   instance->source_count = instance->begun = tables;
+  instance->bytes_read = 0;
   for (uint32_t t = 0; t < tables; t++)
     instance->sources[t] =
         (struct region_source){.instance = instance,
@@ -447,6 +448,15 @@ static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
  * A round
  */
 
+/* True if the region is so large that it must be unmapped again after reading.
+ * Together, regions keep at most half of the memory that is left mapped. */
+static bool must_unmap(const struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
+  const struct region_pool *memory = &watch->memory;
+  size_t left = memory->used < memory->max ? memory->max - memory->used : 0;
+  return instance->bytes_read > left / 2 / watch->instances_len;
+}
+
 /* Reads a piece of a region. Returns false if there is nothing to read. */
 static bool read_piece(struct region_instance *instance) {
   uint64_t cells_left = REGION_PIECE_CELLS;
@@ -459,7 +469,8 @@ static bool read_piece(struct region_instance *instance) {
     bool read = region_source_read(&instance->sources[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
-  region_reader_give_back(instance->reader);
+  if (must_unmap(instance))
+    region_reader_give_back(instance->reader);
   return cells_left < REGION_PIECE_CELLS;
 }
 
