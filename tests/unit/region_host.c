@@ -53,6 +53,7 @@ void start_watch(const char *lines) {
   oconfig_item_t *block = fake_config(lines);
   assert_int_equal(config_read(&config, block), 0);
   fake_config_free(block);
+  config.sys_root = strdup(TEST_FIXTURES "/two-cores");
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;

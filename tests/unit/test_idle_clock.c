@@ -131,7 +131,8 @@ static int clock_core(struct play *play, int core, struct reading *reading) {
 }
 
 static int read_core(struct play *play, int core, struct reading *reading) {
-  assert_int_equal(idle_clock_read(play->clock), 0);
+  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
+                   0);
   return clock_core(play, core, reading);
 }
 
@@ -229,7 +230,8 @@ TEST(reads_that_all_take_too_long_give_no_value) {
   play->words[0] = 1;
   play->read_takes_ns = 101000000;
   play->fast_reads_after = 100;
-  assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
+  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
+                   -EAGAIN);
   assert_int_equal(clock_core(play, 0, &reading), -ENODATA);
 }
 
@@ -269,7 +271,8 @@ TEST(another_number_of_words_than_cores_ends_the_clock) {
   struct play *play = *state;
   open_clock(play, true);
   play->words_len = 3;
-  assert_int_equal(idle_clock_read(play->clock), -EINVAL);
+  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
+                   -EINVAL);
 }
 
 static void add_idle_driver(struct play *play, int core, const char *state0) {
