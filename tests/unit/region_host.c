@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "plugin/region_instance.h"
+#include "plugin_unit.h"
 #include "region/writer.h"
 
 static struct host_round last;
@@ -16,7 +17,6 @@ uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 bool host_settles;
 
-static struct config config;
 static struct region_watch *watch;
 static struct region_watch_options options;
 static struct region_moment now;
@@ -164,7 +164,7 @@ int tear_down(void **state) {
   region_watch_free(watch);
   for (unsigned i = 0; i < COUNT_OF(served); i++)
     end_producer(i);
-  config_free(&config);
+  forget_config();
   fake_reset();
   return 0;
 }
