@@ -29,6 +29,8 @@
 #include "name.h"
 #include "receive.h"
 
+#include "base/cached.h"
+
 enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
 
 /* How long to wait for the removal of the files. */
@@ -36,9 +38,12 @@ enum { REMOVE_MS = 200 };
 
 /* True if this file is still at the path. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
-  struct stat file;
-  return lstat(path, &file) == 0 && file.st_dev == device &&
-         file.st_ino == inode;
+  struct stat status;
+  int file = cached_open(path, O_NOFOLLOW);
+  bool found = file >= 0 && fstat(file, &status) == 0 &&
+               status.st_dev == device && status.st_ino == inode;
+  region_close_fd(&file);
+  return found;
 }
 
 static bool is_ours(const struct region_name *name) {
@@ -164,7 +169,7 @@ static pid_t start_process(sigset_t *before) {
  * page tables of this one, which then takes a fault for each page. */
 static bool is_served(const struct region_name *name) {
   struct region_connection probe;
-  bool served = region_connection_open(&probe, name->socket_path, true) == 0;
+  bool served = region_connection_open(&probe, name->socket_path) == 0;
   region_connection_close(&probe);
   return served;
 }
