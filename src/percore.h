@@ -82,9 +82,10 @@ int percore_load_open(struct percore_load **load,
  * 200 ms and 0.45 at 1 s). If a thread calls this before the window is that
  * long, the call returns 0 and leaves the loads unchanged.
  *
- * From the board, reads the newest loads without a system call. While the board
- * is dead, looks for another at most every 0.1 s, and then may wait for up to a
- * second for a writer that is stopped.
+ * From the board, reads the newest loads without a system call; until the next
+ * are due, it only reads the clock. While the board is dead, looks for another
+ * at most every 0.1 s, and then may wait for up to a second for a writer that
+ * is stopped.
  *
  * Returns 0, or -1 with errno; on failure the loads are also unchanged. */
 int percore_load_update(struct percore_load *load);
@@ -93,6 +94,11 @@ int percore_load_update(struct percore_load *load);
  * known because the core is offline, does not exist, or is in its first window.
  */
 double percore_load_get(const struct percore_load *load, int core);
+
+/* Stores what percore_load_get returns for cores 0 to n - 1. For many cores,
+ * this is faster. */
+void percore_load_get_all(const struct percore_load *load, double *loads,
+                          int n);
 
 /* Return bounds of the load of a core at the last update, or -1 if no load is
  * known. The true load is between them. They include the resolution of the

@@ -1,7 +1,6 @@
 #include "load.h"
 
-#include <errno.h>
-#include <string.h>
+#include "base/sized.h"
 
 #define PERIOD_DEFAULT_S 60
 
@@ -35,15 +34,13 @@ static size_t column_of(const struct percore_load *load,
 
 /* Tells the chooser the loads, if they have changed. */
 static void learn(struct percore_load *load) {
-  if (load->learned == load->measured)
+  if (load->learned)
     return;
-  for (int core = 0; core < load->cores_len; core++)
-    load->room[core] = percore_load_get(load, core);
+  percore_load_get_all(load, load->room, load->cores_len);
   chooser_learn(load->chooser, load->room);
-  load->learned = load->measured;
+  load->learned = true;
 }
 
-/* Returns the number of cores or a negative errno. */
 static int choose(struct percore_load *load,
                   const struct percore_load_choice *choice, int *cores, int n) {
   const int *candidates = choice->candidates;
@@ -51,7 +48,7 @@ static int choose(struct percore_load *load,
   int found = 0;
   size_t by = column_of(load, choice);
   if (by == BOARD_COLUMNS)
-    return -ENOTSUP;
+    return load_failed(ENOTSUP);
   learn(load);
   for (int core = 0; core < load->cores_len; core++)
     load->room[core] = -1;
@@ -74,19 +71,11 @@ int percore_load_best(struct percore_load *load,
                       const struct percore_load_choice *given, int *cores,
                       int n) {
   struct percore_load_choice choice = {.size = 0};
-  if (given != NULL && given->size >= sizeof(given->size))
-    memcpy(&choice, given,
-           given->size < sizeof(choice) ? given->size : sizeof(choice));
-  if ((given != NULL && given->size < sizeof(given->size)) || n < 1 ||
-      choice.by > PERCORE_BY_LOAD || choice.candidate_count < 0) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (!sized_copy(&choice, sizeof(choice), given) || n < 1 ||
+      choice.by > PERCORE_BY_LOAD || choice.candidate_count < 0)
+    return load_failed(EINVAL);
   pthread_mutex_lock(&load->mutex);
   int found = choose(load, &choice, cores, n);
   pthread_mutex_unlock(&load->mutex);
-  if (found >= 0)
-    return found;
-  errno = -found;
-  return -1;
+  return found;
 }

@@ -52,7 +52,9 @@ struct board_core {
 #define BOARD_AVERAGE BOARD_COLUMN(average)
 
 /* The field of each column. All averages have the last, but each a name of its
- * own: "average_60s". */
+ * own, made from its period. */
+#define BOARD_AVERAGE_NAME "average_%.0fs"
+#define BOARD_NAME_SIZE 24
 struct board_column {
   struct percore_field field;
   double scale; /* a cell is the value times this */

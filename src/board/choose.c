@@ -19,9 +19,9 @@ struct chooser {
   int measured; /* how often */
   uint64_t random;
   double common, total; /* sums of products; persistence is their ratio */
-  struct known *known;  /* by core */
   int *order;           /* cores; those looked at last are at the end */
   int *looked_at;       /* room for as many */
+  struct known known[]; /* by core; the two arrays above are after it */
 };
 
 static uint64_t next_random(struct chooser *chooser) {
@@ -32,20 +32,15 @@ static uint64_t next_random(struct chooser *chooser) {
 }
 
 struct chooser *chooser_open(int cores, uint64_t seed) {
-  struct chooser *chooser = calloc(1, sizeof(*chooser));
+  size_t of_core = sizeof(struct known) + 2 * sizeof(int);
+  struct chooser *chooser =
+      calloc(1, sizeof(*chooser) + (size_t)cores * of_core);
   if (chooser == NULL)
     return NULL;
-  *chooser =
-      (struct chooser){.cores = cores,
-                       .random = seed,
-                       .known = calloc((size_t)cores, sizeof(struct known)),
-                       .order = calloc((size_t)cores, sizeof(int)),
-                       .looked_at = calloc((size_t)cores, sizeof(int))};
-  if (chooser->known == NULL || chooser->order == NULL ||
-      chooser->looked_at == NULL) {
-    chooser_close(chooser);
-    return NULL;
-  }
+  chooser->cores = cores;
+  chooser->random = seed;
+  chooser->order = (int *)(void *)&chooser->known[cores];
+  chooser->looked_at = chooser->order + cores;
   for (int i = 0; i < cores; i++) {
     int j = (int)(next_random(chooser) % (uint64_t)(i + 1));
     chooser->order[i] = chooser->order[j];
@@ -53,15 +48,6 @@ struct chooser *chooser_open(int cores, uint64_t seed) {
     chooser->known[i] = (struct known){.long_run = -1, .deviation = NAN};
   }
   return chooser;
-}
-
-void chooser_close(struct chooser *chooser) {
-  if (chooser == NULL)
-    return;
-  free(chooser->known);
-  free(chooser->order);
-  free(chooser->looked_at);
-  free(chooser);
 }
 
 /* Returns the deviation of a load from the long run, and takes the load into

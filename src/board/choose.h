@@ -25,9 +25,8 @@
 struct chooser;
 
 /* Makes a chooser of cores 0 to cores - 1. Choosers with different seeds have
- * different orders. Returns NULL if out of memory. */
+ * different orders. Returns NULL if out of memory; end it with free(3). */
 struct chooser *chooser_open(int cores, uint64_t seed);
-void chooser_close(struct chooser *chooser); /* NULL is ignored */
 
 /* Tells the chooser that loads were measured: 0 to 1, or -1 if unknown. */
 void chooser_learn(struct chooser *chooser, const double *loads);

@@ -1,13 +1,13 @@
 #include "load.h"
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "cycles/bounds.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 /* The shortest windows. In shorter windows, errors dominate: the counters of a
  * group are read at slightly different times, and columns are truncated to
@@ -45,8 +45,8 @@ static void set(struct percore_load *load, int core, size_t column,
 }
 
 static void set_row(struct percore_load *load, int core,
-                    const struct board_core *row) {
-  for (size_t i = 0; i < BOARD_COLUMNS; i++)
+                    const struct board_core *row, size_t columns) {
+  for (size_t i = 0; i < columns; i++)
     set(load, core, i, board_figure(row, i));
 }
 
@@ -78,7 +78,7 @@ static void end_window(struct percore_load *load, const struct core *state,
     row.time_ns = (double)time_ns;
     row.interval_ns = to->wall - from->wall;
   }
-  set_row(load, state->number, &row);
+  set_row(load, state->number, &row, BOARD_COLUMNS);
   *start = (struct window_start){state->total, time_ns};
 }
 
@@ -103,7 +103,7 @@ static void publish_counters(struct percore_load *load) {
     set(load, state->number, BOARD_COLUMN(source), source - SOURCE_NONE);
     set(load, state->number, BOARD_COLUMN(proof), state->proof);
   }
-  load->measured++;
+  load->learned = false;
 }
 
 /* ---------------------------------------------------------------------------
@@ -113,10 +113,13 @@ static void publish_counters(struct percore_load *load) {
 static void publish_board(struct percore_load *load) {
   struct board_core row;
   for (int core = 0; core < load->cores_len; core++) {
-    bool is_known = board_reader_core(load->board, core, &row);
-    set_row(load, core, is_known ? &row : &unknown);
+    size_t len = board_reader_core(load->board, core, &row);
+    if (len > 0)
+      set_row(load, core, &row, len);
+    else
+      set_row(load, core, &unknown, BOARD_COLUMNS);
   }
-  load->measured++;
+  load->learned = false;
 }
 
 /* ---------------------------------------------------------------------------
@@ -125,7 +128,7 @@ static void publish_board(struct percore_load *load) {
 
 static int make_cores(struct percore_load *load) {
   struct topology topology;
-  uint64_t seed;
+  uint64_t seed = now_ns(load) ^ (uint64_t)getpid() << 40;
   int status = topology_read(&topology, load->machine);
   if (status != 0)
     return status;
@@ -135,27 +138,22 @@ static int make_cores(struct percore_load *load) {
   load->starts = calloc(len, sizeof(*load->starts));
   load->figures = calloc(len * BOARD_COLUMNS, sizeof(*load->figures));
   load->room = calloc(len, sizeof(*load->room));
-  if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-    seed = (uintptr_t)load ^ now_ns(load);
   load->chooser = chooser_open(load->cores_len, seed);
   if (load->starts == NULL || load->figures == NULL || load->room == NULL ||
       load->chooser == NULL)
     return -ENOMEM;
   for (int i = 0; i < load->cores_len; i++) {
     load->starts[i].totals.epoch = UINT64_MAX; /* no window has begun */
-    set_row(load, i, &unknown);
+    set_row(load, i, &unknown, BOARD_COLUMNS);
   }
   return 0;
 }
 
-/* Parses a list of at least one core; NULL is the empty set. Returns 0 or
- * -EINVAL. */
-static int parse_list(struct core_set *set, const char *list) {
+/* Parses a list of at least one core; NULL is the empty set. */
+static bool parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
-  if (list == NULL)
-    return 0;
-  int status = core_set_parse(set, list);
-  return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
+  return list == NULL ||
+         (core_set_parse(set, list) == 0 && core_set_next(set, -1) >= 0);
 }
 
 /* True if the options want only what a board has. */
@@ -165,9 +163,9 @@ static bool can_be_board(const struct percore_load_options *given) {
          given->shortest_window == 0;
 }
 
-/* Translates the caller's options. Returns 0 or -EINVAL. */
-static int translate(struct percore_load *load,
-                     const struct percore_load_options *given) {
+/* Translates the caller's options. Returns false if one is invalid. */
+static bool translate(struct percore_load *load,
+                      const struct percore_load_options *given) {
   struct engine_options *options = &load->options;
   const char *board = given->board != NULL ? given->board : "either";
   load->may_count = strcmp(board, "only") != 0;
@@ -178,8 +176,8 @@ static int translate(struct percore_load *load,
               (load->may_be_board || load->may_count) &&
               (strcmp(board, "either") == 0 || strcmp(board, "only") == 0 ||
                strcmp(board, "never") == 0) &&
-              parse_list(&load->wanted, given->cores) == 0 &&
-              parse_list(&options->also_isolated, given->also_isolated) == 0;
+              parse_list(&load->wanted, given->cores) &&
+              parse_list(&options->also_isolated, given->also_isolated);
   *options = (struct engine_options){
       .cores = given->cores != NULL ? &load->wanted : NULL,
       .machine = load->machine,
@@ -195,13 +193,13 @@ static int translate(struct percore_load *load,
       given->board_age_max > 0 ? given->board_age_max : BOARD_AGE_MAX_S;
   load->age_max_ns = (uint64_t)(age_max_s * 1e9);
   load->shortest_ns = (uint64_t)(given->shortest_window * 1e9);
-  if (good && given->source != NULL)
-    good = source_parse(&options->source, given->source) == 0 &&
-           (options->source != SOURCE_EVENT || given->event != NULL);
-  if (good && given->isolated_cores != NULL)
-    good = isolated_cores_parse(&options->isolated_cores,
-                                given->isolated_cores) == 0;
-  return good ? 0 : -EINVAL;
+  return good &&
+         (given->source == NULL ||
+          (source_parse(&options->source, given->source) == 0 &&
+           (options->source != SOURCE_EVENT || given->event != NULL))) &&
+         (given->isolated_cores == NULL ||
+          isolated_cores_parse(&options->isolated_cores,
+                               given->isolated_cores) == 0);
 }
 
 /* Returns -ENOENT if there is no board that is fresh. */
@@ -211,7 +209,6 @@ static int open_board(struct percore_load *load) {
   if (load->board == NULL)
     return -ENOMEM;
   if (board_reader_update(load->board) == 1) {
-    atomic_store(&load->is_board, true);
     publish_board(load);
     return 0;
   }
@@ -237,9 +234,9 @@ static int open_counters(struct percore_load *load) {
     return status;
   }
   publish_counters(load);
-  atomic_store(&load->is_board, false);
-  board_reader_close(load->board);
+  struct board_reader *dead = load->board;
   load->board = NULL;
+  board_reader_close(dead);
   return 0;
 }
 
@@ -249,10 +246,11 @@ int load_open(struct percore_load **result, struct machine *machine,
   if (load == NULL)
     return -ENOMEM;
   pthread_mutex_init(&load->mutex, NULL);
-  load->machine = machine;
-  int status = translate(load, options);
-  if (status == 0)
-    status = make_cores(load);
+  load->own_machine = machine == NULL ? machine_linux(NULL) : NULL;
+  load->machine = machine != NULL ? machine : load->own_machine;
+  int status = -ENOMEM;
+  if (load->machine != NULL)
+    status = translate(load, options) ? make_cores(load) : -EINVAL;
   if (status == 0) {
     status = load->may_be_board ? open_board(load) : -ENOENT;
     if (status == -ENOENT && load->may_count)
@@ -268,22 +266,10 @@ int load_open(struct percore_load **result, struct machine *machine,
 int percore_load_open(struct percore_load **result,
                       const struct percore_load_options *given) {
   struct percore_load_options options = {0};
-  if (given != NULL && given->size < sizeof(given->size)) {
-    errno = EINVAL;
-    return -1;
-  }
-  if (given != NULL)
-    memcpy(&options, given,
-           given->size < sizeof(options) ? given->size : sizeof(options));
-  struct machine *machine = machine_linux(NULL);
-  int status = machine != NULL ? load_open(result, machine, &options) : -ENOMEM;
-  if (status == 0) {
-    (*result)->owns_machine = true;
-    return 0;
-  }
-  machine_linux_close(machine);
-  errno = -status;
-  return -1;
+  int status = -EINVAL;
+  if (sized_copy(&options, sizeof(options), given))
+    status = load_open(result, NULL, &options);
+  return status == 0 ? 0 : load_failed(-status);
 }
 
 void percore_load_close(struct percore_load *load) {
@@ -291,9 +277,8 @@ void percore_load_close(struct percore_load *load) {
     return;
   engine_close(load->engine);
   board_reader_close(load->board);
-  chooser_close(load->chooser);
-  if (load->owns_machine)
-    machine_linux_close(load->machine);
+  free(load->chooser);
+  machine_linux_close(load->own_machine);
   pthread_mutex_destroy(&load->mutex);
   free(load->starts);
   free(load->figures);
@@ -313,28 +298,22 @@ static int update_counters(struct percore_load *load) {
 
 /* A dead board is no error: its loads are unknown. */
 static int update_board(struct percore_load *load) {
-  uint64_t time_ns = now_ns(load);
   int status = board_reader_update(load->board);
-  if (status != 0)
-    publish_board(load);
-  if (status == 0 || status == 1 || !load->may_count || time_ns < load->due_ns)
+  if (status == 0)
     return 0;
-  load->due_ns = time_ns + NS_PER_S; /* of the next attempt, if this fails */
-  return open_counters(load);
+  publish_board(load);
+  return status == 1 || !load->may_count ? 0 : open_counters(load);
 }
 
 int percore_load_update(struct percore_load *load) {
   pthread_mutex_lock(&load->mutex);
   int status = load->board != NULL ? update_board(load) : update_counters(load);
   pthread_mutex_unlock(&load->mutex);
-  if (status == 0)
-    return 0;
-  errno = -status;
-  return -1;
+  return status == 0 ? 0 : load_failed(-status);
 }
 
 int percore_load_is_board(const struct percore_load *load) {
-  return atomic_load(&load->is_board);
+  return load->board != NULL;
 }
 
 /* As load_figure, but the board also has cores that were not asked for. */
@@ -351,6 +330,12 @@ static double get(const struct percore_load *load, int core, size_t column) {
 GETTER(percore_load_get, load)
 GETTER(percore_load_get_low, load_low)
 GETTER(percore_load_get_high, load_high)
+
+void percore_load_get_all(const struct percore_load *load, double *loads,
+                          int n) {
+  for (int core = 0; core < n; core++)
+    loads[core] = get(load, core, BOARD_COLUMN(load));
+}
 
 double percore_load_get_sibling(const struct percore_load *load, int core) {
   double most = -1, next = load_figure(load, core, BOARD_COLUMN(sibling));

@@ -9,6 +9,7 @@
 #include "cycles/core.h"
 #include "cycles/engine.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 /* Where a core's next window begins. */
@@ -20,12 +21,11 @@ struct window_start {
 struct percore_load {
   pthread_mutex_t mutex; /* serialises updates */
   struct machine *machine;
-  bool owns_machine;
+  struct machine *own_machine; /* NULL: it is the caller's */
   /* Where the loads come from: one of the two, or the board, and counters when
    * it is dead. */
-  struct board_reader *board;
+  struct board_reader *_Atomic board;
   struct engine *engine;
-  atomic_bool is_board;
   bool may_be_board, may_count;  /* which of the two may be taken */
   struct engine_options options; /* of the engine */
   struct core_set wanted;        /* options.cores, unless that is NULL */
@@ -39,19 +39,23 @@ struct percore_load {
    */
   _Atomic double *figures;
   int cores_len;
-  uint64_t measured; /* how often loads were published */
   /* Of percore_load_best. */
   struct chooser *chooser;
-  uint64_t learned; /* `measured` when the chooser last learned */
-  double *room;     /* of each core */
+  bool learned; /* the chooser knows the present loads */
+  double *room; /* of each core */
 };
+
+static inline int load_failed(int error) {
+  errno = error;
+  return -1;
+}
 
 /* Returns a figure of a core, or that of an unknown core if there is no such
  * core. */
 double load_figure(const struct percore_load *load, int core, size_t column);
 
 /* As percore_load_open, but returns 0 or -errno. Tests supply machines of their
- * own. The machine must outlive the load. */
+ * own, which must outlive the load; NULL: this machine. */
 int load_open(struct percore_load **result, struct machine *machine,
               const struct percore_load_options *options);
 

@@ -7,5 +7,6 @@ libboard_la_SOURCES = \
 	src/board/choose.c src/board/choose.h \
 	src/board/load.c src/board/load.h \
 	src/board/publish.c src/board/publish.h \
-	src/board/read.c src/board/read.h
+	src/board/read.c src/board/read.h \
+	src/base/sized.h
 libboard_la_LIBADD = -lm

@@ -15,9 +15,8 @@
 struct board {
   enum board_readers readers;
   struct journal journal;
-  struct percore_region *region; /* NULL: not published */
-  atomic_bool is_published;
-  bool said; /* why it is not published */
+  struct percore_region *_Atomic region; /* NULL: not published */
+  bool said;                             /* why it is not published */
   uint64_t retry_ns;
   percore_owned_table_t rows;
   size_t columns_len;
@@ -42,17 +41,18 @@ void board_close(struct board *board) {
 }
 
 bool board_is_published(const struct board *board) {
-  return atomic_load(&board->is_published);
+  return board->region != NULL;
 }
 
 /* ---------------------------------------------------------------------------
  * Publishing
  */
 
+/* Stores a region in any case. */
 static int create(struct board *board, const struct snapshot *snapshot,
-                  uint32_t cores) {
+                  uint32_t cores, struct percore_region **region) {
   const char *sources[SOURCES + 1], *proofs[PROOF_REFUTED + 1];
-  char names[FIGURES_PERIODS_MAX][24];
+  char names[FIGURES_PERIODS_MAX][BOARD_NAME_SIZE];
   struct percore_field fields[BOARD_COLUMNS];
   const struct percore_table table = {
       .name = "cores",
@@ -72,29 +72,29 @@ static int create(struct board *board, const struct snapshot *snapshot,
   fields[BOARD_COLUMN(source)].states = sources;
   fields[BOARD_COLUMN(proof)].states = proofs;
   for (size_t i = 0; i < snapshot->periods_len; i++) {
-    snprintf(names[i], sizeof(names[i]), "average_%.0fs",
+    snprintf(names[i], sizeof(names[i]), BOARD_AVERAGE_NAME,
              snapshot->period_s[i]);
     fields[BOARD_AVERAGE + i].name = names[i];
   }
   board->columns_len = table.field_count;
-  int status = percore_create(&board->region, BOARD_NAME, &table, 1, &options);
-  return status == 0 ? percore_owned_table(board->region, 0, &board->rows)
-                     : status;
+  int status = percore_create(region, BOARD_NAME, &table, 1, &options);
+  return status == 0 ? percore_owned_table(*region, 0, &board->rows) : status;
 }
 
 /* Returns false if the board cannot be published now. */
 static bool is_ready(struct board *board, const struct snapshot *snapshot,
                      uint32_t cores, uint64_t now_ns) {
   struct percore_region_status status = {.size = sizeof(status)};
+  struct percore_region *region;
   if (board->region != NULL)
     return true;
   if (now_ns < board->retry_ns)
     return false;
-  if (create(board, snapshot, cores) == 0) {
-    atomic_store(&board->is_published, true);
+  if (create(board, snapshot, cores, &region) == 0) {
+    board->region = region;
     return true;
   }
-  percore_status(board->region, &status);
+  percore_status(region, &status);
   if (!board->said)
     journal_say(&board->journal,
                 status.error == ENOENT ? JOURNAL_INFO : JOURNAL_WARNING,
@@ -102,8 +102,7 @@ static bool is_ready(struct board *board, const struct snapshot *snapshot,
                 status.error == EADDRINUSE ? "another process publishes it"
                                            : status.reason);
   board->said = true;
-  percore_destroy(board->region);
-  board->region = NULL;
+  percore_destroy(region);
   board->retry_ns = now_ns + RETRY_NS;
   return false;
 }
@@ -160,17 +159,13 @@ void board_publish(struct board *board, const struct snapshot *snapshot,
                    const struct topology *topology) {
   static const struct core_figures not_measured = {.core = 0};
   uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
-  bool has_first = false;
   if (!is_ready(board, snapshot, (uint32_t)topology->cores_len, now_ns))
     return;
   if (board->readers == BOARD_ALL)
     open_to_all();
-  for (size_t i = snapshot->cores_len; i-- > 0;) {
-    const struct core_figures *core = &snapshot->cores[i];
-    has_first |= core->core == 0;
-    if (core->core < topology->cores_len)
-      write_core(board, snapshot, topology, core, now_ns);
-  }
-  if (!has_first)
+  for (size_t i = snapshot->cores_len; i-- > 0;)
+    if (snapshot->cores[i].core < topology->cores_len)
+      write_core(board, snapshot, topology, &snapshot->cores[i], now_ns);
+  if (snapshot->cores_len == 0 || snapshot->cores[0].core != 0)
     write_core(board, snapshot, topology, &not_measured, now_ns);
 }

@@ -18,16 +18,17 @@ struct board_reader *board_reader_open(struct machine *machine, int cores,
                                        uint64_t age_max_ns);
 void board_reader_close(struct board_reader *reader); /* NULL is ignored */
 
-/* Returns 1 if there is a new picture, 0 if the last one is still true, or
- * -ESTALE if the board is dead. Makes no system call while the board lives;
- * otherwise looks at most once in 0.1 s, and then may block for a second. */
+/* Returns 1 if there is a new picture, 0 if nothing has changed, or -ESTALE if
+ * there is no board or it has died. Only reads the clock until the next picture
+ * is due. Makes no system call while the board lives; otherwise looks for one
+ * at most once in 0.1 s, and then may block for a second. */
 int board_reader_update(struct board_reader *reader);
 
 /* Reads a core of the last picture, or of the next if that is just written.
- * Returns false if the core's load is unknown, as those of all cores are if the
- * board is dead. */
-bool board_reader_core(const struct board_reader *reader, int core,
-                       struct board_core *row);
+ * Returns how many columns the board has, or 0 if the core's load is unknown,
+ * as those of all cores are if the board is dead. */
+size_t board_reader_core(const struct board_reader *reader, int core,
+                         struct board_core *row);
 /* Returns the column of the average with this period, or BOARD_COLUMNS. */
 size_t board_reader_average(const struct board_reader *reader, double period_s);
 

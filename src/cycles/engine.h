@@ -26,7 +26,7 @@
  *
  *   engine    reads all cores once and keeps running totals per core
  *   figures   turns totals into loads, load averages and aggregates
- *   sampler   runs engine and figures in a thread, and queues snapshots
+ *   sampler   runs engine and figures in a thread
  *   load      the public loads of percore.h
  *
  * Errors: a function that can fail returns 0 or -errno, or, if it returns a

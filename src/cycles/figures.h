@@ -119,9 +119,6 @@ struct self_figures {
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
-  /* How many snapshots were dropped because the consumer did not take them in
-   * time. */
-  uint64_t snapshots_dropped;
 };
 
 struct snapshot {

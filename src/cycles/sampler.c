@@ -13,6 +13,8 @@ struct sampler {
   struct figures *figures;
   struct sampling_thread sampling;
   atomic_bool has_source;
+  struct snapshot *_Atomic newest; /* NULL: taken */
+  sem_t ready;                     /* is posted with each snapshot */
 
   /* The members below are used only by the thread. */
   struct schedule schedule;
@@ -49,8 +51,8 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   if (sampler->options.publish != NULL)
     sampler->options.publish(sampler->options.context, snapshot,
                              engine_topology(sampler->engine));
-  snapshot_free(sampling_thread_put(&sampler->sampling, snapshot,
-                                    &snapshot->self.snapshots_dropped));
+  snapshot_free(atomic_exchange(&sampler->newest, snapshot));
+  sem_post(&sampler->ready);
 }
 
 static void sample(struct sampler *sampler) {
@@ -111,12 +113,9 @@ static void *run_sampler(void *argument) {
  */
 
 static void destroy(struct sampler *sampler) {
-  struct snapshot *snapshot;
-  while ((snapshot = sampler_take(sampler)) != NULL)
-    snapshot_free(snapshot);
+  snapshot_free(sampler->newest);
   figures_close(sampler->figures);
   engine_close(sampler->engine);
-  sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }
 
@@ -126,7 +125,7 @@ int sampler_start(struct sampler **result,
   if (sampler == NULL)
     return -ENOMEM;
   sampler->options = *options;
-  sampling_thread_init(&sampler->sampling, SAMPLER_QUEUE);
+  sem_init(&sampler->ready, 0, 0);
   sampler->options.engine.cancel = &sampler->sampling.stop;
 
   int status = engine_open(&sampler->engine, &sampler->options.engine);
@@ -149,23 +148,21 @@ int sampler_start(struct sampler **result,
 void sampler_stop(struct sampler *sampler) {
   if (sampler == NULL)
     return;
-  sampling_thread_stop(&sampler->sampling);
+  sampling_thread_stop(&sampler->sampling, UINT64_MAX);
   destroy(sampler);
-}
-
-/* ---------------------------------------------------------------------------
- * Taking
- */
-
-struct snapshot *sampler_take(struct sampler *sampler) {
-  return sampling_thread_take(&sampler->sampling);
 }
 
 /* Waits on the real clock, because a consumer waits in real time even if the
  * machine is simulated. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns) {
-  return sampling_thread_wait(&sampler->sampling,
-                              clock_now_ns(CLOCK_MONOTONIC) + timeout_ns);
+  struct timespec until =
+      timespec_of_ns(clock_now_ns(CLOCK_MONOTONIC) + timeout_ns);
+  struct snapshot *newest;
+  do
+    newest = atomic_exchange(&sampler->newest, NULL);
+  while (newest == NULL &&
+         sem_clockwait(&sampler->ready, CLOCK_MONOTONIC, &until) == 0);
+  return newest;
 }
 
 bool sampler_has_source(struct sampler *sampler) {

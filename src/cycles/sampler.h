@@ -4,16 +4,12 @@
  * snapshot of all figures. Between snapshots, the thread also samples at
  * regular intervals on CLOCK_MONOTONIC, for load averages and, if
  * sample_interval_ns is set, for minima and maxima. It blocks all signals, is
- * not pinned, and never waits for its consumer: when the queue is full, the
- * oldest snapshot is dropped. */
+ * not pinned, and never waits for its consumer, which gets the newest snapshot.
+ */
 #ifndef PERCORE_SAMPLER_H
 #define PERCORE_SAMPLER_H
 
 #include "figures.h"
-
-/* The largest number of snapshots that are kept until the consumer takes
- * them. */
-#define SAMPLER_QUEUE 16
 
 struct sampler_options {
   struct engine_options engine;
@@ -23,9 +19,8 @@ struct sampler_options {
   bool from_start;
   /* between samples that only minima and maxima need; 0: none are taken */
   uint64_t sample_interval_ns;
-  /* Called by the thread with each snapshot, before it is queued, to set
-   * figures that only the host program knows, and to publish it. May be NULL.
-   */
+  /* Called by the thread with each snapshot, to set figures that only the host
+   * program knows, and to publish it. May be NULL. */
   void (*publish)(void *context, struct snapshot *snapshot,
                   const struct topology *topology);
   void *context;
@@ -42,12 +37,8 @@ int sampler_start(struct sampler **sampler,
 /* Ends the thread (within 100 ms) and frees everything. Accepts NULL. */
 void sampler_stop(struct sampler *sampler);
 
-/* Returns the oldest snapshot in the queue, which the caller frees, or NULL.
- * May be called from any thread. */
-struct snapshot *sampler_take(struct sampler *sampler);
-
-/* Like sampler_take, but waits up to timeout_ns for a snapshot. May be called
- * from any thread. */
+/* Waits up to timeout_ns for a snapshot that was not taken yet. Returns the
+ * newest one, which the caller frees, or NULL. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns);
 
 /* False while no selected core has a source. May be called from any thread. */

@@ -210,12 +210,6 @@ static const char *const time_names[TIMES] = {
     [TIME_IOWAIT] = "iowait",
 };
 
-static void set_subject_core(struct out *out, int core) {
-  char number[16];
-  snprintf(number, sizeof(number), "%d", core);
-  put_subject(&out->list, PLUGIN_CORE, number);
-}
-
 static void put_times(struct out *out, const struct core_figures *core) {
   for (int i = 0; out->config->load.report_time && i < TIMES; i++)
     put_figure(out, "percent", time_names[i], core->time[i], PERCENT);
@@ -238,29 +232,10 @@ static void for_each_core(struct out *out,
     const struct core_figures *core = &out->snapshot->cores[i];
     if (!core->online)
       continue;
-    set_subject_core(out, core->core);
+    char number[16];
+    snprintf(number, sizeof(number), "%d", core->core);
+    put_subject(&out->list, PLUGIN_CORE, number);
     put_core(out, core);
-  }
-}
-
-static bool is_online(const struct snapshot *snapshot, int core) {
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    if (snapshot->cores[i].core == core)
-      return snapshot->cores[i].online;
-  return false;
-}
-
-static void put_wake(struct out *out, const struct wake_figures *wake) {
-  for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
-    const struct wake_survey_core *core = &wake->cores[i];
-    if (!is_online(out->snapshot, core->core))
-      continue;
-    set_subject_core(out, core->core);
-    put_figure(out, "gauge", "timer_datapoints", (double)core->datapoints,
-               PLAIN);
-    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-      put_figure(out, "latency", wake_survey_value_name(v), core->value_s[v],
-                 PLAIN);
   }
 }
 
@@ -379,7 +354,6 @@ static const struct metric self_metrics[] = {
     {"derive", "errors", TOTAL, SELF(counts.errors), 0},
     {"derive", "reopens", TOTAL, SELF(counts.reopens), 0},
     {"derive", "source_changes", TOTAL, SELF(counts.source_changes), 0},
-    {"derive", "snapshots_dropped", TOTAL, SELF(snapshots_dropped), 0},
     {"duration", "lateness", PLAIN, SELF(lateness_s), 0},
     {"duration", "sample_cost", PLAIN, SELF(sample_cost_s), 0},
     {"percent", "sampler_cpu", PERCENT, SELF(sampler_cpu), 0},
@@ -402,15 +376,12 @@ static void put_sources(struct out *out, const struct dispatch *dispatch) {
 }
 
 static void put_self(struct out *out, const struct dispatch *dispatch) {
-  struct self_figures self = out->snapshot->self;
-  self.snapshots_dropped += dispatch->snapshots_withheld;
   put_subject(&out->list, PLUGIN_HOST, INSTANCE_SELF);
-  put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics), &self);
+  put_metrics(out, self_metrics, STATIC_ARRAY_SIZE(self_metrics),
+              &out->snapshot->self);
+  put_derive(&out->list, "derive", "snapshots_dropped",
+             dispatch->snapshots_withheld);
   put_sources(out, dispatch);
-  if (dispatch->wake == NULL)
-    return;
-  put_figure(out, "percent", "wake_cpu", dispatch->wake->cpu, PERCENT);
-  put_derive(&out->list, "derive", "wake_probes", dispatch->wake->probes);
 }
 
 /* ---------------------------------------------------------------------------
@@ -425,10 +396,9 @@ static void put_all(struct out *out, const struct dispatch *dispatch) {
   put_time_spreads(out);
   for_each_core(out, put_times);
   for_each_core(out, put_core_details);
-  put_wake(out, dispatch->wake);
 }
 
-void dispatch_snapshot(struct dispatch *dispatch,
+bool dispatch_snapshot(struct dispatch *dispatch,
                        const struct snapshot *snapshot) {
   cdtime_t time = NS_TO_CDTIME_T(snapshot->time_ns);
   if (time <= dispatch->last) {
@@ -436,7 +406,7 @@ void dispatch_snapshot(struct dispatch *dispatch,
     c_complain_once(LOG_WARNING, &dispatch->backwards,
                     "percore: the clock was set back; values are "
                     "withheld until it has caught up.");
-    return;
+    return false;
   }
   c_release(LOG_INFO, &dispatch->backwards,
             "percore: the clock has caught up; values are dispatched again.");
@@ -445,8 +415,8 @@ void dispatch_snapshot(struct dispatch *dispatch,
     if (snapshot->self.cores_by_source[source] > 0)
       dispatch->source_seen[source] = true;
 
-  struct out out = {.config = dispatch->config,
-                    .snapshot = snapshot,
-                    .list = {.time = time, .interval = dispatch->interval}};
+  struct out out = {
+      .config = dispatch->config, .snapshot = snapshot, .list = {.time = time}};
   put_all(&out, dispatch);
+  return true;
 }

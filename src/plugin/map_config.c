@@ -117,12 +117,12 @@ static int refuse_unknown(const oconfig_item_t *block) {
  * logging an error. */
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
-  sstrncpy(folder, map->path, sizeof(folder));
+  sstrncpy(folder, map->table.path, sizeof(folder));
   if (!map_clean_name(name, sizeof(name), basename(dirname(folder)), false) ||
       !region_name_is_valid(name, false)) {
     ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
           "for a region; set Region.",
-          map->path);
+          map->table.path);
     return -1;
   }
   map->region = strdup(name);
@@ -151,21 +151,21 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
   if (check_path(&map_option, block) != 0 || refuse_unknown(block) != 0)
     return -1;
   for (size_t i = 0; i < configs->len; i++)
-    if (strcmp(configs->list[i].path, block->values[0].value.string) == 0)
+    if (strcmp(configs->list[i].table.path, block->values[0].value.string) == 0)
       return config_option_refuse(&map_option, block,
                                   "this path is given twice");
   struct map_config *map =
       config_append(&configs->list, &configs->len, sizeof(*map));
   if (map == NULL ||
-      (map->path = strdup(block->values[0].value.string)) == NULL ||
+      (map->table.path = strdup(block->values[0].value.string)) == NULL ||
       config_options_read(map, map_options, block) != 0)
     return -1;
-  map->is_pattern = strpbrk(map->path, PATTERN_CHARACTERS) != NULL;
+  map->is_pattern = strpbrk(map->table.path, PATTERN_CHARACTERS) != NULL;
   map->table.has_all_names = !map->is_pattern;
   if (map->is_pattern && map->table.name != NULL) {
     ERROR("percore: Map \"%s\": a pattern can match several maps, so their "
           "tables are named after their pins; remove Table.",
-          map->path);
+          map->table.path);
     return -1;
   }
   if (map->region == NULL && name_region(map) != 0)
@@ -181,7 +181,7 @@ void map_configs_free(struct map_configs *configs) {
   for (size_t i = 0; i < configs->len; i++) {
     struct map_config *map = &configs->list[i];
     struct map_table *table = &map->table;
-    free(map->path);
+    free((char *)table->path);
     free(map->region);
     free((char *)table->name);
     free((char *)table->object);

@@ -9,11 +9,10 @@
 
 /* The options of one <Map> block. */
 struct map_config {
-  char *path; /* path of the pin; its last component may be a glob pattern */
-  bool is_pattern;
-  char *region;           /* [a-z][a-z0-9]* */
-  struct map_table table; /* `path` is not set; if `name` is NULL, the table is
-                             named after the pin */
+  bool is_pattern; /* the last component of table.path is a glob pattern */
+  char *region;    /* [a-z][a-z0-9]* */
+  struct map_table table; /* if `name` is NULL, the table is named after the pin
+                           */
 };
 
 struct map_configs {

@@ -134,7 +134,7 @@ static void find_matches(struct map_sampler *sampler,
                          const struct map_config *config, bool *missed) {
   glob_t found;
   bool any = false;
-  int status = glob(config->path, GLOB_ERR, NULL, &found);
+  int status = glob(config->table.path, GLOB_ERR, NULL, &found);
   for (size_t p = 0; status == 0 && p < found.gl_pathc; p++)
     if (is_kept(sampler, found.gl_pathv[p]) || may_be_map(found.gl_pathv[p])) {
       add_map(sampler, config, found.gl_pathv[p]);
@@ -144,7 +144,7 @@ static void find_matches(struct map_sampler *sampler,
   if (!any && !*missed)
     WARNING("percore: map %s: no map matches it%s; maps are read as soon as "
             "they are pinned there.",
-            config->path,
+            config->table.path,
             status == GLOB_ABORTED ? " (its directory cannot be read)" : "");
   *missed = !any;
 }
@@ -156,7 +156,7 @@ static void find_maps(struct map_sampler *sampler) {
   const struct map_configs *configs = sampler->configs;
   for (size_t i = 0; i < configs->len; i++)
     if (!configs->list[i].is_pattern)
-      add_map(sampler, &configs->list[i], configs->list[i].path);
+      add_map(sampler, &configs->list[i], configs->list[i].table.path);
   for (size_t i = 0; i < configs->len; i++)
     if (configs->list[i].is_pattern)
       find_matches(sampler, &configs->list[i], &sampler->missed[i]);
@@ -196,7 +196,6 @@ int map_sampler_start(struct map_sampler **result,
     return -ENOMEM;
   sampler->configs = configs;
   sampler->interval_ns = interval_ns;
-  sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run_maps, sampler);
   if (status == 0)
     *result = sampler;
@@ -208,11 +207,10 @@ int map_sampler_start(struct map_sampler **result,
 void map_sampler_stop(struct map_sampler *sampler) {
   if (sampler == NULL)
     return;
-  sampling_thread_stop(&sampler->sampling);
+  sampling_thread_stop(&sampler->sampling, UINT64_MAX);
   for (size_t i = 0; i < sampler->paths_len; i++)
     free(sampler->paths[i]);
   free(sampler->paths);
   free(sampler->regions);
-  sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }

@@ -1,5 +1,6 @@
 #include "notify.h"
 
+#include "cycles/sampling_thread.h"
 #include "put.h"
 
 #include "utils/common/common.h"
@@ -46,6 +47,26 @@ static bool has_changed(const struct notify *notify,
   return core->online && last != 0 && last != code_of(core->source);
 }
 
+static void *send_notification(void *note) {
+  put_notification(note, INSTANCE_SELF, "source");
+  free(note);
+  return NULL;
+}
+
+/* A thread of its own sends it, because a notification plugin may block for
+ * minutes. */
+static void send_aside(const notification_t *note) {
+  pthread_t thread;
+  notification_t *copy = malloc(sizeof(*copy));
+  if (copy == NULL)
+    return;
+  *copy = *note;
+  if (thread_start(&thread, send_notification, copy) == 0)
+    pthread_detach(thread);
+  else
+    free(copy);
+}
+
 /* Reports the change of one core together with all equal changes, and remembers
  * them. */
 static void report_change(struct notify *notify,
@@ -79,7 +100,7 @@ static void report_change(struct notify *notify,
            count == 1 ? "" : "s", list, more, loads);
   NOTICE("percore: %s", note.message);
   if (send)
-    put_notification(&note, INSTANCE_SELF, "source");
+    send_aside(&note);
 }
 
 void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,

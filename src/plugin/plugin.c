@@ -6,6 +6,7 @@
 #include "map_sampler.h"
 #include "notify.h"
 #include "region_thread.h"
+#include "region_workers.h"
 #include "wake_sampler.h"
 
 #include "base/clock.h"
@@ -14,32 +15,63 @@
 
 #define PLUGIN_NAME "percore"
 
-#define RETRY_FIRST TIME_T_TO_CDTIME_T_STATIC(1)
-#define RETRY_LAST TIME_T_TO_CDTIME_T_STATIC(60)
+/* What could not be started is tried again this often. */
+#define RETRY_INTERVAL TIME_T_TO_CDTIME_T_STATIC(10)
 
-/* The state of the plugin. It needs no lock, because collectd's main thread
- * calls config and init before any read, reads never overlap, and shutdown is
- * called after the last read. */
+/* The state of the plugin. It needs no lock: collectd's main thread calls
+ * config, init and shutdown; the sampler's thread is the last to start and the
+ * first to end; and reads use only the sampler, if it runs. */
 static struct {
   struct config config;
+  plugin_ctx_t context;
+  uint64_t interval_ns;
   struct machine *machine;
   struct sampler *sampler; /* NULL: not started; the next read tries again */
   struct board *board;     /* NULL: none is wanted */
   struct dispatch dispatch;
   struct region_room room;
   struct notify notify;
-  struct region_thread
-      *region_thread; /* NULL: no regions, or it cannot start */
+  struct region_thread *region_thread; /* NULL: out of memory */
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
-  c_complain_t regions_unread, regions_hang;
-  struct region_thread *ended_region_thread; /* its memory is not freed */
-  bool region_thread_is_left; /* it hangs at the end, and may use the config */
+  c_complain_t regions_unread;
   bool has_read;
-  cdtime_t retry_time;
-  cdtime_t retry_delay;
 } plugin;
+
+/* ---------------------------------------------------------------------------
+ * Regions
+ */
+
+/* Reads regions, if there are any. */
+static void watch_regions(void) {
+  const struct region_watch_options options = {
+      .config = &plugin.config,
+      .room = &plugin.room,
+      .interval_ns = plugin.interval_ns,
+  };
+  if (plugin.region_thread == NULL)
+    plugin.region_thread =
+        region_thread_new(&options, plugin.began_boottime_ns);
+  int status = plugin.region_thread != NULL
+                   ? region_thread_keep(plugin.region_thread)
+                   : -ENOMEM;
+  if (status == 0)
+    c_release(LOG_INFO, &plugin.regions_unread,
+              "percore: regions are read again.");
+  else if (status == -EBUSY)
+    c_complain_once(LOG_WARNING, &plugin.regions_unread,
+                    "percore: regions are not read: their thread has been "
+                    "blocked for %d s, perhaps by a notification plugin; loads "
+                    "go on. "
+                    "/proc/%d/task/*/wchan shows where it waits.",
+                    (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
+  else
+    c_complain_once(LOG_ERR, &plugin.regions_unread,
+                    "percore: regions are not read: their thread cannot be "
+                    "started: %s; trying again at each interval.",
+                    STRERROR(-status));
+}
 
 /* ---------------------------------------------------------------------------
  * The sampler
@@ -56,20 +88,19 @@ static void write_journal(__attribute__((unused)) void *context,
   plugin_log(severity[level], "percore: %s", line);
 }
 
-/* Returns the interval in nanoseconds. collectd's unit of time is 2^-30 s,
- * which cannot represent 0.1 s exactly; rounding to microseconds makes the
- * interval exact again. */
-static uint64_t interval_ns(cdtime_t interval) {
-  return CDTIME_T_TO_US(interval) * 1000;
-}
-
-/* Runs in the sampler's thread. */
+/* Runs in the sampler's thread. No output can delay it: values wait in
+ * collectd's queue, and notifications have threads of their own. */
 static void publish(__attribute__((unused)) void *context,
                     struct snapshot *snapshot,
                     const struct topology *topology) {
+  plugin_set_ctx(plugin.context);
   region_room_set(&plugin.room, snapshot);
   if (plugin.board != NULL)
     board_publish(plugin.board, snapshot, topology);
+  if (dispatch_snapshot(&plugin.dispatch, snapshot))
+    wake_sampler_tell(plugin.wake_sampler, snapshot);
+  notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
+  watch_regions();
 }
 
 /* With SysRoot, the cores may be those of another kernel. */
@@ -90,7 +121,7 @@ static int start_sampler(void) {
 
   struct sampler_options options;
   config_sampler_options(&plugin.config, &options);
-  options.interval_ns = interval_ns(plugin.dispatch.interval);
+  options.interval_ns = plugin.interval_ns;
   options.engine.machine = plugin.machine;
   options.engine.journal = (struct journal){.write = write_journal};
   options.publish = publish;
@@ -104,70 +135,13 @@ static int start_sampler(void) {
   return status;
 }
 
-/* Starts the sampler. If this fails, the reads try again after 1, 2, 4 ... 60
- * s. */
 static void try_to_start(void) {
   int status = start_sampler();
-  if (status == 0)
-    return;
-  plugin.retry_delay = plugin.retry_delay == 0
-                           ? RETRY_FIRST
-                           : MIN(2 * plugin.retry_delay, RETRY_LAST);
-  plugin.retry_time = cdtime() + plugin.retry_delay;
-  ERROR("percore: no core can be measured under \"%s\": %s; trying again in "
-        "%.0f s.",
-        plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
-        STRERROR(-status), CDTIME_T_TO_DOUBLE(plugin.retry_delay));
-}
-
-/* ---------------------------------------------------------------------------
- * Regions
- */
-
-/* This fails only for lack of memory, threads or processes. */
-static void start_region_thread(void) {
-  struct region_watch_options options = {
-      .config = &plugin.config,
-      .room = &plugin.room,
-      .interval = plugin.dispatch.interval,
-  };
-  int status = region_thread_start(&plugin.region_thread, &options,
-                                   plugin.began_boottime_ns);
-  if (status == 0) {
-    c_release(LOG_INFO, &plugin.regions_unread,
-              "percore: regions are read again.");
-    return;
-  }
-  c_complain_once(LOG_ERR, &plugin.regions_unread,
-                  "percore: regions are not read: their thread or process "
-                  "cannot be started: %s; trying again at each read.",
-                  STRERROR(-status));
-}
-
-/* collectd calls this after the last read, and before it stops the threads that
- * write values. */
-static void stop_region_thread(__attribute__((unused)) void *unused) {
-  plugin.region_thread_is_left |= !region_thread_stop(plugin.region_thread);
-  if (plugin.region_thread != NULL)
-    plugin.ended_region_thread = plugin.region_thread;
-  plugin.region_thread = NULL;
-}
-
-static void watch_region_thread(void) {
-  if (plugin.region_thread == NULL) {
-    if (region_watch_is_needed(&plugin.config))
-      start_region_thread();
-  } else if (region_thread_hangs(plugin.region_thread)) {
-    c_complain_once(LOG_WARNING, &plugin.regions_hang,
-                    "percore: regions are not read: their thread has been "
-                    "blocked for %d s, by the lock of the runtime directory "
-                    "or by a notification plugin; loads go on. "
-                    "/proc/%d/task/*/wchan shows where it waits.",
-                    (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
-  } else {
-    c_release(LOG_INFO, &plugin.regions_hang,
-              "percore: the thread that reads regions goes on.");
-  }
+  if (status != 0)
+    ERROR("percore: no core can be measured under \"%s\": %s; trying again "
+          "every 10 s.",
+          plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
+          STRERROR(-status));
 }
 
 /* ---------------------------------------------------------------------------
@@ -182,49 +156,31 @@ static void check_started(int status, const char *consequence) {
 }
 
 static void start_optional_samplers(void) {
-  uint64_t interval = interval_ns(plugin.dispatch.interval);
-  check_started(
-      map_sampler_start(&plugin.map_sampler, &plugin.config.maps, interval),
-      "no map is read");
-  check_started(
-      wake_sampler_start(&plugin.wake_sampler, &plugin.config, interval),
-      "wake latency is not measured");
+  check_started(map_sampler_start(&plugin.map_sampler, &plugin.config.maps,
+                                  plugin.interval_ns),
+                "no map is read");
+  check_started(wake_sampler_start(&plugin.wake_sampler, &plugin.config,
+                                   plugin.interval_ns),
+                "wake latency is not measured");
 }
 
 /* ---------------------------------------------------------------------------
  * Callbacks
  */
 
-/* Dispatches all new snapshots, the oldest first, so that a late or early read
- * neither loses nor repeats an interval. */
-static void dispatch_new(void) {
-  struct snapshot *snapshot;
-  while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
-    struct wake_figures *wake = wake_sampler_take(plugin.wake_sampler);
-    plugin.dispatch.wake = wake;
-    dispatch_snapshot(&plugin.dispatch, snapshot);
-    plugin.dispatch.wake = NULL;
-    free(wake);
-    notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
-    wake_sampler_tell(plugin.wake_sampler, snapshot);
-    snapshot_free(snapshot);
-  }
-}
-
-/* Only the first read fails if no source of load works, because `collectd -T`
- * reads once and reports the failure. Later failures would make collectd call
- * the plugin less and less often, so the plugin then waits for a source
- * instead. */
+/* Threads of the plugin do its work. Reads only try again to start what could
+ * not be started, and end when it is. The first read fails if no source of load
+ * works, because `collectd -T` reads once and reports the failure. Later
+ * failures would make collectd call the plugin less and less often. */
 static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   bool first = !plugin.has_read;
   plugin.has_read = true;
-
-  if (plugin.sampler == NULL && cdtime() >= plugin.retry_time)
+  if (!first && plugin.sampler == NULL) {
+    watch_regions();
     try_to_start();
+  }
   if (plugin.sampler != NULL)
-    dispatch_new();
-  watch_region_thread();
-
+    plugin_unregister_read(PLUGIN_NAME);
   if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
     return 0;
   ERROR("percore: no source of load works on this machine; the plugin keeps "
@@ -232,38 +188,29 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   return -1;
 }
 
-/* If init failed, collectd would unload the plugin for good. So init always
- * succeeds, and each read tries again to start what could not be started. */
+/* If init failed, collectd would unload the plugin for good, so it always
+ * succeeds. collectd's unit of time is 2^-30 s, which cannot represent 0.1 s
+ * exactly; rounding to microseconds makes the interval exact again. */
 static int percore_init(void) {
-  plugin.dispatch = (struct dispatch){.config = &plugin.config,
-                                      .interval = plugin_get_interval()};
-  memset(&plugin.notify, 0, sizeof(plugin.notify));
-  plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
-  plugin.regions_hang = (c_complain_t)C_COMPLAIN_INIT_STATIC;
-  plugin.has_read = false;
-  plugin.retry_delay = 0;
+  plugin.context = plugin_get_ctx();
+  plugin.interval_ns = CDTIME_T_TO_US(plugin_get_interval()) * 1000;
+  plugin.dispatch.config = &plugin.config;
   plugin.began_boottime_ns = clock_now_ns(CLOCK_BOOTTIME);
   open_board();
-  try_to_start();
-  watch_region_thread();
+  watch_regions();
   start_optional_samplers();
-  user_data_t end = {.free_func = stop_region_thread};
-  return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, &end);
+  try_to_start();
+  return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read,
+                                      RETRY_INTERVAL, NULL);
 }
 
 static int percore_shutdown(void) {
   sampler_stop(plugin.sampler);
-  plugin.sampler = NULL;
   board_close(plugin.board);
-  plugin.board = NULL;
   machine_linux_close(plugin.machine);
-  plugin.machine = NULL;
   map_sampler_stop(plugin.map_sampler);
-  plugin.map_sampler = NULL;
   wake_sampler_stop(plugin.wake_sampler);
-  plugin.wake_sampler = NULL;
-  stop_region_thread(NULL);
-  if (!plugin.region_thread_is_left)
+  if (region_thread_stop(plugin.region_thread))
     config_free(&plugin.config);
   return 0;
 }
@@ -273,6 +220,7 @@ static int percore_config(oconfig_item_t *block) {
 }
 
 void module_register(void) {
+  memset(&plugin, 0, sizeof(plugin));
   config_init(&plugin.config);
   plugin_register_complex_config(PLUGIN_NAME, percore_config);
   plugin_register_init(PLUGIN_NAME, percore_init);

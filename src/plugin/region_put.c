@@ -19,8 +19,7 @@
 
 void region_put_begin(const struct region_watch *watch, value_list_t *list,
                       const char *plugin, const char *plugin_instance) {
-  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns),
-                         .interval = watch->options.interval};
+  *list = (value_list_t){.time = NS_TO_CDTIME_T(watch->now.stamp_ns)};
   put_subject(list, plugin, plugin_instance);
 }
 

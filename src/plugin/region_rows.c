@@ -288,9 +288,9 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
   if (from->copies < from->shape.copies_made)
     sum->copies = 1;
   sum->puts = from->puts;
-  if (sum->shape.core_count == from->shape.core_count)
-    memcpy(sum->core_put, from->core_put,
-           sum->shape.core_count * sizeof(*sum->core_put));
+  memcpy(sum->core_put, from->core_put,
+         MIN(sum->shape.core_count, from->shape.core_count) *
+             sizeof(*sum->core_put));
   sum->put_ns = from->put_ns;
   sum->other->shown |= from->other->shown;
   inherit_row(sum, sum->other, from, from->other);

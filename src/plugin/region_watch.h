@@ -9,7 +9,6 @@
 /* All pointers must stay valid as long as the watch exists. */
 struct region_watch_options {
   const struct config *config;
-  cdtime_t interval; /* of values */
   uint64_t interval_ns;
   struct region_room *room; /* where to tell empty polls; NULL: nowhere */
   /* Waits for about `ns` nanoseconds. Returns false if the round should be
@@ -29,12 +28,6 @@ struct region_moment {
 
 struct region_watch;
 
-/* True if regions are configured, or may be in the runtime directory. Without
- * regions, a host needs no watch. Waits 50 ms at most for a thread that lists
- * a directory which has changed, or the next call tells. One thread at a time
- * may call this. */
-bool region_watch_is_needed(const struct config *config);
-
 /* Creates a watch, which opens its first regions in the first round. Producers
  * that have started an interval before began_boottime_ns or earlier may have
  * been read before; what they have counted so far is not reported. Returns NULL
@@ -45,8 +38,14 @@ region_watch_new(const struct region_watch_options *options,
 void region_watch_free(struct region_watch *watch);
 
 /* Runs a round: finds the producers, reads all regions, and dispatches their
- * values, unless the clock was set back to before the last values. */
+ * values with the interval of the thread's context, unless the clock was set
+ * back to before the last values. */
 void region_watch_round(struct region_watch *watch,
                         const struct region_moment *now);
+
+/* True if no region is configured, none was ever found, and the runtime
+ * directory has not changed since the last round: no round is needed. It only
+ * asks for the directory's time, so no other process can block it. */
+bool region_watch_is_idle(const struct region_watch *watch);
 
 #endif

@@ -2,8 +2,12 @@
 
 #include "base/clock.h"
 #include "cycles/sampling_thread.h"
+#include "put.h"
+#include "wake/survey.h"
 
 #include "utils/common/common.h"
+
+#include <math.h>
 
 /* A burst begins after 1/BEGIN of an interval, when collectd's reads and writes
  * are over. It lasts at most 1/DURATION of the interval, so it ends before the
@@ -11,12 +15,20 @@
 #define BEGIN 4
 #define DURATION 2
 
+/* The cores to probe, and what is known about them after the burst. */
+struct wake_burst {
+  cdtime_t time; /* of the loads, and of the values */
+  size_t cores_len;
+  struct wake_survey_core cores[];
+};
+
 struct wake_sampler {
   const struct config *config;
+  plugin_ctx_t context;
   uint64_t interval_ns;
   bool warned; /* of the option Cores; used by wake_sampler_tell only */
-  struct wake_figures *_Atomic next; /* new loads for the next burst, or NULL */
-  uint64_t cpu_ns, cpu_since_ns;     /* CPU time and clock at the last burst */
+  struct wake_burst *_Atomic next; /* NULL: no new loads */
+  uint64_t cpu_ns, cpu_since_ns;   /* CPU time and clock at the last burst */
   struct sampling_thread sampling;
 };
 
@@ -62,11 +74,12 @@ void wake_sampler_tell(struct wake_sampler *sampler,
   if (!sampler->warned && named != NULL)
     warn_of_absent(named, snapshot);
   sampler->warned |= named != NULL || !is_allowed;
-  struct wake_figures *next = NULL;
+  struct wake_burst *next = NULL;
   if (is_allowed)
     next = malloc(sizeof(*next) + snapshot->cores_len * sizeof(next->cores[0]));
   if (next == NULL)
     return;
+  next->time = NS_TO_CDTIME_T(snapshot->time_ns);
   next->cores_len = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
@@ -104,6 +117,24 @@ static double measure_cpu(struct wake_sampler *sampler) {
   return cpu;
 }
 
+static void dispatch(struct wake_sampler *sampler,
+                     const struct wake_burst *burst, uint64_t probes) {
+  value_list_t list = {.time = burst->time};
+  for (size_t i = 0; i < burst->cores_len; i++) {
+    const struct wake_survey_core *core = &burst->cores[i];
+    char number[16];
+    snprintf(number, sizeof(number), "%d", core->core);
+    put_subject(&list, PLUGIN_CORE, number);
+    put_gauge(&list, "gauge", "timer_datapoints", (double)core->datapoints);
+    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
+      put_gauge(&list, "latency", wake_survey_value_name(v), core->value_s[v]);
+  }
+  put_subject(&list, PLUGIN_HOST, INSTANCE_SELF);
+  put_gauge(&list, "percent", "wake_cpu",
+            fmin(100 * measure_cpu(sampler), 100));
+  put_derive(&list, "derive", "wake_probes", probes);
+}
+
 static int open_survey(struct wake_sampler *sampler,
                        struct wake_survey **survey, char why[WHY_SIZE]) {
   const struct config *config = sampler->config;
@@ -128,21 +159,17 @@ static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
   while (status == 0 &&
          sampling_thread_sleep_to_grid(&sampler->sampling, sampler->interval_ns,
                                        lead_ns)) {
-    struct wake_figures *figures = atomic_exchange(&sampler->next, NULL);
-    uint64_t dropped;
-    if (figures == NULL)
+    struct wake_burst *burst = atomic_exchange(&sampler->next, NULL);
+    if (burst == NULL)
       continue;
     if (*survey == NULL)
       status = open_survey(sampler, survey, why);
     if (status == 0)
-      status = wake_survey_round(*survey, figures->cores, figures->cores_len,
+      status = wake_survey_round(*survey, burst->cores, burst->cores_len,
                                  sampler->interval_ns / DURATION, why);
-    if (status == 0) {
-      figures->probes = wake_survey_probes(*survey);
-      figures->cpu = measure_cpu(sampler);
-      figures = sampling_thread_put(&sampler->sampling, figures, &dropped);
-    }
-    free(figures);
+    if (status == 0)
+      dispatch(sampler, burst, wake_survey_probes(*survey));
+    free(burst);
   }
   return status;
 }
@@ -151,6 +178,7 @@ static void *run_wake(void *argument) {
   struct wake_sampler *sampler = argument;
   char why[WHY_SIZE];
   struct wake_survey *survey = NULL;
+  plugin_set_ctx(sampler->context);
   int status = measure(sampler, &survey, why);
   if (status != 0 && survey == NULL)
     WARNING("percore: wake latency is not measured: %s.", why);
@@ -181,8 +209,8 @@ int wake_sampler_start(struct wake_sampler **result,
   if (sampler == NULL)
     return -ENOMEM;
   sampler->config = config;
+  sampler->context = plugin_get_ctx();
   sampler->interval_ns = interval_ns;
-  sampling_thread_init(&sampler->sampling, 1);
   int status = sampling_thread_start(&sampler->sampling, run_wake, sampler);
   if (status == 0)
     *result = sampler;
@@ -194,13 +222,7 @@ int wake_sampler_start(struct wake_sampler **result,
 void wake_sampler_stop(struct wake_sampler *sampler) {
   if (sampler == NULL)
     return;
-  sampling_thread_stop(&sampler->sampling);
-  free(wake_sampler_take(sampler));
+  sampling_thread_stop(&sampler->sampling, UINT64_MAX);
   free(sampler->next);
-  sampling_thread_destroy(&sampler->sampling);
   free(sampler);
-}
-
-struct wake_figures *wake_sampler_take(struct wake_sampler *sampler) {
-  return sampler == NULL ? NULL : sampling_thread_take(&sampler->sampling);
 }

@@ -1,20 +1,10 @@
 /* wake_sampler: a thread that measures how fast cores wake (<WakeLatency>). It
- * runs one burst of probes in each interval. */
+ * runs one burst of probes in each interval, and dispatches what is known over
+ * the window (option Window). */
 #ifndef PERCORE_PLUGIN_WAKE_SAMPLER_H
 #define PERCORE_PLUGIN_WAKE_SAMPLER_H
 
 #include "config.h"
-#include "wake/survey.h"
-
-/* Figures over the window (option Window). */
-struct wake_figures {
-  uint64_t probes; /* number of probes on all cores since the start */
-  double cpu; /* CPU time of the thread since the last burst, divided by wall
-                 time */
-  size_t cores_len;
-  struct wake_survey_core cores[]; /* in ascending order of their numbers */
-};
-
 struct wake_sampler;
 
 /* Starts the thread. If wake latency is not configured, starts nothing and sets
@@ -28,12 +18,8 @@ int wake_sampler_start(struct wake_sampler **sampler,
 void wake_sampler_stop(struct wake_sampler *sampler);
 
 /* Hands over the loads of the cores, which the next burst uses to choose the
- * cores to probe. Without new loads there is no burst. Accepts NULL. */
+ * cores to probe; the values get the timestamp of the loads. Without new loads
+ * there is no burst. Accepts NULL. */
 void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot);
-
-/* Returns the figures of the last burst, which the caller frees; or NULL if
- * there are no new figures. Accepts NULL. */
-struct wake_figures *wake_sampler_take(struct wake_sampler *sampler);
-
 #endif

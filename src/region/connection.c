@@ -14,6 +14,8 @@
 
 #include "connection.h"
 
+#include "base/cached.h"
+
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
       .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
@@ -40,9 +42,10 @@ static void learn_peer(struct region_connection *connection) {
  * user with write access to the directory could make root look up a path that
  * blocks, such as an automounter's. For the same reason, statx must not
  * query the file system of the file. */
-static int find_socket(const char *path) {
+static int find_socket(const char *path, bool only_cached) {
   struct statx status;
-  int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  int file = only_cached ? cached_open(path, O_NOFOLLOW)
+                         : open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0 || (statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
                          STATX_TYPE, &status) == 0 &&
                    S_ISSOCK(status.stx_mode)))
@@ -60,9 +63,9 @@ static int connect_to(int socket, int file) {
 }
 
 int region_connection_open(struct region_connection *connection,
-                           const char *path) {
+                           const char *path, bool only_cached) {
   region_connection_init(connection);
-  int file = find_socket(path);
+  int file = find_socket(path, only_cached);
   if (file < 0)
     return -1;
   connection->socket =

@@ -19,6 +19,7 @@
 #include "writer.h"
 
 #include "base/clock.h"
+#include "base/sized.h"
 
 static pthread_mutex_t regions_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct percore_region *regions;
@@ -306,12 +307,9 @@ static bool take_options(struct percore_options *options,
                          const struct percore_options *given,
                          struct region_fault *fault) {
   *options = (struct percore_options){0};
-  if (given != NULL && given->size < sizeof(given->size))
+  if (!sized_copy(options, sizeof(*options), given))
     return region_fails(fault, EINVAL,
                         "set options.size to sizeof(struct percore_options)");
-  if (given != NULL)
-    memcpy(options, given,
-           given->size < sizeof(*options) ? given->size : sizeof(*options));
   if ((unsigned)options->serving > PERCORE_SERVE_POLLED)
     return region_fails(fault, EINVAL,
                         "options.serving must be PERCORE_SERVE_THREAD or "

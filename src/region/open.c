@@ -238,11 +238,13 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
     return -1;
   region_tile_read(reader->reader, &reader->tile, row);
   uint64_t generation = reader->tile.rows ? reader->tile.generations[0] : 0;
-  char row_name[REGION_ROW_NAME_SIZE];
-  if (region_state(generation) != REGION_LIVE ||
-      !region_reader_row_name(reader->reader, table, row, generation, row_name))
+  if (region_state(generation) != REGION_LIVE)
     return region_failed(ENOENT);
   if (name != NULL && name_size > 0) {
+    char row_name[REGION_ROW_NAME_SIZE];
+    if (!region_reader_row_name(reader->reader, table, row, generation,
+                                row_name))
+      return region_failed(ENOENT);
     size_t length = strnlen(row_name, name_size - 1);
     memcpy(name, row_name, length);
     name[length] = '\0';

@@ -552,10 +552,9 @@ uint64_t region_row_shown(const struct region_directory *directory,
                           uint32_t column) {
   const struct region_table *table = &directory->tables[tile->table];
   size_t cell = (size_t)row * tile->columns + column;
-  uint32_t f = 0;
-  while (f + 1 < table->field_count &&
-         directory->fields[table->first_field + f + 1].column <= column)
-    f++;
+  uint32_t f = MIN(column, table->field_count - 1); /* none is further on */
+  while (directory->fields[table->first_field + f].column > column)
+    f--;
   switch (directory->fields[table->first_field + f].kind) {
   case PERCORE_GAUGE:
   case PERCORE_STATE:

@@ -20,14 +20,6 @@
 #define PINS_MAX 4096
 #define FOLDERS_OPEN 16
 
-struct map_options {
-  bool json;
-};
-
-static const struct argument arguments[] = {
-    ARGUMENT_JSON(struct map_options),
-};
-
 /* ---------------------------------------------------------------------------
  * Listing
  */
@@ -126,10 +118,10 @@ static void put_maps(struct json *json) {
     }
 }
 
-static int list(const struct map_options *options) {
+static int list(bool as_json) {
   struct json *json = NULL;
   nftw(BPFFS, note_pin, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT);
-  if (options->json) {
+  if (as_json) {
     json = json_begin(stdout, COMMAND);
     json_open_array(json, "maps");
   } else {
@@ -243,7 +235,7 @@ static int show(const struct command *command, int argc, char **argv) {
 }
 
 static int map_main(int argc, char **argv) {
-  struct map_options options = {.json = false};
+  bool json = false;
   const char *verb = argc > 1 ? argv[1] : "";
   const struct command *shown = strcmp(verb, "top") == 0    ? &top_command
                                 : strcmp(verb, "dump") == 0 ? &dump_command
@@ -254,11 +246,11 @@ static int map_main(int argc, char **argv) {
     say_within(COMMAND);
     return shown->run(argc - 1, argv + 1);
   }
-  int status = arguments_read(&map_command, argc, argv, &options);
+  int status = arguments_read(&map_command, argc, argv, &json);
   if (status >= 0)
     return status;
   if (optind + 1 == argc && strcmp(argv[optind], "list") == 0)
-    return list(&options);
+    return list(json);
   return say_usage(COMMAND, ADVICE);
 }
 
@@ -275,7 +267,7 @@ const struct command map_command = {
         "the path of a pin or id:NUMBER; options of top or dump "
         "may follow it. Reads the type information of a map, which needs "
         "CAP_SYS_ADMIN.",
-    .arguments = ARGUMENTS(arguments),
+    .arguments = ARGUMENTS(argument_json),
     .words_min = 1,
     .words_max = 2,
     .words_missing = ADVICE,

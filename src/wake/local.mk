@@ -5,7 +5,6 @@ libwake_la_SOURCES = \
 	src/base/clock.h \
 	src/wake/collect.c src/wake/collect.h \
 	src/wake/core.c src/wake/core.h \
-	src/wake/distribution.c src/wake/distribution.h \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
 	src/wake/programs.c src/wake/programs.h \
 	src/wake/result.c src/wake/result.h \

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/types.h>
 
 #define BEYOND 10 /* minimum number of datapoints above a known percentile */
 
@@ -18,25 +19,53 @@ const struct wake_figure_name wake_figure_names[WAKE_FIGURES] = {
     [WAKE_MAX] = {"max", "max_us"},
 };
 
-static int compare(const void *a, const void *b) {
-  float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
 bool wake_percentile_is_known(size_t count, double percent) {
   return (double)count * (1 - percent / 100) >= BEYOND - 1e-6;
 }
 
-/* Returns a quantile by linear interpolation between the two closest values, as
- * numpy and pandas do. */
-static double quantile(const float *sorted, size_t len, double fraction) {
+/* Orders the numbers so far that numbers[place] is where it would be if they
+ * were sorted, and returns it (Hoare's FIND). */
+static double select_at(float *numbers, size_t len, size_t place) {
+  ssize_t low = 0, high = (ssize_t)len - 1, at = (ssize_t)place;
+  while (low < high) {
+    float pivot = numbers[at];
+    ssize_t i = low, j = high;
+    while (i <= j) {
+      while (numbers[i] < pivot)
+        i++;
+      while (numbers[j] > pivot)
+        j--;
+      if (i <= j) {
+        float swapped = numbers[i];
+        numbers[i++] = numbers[j];
+        numbers[j--] = swapped;
+      }
+    }
+    low = j < at ? i : low;
+    high = i > at ? j : high;
+  }
+  return (double)numbers[at];
+}
+
+double wake_quantile(float *numbers, size_t len, double fraction) {
   double position = fraction * (double)(len - 1);
   size_t below = (size_t)position;
-  if (below + 1 >= len)
-    return (double)sorted[len - 1];
-  double share = position - (double)below;
-  return (double)sorted[below] +
-         share * ((double)sorted[below + 1] - (double)sorted[below]);
+  double value = select_at(numbers, len, below);
+  if (below + 1 < len)
+    value += (position - (double)below) *
+             (select_at(numbers, len, below + 1) - value);
+  return value;
+}
+
+size_t wake_numbers(float *numbers, const struct wake_points *points, int state,
+                    enum wake_metric metric) {
+  size_t len = 0;
+  for (size_t i = 0; i < points->len; i++) {
+    double us = wake_point_us(points, &points->list[i], state, metric);
+    if (!isnan(us))
+      numbers[len++] = (float)us;
+  }
+  return len;
 }
 
 static void summarize(struct wake_summary *summary, float *numbers,
@@ -48,10 +77,9 @@ static void summarize(struct wake_summary *summary, float *numbers,
     us[figure] = NAN;
   if (len == 0)
     return;
-  qsort(numbers, len, sizeof(*numbers), compare);
-  us[WAKE_MIN] = (double)numbers[0];
-  us[WAKE_MAX] = (double)numbers[len - 1];
-  us[WAKE_MEDIAN] = quantile(numbers, len, 0.5);
+  us[WAKE_MIN] = wake_quantile(numbers, len, 0);
+  us[WAKE_MEDIAN] = wake_quantile(numbers, len, 0.5);
+  us[WAKE_MAX] = wake_quantile(numbers, len, 1);
   for (size_t i = 0; i < len; i++)
     sum += (double)numbers[i];
   us[WAKE_MEAN] = sum / (double)len;
@@ -61,7 +89,7 @@ static void summarize(struct wake_summary *summary, float *numbers,
     us[WAKE_STDDEV] = sqrt(squares / (double)(len - 1));
   for (int p = 0; p <= WAKE_P99_999 - WAKE_P99; p++)
     if (wake_percentile_is_known(len, percents[p]))
-      us[WAKE_P99 + p] = quantile(numbers, len, percents[p] / 100);
+      us[WAKE_P99 + p] = wake_quantile(numbers, len, percents[p] / 100);
 }
 
 int wake_summarize(struct wake_summary summaries[WAKE_METRICS],
@@ -70,13 +98,7 @@ int wake_summarize(struct wake_summary summaries[WAKE_METRICS],
   if (numbers == NULL)
     return -ENOMEM;
   for (int metric = 0; metric < WAKE_METRICS; metric++) {
-    size_t len = 0;
-    for (size_t i = 0; i < points->len; i++) {
-      const struct wake_point *point = &points->list[i];
-      double us = wake_point_us(points, point, state, (enum wake_metric)metric);
-      if (!isnan(us))
-        numbers[len++] = (float)us;
-    }
+    size_t len = wake_numbers(numbers, points, state, (enum wake_metric)metric);
     summarize(&summaries[metric], numbers, len);
   }
   free(numbers);

@@ -3,7 +3,7 @@
 #include "base/array.h"
 #include "collect.h"
 #include "core.h"
-#include "distribution.h"
+#include "summary.h"
 
 #include <errno.h>
 #include <math.h>
@@ -229,30 +229,24 @@ static int probe_all(struct wake_survey *survey,
   return status == -ENOMEM ? why_fails(why, status, "out of memory") : 0;
 }
 
-static void count(struct wake_distribution *distribution,
-                  const struct wake_points *points, enum wake_metric metric) {
-  *distribution = (struct wake_distribution){.total = 0};
-  for (size_t i = 0; i < points->len; i++) {
-    double us =
-        wake_point_us(points, &points->list[i], WAKE_ALL_STATES, metric);
-    if (!isnan(us))
-      wake_distribution_add(distribution, (uint64_t)llround(us * 1e3));
-  }
-}
-
+/* Without memory, the figures are unknown. */
 static void store_figures(const struct wake_survey *survey,
                           struct wake_survey_core *core) {
   static const struct wake_points none;
-  struct wake_distribution distribution;
   const struct surveyed *found = find(survey, core->core);
   const struct wake_points *points = found == NULL ? &none : &found->points;
+  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
+  size_t len = 0;
   core->datapoints = wake_points_counted(points);
   for (int v = 0; v < WAKE_SURVEY_VALUES; v++) {
-    if (v == 0 || values[v].metric != values[v - 1].metric)
-      count(&distribution, points, values[v].metric);
+    if (numbers != NULL && (v == 0 || values[v].metric != values[v - 1].metric))
+      len = wake_numbers(numbers, points, WAKE_ALL_STATES, values[v].metric);
+    bool known = wake_percentile_is_known(len, values[v].percent);
     core->value_s[v] =
-        wake_distribution_percentile(&distribution, values[v].percent) / 1e9;
+        known ? wake_quantile(numbers, len, values[v].percent / 100) / 1e6
+              : NAN;
   }
+  free(numbers);
 }
 
 int wake_survey_round(struct wake_survey *survey,

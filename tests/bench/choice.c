@@ -239,7 +239,7 @@ static void run(enum rule rule, const struct setting *setting,
     }
   }
   for (int i = 0; i < setting->schedulers; i++)
-    chooser_close(schedulers[i].chooser);
+    free(schedulers[i].chooser);
   summarize(&busiest, figures);
   summarize(&slowdown, figures + 2);
 }

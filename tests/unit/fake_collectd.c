@@ -129,11 +129,16 @@ int plugin_register_shutdown(__attribute__((unused)) const char *name,
 
 int plugin_register_complex_read(__attribute__((unused)) const char *group,
                                  __attribute__((unused)) const char *name,
-                                 plugin_read_cb callback,
-                                 __attribute__((unused)) cdtime_t interval,
+                                 plugin_read_cb callback, cdtime_t interval,
                                  __attribute__((unused))
                                  user_data_t const *user_data) {
+  fake.read_interval = interval;
   fake.read = callback;
+  return 0;
+}
+
+int plugin_unregister_read(__attribute__((unused)) const char *name) {
+  fake.read = NULL;
   return 0;
 }
 

@@ -31,6 +31,7 @@ struct fake_collectd {
   int (*config)(oconfig_item_t *);
   plugin_init_cb init;
   plugin_read_cb read;
+  cdtime_t read_interval;
   plugin_shutdown_cb shutdown;
 };
 

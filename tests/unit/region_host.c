@@ -1,7 +1,5 @@
 #include "region_host.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "plugin/region_instance.h"
 #include "region/writer.h"
@@ -11,6 +9,7 @@ struct host_round *snapshot;
 struct percore_region *served[4];
 size_t host_memory_max;
 size_t host_values_max;
+uint32_t host_cores;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 bool host_settles;
@@ -55,14 +54,12 @@ void start_watch(const char *lines) {
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;
-  options =
-      (struct region_watch_options){.config = &config,
-                                    .interval = TIME_T_TO_CDTIME_T_STATIC(1),
-                                    .interval_ns = 1,
-                                    .room = &room,
-                                    .wait = serve_all,
-                                    .is_wanted = is_wanted,
-                                    .now_ns = host_now_ns};
+  options = (struct region_watch_options){.config = &config,
+                                          .interval_ns = 1,
+                                          .room = &room,
+                                          .wait = serve_all,
+                                          .is_wanted = is_wanted,
+                                          .now_ns = host_now_ns};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
                                .monotonic_ns = 50 * SECOND};
   watch = region_watch_new(&options, began_ns);
@@ -81,6 +78,8 @@ double taken_of_core(int core, double load) {
                                             .cores = &figures});
   return figures.taken;
 }
+
+bool watch_is_idle(void) { return region_watch_is_idle(watch); }
 
 void begin_watch(const char *lines) {
   start_watch(lines);
@@ -143,6 +142,7 @@ int set_up(void **state) {
   snapshot = NULL;
   watch = NULL;
   host_memory_max = host_values_max = 0;
+  host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
   return 0;
@@ -172,7 +172,7 @@ struct percore_region *create(unsigned place, const char *instance,
   struct percore_options create = {.size = sizeof(create),
                                    .serving = PERCORE_SERVE_POLLED,
                                    .instance = instance,
-                                   .cores = 4,
+                                   .cores = host_cores,
                                    .extra_slots = 2};
   int status = percore_create(&served[place], "unit", tables, len, &create);
   /* On a busy machine, the process that removes the files of a producer that

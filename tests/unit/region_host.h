@@ -37,10 +37,11 @@ extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 /* For host_now_ns: each look at the clock shows a later hour. */
 uint64_t hours_pass(void *argument);
-extern size_t host_memory_max;          /* MaxMemory; 0: 1 GiB */
-extern size_t host_values_max;          /* MaxValues; 0: 20000 */
-extern bool host_settles; /* false: a round is never followed by another */
-extern uint64_t began_ns; /* start of the watch, CLOCK_BOOTTIME */
+extern size_t host_memory_max; /* MaxMemory; 0: 1 GiB */
+extern size_t host_values_max; /* MaxValues; 0: 20000 */
+extern uint32_t host_cores;    /* of producers; 4 */
+extern bool host_settles;      /* false: a round is never followed by another */
+extern uint64_t began_ns;      /* start of the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);
 int tear_down(void **state);
@@ -53,10 +54,12 @@ uint64_t boottime_ns(void);
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-/* Starts the watch and plays one round, a second later. */
+bool watch_is_idle(void);
+
 /* Returns how much of a core is taken after the last round. */
 double taken_of_core(int core, double load);
 
+/* Starts the watch and plays one round, a second later. */
 void begin_watch(const char *lines);
 
 /* Plays a round after the clock was set back. */

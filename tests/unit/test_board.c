@@ -6,9 +6,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define CORES 4
@@ -40,9 +37,11 @@ static uint64_t now_ns(void) {
 
 /* The reader's clock, if it is not the real one. */
 static uint64_t played_ns;
+static int clock_reads;
 
 static uint64_t clock_ns(void *context, clockid_t clock) {
   (void)context, (void)clock;
+  clock_reads++;
   return played_ns > 0 ? played_ns : now_ns();
 }
 
@@ -127,10 +126,18 @@ TEST(what_is_published_is_read) {
   }
   assert_int_equal(board_reader_average(reader, 10), BOARD_AVERAGE + 3);
   assert_int_equal(board_reader_average(reader, 20), BOARD_COLUMNS);
-  assert_int_equal(update_at(0), 0);
+}
+
+TEST(until_the_next_picture_is_due_the_last_one_is_true) {
+  publish();
+  uint64_t published_ns = now_ns();
+  assert_int_equal(update_at(published_ns), 1);
   cores[1].busy = 0.75;
   publish();
-  assert_int_equal(update_at(0), 1);
+  clock_reads = 0;
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S * 9 / 10), 0);
+  assert_int_equal(clock_reads, 1);
+  assert_int_equal(update_at(published_ns + INTERVAL_S * S), 1);
   assert_near(load_of(1), 0.75, 1e-6);
 }
 
@@ -276,9 +283,10 @@ TEST(while_a_row_is_written_the_last_picture_is_true) {
   assert_int_equal(update_at(0), 1);
   percore_row_begin(row);
   percore_set(row, BOARD_COLUMN(time_ns), time_ns + 1);
-  assert_int_equal(update_at(0), 0);
+  assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 0);
+  assert_near(load_of(1), 0, 0);
   percore_row_end(row);
-  assert_int_equal(update_at(0), 1);
+  assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 1);
   percore_destroy(region);
 }
 

@@ -18,7 +18,7 @@ static int begin(void **state) {
 
 static int end(void **state) {
   (void)state;
-  chooser_close(chooser);
+  free(chooser);
   return 0;
 }
 
@@ -66,7 +66,7 @@ TEST(choosers_with_the_same_picture_choose_different_cores) {
     struct chooser *other = chooser_open(CORES, (uint64_t)i);
     chooser_learn(other, loads);
     taken[chooser_pick(other, room)]++;
-    chooser_close(other);
+    free(other);
   }
   for (int i = 0; i < CORES; i++)
     different += taken[i] > 0;

@@ -6,12 +6,9 @@
 #include "board/load.h"
 #include "fake_machine.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +97,27 @@ TEST(the_load_of_a_sibling_is_that_of_another_core_or_unknown) {
               (other != core && percore_load_get(shared, other) == sibling);
     assert_true(found);
   }
+}
+
+TEST(all_loads_at_once_are_those_of_each_core) {
+  struct fake_machine *fake = fake_machine_new(4);
+  const struct percore_load_options options = {.board = "never",
+                                               .cores = "1-2"};
+  struct percore_load *load = NULL;
+  double loads[6];
+  fake_machine_msr(fake, 2e9, true);
+  assert_int_equal(load_open(&load, &fake->machine, &options), 0);
+  fake_machine_load(fake, 0.25);
+  fake_machine_run(fake, FAKE_SECOND);
+  assert_int_equal(percore_load_update(load), 0);
+  percore_load_get_all(load, loads, 6);
+  for (int core = 0; core < 6; core++)
+    assert_near(loads[core], percore_load_get(load, core), 0);
+  assert_near(loads[0], -1, 0);
+  assert_near(loads[1], 0.25, 1e-6);
+  assert_near(loads[5], -1, 0);
+  percore_load_close(load);
+  fake_machine_free(fake);
 }
 
 TEST(before_its_first_window_ends_no_core_has_a_load) {

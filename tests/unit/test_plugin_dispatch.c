@@ -2,9 +2,10 @@
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
+#include "plugin/region_workers.h"
+#include "wake/survey.h"
 
 #include <ctype.h>
-#include <math.h>
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
@@ -14,8 +15,7 @@ static const double periods[] = {60, 300, 900, 10, 1800};
 
 static int set_up(void **state) {
   plugin_unit_set_up(state);
-  dispatch = (struct dispatch){.config = &config,
-                               .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
+  dispatch = (struct dispatch){.config = &config};
   return 0;
 }
 
@@ -96,8 +96,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
                .counts = {11, 12, 13, 14},
                .lateness_s = 0.001,
                .sample_cost_s = 0.002,
-               .sampler_cpu = 0.0005,
-               .snapshots_dropped = 15},
+               .sampler_cpu = 0.0005},
       .hypervisor = true,
   };
   assert_non_null(snapshot->cores);
@@ -110,27 +109,15 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   return snapshot;
 }
 
-/* Makes the figures of a burst on the first cores_len cores. The latencies are
- * 1 us, 2 us ... */
-static struct wake_figures *make_wake(size_t cores_len) {
-  struct wake_figures *wake =
-      calloc(1, sizeof(*wake) + cores_len * sizeof(wake->cores[0]));
-  assert_non_null(wake);
-  *wake = (struct wake_figures){
-      .probes = 1234, .cpu = 0.0002, .cores_len = cores_len};
-  for (size_t i = 0; i < cores_len; i++) {
-    wake->cores[i].core = (int)i;
-    wake->cores[i].datapoints = 100 * i;
-    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
-      wake->cores[i].value_s[v] = 1e-6 * (v + 1);
-  }
-  return wake;
-}
-
 static void free_snapshot(struct snapshot *snapshot) {
   free(snapshot->cores);
   free(snapshot->aggregates);
   free(snapshot);
+}
+
+static void dispatch_and_free(struct snapshot *snapshot) {
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
 }
 
 static void report_everything(void) {
@@ -144,8 +131,7 @@ static void report_everything(void) {
 
 static void dispatch_host(size_t cores_len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(cores_len, n);
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
 }
 
 static void assert_value(const char *identifier, double expected) {
@@ -198,8 +184,7 @@ static void dispatch_loads(const double *loads, size_t len, unsigned n) {
   for (size_t i = 0; i < len; i++)
     snapshot->cores[i].busy = loads[i];
   region_room_set(&room, snapshot);
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
 }
 
 TEST(a_core_has_no_room_from_a_load_of_90_percent_on) {
@@ -255,7 +240,7 @@ TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures) {
   assert_value("percore_host-self/derive-errors", 12);
   assert_value("percore_host-self/derive-reopens", 13);
   assert_value("percore_host-self/derive-source_changes", 14);
-  assert_value("percore_host-self/derive-snapshots_dropped", 15);
+  assert_value("percore_host-self/derive-snapshots_dropped", 0);
   assert_value("percore_host-self/duration-lateness", 0.001);
   assert_value("percore_host-self/duration-sample_cost", 0.002);
   assert_value("percore_host-self/percent-sampler_cpu", 0.05);
@@ -268,8 +253,7 @@ TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden) {
   struct snapshot *snapshot = make_snapshot(2, 1);
   snapshot->self.cores_by_source[SOURCE_IDLE] = 1;
   snapshot->self.cores_by_source[SOURCE_MPERF] = 1;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore_host-all/gauge-unaccounted", 20);
 }
 
@@ -283,8 +267,7 @@ TEST(every_option_adds_its_values) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->periods_len = 5;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore-0/percent-busy_low", 50);
   assert_value("percore-0/percent-busy_high", 75);
   assert_value("percore-0/percent-busy_min", 25);
@@ -362,8 +345,7 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
   strcpy(snapshot->cores[3].cstates.state[2].name,
          "C1E"); /* two states have the same name */
   snapshot->cores[4].cstates.state[1].poll = true; /* two states are polling */
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_identifiers_distinct();
   assert_value("percore-4/percent-idle_poll", 2);
   assert_value("percore-4/percent-cstate_C1E", 10);
@@ -375,12 +357,8 @@ TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
       "ipc",     "duration", "operations", "contextswitch", "latency"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
-  struct wake_figures *wake = make_wake(4);
-  dispatch.wake = wake;
   snapshot->periods_len = 5;
-  dispatch_snapshot(&dispatch, snapshot);
-  free(wake);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const value_list_t *list = &fake.values[i].list;
     assert_true(strcmp(list->plugin, "percore") == 0 ||
@@ -392,7 +370,7 @@ TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++)
       stock = stock || strcmp(types[t], list->type) == 0;
     assert_true(stock);
-    assert_true(list->interval == TIME_T_TO_CDTIME_T_STATIC(10));
+    assert_true(list->interval == 0); /* that of the thread's context */
     assert_true(list->time == TIME_T_TO_CDTIME_T_STATIC(1700000000));
   }
 }
@@ -403,8 +381,7 @@ TEST(a_source_is_counted_from_the_first_time_it_serves_a_core) {
   struct snapshot *snapshot = make_snapshot(2, 1);
   snapshot->self.cores_by_source[SOURCE_REF_CYCLES] = 2;
   snapshot->self.cores_by_source[SOURCE_IDLE] = 0;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore_host-self/gauge-cores_ref_cycles", 2);
   assert_value("percore_host-self/gauge-cores_idle", 0);
 }
@@ -417,27 +394,17 @@ struct cost {
   size_t values, series; /* in one interval */
 };
 
-/* Counts the values of one interval. Includes the wake latencies of all cores
- * if `wake` is true. */
-static struct cost measure_with(size_t cores, size_t nodes, bool wake) {
+static struct cost measure(size_t cores, size_t nodes) {
   struct cost cost = {0};
   fake_reset();
   dispatch.last = 0;
   struct snapshot *snapshot = make_snapshot(cores, 0);
   snapshot->aggregates_len = 1 + nodes;
-  struct wake_figures *figures = make_wake(cores);
-  dispatch.wake = wake ? figures : NULL;
-  dispatch_snapshot(&dispatch, snapshot);
-  free(figures);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   cost.values = fake.values_len;
   for (size_t i = 0; i < fake.values_len; i++)
     cost.series += fake.values[i].list.values_len;
   return cost;
-}
-
-static struct cost measure(size_t cores, size_t nodes) {
-  return measure_with(cores, nodes, false);
 }
 
 /* Returns the text of a document. Replaces each run of white space and `#` by
@@ -500,13 +467,11 @@ TEST(the_documents_say_what_a_host_costs) {
   assert_says("contrib/collectd/FLEET.md",
               "Each `Group` and each further NUMA node adds %zu values",
               nodes.values - one.values);
-  struct cost wake = measure_with(1, 1, true), wakes = measure_with(2, 1, true);
   for (size_t i = 1; i < 3; i++)
     assert_says(documents[i],
-                "adds up to %zu values for each core that it "
-                "probes and %zu for the host",
-                wakes.values - wake.values - core.values,
-                2 * (wake.values - one.values) - (wakes.values - two.values));
+                "adds up to %d values for each core that it probes and 2 for "
+                "the host",
+                1 + WAKE_SURVEY_VALUES); /* as test_plugin_wake counts */
   assert_says("contrib/collectd/storage-schemas.conf",
               "a host with 32 cores produces %zu metrics", usual.series);
   assert_says("contrib/collectd/queue.conf",
@@ -547,8 +512,7 @@ TEST(unknown_figures_are_not_dispatched) {
   snapshot->aggregates[1].cores_len = 0;
   snapshot->aggregates[2].busy.mean = NAN;
   snapshot->self.lateness_s = NAN;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const struct fake_value *value = &fake.values[i];
     bool derive = strcmp(value->list.type, "derive") == 0 ||
@@ -579,8 +543,7 @@ TEST(shares_are_clamped_to_0_and_100_percent) {
   snapshot->cores[1].busy = -0.004;
   snapshot->cores[1].load_average[0] = 1.01;
   snapshot->host.steal = -0.1;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore-0/percent-busy", 100);
   assert_value("percore-0/percent-busy_max", 100);
   assert_value("percore-1/percent-busy", 0);
@@ -591,48 +554,23 @@ TEST(shares_are_clamped_to_0_and_100_percent) {
 TEST(hidden_may_be_negative) {
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->host.hidden = -0.9;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore_host-all/gauge-hidden", -90);
 }
 
 TEST(a_core_that_is_offline_has_no_values) {
   struct snapshot *snapshot = make_snapshot(2, 0);
   snapshot->cores[0].online = false;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/load");
   assert_value("percore-1/percent-busy", 50);
 }
 
-TEST(wake_latencies_are_dispatched_in_seconds) {
-  struct snapshot *snapshot = make_snapshot(3, 0);
-  struct wake_figures *wake = make_wake(3);
-  wake->cores[0].value_s[2] = NAN;
-  snapshot->cores[1].online = false;
-  wake->cores[2].core = 7; /* no longer measured */
-  dispatch.wake = wake;
-  dispatch_snapshot(&dispatch, snapshot);
-  assert_value("percore-0/latency-timer_wake_p50", 1e-6);
-  assert_value("percore-0/latency-timer_wake_p99", 2e-6);
-  assert_absent("percore-0/latency-timer_wake_p99_9");
-  assert_value("percore-0/latency-timer_intr_p50", 4e-6);
-  assert_value("percore-0/latency-timer_silent_p50", 7e-6);
-  assert_absent("percore-1/latency-timer_wake_p50");
-  assert_absent("percore-2/latency-timer_wake_p50");
-  assert_absent("percore-7/latency-timer_wake_p50");
-  assert_value("percore_host-self/percent-wake_cpu", 0.02);
-  assert_value("percore_host-self/derive-wake_probes", 1234);
-  free(wake);
-  free_snapshot(snapshot);
-}
-
 TEST(steal_of_the_host_is_reported_only_under_a_hypervisor) {
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->hypervisor = false;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_absent("percore_host-all/percent-steal");
 }
 
@@ -668,7 +606,7 @@ TEST(the_time_of_values_always_increases) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   dispatch_host(1, 2);
   assert_int_equal(fake.values_len, 2 * values_len);
-  assert_value("percore_host-self/derive-snapshots_dropped", 15 + 2);
+  assert_value("percore_host-self/derive-snapshots_dropped", 2);
   assert_int_equal(fake_count_logged(LOG_INFO), 1);
   cdtime_t last = 0;
   for (size_t i = 0; i < fake.values_len; i++) {

@@ -18,8 +18,6 @@ static struct {
   unsigned starts, stops;
   struct sampler_options options;
   bool has_source;
-  struct snapshot *queue[4];
-  size_t queue_len;
 } stub;
 
 int sampler_start(struct sampler **sampler,
@@ -41,58 +39,39 @@ bool sampler_has_source(struct sampler *sampler) {
   return stub.has_source;
 }
 
-struct snapshot *sampler_take(struct sampler *sampler) {
-  assert_non_null(sampler);
-  if (stub.queue_len == 0)
-    return NULL;
-  struct snapshot *oldest = stub.queue[0];
-  memmove(&stub.queue[0], &stub.queue[1], 3 * sizeof(stub.queue[0]));
-  stub.queue_len--;
-  return oldest;
-}
-
-void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
-
 /* Records the calls of the fake region thread. */
 static struct {
-  int start_status;
-  unsigned starts, stops;
-  bool hangs, is_needed;
-  cdtime_t interval;
+  int status; /* what region_thread_keep returns */
+  unsigned news, keeps, stops;
+  uint64_t interval_ns;
 } region_stub;
 
-int region_thread_start(struct region_thread **thread,
-                        const struct region_watch_options *options,
-                        uint64_t began_boottime_ns) {
+struct region_thread *
+region_thread_new(const struct region_watch_options *options,
+                  uint64_t began_boottime_ns) {
   assert_true(began_boottime_ns > 0);
-  region_stub.starts++;
-  region_stub.interval = options->interval;
-  if (region_stub.start_status == 0)
-    *thread = (struct region_thread *)(void *)&region_stub;
-  return region_stub.start_status;
+  region_stub.news++;
+  region_stub.interval_ns = options->interval_ns;
+  return (struct region_thread *)(void *)&region_stub;
 }
 
-bool region_watch_is_needed(const struct config *config) {
-  assert_non_null(config);
-  return region_stub.is_needed;
+int region_thread_keep(struct region_thread *thread) {
+  assert_ptr_equal(thread, &region_stub);
+  region_stub.keeps++;
+  return region_stub.status;
 }
 
 bool region_thread_stop(struct region_thread *thread) {
   if (thread != NULL)
     region_stub.stops++;
-  return !region_stub.hangs;
+  return region_stub.status != -EBUSY;
 }
 
-bool region_thread_hangs(struct region_thread *thread) {
-  assert_non_null(thread);
-  return region_stub.hangs;
-}
-
-static void queue_snapshot(uint64_t time_s) {
-  struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
-  assert_non_null(snapshot);
-  snapshot->time_ns = time_s * SECOND;
-  stub.queue[stub.queue_len++] = snapshot;
+/* What the thread of the sampler does at the end of each interval. */
+static void publish(uint64_t time_s) {
+  struct snapshot snapshot = {.time_ns = time_s * SECOND};
+  const struct topology none = {0};
+  stub.options.publish(stub.options.context, &snapshot, &none);
 }
 
 /* ---------------------------------------------------------------------------
@@ -103,19 +82,28 @@ static int set_up(void **state) {
   fake_reset();
   memset(&stub, 0, sizeof(stub));
   memset(&region_stub, 0, sizeof(region_stub));
-  stub.has_source = region_stub.is_needed = true;
+  stub.has_source = true;
   fake.read = NULL;
   fake.interval = TIME_T_TO_CDTIME_T_STATIC(10);
   fake.now = TIME_T_TO_CDTIME_T_STATIC(1000);
   module_register();
+  oconfig_item_t *block = fake_config("<Load>\nBoard \"off\"\n</Load>");
+  assert_int_equal(fake.config(block), 0);
+  fake_config_free(block);
   return 0;
 }
 
 static int tear_down(void **state) {
   (void)state;
-  fake.shutdown();
+  if (fake.shutdown != NULL)
+    fake.shutdown();
   fake_reset();
   return 0;
+}
+
+static void shut_down(void) {
+  assert_int_equal(fake.shutdown(), 0);
+  fake.shutdown = NULL;
 }
 
 static int read_once(void) {
@@ -146,105 +134,88 @@ TEST(the_sampler_runs_at_the_interval_of_the_plugin) {
   assert_int_equal(stub.options.interval_ns, 100000000);
 }
 
-TEST(the_first_read_without_history_succeeds) {
+TEST(each_snapshot_is_dispatched_without_a_read) {
   assert_int_equal(fake.init(), 0);
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(fake.values_len, 0);
-}
-
-TEST(a_read_dispatches_all_new_snapshots_the_oldest_first) {
-  assert_int_equal(fake.init(), 0);
-  queue_snapshot(1000);
-  queue_snapshot(1010);
-  assert_int_equal(read_once(), 0);
+  publish(1000);
   size_t values_len = fake.values_len;
   assert_true(values_len > 0);
   assert_true(fake.values[0].list.time == TIME_T_TO_CDTIME_T_STATIC(1000));
-  assert_true(fake.values[values_len - 1].list.time ==
-              TIME_T_TO_CDTIME_T_STATIC(1010));
+  publish(1010);
+  assert_int_equal(fake.values_len, 2 * values_len);
   assert_int_equal(read_once(), 0);
-  assert_int_equal(fake.values_len, values_len);
+  assert_int_equal(fake.values_len, 2 * values_len);
 }
 
-TEST(without_a_source_only_the_first_read_fails) {
+TEST(without_a_source_the_only_read_fails) {
   stub.has_source = false;
   assert_int_equal(fake.init(), 0);
   assert_int_not_equal(read_once(), 0);
   assert_int_equal(fake_count_logged(LOG_ERR), 1);
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(read_once(), 0);
-  assert_int_equal(fake_count_logged(LOG_ERR), 1);
+  assert_null(fake.read);
 }
 
-TEST(a_failed_start_is_tried_again_after_1_2_4_to_60_s) {
-  static const unsigned delays_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
+TEST(a_failed_start_is_tried_again_every_10_s) {
   stub.start_status = -ENOENT;
   assert_int_equal(fake.init(), 0);
+  assert_true(fake.read_interval == TIME_T_TO_CDTIME_T_STATIC(10));
   assert_int_not_equal(read_once(), 0);
-  for (unsigned i = 0; i < sizeof(delays_s) / sizeof(delays_s[0]); i++) {
-    fake.now += TIME_T_TO_CDTIME_T(delays_s[i]) - 1;
+  for (unsigned i = 1; i < 4; i++) {
+    assert_int_equal(stub.starts, i);
     assert_int_equal(read_once(), 0);
-    assert_int_equal(stub.starts, 1 + i);
-    fake.now += 1;
-    assert_int_equal(read_once(), 0);
-    assert_int_equal(stub.starts, 2 + i);
   }
   stub.start_status = 0;
-  fake.now += TIME_T_TO_CDTIME_T_STATIC(60);
-  queue_snapshot(2000);
   assert_int_equal(read_once(), 0);
-  assert_true(fake.values_len > 0);
+  assert_int_equal(stub.starts, 5);
+  assert_null(fake.read);
 }
 
 TEST(shutdown_stops_the_sampler) {
   assert_int_equal(fake.init(), 0);
-  assert_int_equal(fake.shutdown(), 0);
+  shut_down();
   assert_int_equal(stub.stops, 1);
 }
 
 TEST(regions_are_read_by_a_thread_of_their_own) {
-  assert_int_equal(region_stub.starts, 0);
   assert_int_equal(fake.init(), 0);
-  assert_int_equal(region_stub.starts, 1);
-  assert_int_equal(region_stub.interval, TIME_T_TO_CDTIME_T_STATIC(10));
-  assert_int_equal(fake.shutdown(), 0);
+  assert_int_equal(region_stub.news, 1);
+  assert_int_equal(region_stub.keeps, 1);
+  assert_int_equal(region_stub.interval_ns, 10 * SECOND);
+  publish(1000);
+  assert_int_equal(region_stub.keeps, 2);
+  shut_down();
   assert_int_equal(region_stub.stops, 1);
 }
 
-TEST(without_regions_there_is_no_thread_for_them) {
-  region_stub.is_needed = false;
+TEST(regions_are_read_although_no_core_can_be_measured) {
+  stub.start_status = -ENOENT;
   assert_int_equal(fake.init(), 0);
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(region_stub.starts, 0);
-  region_stub.is_needed = true;
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(region_stub.starts, 1);
-  region_stub.is_needed = false;
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(region_stub.stops, 0);
+  read_once();
+  assert_int_equal(region_stub.keeps, 1);
+  read_once();
+  assert_int_equal(region_stub.keeps, 2);
 }
 
-TEST(each_read_tries_again_to_start_regions) {
-  region_stub.start_status = -EAGAIN;
+TEST(each_interval_tries_again_to_start_regions) {
+  region_stub.status = -EAGAIN;
   assert_int_equal(fake.init(), 0);
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(region_stub.starts, 2);
-  region_stub.start_status = 0;
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(read_once(), 0);
-  assert_int_equal(region_stub.starts, 3);
+  publish(1000);
+  assert_int_equal(fake_count_logged(LOG_ERR), 1);
+  region_stub.status = 0;
+  publish(1010);
+  assert_int_equal(region_stub.keeps, 3);
+  assert_non_null(fake_logged(LOG_INFO, "regions are read again"));
 }
 
 TEST(a_blocked_region_thread_is_reported_once) {
   assert_int_equal(fake.init(), 0);
-  region_stub.hangs = true;
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(read_once(), 0);
+  region_stub.status = -EBUSY;
+  for (uint64_t i = 0; i < 3; i++)
+    publish(1000 + i);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "loads go on"));
-  region_stub.hangs = false;
-  assert_int_equal(read_once(), 0);
-  assert_non_null(fake_logged(LOG_INFO, "reads regions goes on"));
+  region_stub.status = 0;
+  publish(1010);
+  assert_non_null(fake_logged(LOG_INFO, "regions are read again"));
 }
 
 TEST(messages_of_the_sampler_are_logged_at_their_level) {

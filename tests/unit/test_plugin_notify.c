@@ -3,6 +3,10 @@
 
 #include "plugin/notify.h"
 
+#include <glob.h>
+#include <semaphore.h>
+#include <unistd.h>
+
 #include "unit.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -10,6 +14,25 @@
 
 static struct notify notify;
 static bool sending;
+
+/* Notifications are sent by threads. Waits until these have ended. */
+static size_t sent(void) {
+  for (size_t tasks = 2; tasks > 1; usleep(100)) {
+    glob_t found;
+    assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
+    tasks = found.gl_pathc;
+    globfree(&found);
+  }
+  return fake.notifications_len;
+}
+
+static const notification_t *find_sent(const char *text) {
+  for (size_t i = 0; i < sent(); i++)
+    if (strstr(fake.notifications[i].message, text) != NULL)
+      return &fake.notifications[i];
+  fail_msg("not sent: %s", text);
+  return NULL;
+}
 
 static int set_up(void **state) {
   (void)state;
@@ -62,24 +85,41 @@ TEST(a_change_of_source_is_notified_once_for_all_its_cores) {
     after[i] = i < 6 ? SOURCE_IDLE : SOURCE_NONE;
   }
   notify_sources(before, 8, 0);
-  assert_int_equal(fake.notifications_len, 0);
+  assert_int_equal(sent(), 0);
   notify_sources(after, 8, 1);
   notify_sources(after, 8, 2);
-  assert_int_equal(fake.notifications_len, 2);
-  const notification_t *worse = &fake.notifications[0];
-  const notification_t *lost = &fake.notifications[1];
+  assert_int_equal(sent(), 2);
+  const notification_t *worse = find_sent("from ref-cycles to idle: cores 0-5");
+  const notification_t *lost = find_sent("from ref-cycles to none: cores 6-7");
   assert_int_equal(lost->severity, NOTIF_FAILURE);
-  assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
   assert_int_equal(worse->severity, NOTIF_WARNING);
-  assert_non_null(strstr(worse->message, "from ref-cycles to idle: cores 0-5"));
   assert_string_equal(worse->host, "host");
   assert_string_equal(worse->plugin, "percore_host");
   assert_string_equal(worse->plugin_instance, "self");
   assert_true(worse->time == NS_TO_CDTIME_T(START + 10 * SECOND));
   notify_sources(before, 8, 3);
-  assert_int_equal(fake.notifications_len, 4);
+  assert_int_equal(sent(), 4);
   assert_int_equal(fake.notifications[2].severity, NOTIF_OKAY);
   assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
+}
+
+static sem_t may_go_on;
+
+static void block(const notification_t *note) {
+  (void)note;
+  sem_wait(&may_go_on);
+}
+
+TEST(a_notification_plugin_that_blocks_does_not_delay_loads) {
+  sem_init(&may_go_on, 0, 0);
+  fake.notified = block;
+  notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 0);
+  notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 1);
+  notify_sources((enum source_kind[]){SOURCE_MPERF}, 1, 2);
+  sem_post(&may_go_on);
+  sem_post(&may_go_on);
+  assert_int_equal(sent(), 2);
+  fake.notified = NULL;
 }
 
 TEST(a_first_source_and_hotplug_are_not_changes) {
@@ -92,7 +132,7 @@ TEST(a_first_source_and_hotplug_are_not_changes) {
   notify_snapshot(&notify, snapshot, true);
   free_snapshot(snapshot);
   notify_sources((enum source_kind[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
-  assert_int_equal(fake.notifications_len, 0);
+  assert_int_equal(sent(), 0);
 }
 
 TEST(a_change_of_source_is_logged_with_both_loads) {
@@ -118,7 +158,7 @@ TEST(without_send_notifications_changes_are_only_remembered) {
   notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 1);
   sending = true;
   notify_sources((enum source_kind[]){SOURCE_IDLE}, 1, 2);
-  assert_int_equal(fake.notifications_len, 0);
+  assert_int_equal(sent(), 0);
 }
 
 TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range) {
@@ -129,7 +169,7 @@ TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range) {
   }
   notify_sources(before, 256, 0);
   notify_sources(after, 256, 1);
-  assert_int_equal(fake.notifications_len, 1);
+  assert_int_equal(sent(), 1);
   const char *message = fake.notifications[0].message;
   assert_non_null(strstr(message, "of 128 cores"));
   assert_non_null(strstr(message, " and more; their mean load "));

@@ -1293,6 +1293,30 @@ TEST(a_new_schema_does_not_report_cores_again) {
   assert_none("percore_unit_flow_bytes", "2", "f0");
 }
 
+static struct percore_region *restart_with_cores(uint32_t cores) {
+  end_producer(0);
+  play_round(SECOND); /* its last counts */
+  host_cores = cores;
+  return create(0, NULL, core_tables, 1);
+}
+
+TEST(a_restart_with_more_or_fewer_cores_repeats_no_point) {
+  static const uint32_t cores[] = {3, 4, 2, 4};
+  host_cores = 2;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 1, 5);
+  begin_watch(PER_CORE);
+  for (size_t i = 0; i < COUNT_OF(cores); i++) {
+    region = restart_with_cores(cores[i]);
+    count_on(region, "a", 1, 5);
+    count_on(region, "a", (int)cores[i] - 1, 1);
+    play_round(SECOND);
+    assert_true(find(CORE_SUM, "1", "a")->first_ns >= snapshot->time_ns);
+  }
+  assert_count(CORE_SUM, "1", "a", 26);
+  assert_count(CORE_SUM, "3", "a", 1); /* it began again at 0 */
+}
+
 TEST(a_producer_that_ends_while_its_table_waits_is_read_to_its_end) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);

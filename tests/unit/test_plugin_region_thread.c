@@ -6,19 +6,23 @@
 #include "plugin/region_thread.h"
 #include "region_unit.h"
 
+#include <glob.h>
 #include <stdatomic.h>
 #include <time.h>
+
+#define INTERVAL_NS 20000000
 
 static struct region_thread *thread;
 static struct region_thread *all[8]; /* their memory is never freed */
 static size_t started;
 
 static void start(void) {
-  struct region_watch_options options = {.config = &config,
-                                         .interval = MS_TO_CDTIME_T(20)};
-  assert_int_equal(
-      region_thread_start(&thread, &options, clock_now_ns(CLOCK_BOOTTIME)), 0);
+  const struct region_watch_options options = {.config = &config,
+                                               .interval_ns = INTERVAL_NS};
+  thread = region_thread_new(&options, clock_now_ns(CLOCK_BOOTTIME));
+  assert_non_null(thread);
   all[started++] = thread;
+  assert_int_equal(region_thread_keep(thread), 0);
 }
 
 static void wait_a_while(void) {
@@ -40,7 +44,7 @@ TEST(each_value_is_of_a_later_moment) {
     rounds++;
     read += fake.values[i].values[0].gauge == 1;
     assert_true(list->time > last);
-    assert_true(list->interval == MS_TO_CDTIME_T(20));
+    assert_true(list->interval == 0); /* that of the thread's context */
     last = list->time;
   }
   assert_true(rounds > 2);
@@ -63,6 +67,36 @@ TEST(it_stops_before_its_first_round) {
   region_thread_stop(thread);
 }
 
+static int count_threads(void) {
+  glob_t found;
+  assert_int_equal(glob("/proc/self/task/*", 0, NULL, &found), 0);
+  int count = (int)found.gl_pathc;
+  globfree(&found);
+  return count;
+}
+
+TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
+  unit_need_receivers();
+  const int others = count_threads();
+  const time_t end = time(NULL) + 60;
+  start();
+  assert_int_equal(count_threads(), others + 1);
+  while (count_threads() > others && time(NULL) < end)
+    wait_a_while();
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(region_thread_keep(thread), 0);
+    assert_int_equal(count_threads(), others);
+  }
+  assert_int_equal(fake.values_len, 0);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  const char *values = "percore_host-self/gauge-regions";
+  for (; fake_find(values) == NULL && time(NULL) < end; wait_a_while())
+    assert_int_equal(region_thread_keep(thread), 0);
+  assert_non_null(fake_find(values));
+  assert_true(region_thread_stop(thread));
+  assert_int_equal(percore_destroy(region), 0);
+}
+
 static atomic_bool is_blocked = true;
 
 static void block(const notification_t *note) {
@@ -78,7 +112,7 @@ TEST(a_thread_that_is_blocked_does_not_delay_the_end) {
   fake.notified = block;
   start();
   wait_a_while();
-  assert_false(region_thread_hangs(thread)); /* not yet */
+  assert_int_equal(region_thread_keep(thread), 0); /* does not hang yet */
   assert_int_equal(percore_destroy(region), 0);
   wait_a_while(); /* its end is a notification */
   assert_false(region_thread_stop(thread));

@@ -658,35 +658,69 @@ TEST(a_directory_is_read_when_it_has_changed) {
   unlink(path);
 }
 
-/* Asks again until the directory has been listed, at least twice. */
-static bool is_needed(const struct config *options) {
-  bool needed = false;
-  for (int i = 0; i < 50 && !needed; i++) {
-    needed = region_watch_is_needed(options);
-    usleep(1000);
-  }
-  return needed;
-}
-
-TEST(a_host_without_regions_needs_no_watch) {
-  struct config options = {.max_values = 1};
-  const char *directory = getenv("PERCORE_RUNTIME_DIR");
-  char path[PATH_MAX];
-  snprintf(path, sizeof(path), "%s/board.sock", directory);
-  assert_false(is_needed(&options));
-  int fd = bind_at(path);
-  assert_false(is_needed(&options));
+TEST(a_watch_is_idle_until_the_directory_changes_or_a_region_is_found) {
+  char path[108];
+  set_time_of_directory(1000);
+  start_watch("");
+  assert_false(watch_is_idle());
+  play_round(SECOND);
+  assert_true(watch_is_idle());
+  socket_path(path, sizeof(path), 0);
+  int fd = bind_at(path); /* without a listener */
+  assert_false(watch_is_idle());
+  set_time_of_directory(1001);
+  play_round(SECOND);
+  assert_false(watch_is_idle()); /* somebody may listen at it soon */
   unlink(path);
   close(fd);
+  set_time_of_directory(1002);
+  play_round(SECOND);
+  assert_true(watch_is_idle());
   create_usual(0, NULL);
-  assert_true(is_needed(&options));
-  snprintf(path, sizeof(path), "%s/nowhere", directory);
+  set_time_of_directory(1003);
+  play_round(SECOND);
+  assert_false(watch_is_idle());
+  end_producer(0);
+  set_time_of_directory(1004);
+  play_round(SECOND);
+  assert_false(watch_is_idle());
+}
+
+TEST(the_board_alone_needs_no_rounds) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/board.sock", getenv("PERCORE_RUNTIME_DIR"));
+  int fd = bind_at(path);
+  set_time_of_directory(1000);
+  begin_watch("");
+  assert_true(watch_is_idle());
+  unlink(path);
+  close(fd);
+}
+
+static void start_without_directory(const char *lines) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s/nowhere", getenv("PERCORE_RUNTIME_DIR"));
   setenv("PERCORE_RUNTIME_DIR", path, true);
-  assert_false(is_needed(&options));
-  options.regions.len = 1;
-  assert_true(is_needed(&options));
+  start_watch(lines);
+}
+
+static void return_to_directory(void) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof(path), "%s", getenv("PERCORE_RUNTIME_DIR"));
   *strrchr(path, '/') = '\0';
   setenv("PERCORE_RUNTIME_DIR", path, true);
+}
+
+TEST(without_a_directory_no_rounds_are_needed) {
+  start_without_directory("");
+  assert_true(watch_is_idle());
+  return_to_directory();
+}
+
+TEST(for_configured_regions_rounds_are_needed_even_without_a_directory) {
+  start_without_directory("<Region \"unit\">\n</Region>");
+  assert_false(watch_is_idle());
+  return_to_directory();
 }
 
 /* Its producer may have been between bind(2) and listen(2). */

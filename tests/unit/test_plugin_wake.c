@@ -4,17 +4,17 @@
 #include "plugin/wake_sampler.h"
 #include "wake/survey.h"
 
-#include <math.h>
 #include <stdatomic.h>
 
 #define INTERVAL_NS UINT64_C(2000000)
+#define TOLD_NS UINT64_C(1700000000000000000)
 
 /* ---------------------------------------------------------------------------
  * A simulated survey
  */
 
-/* The thread writes these members before it hands over figures or ends. Only
- * then may the test read them. */
+/* The thread writes these members before a burst ends. Only then may the test
+ * read them. */
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
@@ -50,10 +50,18 @@ int wake_survey_round(struct wake_survey *survey,
     snprintf(play.probed + used, sizeof(play.probed) - used, "%s%d:%g",
              i > 0 ? " " : "", cores[i].core, cores[i].load);
     cores[i].datapoints = 10 * (size_t)cores[i].core;
+    for (int v = 0; v < WAKE_SURVEY_VALUES; v++)
+      cores[i].value_s[v] = v == 2 ? NAN : 1e-6 * (v + 1);
   }
   snprintf(why, WHY_SIZE, "of this");
   play.rounds++;
   return play.round_status;
+}
+
+const char *wake_survey_value_name(int value) {
+  static const char *const names[WAKE_SURVEY_VALUES] = {
+      "first", "second", "unknown", "fourth", "fifth", "sixth", "last"};
+  return names[value];
 }
 
 uint64_t wake_survey_probes(const struct wake_survey *survey) {
@@ -91,18 +99,19 @@ static void start(const char *lines) {
 }
 
 static void tell(void) {
-  wake_sampler_tell(
-      sampler,
-      &(struct snapshot){.cores = cores, .cores_len = 3, .isolates = isolates});
+  wake_sampler_tell(sampler, &(struct snapshot){.time_ns = TOLD_NS,
+                                                .cores = cores,
+                                                .cores_len = 3,
+                                                .isolates = isolates});
 }
 
-/* Tells the thread to begin a burst, and returns the figures of the burst. */
-static struct wake_figures *burst(void) {
-  struct wake_figures *figures;
+/* Tells the thread to begin a burst, and waits for the burst. Its values have
+ * come when the thread has ended. */
+static void burst(void) {
+  int rounds = play.rounds;
   tell();
-  while ((figures = wake_sampler_take(sampler)) == NULL)
+  while (play.rounds == rounds)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-  return figures;
 }
 
 static void end(void) {
@@ -114,31 +123,52 @@ TEST(without_the_block_there_is_no_thread) {
   start("");
   assert_null(sampler);
   tell();
-  assert_null(wake_sampler_take(sampler));
   assert_int_equal(play.opens, 0);
 }
 
 TEST(a_burst_gets_the_loads_of_online_cores) {
   cores[1].online = false;
   start("<WakeLatency>\nMaxLoad 40\nProbes 50\nWindow 90\n</WakeLatency>");
-  struct wake_figures *figures = burst();
+  burst();
   end();
   assert_string_equal(play.probed, "0:0 4:0.5");
   assert_true(play.options.load_max == 0.4);
   assert_int_equal(play.options.probes, 50);
   assert_int_equal(play.options.window_ns, UINT64_C(90000000000));
-  assert_int_equal(figures->probes, 100);
-  assert_true(figures->cpu >= 0);
-  assert_int_equal(figures->cores_len, 2);
-  assert_int_equal(figures->cores[1].core, 4);
-  assert_int_equal(figures->cores[1].datapoints, 40);
-  free(figures);
+}
+
+static void assert_gauge(const char *identifier, double gauge) {
+  const struct fake_value *value = fake_find(identifier);
+  assert_non_null(value);
+  assert_near(value->values[0].gauge, gauge, 1e-12);
+}
+
+TEST(a_burst_dispatches_latencies_in_seconds_at_the_time_of_the_loads) {
+  cores[1].online = false;
+  start("<WakeLatency>\n</WakeLatency>");
+  burst();
+  end();
+  assert_gauge("percore-4/gauge-timer_datapoints", 40);
+  assert_gauge("percore-4/latency-first", 1e-6);
+  assert_gauge("percore-4/latency-second", 2e-6);
+  assert_null(fake_find("percore-4/latency-unknown"));
+  assert_gauge("percore-0/latency-last", 7e-6);
+  assert_null(fake_find("percore-2/gauge-timer_datapoints"));
+  assert_int_equal(
+      fake_find("percore_host-self/derive-wake_probes")->values[0].derive, 100);
+  const struct fake_value *cpu =
+      fake_find("percore_host-self/percent-wake_cpu");
+  assert_true(cpu->values[0].gauge >= 0 && cpu->values[0].gauge <= 100);
+  /* Of each core the datapoints and all latencies, of which one is unknown. */
+  assert_int_equal(fake.values_len, 2 * WAKE_SURVEY_VALUES + 2);
+  for (size_t i = 0; i < fake.values_len; i++)
+    assert_true(fake.values[i].list.time == NS_TO_CDTIME_T(TOLD_NS));
 }
 
 TEST(without_new_loads_there_is_no_burst) {
   start("<WakeLatency>\n</WakeLatency>");
-  free(burst());
-  free(burst());
+  burst();
+  burst();
   nanosleep(&(struct timespec){.tv_nsec = 5 * INTERVAL_NS}, NULL);
   end();
   assert_int_equal(play.rounds, 2);
@@ -165,7 +195,7 @@ TEST(with_isolated_cores_nothing_runs_unless_cores_are_named) {
   assert_int_equal(play.opens, 0);
   assert_int_equal(play.rounds, 0);
   start("<WakeLatency>\nCores \"0-1,4,9\"\n</WakeLatency>");
-  free(burst());
+  burst();
   end();
   assert_string_equal(play.probed, "0:0 4:0.5");
 }
@@ -185,8 +215,8 @@ TEST(a_failure_is_said_once_and_ends_the_thread) {
   start("<WakeLatency>\n</WakeLatency>");
   for (tell(); play.rounds == 0;)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-  assert_null(wake_sampler_take(sampler));
   end();
+  assert_int_equal(fake.values_len, 0);
   assert_int_equal(play.rounds, 1);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "no longer measured: of this;"));

@@ -2,13 +2,9 @@
  * simulated collector and clock replace the kernel. */
 #include "wake/collect.h"
 #include "wake/core.h"
-#include "wake/distribution.h"
 #include "wake/survey.h"
 
 #include "unit.h"
-
-#include <errno.h>
-#include <string.h>
 
 #define CORES 4
 #define PROBES 100
@@ -229,40 +225,6 @@ TEST(a_core_that_is_no_longer_probed_loses_its_percentiles) {
   run_rounds(1, 1);
   assert_nan(value("timer_wake_p50"));
   assert_int_equal(cores[0].datapoints, 0);
-}
-
-TEST(percentiles_are_right_to_less_than_1_percent) {
-  struct wake_distribution distribution = {.total = 0};
-  for (uint64_t ns = 10000; ns < 20000; ns++)
-    wake_distribution_add(&distribution, ns);
-  for (int percent = 1; percent < 100; percent++) {
-    double wanted = 10000 + 100 * percent;
-    assert_near(wake_distribution_percentile(&distribution, percent), wanted,
-                wanted * 0.0079);
-  }
-}
-
-TEST(distributions_take_every_latency) {
-  static const uint64_t latencies[] = {0,
-                                       1,
-                                       63,
-                                       64,
-                                       127,
-                                       128,
-                                       1000,
-                                       999999,
-                                       1 << 29,
-                                       1 << 30,
-                                       UINT64_C(1) << 40,
-                                       UINT64_MAX};
-  for (size_t i = 0; i < sizeof(latencies) / sizeof(latencies[0]); i++) {
-    struct wake_distribution distribution = {.total = 0};
-    for (int n = 0; n < 20; n++)
-      wake_distribution_add(&distribution, latencies[i]);
-    double wanted = fmin((double)latencies[i], 1 << 30);
-    assert_near(wake_distribution_percentile(&distribution, 50), wanted,
-                wanted * 0.0079);
-  }
 }
 
 TEST(states_with_interrupts_on_have_no_wake_latency) {
