@@ -20,12 +20,11 @@ struct map_configs {
   size_t len;
 };
 
-void map_configs_free(struct map_configs *configs);
-
 /* Reads one <Map> block and adds its region to the regions to read
  * (region_config_publish). Returns 0, or -1 after logging an error that names
  * the option, its value and the allowed values. */
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
+                    const struct config_option *option,
                     const oconfig_item_t *block);
 
 #endif

@@ -551,6 +551,31 @@ TEST(cores_that_are_not_measured_have_no_useful_load) {
   assert_true(gauge("percore_host", "all", "cores_useful_mean") == 100);
 }
 
+TEST(
+    a_core_that_this_host_does_not_have_has_no_useful_load_and_is_logged_once) {
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t real, ghosts[2];
+  assert_int_equal(percore_attach(region, "real", 1, &real), 0);
+  assert_int_equal(percore_attach(region, "ghost", 2, &ghosts[0]), 0);
+  assert_int_equal(percore_attach(region, "ghost", 3, &ghosts[1]), 0);
+  start_watch("");
+  for (int round = 0; round < 3; round++) {
+    poll_share(real, 250);
+    poll_share(ghosts[0], 900);
+    poll_share(ghosts[1], 900);
+    play_round(SECOND);
+  }
+  assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
+  assert_none("percore", "2", "useful");
+  assert_none("percore", "3", "useful");
+  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
+  percore_detach(region, real);
+  percore_detach(region, ghosts[0]);
+  percore_detach(region, ghosts[1]);
+}
+
 /* ---------------------------------------------------------------------------
  * Memory
  */

@@ -466,6 +466,10 @@ REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
   region_reader_close(reader);
 }
 
+REGION_TEST(a_reset_of_no_row_resets_nothing) {
+  assert_fails(percore_reset(region, PORT, PERCORE_NO_ROW), ENOENT);
+}
+
 TEST(a_reader_can_reset_a_row_and_everything) {
   unit_need_receivers();
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
