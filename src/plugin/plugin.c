@@ -210,8 +210,7 @@ static int percore_shutdown(void) {
   machine_linux_close(plugin.machine);
   map_sampler_stop(plugin.map_sampler);
   wake_sampler_stop(plugin.wake_sampler);
-  if (region_thread_stop(plugin.region_thread))
-    config_free(&plugin.config);
+  region_thread_stop(plugin.region_thread);
   return 0;
 }
 

@@ -19,7 +19,7 @@
 #define LOOK_PART 16
 #define STRANGERS_ROUNDS 32
 #define FILES_AT_ONCE 512
-#define LIST_MS 50               /* how long to wait for FILES_AT_ONCE files */
+#define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
 /* A round's part of a pass through the runtime directory. */

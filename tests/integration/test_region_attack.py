@@ -370,10 +370,10 @@ def fat(rows):
 
 
 def test_a_fat_region():
-    """A large region whose producer maps nothing of its memory does not become memory of
-    collectd"""
+    """Of a large region whose producer maps nothing of its memory, no more than half of
+    MaxMemory becomes memory of collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
-            Collectd(interval=INTERVAL) as collectd:
+            Collectd(f"MaxMemory {80 * MIB}", INTERVAL) as collectd:
         collectd.start()
         collectd.wait_for_value(GOOD)
         before = shared_mib(collectd)

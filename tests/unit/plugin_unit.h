@@ -10,6 +10,9 @@
 
 extern struct config config;
 
+/* Restores the default options. The memory of the others is never freed. */
+void forget_config(void);
+
 /* Set-up and tear-down of each test. The set-up restores the default options
  * and an empty fake collectd. */
 int plugin_unit_set_up(void **state);

@@ -1,9 +1,8 @@
 #include "region_host.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "plugin/region_instance.h"
+#include "plugin_unit.h"
 #include "region/writer.h"
 
 static struct host_round last;
@@ -16,7 +15,6 @@ uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 bool host_settles;
 
-static struct config config;
 static struct region_watch *watch;
 static struct region_watch_options options;
 static struct region_moment now;
@@ -53,6 +51,7 @@ void start_watch(const char *lines) {
   oconfig_item_t *block = fake_config(lines);
   assert_int_equal(config_read(&config, block), 0);
   fake_config_free(block);
+  config.sys_root = strdup(TEST_FIXTURES "/two-cores");
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;
@@ -163,7 +162,7 @@ int tear_down(void **state) {
   region_watch_free(watch);
   for (unsigned i = 0; i < COUNT_OF(served); i++)
     end_producer(i);
-  config_free(&config);
+  forget_config();
   fake_reset();
   return 0;
 }

@@ -2,12 +2,8 @@
  * src/region/name.c. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

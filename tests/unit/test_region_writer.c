@@ -1,14 +1,10 @@
 /* Tests the calls of a producer, by means of a reader in the same process. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -468,6 +464,10 @@ REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
   unit_totals(reader, PORT, port, values);
   assert_int_equal(values[PACKETS], 42);
   region_reader_close(reader);
+}
+
+REGION_TEST(a_reset_of_no_row_resets_nothing) {
+  assert_fails(percore_reset(region, PORT, PERCORE_NO_ROW), ENOENT);
 }
 
 TEST(a_reader_can_reset_a_row_and_everything) {
