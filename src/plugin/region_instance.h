@@ -36,6 +36,7 @@ struct region_instance {
   uint32_t source_count;
   uint32_t next_source; /* the next source to read */
   uint32_t begun;       /* sources that this turn has begun to read */
+  uint64_t bytes_read;  /* in the last scan of each table */
   uint64_t turn;        /* the last round in which it was read */
   uint64_t looked_in;   /* the last round in which it was looked after */
   struct region_workers workers;

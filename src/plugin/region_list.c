@@ -19,7 +19,7 @@
 #define LOOK_PART 16
 #define STRANGERS_ROUNDS 32
 #define FILES_AT_ONCE 512
-#define LIST_MS 50               /* how long to wait for FILES_AT_ONCE files */
+#define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
 #define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
 /* A round's part of a pass through the runtime directory. */
@@ -152,7 +152,7 @@ static bool has_place(struct look *look, const struct region_instance *new) {
 static struct region_reader *find_producer(const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
-      .is_daemon = true,
+      .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
   };

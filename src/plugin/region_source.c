@@ -637,6 +637,8 @@ void region_source_begin(struct region_source *source) {
                   shape->fields[shape->top_field].kind == PERCORE_COUNTER;
   source->names_seen = sum->names_shown;
   source->puts_seen = sum->puts + 1;
+  source->instance->bytes_read -= source->bytes_read;
+  source->bytes_read = 0;
   source->least = INT64_MIN;
   source->scans++;
   source->next_row = 0;
@@ -702,6 +704,8 @@ static void tell_memory(const struct region_source *source) {
 static void finish(struct region_source *source) {
   struct region_sum *sum = source->sum;
   grow(source);
+  if (!source->scanned) /* names and births are not read again */
+    region_reader_give_back(source->instance->reader);
   source->scanned = true;
   source->ending = false;
   sum->is_new = true;
@@ -737,6 +741,19 @@ static uint64_t cost_of_tile(const struct region_source *source) {
          CELLS_PER_MATCH * source->names_matched;
 }
 
+/* Returns how many bytes of the region were read for the tile, at most. */
+static uint64_t size_of_tile(const struct region_source *source) {
+  struct region_reader *reader = source->instance->reader;
+  const struct region_tile *tile = &source->tile;
+  const struct region_table *table =
+      &region_reader_directory(reader)->tables[source->number];
+  uint64_t copies =
+      source->sum->shape.per_core ? 1 + region_reader_slots(reader) : 1;
+  bool births = tile->want & REGION_WANT_BIRTHS;
+  return tile->rows * (copies * table->row_stride +
+                       (1 + births * tile->columns) * sizeof(uint64_t));
+}
+
 static void read_tile(struct region_source *source) {
   struct region_sum *sum = source->sum;
   source->names_matched = 0;
@@ -751,6 +768,8 @@ static void read_tile(struct region_source *source) {
   if (sum->shape.single && source->left_out > 0 && errno == ENOMEM)
     give_up(source); /* `other` is not reported */
   region_sum_count_live(sum, source->live);
+  source->bytes_read += size_of_tile(source);
+  source->instance->bytes_read += size_of_tile(source);
   source->next_row += source->tile.rows;
   source->rows_read = MAX(source->rows_read, source->next_row);
 }

@@ -29,10 +29,8 @@ struct region_reader_options {
   const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* How long region_reader_refresh may wait for a new producer's HELLO. */
   int hello_wait_ms;
-  /* True for collectd: forked children do not inherit the mapping, and a socket
-   * is found only if its name is in the kernel's cache, so that no process can
-   * hold the caller up with the lock of the directory. */
-  bool is_daemon;
+  /* True: forked children do not inherit the mapping. */
+  bool keep_from_children;
   /* Returns false if the regions of a user must not be read. If NULL, the
    * regions of all users are read. */
   bool (*may_read)(uid_t uid, void *argument);
@@ -81,9 +79,9 @@ uid_t region_reader_listener(const struct region_reader *reader);
  * region_reader_errno returns the error of the attempt to reconnect. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* Unmaps the pages of a region of more than 1 MiB that have been read, because
- * they count as this process's memory. They are mapped again when they are
- * read. */
+/* Unmaps the pages that have been read, because they count as this process's
+ * memory. They are mapped again when they are read, which takes a fifth of the
+ * time of reading. */
 void region_reader_give_back(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
