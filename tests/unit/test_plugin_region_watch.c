@@ -839,18 +839,20 @@ TEST(a_socket_that_refused_is_tried_again) {
 
 /* Whatever the clock says, a part of the directory is read in each round. */
 TEST(a_full_directory_is_read_in_several_rounds) {
-  enum { SOCKETS = 200 };
-  char path[108];
+  enum { SOCKETS = 200, REGIONS = 4 };
+  char path[108], instance[] = "a";
+  /* Some of these are beyond the first files, in whatever order they are. */
+  for (unsigned place = 0; place < REGIONS; place++, instance[0]++)
+    create_usual(place, instance);
   for (int i = 0; i < SOCKETS; i++) {
     socket_path(path, sizeof(path), i);
     close(listen_at(path));
   }
-  create_usual(0, NULL);
   host_now_ns = hours_pass;
   begin_watch("");
   for (int i = 0; i < 5; i++)
     play_round(SECOND);
-  assert_int_equal(snapshot->regions, 1);
+  assert_int_equal(snapshot->regions, REGIONS);
   for (int i = 0; i < SOCKETS; i++) {
     socket_path(path, sizeof(path), i);
     unlink(path);
