@@ -1,7 +1,5 @@
 #include "region_host.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "plugin/region_instance.h"
 #include "plugin_unit.h"

@@ -3,8 +3,6 @@
 #ifndef PERCORE_REGION_UNIT_H
 #define PERCORE_REGION_UNIT_H
 
-#include <errno.h>
-
 #include "percore.h"
 #include "region/connection.h"
 #include "region/reader.h"

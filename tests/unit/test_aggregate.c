@@ -3,9 +3,6 @@
 #include "cycles/aggregate.h"
 #include "fake_machine.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define NODE "/sys/devices/system/node"
 #define CPU "/sys/devices/system/cpu"
 

@@ -6,9 +6,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define CORES 4
@@ -278,14 +275,18 @@ TEST(lies_are_not_believed) {
 }
 
 TEST(while_a_row_is_written_the_last_picture_is_true) {
-  struct percore_region *region = publish_lies(0, now_ns(), CORES);
+  uint64_t time_ns = now_ns();
+  struct percore_region *region = publish_lies(0, time_ns, CORES);
   percore_owned_table_t rows;
   percore_owned_table(region, 0, &rows);
+  percore_owned_row_t row = percore_owned_row(rows, 0);
   assert_int_equal(update_at(0), 1);
-  percore_row_begin(percore_owned_row(rows, 0));
+  percore_row_begin(row);
+  percore_set(row, BOARD_COLUMN(time_ns), time_ns + 1);
   assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 0);
   assert_near(load_of(1), 0, 0);
-  percore_row_end(percore_owned_row(rows, 0));
+  percore_row_end(row);
+  assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 1);
   percore_destroy(region);
 }
 

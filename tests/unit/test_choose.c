@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include <stdlib.h>
-
 #define CORES 64
 
 static struct chooser *chooser;

@@ -3,9 +3,6 @@
 
 #include "play.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define ISOLATED "/sys/devices/system/cpu/isolated"
 
 /* Sets up a virtual machine without a PMU, with an idle clock that can be

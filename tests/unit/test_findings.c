@@ -4,9 +4,6 @@
 #include "temp_tree.h"
 #include "tool/doctor.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

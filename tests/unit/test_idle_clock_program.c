@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <linux/bpf.h>
-#include <stdbool.h>
 
 #define SEC(name)
 #define __uint(name, value) int(*name)[value]

@@ -6,12 +6,9 @@
 #include "board/load.h"
 #include "fake_machine.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 #include "unit.h"
 
 #include <linux/bpf.h>
-#include <string.h>
 
 #define COPIES 2
 

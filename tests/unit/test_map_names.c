@@ -7,10 +7,7 @@
 
 #include "unit.h"
 
-#include <errno.h>
 #include <linux/bpf.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---------------------------------------------------------------------------

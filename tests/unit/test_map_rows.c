@@ -4,8 +4,6 @@
 
 #include "unit.h"
 
-#include <string.h>
-
 enum { NO_BATCH = 524, ENTRIES_MAX = 20000 };
 
 static struct {

@@ -8,10 +8,6 @@
 
 #include "region_unit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { KEYS = 12, ROWS_MAX = 6, COPIES = 2, FIELDS = 2 };
 enum { COPY_SIZE = 2 * sizeof(uint64_t) };
 

@@ -7,9 +7,6 @@
  */
 #include "region_host.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define PLACES 2
 #define CORES 4
 #define ROUNDS 40

@@ -4,7 +4,6 @@
 #include "plugin/wake_sampler.h"
 #include "wake/survey.h"
 
-#include <math.h>
 #include <stdatomic.h>
 
 #define INTERVAL_NS UINT64_C(2000000)

@@ -3,10 +3,7 @@
 #include "cycles/procstat.h"
 #include "fake_machine.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TICK UINT64_C(10000000)
 

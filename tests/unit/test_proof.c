@@ -3,9 +3,7 @@
 #include "base/clock.h"
 #include "cycles/proof.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -4,9 +4,6 @@
 #include "region/writer.h"
 #include "tool/rates.h"
 
-#include <errno.h>
-#include <string.h>
-
 enum { SECOND = 1000000000, ALL_ROWS = 100 };
 
 static struct fixture {

@@ -3,12 +3,8 @@
  * process's own region, and percore_status. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

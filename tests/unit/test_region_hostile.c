@@ -4,14 +4,10 @@
 #include "percore_config.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -259,7 +255,7 @@ static int connect_to_unit(struct region_connection *connection) {
   char path[128];
   int listener = listen_as_unit();
   unit_path(path);
-  assert_return_code(region_connection_open(connection, path, false), errno);
+  assert_return_code(region_connection_open(connection, path), errno);
   int peer = accept(listener, NULL, NULL);
   close(listener);
   return peer;
@@ -443,7 +439,7 @@ TEST(a_reset_returns_the_producers_answer) {
     pid_t pid = answer_resets(listener, memory, cases[i].answers, 4);
     struct region_connection connection;
     struct region_message question = {.type = REGION_RESET, .request = 1};
-    assert_return_code(region_connection_open(&connection, path, false), errno);
+    assert_return_code(region_connection_open(&connection, path), errno);
     unsigned before = count_descriptors();
     int status = region_message_ask(connection.socket, &question, 60000);
     assert_int_equal(status == 0 ? 0 : errno, cases[i].error);

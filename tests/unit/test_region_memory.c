@@ -2,7 +2,6 @@
  * root of /proc and /sys, and providing memory. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>

@@ -6,11 +6,9 @@
 #include "cycles/sampler.h"
 #include "fake_machine.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #define INTERVAL_NS (FAKE_SECOND / 2)
 #define LOOK_NS (2 * FAKE_MS)

@@ -4,10 +4,6 @@
 #include "fake_machine.h"
 #include "temp_tree.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define CPU "/sys/devices/system/cpu"
 #define NODE "/sys/devices/system/node"
 

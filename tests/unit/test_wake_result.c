@@ -8,10 +8,7 @@
 
 #include "unit.h"
 
-#include <errno.h>
 #include <regex.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

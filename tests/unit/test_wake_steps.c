@@ -5,9 +5,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define TIMER 0xfeed
 
 static struct wake_steps steps;

@@ -11,9 +11,6 @@
 
 #include "unit.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct wake_points points;
 
 static int begin(void **state) {

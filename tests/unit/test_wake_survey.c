@@ -6,9 +6,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define CORES 4
 #define PROBES 100
 #define ROUND_S 10

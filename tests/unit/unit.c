@@ -1,7 +1,5 @@
 #include "unit.h"
 
-#include <stdlib.h>
-
 /* The last files that unit_open returned. */
 static struct {
   FILE *file;

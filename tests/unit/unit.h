@@ -1,13 +1,17 @@
-/* Every unit test includes this file: cmocka, the headers that cmocka requires,
- * and the definition of a test, which main() in unit.c runs. */
+/* Every unit test includes this file: cmocka, the headers of C that most tests
+ * need, and the definition of a test, which main() in unit.c runs. */
 #ifndef PERCORE_UNIT_H
 #define PERCORE_UNIT_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <math.h>
