@@ -342,7 +342,8 @@ struct percore_region;
  *
  * A process that is cloned as by fork(2), without fork handlers, claims the
  * name, because the directory's lock may never be free. That takes about 10 ms
- * for each GiB of private memory: create regions before the program fills its
+ * for each GiB of private memory, and the next write to each page of it takes a
+ * page fault: create regions before the program fills its
  * memory. */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,

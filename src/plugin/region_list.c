@@ -152,7 +152,7 @@ static bool has_place(struct look *look, const struct region_instance *new) {
 static struct region_reader *find_producer(const struct region_label *label,
                                            const struct region_config *config) {
   struct region_reader_options options = {
-      .is_daemon = true,
+      .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
   };

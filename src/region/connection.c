@@ -42,10 +42,9 @@ static void learn_peer(struct region_connection *connection) {
  * user with write access to the directory could make root look up a path that
  * blocks, such as an automounter's. For the same reason, statx must not
  * query the file system of the file. */
-static int find_socket(const char *path, bool only_cached) {
+static int find_socket(const char *path) {
   struct statx status;
-  int file = only_cached ? cached_open(path, O_NOFOLLOW)
-                         : open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  int file = cached_open(path, O_NOFOLLOW);
   if (file < 0 || (statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
                          STATX_TYPE, &status) == 0 &&
                    S_ISSOCK(status.stx_mode)))
@@ -63,9 +62,9 @@ static int connect_to(int socket, int file) {
 }
 
 int region_connection_open(struct region_connection *connection,
-                           const char *path, bool only_cached) {
+                           const char *path) {
   region_connection_init(connection);
-  int file = find_socket(path, only_cached);
+  int file = find_socket(path);
   if (file < 0)
     return -1;
   connection->socket =

@@ -23,12 +23,10 @@ struct region_connection {
 void region_connection_init(struct region_connection *connection);
 void region_connection_close(struct region_connection *connection);
 
-/* Connects to a socket; never blocks, unless a process holds the lock of the
- * directory. `only_cached`: not even then, but only names in the kernel's cache
- * are found. Returns 0, or -1 with the errno of
+/* Connects to a socket; never blocks. Returns 0, or -1 with the errno of
  * connect(2). */
 int region_connection_open(struct region_connection *connection,
-                           const char *path, bool only_cached);
+                           const char *path);
 
 /* Waits at most wait_ms milliseconds until something has arrived. */
 bool region_connection_await(const struct region_connection *connection,

@@ -131,7 +131,7 @@ static enum region_event take_region(struct region_reader *reader) {
   region_view_close(view);
   *view = next;
   take_connection(reader);
-  if (reader->options.is_daemon)
+  if (reader->options.keep_from_children)
     (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTFORK);
   reader->producer++;
   return REGION_CAME;
@@ -158,9 +158,7 @@ int region_reader_connect(struct region_reader *reader) {
   if (coming->uid != (uid_t)-1)
     return 0;
   bool held_up = region_receive_is_held_up(&reader->child);
-  int status = held_up ? -1
-                       : region_connection_open(coming, reader->path,
-                                                options->is_daemon);
+  int status = held_up ? -1 : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (held_up) {
     region_fails(&reader->fault, EBUSY,
@@ -322,7 +320,7 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
   struct region_connection connection;
   if (!has_view(reader) || reader->left)
     return region_failed(ENODEV);
-  if (region_connection_open(&connection, reader->path, false) != 0)
+  if (region_connection_open(&connection, reader->path) != 0)
     return -1;
   int status = connection.uid == reader->uid
                    ? region_message_ask(connection.socket, &question, wait_ms)

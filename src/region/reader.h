@@ -29,10 +29,8 @@ struct region_reader_options {
   const char *runtime_dir; /* NULL: use region_runtime_dir() */
   /* How long region_reader_refresh may wait for a new producer's HELLO. */
   int hello_wait_ms;
-  /* True for collectd: forked children do not inherit the mapping, and a socket
-   * is found only if its name is in the kernel's cache, so that no process can
-   * hold the caller up with the lock of the directory. */
-  bool is_daemon;
+  /* True: forked children do not inherit the mapping. */
+  bool keep_from_children;
   /* Returns false if the regions of a user must not be read. If NULL, the
    * regions of all users are read. */
   bool (*may_read)(uid_t uid, void *argument);

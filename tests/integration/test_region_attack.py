@@ -199,6 +199,31 @@ def test_a_listing_that_hangs():
                 holder.kill()
 
 
+def test_a_region_that_is_created_meanwhile():
+    """Producers that start while a member holds the lock of the directory serve, add rows
+    and end without waiting for it. When the lock is free, they are read with all counts"""
+    need_fuse()
+    with GroupDir() as runtime, tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(LOAD)
+        with hold("directory", runtime.path, directory) as holder, \
+                Producer("first", "1", "polled") as first, Producer("good") as good:
+            begin = time.monotonic()
+            good.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 7 0")
+            for k in range(30):  # sockets are looked for every two seconds
+                first.do("serve")
+                first.add_row(SESSION, f"session {k}")
+                good.add_row(SESSION, f"session {k}")
+                time.sleep(0.1)
+            first.do("end")
+            took = time.monotonic() - begin
+            check(took < 6, f"it took {took:.1f} s")
+            holder.kill()
+            collectd.wait_for(lambda: [v.value for v in collectd.of(GOOD)][-1:] == [7],
+                              10, "the value 7")
+
+
 def test_a_held_directory_without_regions():
     """On a host without regions, a member who holds the lock of the directory, from before
     collectd starts or later, delays no load by more than the half second that the board

@@ -253,7 +253,7 @@ static int connect_to_unit(struct region_connection *connection) {
   char path[128];
   int listener = listen_as_unit();
   unit_path(path);
-  assert_return_code(region_connection_open(connection, path, false), errno);
+  assert_return_code(region_connection_open(connection, path), errno);
   int peer = accept(listener, NULL, NULL);
   close(listener);
   return peer;
@@ -434,7 +434,7 @@ TEST(a_reset_returns_the_producers_answer) {
     pid_t pid = answer_resets(listener, memory, cases[i].answers, 4);
     struct region_connection connection;
     struct region_message question = {.type = REGION_RESET, .request = 1};
-    assert_return_code(region_connection_open(&connection, path, false), errno);
+    assert_return_code(region_connection_open(&connection, path), errno);
     unsigned before = count_descriptors();
     int status = region_message_ask(connection.socket, &question, 60000);
     assert_int_equal(status == 0 ? 0 : errno, cases[i].error);

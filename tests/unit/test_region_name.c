@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,6 +113,25 @@ TEST(a_name_that_another_process_has_taken_is_left_alone) {
   assert_return_code(stat(path_of("sock"), &after), errno);
   assert_int_equal(before.st_ino, after.st_ino);
   assert_true(is_there("lock"));
+}
+
+static long faults_of_children(void) {
+  struct rusage usage;
+  assert_return_code(getrusage(RUSAGE_CHILDREN, &usage), errno);
+  return usage.ru_minflt;
+}
+
+/* A child would copy the page tables of this process. */
+TEST(a_name_that_is_served_is_refused_without_a_child) {
+  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
+  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  long faults = faults_of_children();
+  assert_true(faults > 0); /* that of the first region */
+  assert_fails(percore_create(&second, "unit", unit_tables, TABLES, &options),
+               EADDRINUSE);
+  assert_int_equal(faults_of_children(), faults);
+  assert_return_code(percore_destroy(first), errno);
+  assert_return_code(percore_destroy(second), errno);
 }
 
 /* ---------------------------------------------------------------------------

@@ -966,7 +966,7 @@ TEST(a_probe_does_not_evict_a_reader) {
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     readers[i] = connect_polled(region);
   for (int i = 0; i < 3; i++) {
-    assert_return_code(region_connection_open(&probe, path, false), errno);
+    assert_return_code(region_connection_open(&probe, path), errno);
     assert_return_code(shutdown(probe.socket, SHUT_RD), errno);
     assert_return_code(percore_serve(region), 0);
     region_connection_close(&probe);
