@@ -74,6 +74,7 @@ TEST(a_state_that_cannot_be_read_ends_the_list) {
              {"1\n", ""},
              {"x\n", "1\n"},
              {"1\n", "-1\n"},
+             {"1\n", "9223372036854775808\n"}, /* too large for a store */
              {"18446744073709551615\n", "1\n"}, /* too large for nanoseconds */
              {"99999999999999999999\n", "1\n"}};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -28,6 +28,17 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
 }
 
+TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
+  FIGURES_PLAY(2, 0.5);
+  it.play.fake->cores[1].seen = 1000;
+  figures_play_start(&it);
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].hidden, 0, 1e-3);
+  assert_nan(snapshot->cores[1].hidden);
+  assert_nan(snapshot->cores[1].unaccounted);
+}
+
 TEST(steal_is_a_share_of_wall_time) {
   FIGURES_PLAY(2, 0.3);
   fake_machine_hypervisor(it.play.fake);

@@ -159,6 +159,8 @@ TEST(a_failed_start_is_tried_again_every_10_s) {
     assert_int_equal(stub.starts, i);
     assert_int_equal(read_once(), 0);
   }
+  assert_int_equal(fake_count_logged(LOG_ERR),
+                   2); /* once, and the first read */
   stub.start_status = 0;
   assert_int_equal(read_once(), 0);
   assert_int_equal(stub.starts, 5);
