@@ -254,8 +254,9 @@ enum percore_table_flags {
 #define PERCORE_LEVEL PERCORE_LEVEL_is_now_PERCORE_GAUGE
 #define percore_gauge_add percore_gauge_add_is_now_percore_updown_add
 
-/* Not the number of a row, for objects without a row. Do not count in it. */
-#define PERCORE_NO_ROW UINT32_MAX
+/* Not the number of a row, for objects without a row. Do not count in it. It
+ * is not PERCORE_ALL_ROWS either, so resetting it resets nothing. */
+#define PERCORE_NO_ROW (UINT32_MAX - 1)
 
 /* A field is one column or, for a histogram, several consecutive columns. The
  * column of any other field is its index in the array. */
@@ -341,7 +342,8 @@ struct percore_region;
  *
  * A process that is cloned as by fork(2), without fork handlers, claims the
  * name, because the directory's lock may never be free. That takes about 10 ms
- * for each GiB of private memory: create regions before the program fills its
+ * for each GiB of private memory, and the next write to each page of it takes a
+ * page fault: create regions before the program fills its
  * memory. */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,

@@ -23,10 +23,6 @@
 #define STARVED_FIRST_NS (60 * NS_PER_S)
 #define STARVED_MAX_NS (3600 * NS_PER_S)
 
-/* The shortest window. A shorter window would be mostly rounding error, so it
- * is extended to a later sample. */
-#define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
-
 /* The largest accepted decrease of idle + iowait. The kernel reads idle and
  * iowait one after the other. If a task starts or stops waiting between the two
  * reads, the sum is wrong by up to a whole idle period. On some kernels, the
@@ -326,7 +322,7 @@ static void read_columns(struct engine *engine, struct core *core) {
     set_base(core, stat, idle_ns, polled_ns);
     return;
   }
-  if (stat->time_ns < core->row_time_ns + WINDOW_MIN_NS)
+  if (stat->time_ns < core->row_time_ns + COLUMNS_WINDOW_MIN_NS)
     return;
   subtract_columns(core, row, idle_ns,
                    (double)(stat->time_ns - core->row_time_ns));

@@ -27,7 +27,7 @@ static bool read_state(struct cpuidle_state *state,
     return false;
   clean_name(state->name);
   state->poll = strcmp(state->name, "POLL") == 0;
-  return state->name[0] != '\0' &&
+  return state->name[0] != '\0' && state->entries <= INT64_MAX &&
          !__builtin_mul_overflow(time_us, UINT64_C(1000), &state->time_ns);
 }
 

@@ -47,6 +47,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The shortest window of the columns of /proc/stat: two ticks. A shorter window
+ * would be mostly rounding error, so it is extended to a later sample. */
+#define COLUMNS_WINDOW_MIN_NS UINT64_C(20000000)
+
 struct engine_options {
   /* the cores to measure; NULL: all cores that are online at each sample */
   const struct core_set *cores;

@@ -61,8 +61,9 @@ struct engine {
   int sources_len;
   struct idle_clock *clock; /* the clock that the bpf source reads, or NULL */
   bool clock_read;          /* true if this sample has read the clock */
-  /* Why the clock is loaded although no option names the bpf source, or "". */
-  char clock_purpose[128];
+  /* Why the clock is loaded although no option names the bpf source, or NULL.
+   */
+  const char *clock_purpose;
   uint64_t clock_needed_ns; /* when the purpose was last seen to hold */
   struct backoff clock_backoff;
   struct probe *probe;   /* the running proof, or NULL */

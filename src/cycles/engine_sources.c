@@ -18,9 +18,9 @@
  * Whether to load the clock
  */
 
-/* Returns the number of a core that spends so much time in softirqs that the
- * idle source may miss some of them, or -1 if there is no such core. */
-static int core_with_softirq(const struct engine *engine) {
+/* True if a core spends so much time in softirqs that the idle source may miss
+ * some of them. */
+static bool has_softirq(const struct engine *engine) {
   engine_for_each_online(core, engine) {
     const struct core_totals *from = &core->judged, *to = &core->total;
     double wall_ns = to->stat_wall - from->stat_wall;
@@ -28,32 +28,24 @@ static int core_with_softirq(const struct engine *engine) {
         to->stat_ns[PROCSTAT_SOFTIRQ] - from->stat_ns[PROCSTAT_SOFTIRQ];
     if (from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
         softirq_ns > SOFTIRQ_SHARE_MIN * wall_ns)
-      return core->number;
+      return true;
   }
-  return -1;
+  return false;
 }
 
-/* Writes to `text` why the idle source misses work on this machine, or "" if
- * there is no sign that it does. */
-static void find_misses(const struct engine *engine, char *text, size_t size) {
-  int core = core_with_softirq(engine);
-  text[0] = '\0';
+/* Returns why the idle source misses work on this machine, or NULL if there is
+ * no sign that it does. */
+static const char *find_misses(const struct engine *engine) {
   if (!engine->stat_valid)
-    snprintf(text, size, "the source idle is unavailable here");
-  else if (engine_tick_sampled(engine))
-    snprintf(text, size,
-             "on this kernel the source idle is sampled at the tick");
-  else if (engine_softirq_is_idle(engine))
-    snprintf(text, size, "this kernel counts softirqs on an idle core as idle");
-  else if (core >= 0)
-    snprintf(text, size,
-             "core %d spends a lot of time in softirqs, and the source idle "
-             "may miss part of it",
-             core);
-}
-
-static bool has_purpose(const struct engine *engine) {
-  return engine->clock_purpose[0] != '\0';
+    return "the source idle is unavailable here";
+  if (engine_tick_sampled(engine))
+    return "on this kernel the source idle is sampled at the tick";
+  if (engine_softirq_is_idle(engine))
+    return "this kernel counts softirqs on an idle core as idle";
+  if (has_softirq(engine))
+    return "a core spends a lot of time in softirqs, and the source idle may "
+           "miss part of it";
+  return NULL;
 }
 
 static bool counter_serves(const struct engine *engine) {
@@ -64,15 +56,20 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
+static void close_clock(struct engine *engine, struct source *source,
+                        const char *why, const char *error) {
+  idle_clock_close(engine->clock);
+  engine->clock = NULL;
+  source->available = false;
+  snprintf(source->reason, sizeof(source->reason), "%s%s", why, error);
+}
+
 /* Unloads the clock if no core has needed it for CLOCK_KEEP_NS: it runs in
  * every interrupt of the machine. */
 static void unload_clock(struct engine *engine, struct source *source) {
-  idle_clock_close(engine->clock);
-  engine->clock = NULL;
-  engine->clock_purpose[0] = '\0';
-  source->available = false;
-  snprintf(source->reason, sizeof(source->reason),
-           "the idle clock was unloaded, because no core needs it now");
+  engine->clock_purpose = NULL;
+  close_clock(engine, source,
+              "the idle clock was unloaded, because no core needs it now", "");
   engine_say(engine, JOURNAL_INFO, "source bpf: %s", source->reason);
 }
 
@@ -81,19 +78,18 @@ static void unload_clock(struct engine *engine, struct source *source) {
  * clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
   struct source *source = engine_source(engine, SOURCE_BPF);
-  char purpose[sizeof(engine->clock_purpose)] = "";
+  const char *purpose;
   if (engine->options.source != SOURCE_AUTO || !engine->options.hardware ||
       engine->options.no_bpf ||
-      (source->available &&
-       (!has_purpose(engine) || engine->clock->kernel.programs.pinned)))
+      (source->available && (engine->clock_purpose == NULL ||
+                             engine->clock->kernel.programs.pinned)))
     return;
-  if (!counter_serves(engine))
-    find_misses(engine, purpose, sizeof(purpose));
-  if (purpose[0] != '\0') {
+  purpose = counter_serves(engine) ? NULL : find_misses(engine);
+  if (purpose != NULL) {
     engine->clock_needed_ns = engine->time_ns;
-    if (!has_purpose(engine))
+    if (engine->clock_purpose == NULL)
       engine->clock_backoff = (struct backoff){0};
-    memcpy(engine->clock_purpose, purpose, sizeof(purpose));
+    engine->clock_purpose = purpose;
   } else if (engine->clock != NULL &&
              engine->time_ns - engine->clock_needed_ns >= CLOCK_KEEP_NS) {
     unload_clock(engine, source);
@@ -119,18 +115,16 @@ static void explain_not_loaded(const struct engine *engine,
 }
 
 static void read_clock(struct engine *engine, struct source *source) {
-  int status = idle_clock_read(engine->clock);
+  int status = kernel_clock_read(&engine->clock->kernel, engine->clock->words);
   engine->clock_read = status == 0;
   if (status == 0 || status == -EAGAIN)
     return;
-  idle_clock_close(engine->clock);
-  engine->clock = NULL;
-  source->available = false;
-  snprintf(source->reason, sizeof(source->reason), "%s%s",
-           status == -ENOLINK ? "the idle clock no longer runs: its pins were "
-                                "removed"
-                              : "cannot read the idle clock: ",
-           status == -ENOLINK ? "" : strerror(-status));
+  if (status == -ENOLINK)
+    close_clock(engine, source,
+                "the idle clock no longer runs: its pins were removed", "");
+  else
+    close_clock(engine, source,
+                "cannot read the idle clock: ", strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
                  CLOCK_RETRY_MAX_NS);
 }
@@ -139,14 +133,15 @@ static void read_clock(struct engine *engine, struct source *source) {
  * has not run yet, so that the first sample produces a load for every core. */
 static void start_cores(struct engine *engine) {
   uint64_t halted_ns;
-  if (idle_clock_read(engine->clock) == 0)
+  if (kernel_clock_read(&engine->clock->kernel, engine->clock->words) == 0)
     core_set_for_each(core, &engine->topology.online) {
       idle_clock_core(engine->clock, core, &halted_ns);
     }
 }
 
 static void open_clock(struct engine *engine, struct source *source) {
-  bool wanted = engine->options.source == SOURCE_BPF || has_purpose(engine);
+  bool wanted =
+      engine->options.source == SOURCE_BPF || engine->clock_purpose != NULL;
   bool load = wanted && !topology_any_isolated(&engine->topology);
   int status =
       idle_clock_open(&engine->clock, engine->options.machine,
@@ -165,7 +160,7 @@ static void open_clock(struct engine *engine, struct source *source) {
    * load. */
   source->proof = PROOF_PROVEN;
   source->reason[0] = '\0';
-  if (has_purpose(engine) && !engine->clock->kernel.programs.pinned)
+  if (engine->clock_purpose != NULL && !engine->clock->kernel.programs.pinned)
     engine_say(engine, JOURNAL_INFO,
                "the idle clock of source bpf is loaded: %s",
                engine->clock_purpose);

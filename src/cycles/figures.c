@@ -208,6 +208,9 @@ static double hidden_work(double low, double load, double columns) {
   return fmax(low - columns, 0) + fmin(load - columns, 0);
 }
 
+/* Columns are counted at ticks, so they may be somewhat above wall time. */
+#define COLUMNS_MAX 2
+
 static void columns_interval(struct core_figures *core,
                              const struct core_totals *from,
                              const struct core_totals *to) {
@@ -218,7 +221,10 @@ static void columns_interval(struct core_figures *core,
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
   double stolen = (to->stolen - from->stolen) / (to->wall - from->wall);
-  core->columns = (to->stat_busy - from->stat_busy) / wall_ns;
+  double columns = (to->stat_busy - from->stat_busy) / wall_ns;
+  if (columns > COLUMNS_MAX)
+    return;
+  core->columns = columns;
   core->hidden = hidden_work(core->busy - stolen, core->busy, core->columns);
   core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);

@@ -60,10 +60,6 @@ void idle_clock_close(struct idle_clock *clock) {
  * Reading
  */
 
-int idle_clock_read(struct idle_clock *clock) {
-  return kernel_clock_read(&clock->kernel, clock->words);
-}
-
 int idle_clock_core(struct idle_clock *clock, int core, uint64_t *halted_ns) {
   const struct kernel_clock *kernel = &clock->kernel;
   int64_t *sum_ns = &clock->halted_ns[core];

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 struct idle_clock {
-  struct kernel_clock kernel;
+  struct kernel_clock kernel;   /* kernel_clock_read reads `words` */
   int64_t words[CORES_MAX + 1]; /* one per possible core, in ascending order */
   int64_t halted_ns[CORES_MAX]; /* at the last reading of each core */
 };
@@ -29,12 +29,6 @@ int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     const struct core_set *possible, bool load,
                     char why[WHY_SIZE]);
 void idle_clock_close(struct idle_clock *clock);
-
-/* Reads the words of all cores. Returns 0, -EAGAIN if every read took more
- * than KERNEL_CLOCK_BRACKET_MAX_NS, or another -errno, after which the clock
- * can only be closed. -ENOLINK: the clock no longer runs, because its pins were
- * removed. */
-int idle_clock_read(struct idle_clock *clock);
 
 /* Sets *halted_ns to how long a core had been halted at the last reading
  * (clock->kernel.time_ns); it never decreases, and never exceeds that time. If

@@ -1,13 +1,13 @@
 #include "programs.h"
 
 #include "base/bpf.h"
+#include "base/cached.h"
 #include "softirq_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -263,33 +263,13 @@ static int check_owner(const char *path, struct stat *file,
                    path);
 }
 
-#ifndef RESOLVE_CACHED
-#define RESOLVE_CACHED 0x20
-#endif
-
-/* Opens a folder without taking the lock of its parent, which a process that
- * lists the parent could hold for ever. A tmpfs keeps the entries of existing
- * files in the cache, so a folder that is not found there does not exist. Linux
- * before 5.12 cannot look in the cache alone. */
-static int open_folder(void) {
-  const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                               .resolve = RESOLVE_CACHED};
-  int fd =
-      (int)syscall(SYS_openat2, AT_FDCWD, IDLE_CLOCK_PINS, &how, sizeof(how));
-  if (fd < 0 && errno == EAGAIN)
-    errno = ENOENT;
-  else if (fd < 0 && (errno == ENOSYS || errno == EINVAL))
-    fd = open(IDLE_CLOCK_PINS, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  return fd;
-}
-
 /* Checks that only root can have pinned the files in the folder. Any user can
  * create a directory and a map, but only root can mount a bpffs that belongs to
  * root. */
 static int check_folder(char why[WHY_SIZE]) {
   struct statfs kind;
   struct stat file;
-  int fd = open_folder();
+  int fd = cached_open(IDLE_CLOCK_PINS, O_DIRECTORY);
   int status = fd < 0 || fstatfs(fd, &kind) != 0 ? -errno : 0;
   if (fd >= 0)
     close(fd);

@@ -113,19 +113,16 @@ static int read_wake_latency(void *into, const struct config_option *option,
   return config_block(config, option, item);
 }
 
-static int read_region(void *into,
-                       __attribute__((unused))
-                       const struct config_option *option,
+static int read_region(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
   struct config *config = into;
-  return region_config_read(&config->regions, item);
+  return region_config_read(&config->regions, option, item);
 }
 
-static int read_map(void *into,
-                    __attribute__((unused)) const struct config_option *option,
+static int read_map(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct config *config = into;
-  return map_config_read(&config->maps, &config->regions, item);
+  return map_config_read(&config->maps, &config->regions, option, item);
 }
 
 static bool is_root(const char *path) {
@@ -355,8 +352,15 @@ static const struct config_option plugin_options[] = {
     BLOCK("Load", config_block, load_options),
     BLOCK("LoadAverage", config_block, load_average_options),
     BLOCK("WakeLatency", read_wake_latency, wake_latency_options),
-    {.key = "Region", .read = read_region, .allowed = ""},
-    {.key = "Map", .read = read_map, .allowed = ""},
+    {.key = "Region",
+     .read = read_region,
+     .allowed = "a block with the name of a region or \"*\", "
+                "<Region \"gtpu\"> to </Region>"},
+    {.key = "Map",
+     .read = read_map,
+     .allowed = "a block with the absolute path of a pinned map, "
+                "<Map \"/sys/fs/bpf/gateway/ports\"> to </Map>; only the last "
+                "part of the path may be a pattern"},
     {.key = NULL},
 };
 
@@ -382,15 +386,6 @@ void config_init(struct config *config) {
                .board = BOARD_GROUP},
       .wake_latency = {.probes = 100, .max_load = 50, .window_s = 600},
   };
-}
-
-void config_free(struct config *config) {
-  sfree(config->groups);
-  sfree(config->sys_root);
-  free((char *)config->sampler.engine.event);
-  region_configs_free(&config->regions);
-  map_configs_free(&config->maps);
-  config_init(config);
 }
 
 int config_read(struct config *config, const oconfig_item_t *block) {

@@ -23,11 +23,6 @@
 #define PERCORE_PLUGIN_CONFIG_H
 
 #include "board/publish.h"
-#include "collectd.h"
-
-#include "plugin.h"
-
-#include "config_option.h"
 #include "cycles/sampler.h"
 #include "map_config.h"
 #include "region_config.h"
@@ -78,9 +73,9 @@ struct config {
   struct map_configs maps;
 };
 
-/* Sets every option to its default. */
+/* Sets every option to its default. What the options allocate is never freed,
+ * because they are in use until the process ends. */
 void config_init(struct config *config);
-void config_free(struct config *config);
 
 /* Reads one <Plugin percore> block; the options of several blocks are combined.
  * Unknown options are ignored with a warning. If a value is not allowed, logs

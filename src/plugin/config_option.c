@@ -74,18 +74,22 @@ bool config_is_whole(const oconfig_value_t *value,
          value->value.number == floor(value->value.number);
 }
 
-bool config_has_strings(const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num < 1)
-    return false;
-  for (int i = 0; i < item->values_num; i++)
-    if (item->values[i].type != OCONFIG_TYPE_STRING)
-      return false;
-  return true;
+const char *config_block_name(const oconfig_item_t *block) {
+  return block->values_num == 1 && block->values[0].type == OCONFIG_TYPE_STRING
+             ? block->values[0].value.string
+             : NULL;
 }
 
 /* ---------------------------------------------------------------------------
- * Growing lists
+ * Memory
  */
+
+char *config_copy(const char *text) {
+  char *copy = strdup(text);
+  if (copy == NULL)
+    ERROR("percore: out of memory.");
+  return copy;
+}
 
 void *config_append(void *list_pointer, size_t *len, size_t size) {
   if (!array_grow(list_pointer, *len, *len + 1, size)) {
@@ -122,41 +126,39 @@ int config_string(void *into, const struct config_option *option,
   const char *text = config_one_string(item);
   if (text == NULL || !option->is_valid(text))
     return config_option_refuse(option, item, NULL);
-  char *copy = strdup(text);
-  if (copy == NULL) {
-    ERROR("percore: out of memory.");
+  char *copy = config_copy(text);
+  if (copy == NULL)
     return -1;
-  }
   char **member = MEMBER(char *, into, option);
   free(*member);
   *member = copy;
   return 0;
 }
 
-int config_add_name(struct names *names, const char *name) {
-  const char **copy = config_append(&names->list, &names->len, sizeof(*copy));
-  return copy != NULL && (*copy = strdup(name)) != NULL ? 0 : -1;
-}
-
-void config_names_free(struct names *names) {
-  for (size_t i = 0; i < names->len; i++)
-    free((char *)names->list[i]);
-  free(names->list);
-  *names = (struct names){0};
-}
-
-int config_names(void *into, const struct config_option *option,
-                 const oconfig_item_t *item) {
-  if (!config_has_strings(item))
+int config_strings(void *into, const struct config_option *option,
+                   const oconfig_item_t *item) {
+  if (item->children_num != 0 || item->values_num < 1)
     return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
-    const char *name = item->values[i].value.string;
-    if (!option->is_valid(name))
+    const oconfig_value_t *value = &item->values[i];
+    if (value->type != OCONFIG_TYPE_STRING)
       return config_option_refuse(option, item, NULL);
-    if (config_add_name(MEMBER(struct names, into, option), name) != 0)
+    if (option->add(into, option, item, value->value.string) != 0)
       return -1;
   }
   return 0;
+}
+
+int config_add_name(struct names *names, const char *name) {
+  const char **copy = config_append(&names->list, &names->len, sizeof(*copy));
+  return copy != NULL && (*copy = config_copy(name)) != NULL ? 0 : -1;
+}
+
+int config_add_valid_name(void *into, const struct config_option *option,
+                          const oconfig_item_t *item, const char *name) {
+  if (!option->is_valid(name))
+    return config_option_refuse(option, item, NULL);
+  return config_add_name(MEMBER(struct names, into, option), name);
 }
 
 int config_boolean(void *into, const struct config_option *option,

@@ -20,6 +20,9 @@ struct config_option {
   double min, max;     /* limits of a number */
   bool (*is_valid)(const char *text); /* true if the string is allowed */
   const struct config_option *block;  /* of a block: the options inside it */
+  /* Adds one of the strings that config_strings reads. Returns 0 or -1. */
+  int (*add)(void *into, const struct config_option *option,
+             const oconfig_item_t *item, const char *text);
 };
 
 /* Finds an option in a table, which ends with an option without a key. Names
@@ -52,13 +55,16 @@ int config_string(void *into, const struct config_option *option,
     .key = name, .read = config_string, .allowed = values, .is_valid = check,  \
     .offset = offsetof(type, member)                                           \
   }
-/* Appends strings that is_valid accepts to a struct names. */
-int config_names(void *into, const struct config_option *option,
-                 const oconfig_item_t *item);
+/* Calls option->add for each of the strings, of which there is at least one. */
+int config_strings(void *into, const struct config_option *option,
+                   const oconfig_item_t *item);
+/* Appends a string that is_valid accepts to a struct names. */
+int config_add_valid_name(void *into, const struct config_option *option,
+                          const oconfig_item_t *item, const char *name);
 #define CONFIG_NAMES(name, type, member, check, values)                        \
   {                                                                            \
-    .key = name, .read = config_names, .allowed = values, .is_valid = check,   \
-    .offset = offsetof(type, member)                                           \
+    .key = name, .read = config_strings, .add = config_add_valid_name,         \
+    .allowed = values, .is_valid = check, .offset = offsetof(type, member)     \
   }
 /* Reads a bool: true, yes, on and so forth, quoted or not, as everywhere in
  * collectd. */
@@ -93,13 +99,16 @@ const char *config_one_string(const oconfig_item_t *item);
 bool config_is_whole(const oconfig_value_t *value,
                      const struct config_option *option);
 
-/* True if the option has at least one value, all its values are strings, and it
- * is not a block. */
-bool config_has_strings(const oconfig_item_t *item);
+/* Returns the argument of a block, such as <Region "gtpu">, or NULL if it does
+ * not have exactly one string. */
+const char *config_block_name(const oconfig_item_t *block);
+
+/* Returns a copy of the text. If out of memory, logs an error and returns
+ * NULL. */
+char *config_copy(const char *text);
 
 /* Appends a copy of a name. Returns 0, or -1 if out of memory. */
 int config_add_name(struct names *names, const char *name);
-void config_names_free(struct names *names);
 
 /* Appends a zeroed element of `size` bytes to the array that *list_pointer
  * points to. Returns the element. If out of memory, logs an error and returns

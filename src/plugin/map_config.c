@@ -1,6 +1,5 @@
 #include "map_config.h"
 
-#include "config_option.h"
 #include "region/layout.h"
 
 #include "utils/common/common.h"
@@ -117,79 +116,52 @@ static int refuse_unknown(const oconfig_item_t *block) {
  * logging an error. */
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
-  sstrncpy(folder, map->path, sizeof(folder));
+  sstrncpy(folder, map->table.path, sizeof(folder));
   if (!map_clean_name(name, sizeof(name), basename(dirname(folder)), false) ||
       !region_name_is_valid(name, false)) {
     ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
           "for a region; set Region.",
-          map->path);
+          map->table.path);
     return -1;
   }
-  map->region = strdup(name);
+  map->region = config_copy(name);
   return map->region != NULL ? 0 : -1;
 }
 
 static int check_path(const struct config_option *option,
                       const oconfig_item_t *block) {
-  bool one =
-      block->values_num == 1 && block->values[0].type == OCONFIG_TYPE_STRING;
-  const char *path = one ? block->values[0].value.string : "";
-  const char *last = strrchr(path, '/');
-  if (path[0] != '/' || strlen(path) >= PATH_MAX || last[1] == '\0' ||
+  const char *path = config_block_name(block);
+  const char *last = path != NULL ? strrchr(path, '/') : NULL;
+  if (last == NULL || path[0] != '/' || strlen(path) >= PATH_MAX ||
+      last[1] == '\0' ||
       strcspn(path, PATTERN_CHARACTERS) < (size_t)(last - path))
     return config_option_refuse(option, block, NULL);
   return 0;
 }
 
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
+                    const struct config_option *option,
                     const oconfig_item_t *block) {
-  static const struct config_option map_option = {
-      .key = "Map",
-      .allowed = "a block with the absolute path of a pinned map, "
-                 "<Map \"/sys/fs/bpf/gateway/ports\"> to </Map>; only the last "
-                 "part of the path may be a pattern"};
-  if (check_path(&map_option, block) != 0 || refuse_unknown(block) != 0)
+  if (check_path(option, block) != 0 || refuse_unknown(block) != 0)
     return -1;
   for (size_t i = 0; i < configs->len; i++)
-    if (strcmp(configs->list[i].path, block->values[0].value.string) == 0)
-      return config_option_refuse(&map_option, block,
-                                  "this path is given twice");
+    if (strcmp(configs->list[i].table.path, block->values[0].value.string) == 0)
+      return config_option_refuse(option, block, "this path is given twice");
   struct map_config *map =
       config_append(&configs->list, &configs->len, sizeof(*map));
   if (map == NULL ||
-      (map->path = strdup(block->values[0].value.string)) == NULL ||
+      (map->table.path = config_copy(block->values[0].value.string)) == NULL ||
       config_options_read(map, map_options, block) != 0)
     return -1;
-  map->is_pattern = strpbrk(map->path, PATTERN_CHARACTERS) != NULL;
+  map->is_pattern = strpbrk(map->table.path, PATTERN_CHARACTERS) != NULL;
   map->table.has_all_names = !map->is_pattern;
   if (map->is_pattern && map->table.name != NULL) {
     ERROR("percore: Map \"%s\": a pattern can match several maps, so their "
           "tables are named after their pins; remove Table.",
-          map->path);
+          map->table.path);
     return -1;
   }
   if (map->region == NULL && name_region(map) != 0)
     return -1;
   return region_config_publish(regions, map->region);
-}
-
-/* ---------------------------------------------------------------------------
- * Freeing
- */
-
-void map_configs_free(struct map_configs *configs) {
-  for (size_t i = 0; i < configs->len; i++) {
-    struct map_config *map = &configs->list[i];
-    struct map_table *table = &map->table;
-    free(map->path);
-    free(map->region);
-    free((char *)table->name);
-    free((char *)table->object);
-    config_names_free(&table->fields);
-    config_names_free(&table->gauges);
-    config_names_free(&table->row_names);
-    free(table->fields_at.list);
-  }
-  free(configs->list);
-  *configs = (struct map_configs){0};
 }

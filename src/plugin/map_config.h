@@ -9,11 +9,10 @@
 
 /* The options of one <Map> block. */
 struct map_config {
-  char *path; /* path of the pin; its last component may be a glob pattern */
-  bool is_pattern;
-  char *region;           /* [a-z][a-z0-9]* */
-  struct map_table table; /* `path` is not set; if `name` is NULL, the table is
-                             named after the pin */
+  bool is_pattern; /* the last component of table.path is a glob pattern */
+  char *region;    /* [a-z][a-z0-9]* */
+  struct map_table table; /* if `name` is NULL, the table is named after the pin
+                           */
 };
 
 struct map_configs {
@@ -21,12 +20,11 @@ struct map_configs {
   size_t len;
 };
 
-void map_configs_free(struct map_configs *configs);
-
 /* Reads one <Map> block and adds its region to the regions to read
  * (region_config_publish). Returns 0, or -1 after logging an error that names
  * the option, its value and the allowed values. */
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
+                    const struct config_option *option,
                     const oconfig_item_t *block);
 
 #endif

@@ -134,7 +134,7 @@ static void find_matches(struct map_sampler *sampler,
                          const struct map_config *config, bool *missed) {
   glob_t found;
   bool any = false;
-  int status = glob(config->path, GLOB_ERR, NULL, &found);
+  int status = glob(config->table.path, GLOB_ERR, NULL, &found);
   for (size_t p = 0; status == 0 && p < found.gl_pathc; p++)
     if (is_kept(sampler, found.gl_pathv[p]) || may_be_map(found.gl_pathv[p])) {
       add_map(sampler, config, found.gl_pathv[p]);
@@ -144,7 +144,7 @@ static void find_matches(struct map_sampler *sampler,
   if (!any && !*missed)
     WARNING("percore: map %s: no map matches it%s; maps are read as soon as "
             "they are pinned there.",
-            config->path,
+            config->table.path,
             status == GLOB_ABORTED ? " (its directory cannot be read)" : "");
   *missed = !any;
 }
@@ -156,7 +156,7 @@ static void find_maps(struct map_sampler *sampler) {
   const struct map_configs *configs = sampler->configs;
   for (size_t i = 0; i < configs->len; i++)
     if (!configs->list[i].is_pattern)
-      add_map(sampler, &configs->list[i], configs->list[i].path);
+      add_map(sampler, &configs->list[i], configs->list[i].table.path);
   for (size_t i = 0; i < configs->len; i++)
     if (configs->list[i].is_pattern)
       find_matches(sampler, &configs->list[i], &sampler->missed[i]);

@@ -1,6 +1,5 @@
 #include "region_config.h"
 
-#include "config_option.h"
 #include "region/layout.h"
 
 #include "utils/common/common.h"
@@ -10,21 +9,6 @@
 static const struct region_config defaults = {
     .report_host = true,
 };
-
-static char *copy_of(const char *text) {
-  char *copy = strdup(text);
-  if (copy == NULL)
-    ERROR("percore: out of memory.");
-  return copy;
-}
-
-/* Returns the argument of <Region "gtpu"> or <Table "session">, or NULL if the
- * block has no argument. */
-static const char *block_name(const oconfig_item_t *item) {
-  bool one =
-      item->values_num == 1 && item->values[0].type == OCONFIG_TYPE_STRING;
-  return one ? item->values[0].value.string : NULL;
-}
 
 /* ---------------------------------------------------------------------------
  * Options of <Table>
@@ -36,40 +20,28 @@ static bool is_field(const char *name) {
 
 /* As in collectd's ignore lists, /text between slashes/ is an extended regular
  * expression; any other text is a name. */
-static int read_row_match(struct region_row_match *match,
-                          const struct config_option *option,
-                          const oconfig_item_t *item, const char *text) {
+static int add_row(void *into, const struct config_option *option,
+                   const oconfig_item_t *item, const char *text) {
+  struct region_table_config *table = into;
   size_t length = strlen(text);
   if (length == 0)
     return config_option_refuse(option, item, "an empty name matches nothing");
+  struct region_row_match *match =
+      config_append(&table->rows, &table->rows_len, sizeof(*match));
+  if (match == NULL)
+    return -1;
   if (length < 2 || text[0] != '/' || text[length - 1] != '/')
-    return (match->name = copy_of(text)) != NULL ? 0 : -1;
+    return (match->name = config_copy(text)) != NULL ? 0 : -1;
   char *expression = strndup(text + 1, length - 2);
   if (expression == NULL)
     return -1;
   int status = regcomp(&match->regex, expression, REG_EXTENDED | REG_NOSUB);
   free(expression);
-  match->is_regex = status == 0;
   if (status == 0)
     return 0;
   char reason[128];
   regerror(status, &match->regex, reason, sizeof(reason));
   return config_option_refuse(option, item, reason);
-}
-
-static int read_row(void *into, const struct config_option *option,
-                    const oconfig_item_t *item) {
-  struct region_table_config *table = into;
-  if (!config_has_strings(item))
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++) {
-    struct region_row_match *match =
-        config_append(&table->rows, &table->rows_len, sizeof(*match));
-    if (match == NULL ||
-        read_row_match(match, option, item, item->values[i].value.string) != 0)
-      return -1;
-  }
-  return 0;
 }
 
 static int read_top(void *into, const struct config_option *option,
@@ -82,7 +54,7 @@ static int read_top(void *into, const struct config_option *option,
   const char *field = item->values[1].value.string;
   if (!region_name_is_valid(field, true))
     return config_option_refuse(option, item, NULL);
-  char *copy = copy_of(field);
+  char *copy = config_copy(field);
   if (copy == NULL)
     return -1;
   free(table->top_field);
@@ -96,7 +68,8 @@ static const struct config_option table_options[] = {
         "Field", struct region_table_config, fields, is_field,
         "names of fields (lower-case letters, digits and _), each in quotes"),
     {.key = "Row",
-     .read = read_row,
+     .read = config_strings,
+     .add = add_row,
      .allowed =
          "names of rows or extended regular expressions between slashes, "
          "each in quotes"},
@@ -125,14 +98,17 @@ static int read_per_core(void *into, const struct config_option *option,
 
 /* Adds a user, given by name or uid. The name is looked up only once, here. A
  * user that does not exist on this host is not an error, because the same file
- * may configure many hosts; such a user is ignored. Returns 0, or -1 if out of
- * memory. */
-static int add_user(struct region_config *region, const char *name) {
+ * may configure many hosts; such a user is ignored. */
+static int add_user(void *into, const struct config_option *option,
+                    const oconfig_item_t *item, const char *name) {
+  struct region_config *region = into;
   char *end;
   unsigned long number = strtoul(name, &end, 10);
   bool is_number =
       isdigit((unsigned char)name[0]) && *end == '\0' && number < UINT32_MAX;
   struct passwd *entry = is_number ? NULL : getpwnam(name);
+  if (name[0] == '\0')
+    return config_option_refuse(option, item, NULL);
   region->users_given = true;
   if (!is_number && entry == NULL) {
     WARNING("percore: AllowUser \"%s\" is ignored: there is no such user; "
@@ -148,29 +124,17 @@ static int add_user(struct region_config *region, const char *name) {
   return 0;
 }
 
-static int read_allow_user(void *into, const struct config_option *option,
-                           const oconfig_item_t *item) {
-  if (!config_has_strings(item))
-    return config_option_refuse(option, item, NULL);
-  for (int i = 0; i < item->values_num; i++)
-    if (item->values[i].value.string[0] == '\0')
-      return config_option_refuse(option, item, NULL);
-    else if (add_user(into, item->values[i].value.string) != 0)
-      return -1;
-  return 0;
-}
-
 static int read_table(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
   struct region_config *region = into;
-  const char *name = block_name(item);
+  const char *name = config_block_name(item);
   if (name == NULL || !region_name_is_valid(name, false))
     return config_option_refuse(option, item, NULL);
   struct region_table_config *table =
       (struct region_table_config *)region_config_table(region, name);
   if (table == NULL) {
     table = config_append(&region->tables, &region->tables_len, sizeof(*table));
-    if (table == NULL || (table->name = copy_of(name)) == NULL)
+    if (table == NULL || (table->name = config_copy(name)) == NULL)
       return -1;
   }
   return config_options_read(table, table_options, item);
@@ -182,7 +146,8 @@ static const struct config_option region_options[] = {
     CONFIG_BOOLEAN("ReportPerInstance", struct region_config,
                    report_per_instance),
     {.key = "AllowUser",
-     .read = read_allow_user,
+     .read = config_strings,
+     .add = add_user,
      .allowed = "names or numbers of users, each in quotes"},
     {.key = "Table",
      .read = read_table,
@@ -206,7 +171,7 @@ static struct region_config *find_or_make(struct region_configs *configs,
   if (region == NULL)
     return NULL;
   *region = defaults;
-  if (name != NULL && (region->name = copy_of(name)) == NULL) {
+  if (name != NULL && (region->name = config_copy(name)) == NULL) {
     configs->len--;
     return NULL;
   }
@@ -214,48 +179,15 @@ static struct region_config *find_or_make(struct region_configs *configs,
 }
 
 int region_config_read(struct region_configs *configs,
+                       const struct config_option *option,
                        const oconfig_item_t *block) {
-  static const struct config_option region = {
-      .key = "Region",
-      .allowed = "a block with the name of a region or \"*\", "
-                 "<Region \"gtpu\"> to </Region>"};
-  const char *name = block_name(block);
+  const char *name = config_block_name(block);
   bool every = name != NULL && strcmp(name, "*") == 0;
   if (name == NULL || (!every && !region_name_is_valid(name, false)))
-    return config_option_refuse(&region, block, NULL);
+    return config_option_refuse(option, block, NULL);
   struct region_config *config = find_or_make(configs, every ? NULL : name);
   return config != NULL ? config_options_read(config, region_options, block)
                         : -1;
-}
-
-/* ---------------------------------------------------------------------------
- * Freeing
- */
-
-static void free_table(struct region_table_config *table) {
-  config_names_free(&table->fields);
-  for (size_t i = 0; i < table->rows_len; i++) {
-    free(table->rows[i].name);
-    if (table->rows[i].is_regex)
-      regfree(&table->rows[i].regex);
-  }
-  free(table->rows);
-  free(table->top_field);
-  free(table->name);
-}
-
-void region_configs_free(struct region_configs *configs) {
-  for (size_t i = 0; i < configs->len; i++) {
-    struct region_config *region = &configs->list[i];
-    for (size_t t = 0; t < region->tables_len; t++)
-      free_table(&region->tables[t]);
-    free(region->tables);
-    free(region->users);
-    free(region->name);
-  }
-  free(configs->list);
-  config_names_free(&configs->published);
-  *configs = (struct region_configs){0};
 }
 
 /* ---------------------------------------------------------------------------
@@ -302,8 +234,8 @@ bool region_config_wants_row(const struct region_table_config *config,
     return true;
   for (size_t i = 0; i < config->rows_len; i++) {
     const struct region_row_match *match = &config->rows[i];
-    if (match->is_regex ? regexec(&match->regex, row, 0, NULL, 0) == 0
-                        : strcmp(match->name, row) == 0)
+    if (match->name == NULL ? regexec(&match->regex, row, 0, NULL, 0) == 0
+                            : strcmp(match->name, row) == 0)
       return true;
   }
   return false;

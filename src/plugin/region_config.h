@@ -3,18 +3,13 @@
 #ifndef PERCORE_PLUGIN_REGION_CONFIG_H
 #define PERCORE_PLUGIN_REGION_CONFIG_H
 
-#include "collectd.h"
-
-#include "plugin.h"
-
-#include "base/names.h"
+#include "config_option.h"
 
 #include <regex.h>
 
-/* A wanted row: a plain name or a regular expression. */
+/* A wanted row: a plain name or, if it is NULL, a regular expression. */
 struct region_row_match {
   char *name;
-  bool is_regex;
   regex_t regex;
 };
 
@@ -57,12 +52,11 @@ struct region_configs {
                              maps */
 };
 
-void region_configs_free(struct region_configs *configs);
-
 /* Reads one <Region> block. Unknown options are ignored with a warning. Returns
  * 0, or -1 after logging an error that names the option, its value and the
  * allowed values. */
 int region_config_read(struct region_configs *configs,
+                       const struct config_option *option,
                        const oconfig_item_t *block);
 
 /* Adds the name of a region that this plugin publishes, so that the region is

@@ -36,6 +36,7 @@ struct region_instance {
   uint32_t source_count;
   uint32_t next_source; /* the next source to read */
   uint32_t begun;       /* sources that this turn has begun to read */
+  uint64_t bytes_read;  /* in the last scan of each table */
   uint64_t turn;        /* the last round in which it was read */
   uint64_t looked_in;   /* the last round in which it was looked after */
   struct region_workers workers;
@@ -61,9 +62,10 @@ struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
-  void *directory; /* DIR: the pass through the runtime directory; NULL: none */
-  uint64_t directory_ns;      /* CLOCK_REALTIME: its last change; 0: unknown */
-  bool strangers;             /* it has sockets at which nobody listens */
+  uint64_t pass_ns;      /* CLOCK_MONOTONIC: when a pass through the runtime
+                            directory      began; 0: there is none */
+  uint64_t directory_ns; /* CLOCK_REALTIME: its last change; 0: unknown */
+  bool strangers;        /* it has sockets at which nobody listens */
   uint64_t after_boottime_ns; /* initial value of that of an instance */
   struct region_log log;
   struct region_pool memory, values; /* MaxMemory, MaxValues */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "cycles/sampling_thread.h"
 
 #include "utils/common/common.h"
 
@@ -17,6 +18,9 @@
  * rounds, in each of which it takes at most 1/LOOK_PART of the interval. */
 #define LOOK_PART 16
 #define STRANGERS_ROUNDS 32
+#define FILES_AT_ONCE 512
+#define LIST_MS 300              /* how long to wait for FILES_AT_ONCE files */
+#define LISTS_NS (10 * NS_PER_S) /* longer: the directory's lock is held */
 
 /* A round's part of a pass through the runtime directory. */
 struct look {
@@ -233,21 +237,14 @@ static bool has_time(struct look *look) {
          region_watch_now_ns(look->watch) <= look->end_ns;
 }
 
-static bool is_socket(const struct look *look, const char *file) {
-  struct stat status;
-  return fstatat(dirfd(look->watch->directory), file, &status,
-                 AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISSOCK(status.st_mode);
-}
-
 /* Connects to a socket that belongs to no known instance. Returns the new
  * instance, or NULL if none was made. */
-static struct region_instance *meet_new(struct look *look, const char *file,
+static struct region_instance *meet_new(struct look *look,
                                         const struct region_label *label) {
   struct region_watch *watch = look->watch;
   const struct region_config *config =
       region_config_of(&watch->options.config->regions, label->region);
-  if (config == NULL || !is_socket(look, file))
+  if (config == NULL)
     return NULL;
   struct region_reader *reader = find_producer(label, config);
   if (reader != NULL)
@@ -256,14 +253,10 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   return NULL;
 }
 
-static void meet(struct look *look, const char *file) {
-  struct region_label label;
-  if (!region_label_split(&label, file, region_label_length(file)) ||
-      strcmp(label.region, BOARD_NAME) == 0) /* what <Load> reports anyway */
-    return;
-  struct region_instance *instance = find_instance(look->watch, &label);
+static void meet(struct look *look, const struct region_label *label) {
+  struct region_instance *instance = find_instance(look->watch, label);
   if (instance == NULL)
-    instance = meet_new(look, file, &label);
+    instance = meet_new(look, label);
   if (instance != NULL)
     instance->met = instance->listed = true;
 }
@@ -279,10 +272,66 @@ static bool is_recent(uint64_t changed_ns) {
   return changed_ns + NS_PER_S > clock_now_ns(CLOCK_REALTIME);
 }
 
+/* What was last read of the directory. A member of the group can hold the
+ * directory's lock for ever, so a thread of its own lists it, in parts. */
+static struct {
+  atomic_bool is_busy; /* the thread uses all of this, but not `is_read` */
+  bool is_read;        /* by a thread that was started */
+  DIR *directory;      /* NULL: the next part is the first */
+  int error;
+  struct region_label sockets[FILES_AT_ONCE];
+  size_t len, next;
+} list;
+
+static void note_socket(const char *file) {
+  struct region_label *label = &list.sockets[list.len];
+  struct stat status;
+  if (region_label_split(label, file, region_label_length(file)) &&
+      strcmp(label->region, BOARD_NAME) != 0 && /* what <Load> reports anyway */
+      fstatat(dirfd(list.directory), file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISSOCK(status.st_mode))
+    list.len++;
+}
+
+static void *list_files(__attribute__((unused)) void *unused) {
+  struct dirent *file = NULL;
+  if (list.directory == NULL)
+    list.directory = opendir(region_runtime_dir());
+  list.error = list.directory == NULL ? errno : 0;
+  list.len = list.next = 0;
+  for (int i = 0; i < FILES_AT_ONCE && list.directory != NULL; i++) {
+    if ((file = readdir(list.directory)) != NULL) {
+      note_socket(file->d_name);
+    } else {
+      closedir(list.directory);
+      list.directory = NULL;
+    }
+  }
+  atomic_store(&list.is_busy, false);
+  return NULL;
+}
+
+/* Returns true if a part of the directory has been read. Otherwise starts to
+ * read one, and waits a moment for it. */
+static bool list_is_read(void) {
+  pthread_t thread;
+  if (!list.is_read) {
+    atomic_store(&list.is_busy, true);
+    list.is_read = thread_start(&thread, list_files, NULL) == 0;
+    if (list.is_read)
+      pthread_detach(thread);
+    else
+      atomic_store(&list.is_busy, false);
+    for (int i = 0; i < LIST_MS && atomic_load(&list.is_busy); i++)
+      usleep(1000);
+  }
+  return list.is_read && !atomic_load(&list.is_busy);
+}
+
 bool region_watch_is_idle(const struct region_watch *watch) {
   struct stat status;
   if (watch->options.config->regions.len > 0 || watch->any_met ||
-      watch->strangers || watch->directory != NULL)
+      watch->strangers || watch->pass_ns != 0)
     return false;
   if (stat(region_runtime_dir(), &status) != 0)
     return errno == ENOENT || watch->round > 0; /* the first round says why */
@@ -327,11 +376,13 @@ static bool may_have_changed(struct region_watch *watch) {
 }
 
 static void begin_pass(struct region_watch *watch) {
-  watch->directory = opendir(region_runtime_dir());
-  if (watch->directory == NULL) {
-    watch->directory_ns = 0;
-    tell_unreadable(watch);
+  if (!atomic_load(&list.is_busy)) {
+    if (list.directory != NULL)
+      closedir(list.directory);
+    list.directory = NULL;
+    list.is_read = false;
   }
+  watch->pass_ns = watch->now.monotonic_ns;
   watch->strangers = false;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
@@ -339,27 +390,47 @@ static void begin_pass(struct region_watch *watch) {
 }
 
 static void end_pass(struct region_watch *watch) {
-  closedir(watch->directory);
-  watch->directory = NULL;
+  watch->pass_ns = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     instance->listed = instance->met;
+  if (list.error != 0) {
+    watch->directory_ns = 0;
+    errno = list.error;
+    tell_unreadable(watch);
+  }
+}
+
+/* Takes the next step of a pass. Returns false if there is nothing to do. */
+static bool go_on(struct look *look) {
+  struct region_watch *watch = look->watch;
+  if (watch->pass_ns == 0 || !list_is_read())
+    return false;
+  if (list.next < list.len) {
+    meet(look, &list.sockets[list.next++]);
+    return true;
+  }
+  list.is_read = false;
+  if (list.directory == NULL)
+    end_pass(watch);
+  return true;
 }
 
 /* Goes on with a pass, or begins one. */
 static void meet_all(struct region_watch *watch) {
   struct look look = {.watch = watch, .places = -1};
-  struct dirent *file = NULL;
-  if (watch->directory == NULL && may_have_changed(watch))
+  if (watch->pass_ns == 0 && may_have_changed(watch))
     begin_pass(watch);
-  if (watch->directory == NULL)
-    return;
   look.end_ns =
       region_watch_now_ns(watch) + watch->options.interval_ns / LOOK_PART;
-  while (has_time(&look) && (file = readdir(watch->directory)) != NULL)
-    meet(&look, file->d_name);
-  if (file == NULL)
-    end_pass(watch);
+  while (has_time(&look) && go_on(&look))
+    ;
+  if (watch->pass_ns != 0 && atomic_load(&list.is_busy) &&
+      watch->now.monotonic_ns - watch->pass_ns > LISTS_NS)
+    region_warn(region_about_host(watch),
+                "new regions are not found: a process holds the lock of %s, "
+                "for which /proc/%d/task/*/wchan shows a thread waits: end it.",
+                region_runtime_dir(), (int)getpid());
 }
 
 /* Logs once which configured regions do not exist, because their names may be
@@ -402,6 +473,4 @@ void region_list_forget(struct region_watch *watch) {
 void region_list_free(struct region_watch *watch) {
   while (watch->instances != NULL)
     remove_instance(watch, &watch->instances);
-  if (watch->directory != NULL)
-    closedir(watch->directory);
 }

@@ -381,8 +381,9 @@ static bool is_unwanted(const struct row *row, const char *name) {
   return true;
 }
 
-/* Returns the row of the sum for an object, or NULL if the object is not to be
- * shown. With Top, only names that are already shown are found. */
+/* Returns the row of the sum for an object, `other` for an object of that name,
+ * or NULL if the object is not to be shown. With Top, only names that are
+ * already shown are found. */
 static struct region_sum_row *find_row(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
@@ -400,6 +401,8 @@ static struct region_sum_row *find_row(const struct row *row) {
   if (!read_name(row, name) || is_unwanted(row, name))
     return NULL;
   struct region_sum_row *found = region_sum_find(sum, name, !ranks && !full);
+  if (found == NULL && strcmp(name, sum->other->name) == 0)
+    return sum->other;
   if (found == NULL || (ranks && !found->shown) ||
       (!ranks && !region_sum_show(sum, found)))
     return NULL;
@@ -411,7 +414,8 @@ static struct region_sum_row *find_row(const struct row *row) {
 static bool consider(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
-  struct region_sum_row *shown = find_row(row);
+  struct region_sum_row *found = find_row(row);
+  struct region_sum_row *shown = found != sum->other ? found : NULL;
   bool ranks = sum->shape.top_field >= 0;
   if ((shown != NULL || (ranks && !row->was_seen)) && !need_births(row))
     return false;
@@ -437,7 +441,7 @@ static bool consider(const struct row *row) {
                       : top_cell(sum, row->is_new ? row->births : row->totals);
   leave_out(row);
   if (!ranks)
-    source->left_out += !is_unwanted;
+    source->left_out += !is_unwanted && found != sum->other;
   else if (row->is_marked && !is_unwanted)
     offer(row, weigh(row, last));
   return true;
@@ -637,6 +641,8 @@ void region_source_begin(struct region_source *source) {
                   shape->fields[shape->top_field].kind == PERCORE_COUNTER;
   source->names_seen = sum->names_shown;
   source->puts_seen = sum->puts + 1;
+  source->instance->bytes_read -= source->bytes_read;
+  source->bytes_read = 0;
   source->least = INT64_MIN;
   source->scans++;
   source->next_row = 0;
@@ -702,12 +708,19 @@ static void tell_memory(const struct region_source *source) {
 static void finish(struct region_source *source) {
   struct region_sum *sum = source->sum;
   grow(source);
+  if (!source->scanned) /* names and births are not read again */
+    region_reader_give_back(source->instance->reader);
   source->scanned = true;
   source->ending = false;
   sum->is_new = true;
   sum->read_ns = source->instance->watch->now.monotonic_ns;
   source->instance->watch->rows_left_out += source->left_out;
-  if (source->left_out > 0)
+  if (source->left_out > 0 && sum->shape.single)
+    region_warn(region_about_sum(sum),
+                "region %s: table %s is not reported: MaxValues or MaxMemory "
+                "leave too little for its row; raise them.",
+                source->instance->region, sum->table);
+  else if (source->left_out > 0)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "
@@ -737,6 +750,19 @@ static uint64_t cost_of_tile(const struct region_source *source) {
          CELLS_PER_MATCH * source->names_matched;
 }
 
+/* Returns how many bytes of the region were read for the tile, at most. */
+static uint64_t size_of_tile(const struct region_source *source) {
+  struct region_reader *reader = source->instance->reader;
+  const struct region_tile *tile = &source->tile;
+  const struct region_table *table =
+      &region_reader_directory(reader)->tables[source->number];
+  uint64_t copies =
+      source->sum->shape.per_core ? 1 + region_reader_slots(reader) : 1;
+  bool births = tile->want & REGION_WANT_BIRTHS;
+  return tile->rows * (copies * table->row_stride +
+                       (1 + births * tile->columns) * sizeof(uint64_t));
+}
+
 static void read_tile(struct region_source *source) {
   struct region_sum *sum = source->sum;
   source->names_matched = 0;
@@ -751,6 +777,8 @@ static void read_tile(struct region_source *source) {
   if (sum->shape.single && source->left_out > 0 && errno == ENOMEM)
     give_up(source); /* `other` is not reported */
   region_sum_count_live(sum, source->live);
+  source->bytes_read += size_of_tile(source);
+  source->instance->bytes_read += size_of_tile(source);
   source->next_row += source->tile.rows;
   source->rows_read = MAX(source->rows_read, source->next_row);
 }

@@ -74,6 +74,7 @@ struct region_source {
   bool underway, looks_names_up, skips; /* skips: see skip_light */
   struct region_tile tile;
   uint32_t next_row;
+  uint64_t bytes_read;
   size_t next_object, objects_len;
   uint64_t live, left_out, names_matched;
   uint64_t *last, *now; /* [copy][column]: sums of all cells */

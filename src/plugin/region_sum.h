@@ -32,7 +32,8 @@ struct region_budget {
   struct region_allowance memory, values;
   struct region_sum *sums;
   size_t instances;
-  uid_t uid; /* -1: all users that AllowUser names */
+  uid_t uid;     /* -1: all users that AllowUser names */
+  bool is_apart; /* its series have a suffix */
   char name[128];
 };
 

@@ -22,9 +22,8 @@ region_thread_new(const struct region_watch_options *options,
 int region_thread_keep(struct region_thread *thread);
 
 /* Ends the thread, after which nothing is dispatched. Waits for it at most for
- * a second: returns false if the thread hangs, and may use its options again.
- * Memory is not freed: this could take seconds, and the process is about to
- * end. Accepts NULL. */
+ * a second: returns false if the thread hangs. Memory is not freed: this could
+ * take seconds, and the process is about to end. Accepts NULL. */
 bool region_thread_stop(struct region_thread *thread);
 
 #endif

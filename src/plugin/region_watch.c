@@ -148,29 +148,41 @@ static struct region_sum *make_sum(const struct region_instance *instance,
   return instance->budget->sums = sum;
 }
 
-/* Keeps two users' regions of the same name apart. The series of the name are
- * those of the user whose socket has no instance, or of the user who came
- * first. The series of the other user carry the instance. Changes *name to the
- * name under which the instance is reported, and returns its sum, or NULL. */
-static struct region_sum **set_apart(const struct region_instance *instance,
-                                     struct region_sum **found,
-                                     const char **name) {
-  struct region_sum *sum = *found;
-  region_warn(region_about(instance, NULL),
-              "region %s is served by users %u and %u: their instances are "
-              "reported separately. To sum them, name both users in AllowUser.",
-              instance->region, (unsigned)sum->budget->uid,
-              (unsigned)instance->uid);
-  if (instance->name[0] != '\0') {
-    *name = instance->name;
-    return find_sum(instance, *name, sum->table);
-  }
-  const struct region_source *source = sum->sources;
-  while (!region_instance_is_alive(source->instance))
-    source = source->next_of_sum; /* ends, because the sum is shared */
-  sstrncpy(sum->instance, source->instance->name, sizeof(sum->instance));
-  sum->puts++; /* nothing was put under this name */
+/* Returns the user who has the region's series without a suffix, or NULL if the
+ * instance's user may have them. They stay with a user as long as any of its
+ * counts are kept. If nobody has them, which is so when collectd starts, the
+ * user with the lowest uid gets them. */
+static const struct region_budget *
+find_owner(const struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
+  const struct region_budget *own = instance->budget;
+  for (const struct region_budget *budget = watch->budgets; budget != NULL;
+       budget = budget->next)
+    if (budget != own && strcmp(budget->name, own->name) == 0 &&
+        budget->sums != NULL && !budget->is_apart)
+      return budget;
+  for (const struct region_instance *other = watch->instances; other != NULL;
+       other = other->next)
+    if (other->budget != own && strcmp(other->region, own->name) == 0 &&
+        other->uid < instance->uid && other->health != REGION_DEAD &&
+        other->complaint == 0 && !other->budget->is_apart)
+      return other->budget;
   return NULL;
+}
+
+/* Decides whether the series of a user's region have a suffix, because those
+ * without are another user's. */
+static void set_apart(const struct region_instance *instance,
+                      const char *suffix) {
+  const struct region_budget *owner = find_owner(instance);
+  instance->budget->is_apart = owner != NULL;
+  if (owner != NULL)
+    region_warn(region_about(instance, NULL),
+                "region %s is served by users %u and %u: the counts of user %u "
+                "are reported apart, as all@%s. To sum them, name both users "
+                "in AllowUser.",
+                instance->region, (unsigned)owner->uid, (unsigned)instance->uid,
+                (unsigned)instance->uid, suffix);
 }
 
 /* Adds source t to its sum, which is created if necessary. A sum with other
@@ -181,15 +193,19 @@ static void join(struct region_instance *instance, uint32_t t) {
       region_reader_directory(instance->reader);
   struct region_source *source = &instance->sources[t];
   const char *table_name = directory->described[t].name;
-  const char *name =
-      instance->config->report_per_instance ? instance->name : "";
+  char uid[32]; /* no instance has this name */
+  snprintf(uid, sizeof(uid), "uid@%u", (unsigned)instance->uid);
+  const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
+  const char *name = instance->name;
+  if (!instance->config->report_per_instance) {
+    if (instance->budget->sums == NULL && instance->watch->pass_ns != 0)
+      return; /* other users' sockets may follow */
+    if (instance->budget->sums == NULL)
+      set_apart(instance, suffix);
+    name = instance->budget->is_apart ? suffix : "";
+  }
   struct region_sum **found = find_sum(instance, name, table_name);
   bool shared = found != NULL && region_sum_is_shared(*found, instance);
-  if (found != NULL && (*found)->budget != instance->budget &&
-      (shared || instance->name[0] != '\0')) {
-    found = set_apart(instance, found, &name);
-    shared = found != NULL && region_sum_is_shared(*found, instance);
-  }
   bool fits = found != NULL && (*found)->budget == instance->budget &&
               region_sum_fits(*found, directory, t);
   if (!fits && shared) {
@@ -321,6 +337,7 @@ static void came(struct region_instance *instance) {
   budget->instances++;
   region_reader_use_allowance(instance->reader, &budget->memory);
   instance->source_count = instance->begun = tables;
+  instance->bytes_read = 0;
   for (uint32_t t = 0; t < tables; t++)
     instance->sources[t] =
         (struct region_source){.instance = instance,
@@ -431,6 +448,15 @@ static void look_after_others(struct region_watch *watch, uint64_t end_ns) {
  * A round
  */
 
+/* True if the region is so large that it must be unmapped again after reading.
+ * Together, regions keep at most half of the memory that is left mapped. */
+static bool must_unmap(const struct region_instance *instance) {
+  const struct region_watch *watch = instance->watch;
+  const struct region_pool *memory = &watch->memory;
+  size_t left = memory->used < memory->max ? memory->max - memory->used : 0;
+  return instance->bytes_read > left / 2 / watch->instances_len;
+}
+
 /* Reads a piece of a region. Returns false if there is nothing to read. */
 static bool read_piece(struct region_instance *instance) {
   uint64_t cells_left = REGION_PIECE_CELLS;
@@ -443,7 +469,8 @@ static bool read_piece(struct region_instance *instance) {
     bool read = region_source_read(&instance->sources[t], &cells_left);
     idle = read ? 0 : idle + 1;
   }
-  region_reader_give_back(instance->reader);
+  if (must_unmap(instance))
+    region_reader_give_back(instance->reader);
   return cells_left < REGION_PIECE_CELLS;
 }
 

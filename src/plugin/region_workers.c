@@ -108,6 +108,18 @@ void region_room_set(struct region_room *room, struct snapshot *snapshot) {
   pthread_mutex_unlock(&room->lock);
 }
 
+/* Workers may claim any core. */
+static bool has_core(struct region_watch *watch, int core) {
+  bool exists = core_set_has(&watch->topology.possible, core);
+  if (!exists)
+    region_warn(region_about_host(watch),
+                "this host does not have core %d, for which a worker of a "
+                "region counts: it has no useful load. `percore top REGION -t "
+                "core` shows the workers.",
+                core);
+  return exists;
+}
+
 /* The sum of honest shares exceeds 1 a little if rounds end late. */
 static double at_most_one(double load, int core, struct region_watch *watch) {
   enum { TOLERANCE_PERCENT = 110 };
@@ -135,7 +147,7 @@ void region_useful_put(const struct region_useful *useful,
     return;
   for (int core = 0; core < useful->end; core++) {
     char number[16];
-    if (!useful->core[core].known)
+    if (!useful->core[core].known || !has_core(watch, core))
       continue;
     double load = at_most_one(useful->core[core].load, core, watch);
     loads.cores[loads.cores_len++] =

@@ -14,6 +14,8 @@
 
 #include "connection.h"
 
+#include "base/cached.h"
+
 void region_connection_init(struct region_connection *connection) {
   *connection = (struct region_connection){
       .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
@@ -42,7 +44,7 @@ static void learn_peer(struct region_connection *connection) {
  * query the file system of the file. */
 static int find_socket(const char *path) {
   struct statx status;
-  int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  int file = cached_open(path, O_NOFOLLOW);
   if (file < 0 || (statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
                          STATX_TYPE, &status) == 0 &&
                    S_ISSOCK(status.stx_mode)))

@@ -258,7 +258,7 @@ make_planned(const char *name, struct region_plan *plan,
   if (fill_region(region, name, plan, options) == 0) {
     link_region(region); /* before serving, so that a fork finds it */
     if (region_server_start(region, name, options) == 0) {
-      region->was_unserved = region_server_error(region) != 0;
+      region->was_unserved = region->server.error != 0;
       if (region->was_unserved)
         region_say_unserved(region, name, options);
       return region;
@@ -334,7 +334,7 @@ int percore_create(struct percore_region **region, const char *name,
       valid ? make_region(name, tables, table_count, &options, &fault) : NULL;
   if (made != NULL) {
     *region = made;
-    errno = region_server_error(made);
+    errno = made->server.error;
     return errno == 0 ? 0 : -1;
   }
   if (fault.error == 0)

@@ -6,6 +6,7 @@ include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
+	src/base/cached.h \
 	src/base/clock.h \
 	src/base/utf8.c src/base/utf8.h \
 	src/percore.h src/percore_update.h \

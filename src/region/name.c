@@ -29,6 +29,8 @@
 #include "name.h"
 #include "receive.h"
 
+#include "base/cached.h"
+
 enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 128, TRIES = 16 };
 
 /* How long to wait for the removal of the files. */
@@ -36,9 +38,12 @@ enum { REMOVE_MS = 200 };
 
 /* True if this file is still at the path. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
-  struct stat file;
-  return lstat(path, &file) == 0 && file.st_dev == device &&
-         file.st_ino == inode;
+  struct stat status;
+  int file = cached_open(path, O_NOFOLLOW);
+  bool found = file >= 0 && fstat(file, &status) == 0 &&
+               status.st_dev == device && status.st_ino == inode;
+  region_close_fd(&file);
+  return found;
 }
 
 static bool is_ours(const struct region_name *name) {
@@ -159,12 +164,24 @@ static pid_t start_process(sigset_t *before) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
+/* True if a process serves the name. A name may be taken for long, and is tried
+ * again every two seconds: a process that is started each time would copy the
+ * page tables of this one, which then takes a fault for each page. */
+static bool is_served(const struct region_name *name) {
+  struct region_connection probe;
+  bool served = region_connection_open(&probe, name->socket_path) == 0;
+  region_connection_close(&probe);
+  return served;
+}
+
 static int start_claim(struct region_name *name) {
   bool has_lock = is_ours(name);
   sigset_t before;
   int ends[2];
   if (region_receive_is_held_up(&name->child))
     return region_failed(ETIMEDOUT);
+  if (!has_lock && is_served(name))
+    return region_failed(EADDRINUSE);
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
   name->child = start_process(&before);

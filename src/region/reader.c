@@ -73,11 +73,9 @@ static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
 
-enum { KEPT_PAGES = 1 << 20 };
-
 void region_reader_give_back(struct region_reader *reader) {
   const struct region_view *view = &reader->view;
-  if (view->map != NULL && view->size > KEPT_PAGES)
+  if (view->map != NULL)
     (void)madvise((void *)(uintptr_t)view->map, view->size, MADV_DONTNEED);
 }
 

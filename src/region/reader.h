@@ -79,9 +79,9 @@ uid_t region_reader_listener(const struct region_reader *reader);
  * region_reader_errno returns the error of the attempt to reconnect. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* Unmaps the pages of a region of more than 1 MiB that have been read, because
- * they count as this process's memory. They are mapped again when they are
- * read. */
+/* Unmaps the pages that have been read, because they count as this process's
+ * memory. They are mapped again when they are read, which takes a fifth of the
+ * time of reading. */
 void region_reader_give_back(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);

@@ -133,7 +133,6 @@ enum { CLAIM_MS = 500, CLAIM_IN_TURN_MS = 10 };
 static int claim(struct server *server, int wait_ms) {
   int status = region_name_take(&server->name, wait_ms);
   server->error = status == 0 ? 0 : errno;
-  server->is_lost = status != 0;
   server->checked_ms = region_now_ms();
   return status == 0 ? watch(server, server->name.listener) : status;
 }
@@ -162,8 +161,8 @@ static void keep_socket(struct percore_region *region) {
   if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
   server->checked_ms = now_ms;
-  server->is_lost = !region_name_is_found(&server->name) &&
-                    restore(region, CLAIM_IN_TURN_MS) != 0;
+  if (!region_name_is_found(&server->name))
+    (void)restore(region, CLAIM_IN_TURN_MS);
 }
 
 /* How long the serving thread pauses after a turn: what readers send must not
@@ -178,7 +177,7 @@ static long serve_turn(struct percore_region *region, bool waits) {
   struct epoll_event events[SERVER_CONNECTIONS + 2];
   bool go_on = true;
   keep_socket(region);
-  int timeout = server->is_lost ? CHECK_SOCKET_MS : THREAD_CHECKS_MS;
+  int timeout = server->error != 0 ? CHECK_SOCKET_MS : THREAD_CHECKS_MS;
   int ready = epoll_wait(server->epoll, events, SERVER_CONNECTIONS + 2,
                          waits ? timeout : 0);
   for (int i = 0; i < ready; i++) {
@@ -287,10 +286,6 @@ void region_server_avoid_slots(struct percore_region *region) {
       0)
     (void)pthread_setaffinity_np(server->thread, sizeof(process_cpus),
                                  &process_cpus);
-}
-
-int region_server_error(const struct percore_region *region) {
-  return region->server.error;
 }
 
 uint32_t region_server_readers(const struct percore_region *region) {

@@ -83,7 +83,7 @@ struct percore_region *region_make_sink(const char *name,
 
 void region_say_unserved(struct percore_region *region, const char *name,
                          const struct percore_options *options) {
-  struct region_fault fault = {.error = region_server_error(region)};
+  struct region_fault fault = {.error = region->server.error};
   char *reason = region->failure.reason;
   say_why(reason, sizeof(region->failure.reason), name, options, &fault);
   if (!options->quiet)
@@ -155,7 +155,7 @@ static struct percore_region_status status_of(struct percore_region *region) {
         .error = ENODEV,
         .reason = "the region belongs to the parent process; create another "
                   "region in this process, with its own instance"};
-  int error = region_server_error(region);
+  int error = region->server.error;
   struct percore_region_status status = {
       .served = error == 0,
       .error = error,

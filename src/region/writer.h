@@ -65,7 +65,6 @@ struct server {
   /* Changed only while the region is locked, like `connections`. */
   struct region_name name;
   int64_t checked_ms; /* when the socket was last checked */
-  bool is_lost;       /* it was gone then, and could not be made again */
   int error; /* errno of the last attempt to claim the name; 0: it succeeded */
   int epoll, stop;
   struct server_connection connections[SERVER_CONNECTIONS];
@@ -276,10 +275,8 @@ void region_server_stop(struct percore_region *region);
 /* In a forked child: closes the descriptors but leaves the files. */
 void region_server_close(struct percore_region *region);
 
-/* Returns why readers cannot find the region: the errno of the last attempt to
- * claim its name; 0 if they can. region_server_restore first tries again if the
- * socket is missing, and locks the region. */
-int region_server_error(const struct percore_region *region);
+/* Tries again to claim the name if the socket is missing. Locks the region.
+ * Returns why readers cannot find it: an errno; 0 if they can. */
 int region_server_restore(struct percore_region *region);
 
 /* True if the region has or tries to get this name. */

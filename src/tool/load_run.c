@@ -147,6 +147,8 @@ static int measure_command(struct measuring *measuring,
     return TOOL_FAILURE;
   waited_signals(&signals);
   sigprocmask(SIG_BLOCK, &signals, &measuring->inherited.mask);
+  /* No window of a load may have begun before the command. */
+  nanosleep(&(struct timespec){.tv_nsec = COLUMNS_WINDOW_MIN_NS}, NULL);
   sample(measuring);
   figures_load_average(measuring->figures);
   snapshot_free(figures_interval(measuring->figures));

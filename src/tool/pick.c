@@ -93,8 +93,9 @@ static int choose(struct percore_load *load,
   return say_failure(
       COMMAND, "%s",
       found < 0 && errno == ENOTSUP
-          ? "load averages come from the board, and no fresh board is "
-            "published: start collectd with percore, or percore load --publish"
+          ? "load averages come from the board, and no fresh board can be "
+            "read: start collectd with percore, or percore load --publish; "
+            "its readers are root and the group percore"
       : found < 0 ? strerror(errno)
                   : "no core that may be chosen has a known load: 'percore "
                     "load' shows the loads, lscpu the nodes");
@@ -108,7 +109,7 @@ static int pick_main(int argc, char **argv) {
     return status;
   stop_catch();
   if (percore_load_open(&load, NULL) != 0)
-    return say_failure(COMMAND, "there is no fresh board, and %s",
+    return say_failure(COMMAND, "no fresh board can be read, and %s",
                        errno == ENOTSUP ? "no source of loads works here: see "
                                           "'percore doctor'"
                                         : strerror(errno));

@@ -312,6 +312,8 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   if (sheet.rows < rates->rows_live && rates->sort_column >= 0)
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
+  else if (rates->sort_asked && rates->sort_column >= 0)
+    fprintf(out, ", by %s", rates->columns[rates->sort_column].title);
   choose_columns(&sheet, screen->width);
   if (sheet.end - sheet.first < rates->columns_len)
     fprintf(out, " (%zu more columns: keys < and >)",

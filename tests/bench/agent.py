@@ -25,8 +25,8 @@ RUNS = ((1, 5, 9), (10, 20, 5))
 START_S = 30
 TRACE_S = 20
 CORES = 256
-ROWS = 1000000
-TOP = '<Region "gtpu">\n<Table "session">\nTop 100 "packets"\n</Table>\n</Region>'
+TOPS = ((1, 1000000), (64, 100000))  # regions, rows of each
+TOP = '<Region "*">\n<Table "session">\nTop 100 "packets"\n</Table>\n</Region>'
 
 
 class Daemon(region_dispatch.Daemon):
@@ -160,15 +160,16 @@ def print_many():
             for name, spent in found.items() if name != "bare"))
 
 
-def print_top():
-    with RuntimeDir(), Producer("gtpu", "million") as producer, \
-            contextlib.ExitStack() as stack:
-        producer.do(f"rows {SESSION} 0 {ROWS}")
+def print_top(regions, rows):
+    with RuntimeDir(), contextlib.ExitStack() as stack:
+        for number in range(regions):
+            stack.enter_context(Producer(f"gtpu{number}", "million")).do(
+                f"rows {SESSION} 0 {rows}")
         daemons = {"without": Daemon(None, 1), "with": Daemon(TOP, 1)}
         for daemon in daemons.values():
             stack.enter_context(daemon)
         found = measure(daemons, 5, 5)["with"]
-        say(f"Top 100 of {ROWS} rows of 4 counters: "
+        say(f"{regions} x Top 100 of {rows} rows of 4 counters: "
             f"{statistics.median(found) / 1000:.1f} ms CPU an interval")
 
 
@@ -181,7 +182,8 @@ def main():
     say(f"takes about five minutes; load average {os.getloadavg()[0]:.1f}")
     print_default(sys.argv[1:])
     print_many()
-    print_top()
+    for regions, rows in TOPS:
+        print_top(regions, rows)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ if PLUGIN
 integration_tests = \
 	tests/integration/test_daemon.py \
 	tests/integration/test_size.py \
+	tests/integration/test_store.py \
 	tests/integration/test_grid.py \
 	tests/integration/test_truth.py \
 	tests/integration/test_softirq.py \

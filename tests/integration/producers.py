@@ -25,8 +25,10 @@ SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
 class RuntimeDir:
     """A temporary runtime directory for all processes of a test."""
 
+    PLACE = None  # the default of tempfile
+
     def __enter__(self):
-        self.path = tempfile.mkdtemp(prefix="percore-run-")
+        self.path = tempfile.mkdtemp(prefix="percore-run-", dir=self.PLACE)
         os.chmod(self.path, 0o1773)
         os.environ["PERCORE_RUNTIME_DIR"] = self.path
         return self

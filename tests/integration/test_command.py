@@ -308,6 +308,15 @@ def test_load_of_a_command():
     check(done.returncode == 2, f"exit {done.returncode}")
 
 
+def test_a_short_command_has_no_load():
+    """The loads of a command of less than 20 ms are unknown, not those of the time
+    before it"""
+    for _ in range(3):
+        done = run("load", "--json", "--source", "idle", "--", "true")
+        loads = [core["load"] for core in json.loads(done.stderr)["cores"]]
+        check(loads and set(loads) == {None}, str(loads))
+
+
 def test_command_gets_signals():
     """SIGTERM to percore also ends the command that percore measures"""
     with Child([PERCORE, "load", "--", "sh", "-c", "echo up; exec sleep 60"],

@@ -53,7 +53,10 @@ def need_fuse():
 
 
 class GroupDir(RuntimeDir):
-    """A runtime directory in which another user is a member of the group."""
+    """A runtime directory in which another user is a member of the group. It is in a
+    tmpfs like /run: the kernel looks at its lock for each name that does not exist."""
+
+    PLACE = "/dev/shm"
 
     def __enter__(self):
         super().__enter__()
@@ -143,14 +146,18 @@ LOAD = "percore_host-self/duration-lateness"  # comes with the loads, also unpro
 
 def test_a_held_directory():
     """A member who holds the lock of the runtime directory for ever, while others wait for
-    it, delays no region that is known, nor its producer's rows: collectd lists the
-    directory only after a change. Afterwards, a new producer is read"""
+    it, delays no region that is known, also after another has ended, nor its producer's
+    rows. Afterwards, a new producer is read"""
     need_fuse()
     with GroupDir() as runtime, Honest() as honest, \
             tempfile.TemporaryDirectory() as directory, \
             Collectd(interval=INTERVAL) as collectd:
         collectd.start()
         collectd.wait_for_value(GOOD)
+        with Producer("ended") as ended:
+            ended.do("core 0", ETH0)
+            collectd.wait_for_value(GOOD.replace("good", "ended"))
+            ended.do("end")
         time.sleep(1.5)  # a change of the last second may be followed by another
         for stops in (False, True):
             with hold("directory", runtime.path, directory) as holder:
@@ -167,31 +174,54 @@ def test_a_held_directory():
 
 
 def test_a_listing_that_hangs():
-    """If the lock is held just after a change, regions are not read until it is free, which
-    collectd says after 10 s. Loads come in every interval, collectd stops in time, and
-    after the lock is free, no count is missing"""
+    """If the lock is held just after a change, known regions have values in every interval,
+    and collectd says after 10 s that new ones are not found. When the lock is free, a new
+    one is found. collectd stops in time"""
     need_fuse()
     with GroupDir() as runtime, Honest() as honest, \
             tempfile.TemporaryDirectory() as directory, \
             Collectd(interval=INTERVAL) as collectd:
         collectd.start()
         collectd.wait_for_value(GOOD)
-        collectd.wait_for_value(LOAD)
-        for stops in (False, True):
-            seen = len(collectd.of(LOAD))
-            said = collectd.log().count("regions are not read: their thread")
+        with hold("changed", runtime.path, directory) as holder:
+            honest.check_exact(collectd, 10)
+            collectd.wait_for(lambda: "new regions are not found" in collectd.log(), 15,
+                              "a message")
+            honest.check_exact(collectd)
+            holder.kill()
+        with Producer("late") as late:
+            late.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 5 0")
+            collectd.wait_for_value(GOOD.replace("good", "late"))
             with hold("changed", runtime.path, directory) as holder:
-                collectd.wait_for(lambda: collectd.log().count(
-                    "regions are not read: their thread") > said, 15, "a message")
-                collectd.check_gaps(collectd.of(LOAD)[seen:], 3 * INTERVAL)
-                if stops:
-                    check_stops(collectd)
-                holder.kill()
-            if not stops:
-                free = time.time()
-                collectd.wait_for(lambda: collectd.of(GOOD)[-1].time > free, 5,
-                                  "the next round")
                 honest.check_exact(collectd)
+                check(collectd.of(GOOD.replace("good", "late"))[-1].value == 5, "lost")
+                check_stops(collectd)
+                holder.kill()
+
+
+def test_a_region_that_is_created_meanwhile():
+    """Producers that start while a member holds the lock of the directory serve, add rows
+    and end without waiting for it. When the lock is free, they are read with all counts"""
+    need_fuse()
+    with GroupDir() as runtime, tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd:
+        collectd.start()
+        collectd.wait_for_value(LOAD)
+        with hold("directory", runtime.path, directory) as holder, \
+                Producer("first", "1", "polled") as first, Producer("good") as good:
+            begin = time.monotonic()
+            good.do("core 0", ETH0, f"add {PORT} 0 {PACKETS} 7 0")
+            for k in range(30):  # sockets are looked for every two seconds
+                first.do("serve")
+                first.add_row(SESSION, f"session {k}")
+                good.add_row(SESSION, f"session {k}")
+                time.sleep(0.1)
+            first.do("end")
+            took = time.monotonic() - begin
+            check(took < 6, f"it took {took:.1f} s")
+            holder.kill()
+            collectd.wait_for(lambda: [v.value for v in collectd.of(GOOD)][-1:] == [7],
+                              10, "the value 7")
 
 
 def test_a_held_directory_without_regions():
@@ -340,10 +370,10 @@ def fat(rows):
 
 
 def test_a_fat_region():
-    """A large region whose producer maps nothing of its memory does not become memory of
-    collectd"""
+    """Of a large region whose producer maps nothing of its memory, no more than half of
+    MaxMemory becomes memory of collectd"""
     with RuntimeDir() as runtime, Honest() as honest, \
-            Collectd(interval=INTERVAL) as collectd:
+            Collectd(f"MaxMemory {80 * MIB}", INTERVAL) as collectd:
         collectd.start()
         collectd.wait_for_value(GOOD)
         before = shared_mib(collectd)

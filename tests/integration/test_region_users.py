@@ -31,8 +31,8 @@ def wait_for_number(collectd, identifier, number):
 
 
 def instance_of_another_user(first):
-    """Returns the log of a collectd that reads the regions of two users, of which
-    `first` was started before the other."""
+    """Lets a collectd read the regions of two users, of which `first` was started before
+    the other, and checks that the first has the series of the region."""
     with RuntimeDir(), Collectd(interval=INTERVAL).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
         producers = {}
@@ -42,17 +42,21 @@ def instance_of_another_user(first):
             producers[name] = Producer(name, schema, user=user)
             producers[name].do("core 0", ETH0)
             collectd.wait_for_reads(3)
+        of_gtpu, of_other = ((packets(), packets("all@other")) if first == "gtpu" else
+                             (packets("all@uid@0"), packets()))
         producers["gtpu"].do(f"add {PORT} 0 {PACKETS} 7 0")
         producers["gtpu@other"].do(f"add {PORT} 0 2 1000 0")
-        wait_for_number(collectd, packets(), 7)
-        wait_for_number(collectd, packets("all@other"), 1000)
+        wait_for_number(collectd, of_gtpu, 7)
+        wait_for_number(collectd, of_other, 1000)
         producers["gtpu@other"].kill()
         producers["gtpu"].do(f"add {PORT} 0 {PACKETS} 1 0")
-        wait_for_number(collectd, packets(), 8)
+        wait_for_number(collectd, of_gtpu, 8)
         collectd.wait_for_reads(2)
         producers["gtpu"].kill()
-        check(max(value.value for value in collectd.of(packets())) == 8,
-              "counts of the other user are in the sum")
+        for series, last in ((of_gtpu, 8), (of_other, 1000)):
+            numbers = [value.value for value in collectd.of(series)]
+            check(numbers == sorted(numbers) and numbers[-1] == last,
+                  f"{series} has counts of the other user: {numbers}")
         said = collectd.log().count("region gtpu is served by users")
         check(said == 1, f"said {said} times: {collectd.log()}")
 
@@ -64,8 +68,8 @@ def test_later_instance_of_another_user():
 
 
 def test_earlier_instance_of_another_user():
-    """An instance that another user has started before the region is reported under its
-    own name as soon as the region is there"""
+    """An instance that another user has started before the region keeps its series, and
+    the region without an instance is reported with its user"""
     instance_of_another_user("gtpu@other")
 
 

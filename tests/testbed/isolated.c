@@ -52,7 +52,8 @@ void chapter_isolated(void) {
   int proof = (int)(core_interrupts(CORE) - before);
   int idle = interrupts_of_samples(&watch);
   const struct core *core = watch_core(&watch, CORE);
-  result(core->isolated && core->source == SOURCE_IDLE,
+  result(core_set_has(&engine_topology(watch.engine)->isolated, CORE) &&
+             core->source == SOURCE_IDLE,
          "an isolated core uses the source idle");
   result(watch_core(&watch, 0)->source == SOURCE_EVENT,
          "the other cores use the event");

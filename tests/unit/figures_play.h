@@ -8,8 +8,6 @@
 #include "cycles/figures.h"
 #include "play.h"
 
-#include <string.h>
-
 struct figures_play {
   struct play play;
   struct figures_options options;
@@ -61,6 +59,12 @@ static inline struct snapshot *figures_play_interval(struct figures_play *it) {
   it->snapshot = figures_interval(it->figures);
   assert_non_null(it->snapshot);
   return it->snapshot;
+}
+
+/* Plays an interval of a second. */
+static inline struct snapshot *figures_play_second(struct figures_play *it) {
+  figures_play_sample(it, FAKE_SECOND);
+  return figures_play_interval(it);
 }
 
 /* Declares a play like figures_play_prepare, and ends it with the block in

@@ -4,10 +4,6 @@
 
 #include "cycles/engine_private.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 void play_start(struct play *play, int cores) {
   memset(play, 0, sizeof *play);
   play->fake = fake_machine_new(cores);

@@ -15,7 +15,8 @@ TESTS += $(plugin_unit_tests)
 fake_collectd = \
 	tests/unit/fake_collectd.c tests/unit/fake_collectd.h \
 	tests/unit/plugin_unit.c tests/unit/plugin_unit.h
-plugin_unit_cppflags = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS) $(CMOCKA_CFLAGS)
+plugin_unit_cppflags = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS) $(CMOCKA_CFLAGS) \
+	-DTEST_FIXTURES='"$(abs_top_srcdir)/tests/unit/fixtures"'
 plugin_unit_ldadd = libplugin.la libwake.la libmap.la libboard.la libregion.la libcycles.la $(UNIT_LIBS) -lm
 
 tests_unit_test_plugin_config_SOURCES = \

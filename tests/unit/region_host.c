@@ -1,9 +1,8 @@
 #include "region_host.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "plugin/region_instance.h"
+#include "plugin_unit.h"
 #include "region/writer.h"
 
 static struct host_round last;
@@ -16,7 +15,6 @@ uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 bool host_settles;
 
-static struct config config;
 static struct region_watch *watch;
 static struct region_watch_options options;
 static struct region_moment now;
@@ -53,6 +51,7 @@ void start_watch(const char *lines) {
   oconfig_item_t *block = fake_config(lines);
   assert_int_equal(config_read(&config, block), 0);
   fake_config_free(block);
+  config.sys_root = strdup(TEST_FIXTURES "/two-cores");
   config.max_values = host_values_max > 0 ? (int)host_values_max : 20000;
   if (host_memory_max > 0)
     config.max_memory = (double)host_memory_max;
@@ -135,8 +134,7 @@ void play_round_set_back(void) {
   now = before;
 }
 
-int set_up(void **state) {
-  (void)state;
+void set_up(void) {
   fake_reset();
   began_ns = boottime_ns();
   config_init(&config);
@@ -147,7 +145,6 @@ int set_up(void **state) {
   host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
-  return 0;
 }
 
 void end_producer(unsigned place) {
@@ -158,14 +155,12 @@ void end_producer(unsigned place) {
 
 void abandon_producer(unsigned place) { region_server_close(served[place]); }
 
-int tear_down(void **state) {
-  (void)state;
+void tear_down(void) {
   region_watch_free(watch);
   for (unsigned i = 0; i < COUNT_OF(served); i++)
     end_producer(i);
-  config_free(&config);
+  forget_config();
   fake_reset();
-  return 0;
 }
 
 struct percore_region *create(unsigned place, const char *instance,

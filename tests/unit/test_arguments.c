@@ -5,8 +5,6 @@
 #include "tool/tool.h"
 
 #include <getopt.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct command *const commands[] = {
     &load_command, &regions_command, &top_command,

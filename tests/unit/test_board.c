@@ -6,9 +6,6 @@
 
 #include "unit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define CORES 4
@@ -58,11 +55,9 @@ static int update_at(uint64_t time_ns) {
 
 static const struct journal journal = {.write = say};
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   strcpy(folder, "/tmp/percore-board-XXXXXX");
-  if (mkdtemp(folder) == NULL)
-    return -1;
+  assert_non_null(mkdtemp(folder));
   setenv("PERCORE_RUNTIME_DIR", folder, 1);
   topology =
       (struct topology){.cores_len = CORES, .node = nodes, .sibling = siblings};
@@ -91,15 +86,14 @@ static int begin(void **state) {
   played_ns = 0;
   board = board_open(BOARD_GROUP, &journal);
   reader = board_reader_open(&machine, CORES, AGE_MAX_NS);
-  return reader != NULL ? 0 : -1;
+  assert_non_null(reader);
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   board_close(board);
   board_reader_close(reader);
   unsetenv("PERCORE_RUNTIME_DIR");
-  return rmdir(folder);
+  rmdir(folder);
 }
 
 static void publish(void) { board_publish(board, &snapshot, &topology); }
@@ -278,14 +272,18 @@ TEST(lies_are_not_believed) {
 }
 
 TEST(while_a_row_is_written_the_last_picture_is_true) {
-  struct percore_region *region = publish_lies(0, now_ns(), CORES);
+  uint64_t time_ns = now_ns();
+  struct percore_region *region = publish_lies(0, time_ns, CORES);
   percore_owned_table_t rows;
   percore_owned_table(region, 0, &rows);
+  percore_owned_row_t row = percore_owned_row(rows, 0);
   assert_int_equal(update_at(0), 1);
-  percore_row_begin(percore_owned_row(rows, 0));
+  percore_row_begin(row);
+  percore_set(row, BOARD_COLUMN(time_ns), time_ns + 1);
   assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 0);
   assert_near(load_of(1), 0, 0);
-  percore_row_end(percore_owned_row(rows, 0));
+  percore_row_end(row);
+  assert_int_equal(update_at(now_ns() + INTERVAL_S * S), 1);
   percore_destroy(region);
 }
 

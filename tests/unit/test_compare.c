@@ -5,8 +5,6 @@
 #include "fake_machine.h"
 #include "tool/load.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <yajl/yajl_tree.h>
 
 struct comparison {

@@ -2,9 +2,6 @@
 
 #include "cycles/core_set.h"
 
-#include <errno.h>
-#include <string.h>
-
 static const char *round_trip(const char *list) {
   static char text[CORES_MAX * 5];
   struct core_set set;

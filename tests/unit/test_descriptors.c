@@ -4,7 +4,6 @@
 #include "base/descriptors.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

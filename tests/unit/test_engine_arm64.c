@@ -4,9 +4,6 @@
 
 #include "play.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define PMUS "/sys/bus/event_source/devices/"
 #define COUNTER_HZ 1e9
 #define PMU_TYPE 8

@@ -3,9 +3,6 @@
 
 #include "play.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define DEVICES "/sys/bus/event_source/devices/"
 #define PARTITIONS "/sys/fs/cgroup/cpuset.cpus.isolated"
 

@@ -5,8 +5,6 @@
 #include "cycles/engine_private.h"
 #include "play.h"
 
-#include <string.h>
-
 #define MS UINT64_C(1000000)
 
 /* ---------------------------------------------------------------------------

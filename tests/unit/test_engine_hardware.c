@@ -4,10 +4,6 @@
 #include "cycles/engine_private.h"
 #include "play.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---------------------------------------------------------------------------
  * Counts
  */

@@ -4,9 +4,6 @@
 
 #include "play.h"
 
-#include <errno.h>
-#include <string.h>
-
 TEST(an_offline_core_has_no_load_and_no_descriptor) {
   PLAY_MPERF(4, 0.5);
   play_open_for(&play, 2);

@@ -4,10 +4,6 @@
 #include "cycles/engine_private.h"
 #include "play.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 TEST(load_is_wall_time_less_idle_time) {
   PLAY(4);
   play.fake->cores[1].load = 0.1;

@@ -4,10 +4,7 @@
 
 #include "play.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define DEVICES "/sys/bus/event_source/devices/"
 

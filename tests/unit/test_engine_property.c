@@ -7,9 +7,6 @@
 #include "cycles/bounds.h"
 #include "play.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #ifdef __SANITIZE_ADDRESS__ /* five times slower */

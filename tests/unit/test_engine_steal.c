@@ -4,10 +4,6 @@
 
 #include "figures_play.h"
 
-#include <errno.h>
-#include <math.h>
-#include <string.h>
-
 /* Sets up two cores that run for 19 % of the time. On core 1, the hypervisor
  * takes 6 % of the time while the core runs, and 20 % while it wakes up. */
 static void start(struct play *play, bool steal_apart) {

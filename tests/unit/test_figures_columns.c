@@ -2,8 +2,6 @@
  */
 #include "figures_play.h"
 
-#include <errno.h>
-
 #define CPU "/sys/devices/system/cpu"
 
 /* ---------------------------------------------------------------------------
@@ -28,6 +26,17 @@ TEST(hidden_is_load_that_the_busy_columns_did_not_see) {
   assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
   assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
+}
+
+TEST(columns_that_grew_by_more_than_time_can_show_no_figures) {
+  FIGURES_PLAY(2, 0.5);
+  it.play.fake->cores[1].seen = 1000;
+  figures_play_start(&it);
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].hidden, 0, 1e-3);
+  assert_nan(snapshot->cores[1].hidden);
+  assert_nan(snapshot->cores[1].unaccounted);
 }
 
 TEST(steal_is_a_share_of_wall_time) {
@@ -55,8 +64,7 @@ TEST(with_tick_sampled_idle_time_hidden_work_is_unknown) {
   play_proof(&it.play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
   figures_play_sample(&it, FAKE_SECOND);
   figures_play_interval(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_nan(snapshot->cores[0].hidden);
   assert_nan(snapshot->host.hidden);
   assert_false(isnan(snapshot->cores[0].busy));
@@ -89,8 +97,7 @@ TEST(renumbered_rows_withhold_only_figures_of_proc_stat) {
 TEST(the_busy_frequency_is_base_times_boost) {
   FIGURES_PLAY(1, 0.1);
   figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
   assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
   assert_nan(snapshot->cores[0].ipc);
@@ -100,8 +107,7 @@ TEST(the_source_idle_has_no_frequency) {
   FIGURES_PLAY(1, 0.1);
   it.play.options.source = SOURCE_IDLE;
   figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_nan(snapshot->cores[0].frequency_hz);
   assert_nan(snapshot->cores[0].counter_running);
 }
@@ -115,8 +121,7 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
   it.play.options.ipc = true;
   it.play.fake->cores[1].running = 0.25;
   figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
   assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
   assert_near(snapshot->cores[1].ipc, 1.5, PLAY_EXACT);
@@ -125,8 +130,7 @@ TEST(instructions_per_cycle_come_with_the_time_they_were_counted) {
   fake_machine_online(it.play.fake, 1, false);
   fake_machine_online(it.play.fake, 1, true);
   figures_play_sample(&it, FAKE_SECOND);
-  figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it);
+  snapshot = figures_play_second(&it);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
   assert_nan(
       snapshot->cores[1].ipc); /* the core was offline in this interval */
@@ -143,8 +147,7 @@ TEST(without_cycles_instructions_per_cycle_are_unknown) {
                        PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
   it.play.options.ipc = true;
   figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_nan(snapshot->cores[0].ipc);
   assert_nan(snapshot->cores[0].frequency_hz);
 }
@@ -170,8 +173,7 @@ TEST(c_states_are_not_read_unless_wanted) {
   FIGURES_PLAY(1, 0.3);
   it.play.fake->cpuidle_states = 3;
   figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_int_equal(snapshot->cores[0].cstates.states_len, 0);
 }
 
@@ -189,8 +191,7 @@ TEST(a_snapshot_counts_the_cores_of_each_source) {
   fake_machine_online(it.play.fake, 7, false);
   figures_play_start(&it);
   play_proof(&it.play, SOURCE_MPERF, PROOF_PROVEN);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   const struct self_figures *self = &snapshot->self;
   assert_int_equal(self->cores_online, 7);
   assert_int_equal(self->cores_by_source[SOURCE_MPERF], 4);
@@ -210,8 +211,7 @@ TEST(an_isolated_core_counts_even_if_it_is_not_selected) {
   core_set_add(&it.play.options.also_isolated, 3);
   figures_play_start(&it);
   for (int i = 0; i < 2; i++) {
-    figures_play_sample(&it, FAKE_SECOND);
-    struct snapshot *snapshot = figures_play_interval(&it);
+    struct snapshot *snapshot = figures_play_second(&it);
     assert_int_equal(snapshot->cores_len, 1);
     assert_int_equal(snapshot->isolates, i == 0);
     fake_machine_online(it.play.fake, 3, false);
@@ -223,8 +223,7 @@ TEST(cores_without_value_are_counted) {
   fake_machine_file(it.play.fake, CPU "/isolated", "2-3\n");
   it.play.options.isolated_cores = ISOLATED_CORES_SKIP;
   figures_play_start(&it);
-  figures_play_sample(&it, FAKE_SECOND);
-  struct snapshot *snapshot = figures_play_interval(&it);
+  struct snapshot *snapshot = figures_play_second(&it);
   assert_int_equal(snapshot->self.cores_without_value, 2);
   assert_int_equal(snapshot->self.cores_online, 4);
 }
@@ -313,8 +312,7 @@ TEST(what_the_scheduler_counts_comes_from_schedstat) {
   assert_nan(snapshot->cores[1].waiting);
   assert_nan(snapshot->cores[1].switches);
   fake_machine_remove(it.play.fake, "/proc/schedstat");
-  figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it);
+  snapshot = figures_play_second(&it);
   assert_nan(snapshot->cores[0].running);
   assert_nan(snapshot->cores[0].waiting);
   assert_nan(snapshot->cores[0].switches);
@@ -327,8 +325,7 @@ TEST(stolen_time_reveals_a_hypervisor) {
   figures_play_start(&it);
   for (int stolen = 0; stolen < 3; stolen++) {
     it.play.fake->cores[1].steal = stolen == 1 ? 0.2 : 0;
-    figures_play_sample(&it, FAKE_SECOND);
-    struct snapshot *snapshot = figures_play_interval(&it);
+    struct snapshot *snapshot = figures_play_second(&it);
     assert_int_equal(snapshot->hypervisor, stolen > 0);
   }
 }

@@ -3,10 +3,6 @@
 #include "cycles/idle_clock.h"
 #include "fake_machine.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define SECOND INT64_C(1000000000)
 
 /* A fake machine whose clock and words are set by the test. */
@@ -29,7 +25,7 @@ struct play {
   bool closed;
 };
 
-static struct play the_play;
+static struct play the_play, *const play = &the_play;
 
 static uint64_t clock_ns(void *context, clockid_t clock) {
   assert_int_equal(clock, CLOCK_MONOTONIC);
@@ -47,7 +43,6 @@ static ssize_t read_file(void *context, const char *path, char *buffer,
 static int open_or_load(struct programs *programs, enum clock_kind kind,
                         const bool *state0_polls, char why[WHY_SIZE]) {
   programs->pinned = state0_polls == NULL;
-  struct play *play = &the_play;
   assert_int_equal(kind, CLOCK_IDLE);
   snprintf(why, WHY_SIZE, state0_polls == NULL ? "no pin" : "no rights");
   if (state0_polls == NULL)
@@ -58,7 +53,6 @@ static int open_or_load(struct programs *programs, enum clock_kind kind,
 
 static int read_words(const struct programs *programs, void *words, int cores) {
   (void)programs;
-  struct play *play = &the_play;
   play->reads++;
   bool slow = play->reads > play->slow_reads_after &&
               play->reads <= play->fast_reads_after;
@@ -85,8 +79,7 @@ static const struct clock_calls calls = {.open = open_or_load,
                                          .start = start,
                                          .close = close_clock};
 
-static int setup(void **state) {
-  struct play *play = &the_play;
+static void setup(void) {
   *play = (struct play){.words_len = 4,
                         .now_ns = 1000 * SECOND,
                         .open_status = -ENOENT,
@@ -97,15 +90,11 @@ static int setup(void **state) {
                                    .clock_ns = clock_ns,
                                    .read_file = read_file,
                                    .clocks = &calls};
-  *state = play;
-  return 0;
 }
 
-static int teardown(void **state) {
-  struct play *play = *state;
+static void teardown(void) {
   idle_clock_close(play->clock);
   fake_machine_free(play->fake);
-  return 0;
 }
 
 static int open_clock(struct play *play, bool may_load) {
@@ -131,12 +120,12 @@ static int clock_core(struct play *play, int core, struct reading *reading) {
 }
 
 static int read_core(struct play *play, int core, struct reading *reading) {
-  assert_int_equal(idle_clock_read(play->clock), 0);
+  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
+                   0);
   return clock_core(play, core, reading);
 }
 
 TEST(a_core_that_is_awake_has_been_halted_for_its_word) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   play->words[1] = 7 * SECOND;
@@ -146,7 +135,6 @@ TEST(a_core_that_is_awake_has_been_halted_for_its_word) {
 }
 
 TEST(a_halt_under_way_counts_to_the_end_of_the_read) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   play->words[2] = 7 * SECOND - 990 * SECOND; /* halted since 990 s */
@@ -155,7 +143,6 @@ TEST(a_halt_under_way_counts_to_the_end_of_the_read) {
 }
 
 TEST(halted_time_never_steps_back) {
-  struct play *play = *state;
   struct reading before, after;
   open_clock(play, true);
   /* The core was halted when its word was read, but had woken when the clock
@@ -171,7 +158,6 @@ TEST(halted_time_never_steps_back) {
 }
 
 TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   play->words[0] = 50 * SECOND;
@@ -183,7 +169,6 @@ TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew) {
 }
 
 TEST(words_that_no_clock_can_hold_are_no_value) {
-  struct play *play = *state;
   struct reading reading;
   const int64_t words[] = {INT64_MAX, INT64_MIN + 1, 1001 * SECOND,
                            -1001 * SECOND};
@@ -195,7 +180,6 @@ TEST(words_that_no_clock_can_hold_are_no_value) {
 }
 
 TEST(a_read_that_took_too_long_is_repeated) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
@@ -207,7 +191,6 @@ TEST(a_read_that_took_too_long_is_repeated) {
 }
 
 TEST(a_read_over_1_ms_has_its_length_as_bracket) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
@@ -223,18 +206,17 @@ TEST(a_read_over_1_ms_has_its_length_as_bracket) {
 }
 
 TEST(reads_that_all_take_too_long_give_no_value) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   play->words[0] = 1;
   play->read_takes_ns = 101000000;
   play->fast_reads_after = 100;
-  assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
+  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
+                   -EAGAIN);
   assert_int_equal(clock_core(play, 0, &reading), -ENODATA);
 }
 
 TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   assert_int_equal(read_core(play, 3, &reading), -ENODATA);
@@ -247,7 +229,6 @@ TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value) {
 }
 
 TEST(a_core_that_is_not_possible_has_no_value) {
-  struct play *play = *state;
   struct reading reading;
   open_clock(play, true);
   assert_int_equal(read_core(play, 4, &reading), -ENODATA);
@@ -255,7 +236,6 @@ TEST(a_core_that_is_not_possible_has_no_value) {
 }
 
 TEST(words_are_those_of_possible_cores_only) {
-  struct play *play = *state;
   struct reading reading;
   fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0,2,9\n");
   open_clock(play, true);
@@ -266,10 +246,10 @@ TEST(words_are_those_of_possible_cores_only) {
 }
 
 TEST(another_number_of_words_than_cores_ends_the_clock) {
-  struct play *play = *state;
   open_clock(play, true);
   play->words_len = 3;
-  assert_int_equal(idle_clock_read(play->clock), -EINVAL);
+  assert_int_equal(kernel_clock_read(&play->clock->kernel, play->clock->words),
+                   -EINVAL);
 }
 
 static void add_idle_driver(struct play *play, int core, const char *state0) {
@@ -281,27 +261,23 @@ static void add_idle_driver(struct play *play, int core, const char *state0) {
 }
 
 TEST(the_pinned_clock_is_taken_before_one_is_loaded) {
-  struct play *play = *state;
   play->open_status = 0;
   assert_int_equal(open_clock(play, true), 0);
   assert_true(play->clock->kernel.programs.pinned);
 }
 
 TEST(without_a_pin_nothing_is_loaded_unless_asked) {
-  struct play *play = *state;
   assert_int_equal(open_clock(play, false), -ENOENT);
   assert_int_equal(open_clock(play, true), 0);
   assert_false(play->clock->kernel.programs.pinned);
 }
 
 TEST(a_pin_that_is_not_trusted_is_not_replaced) {
-  struct play *play = *state;
   play->open_status = -EPERM;
   assert_int_equal(open_clock(play, true), -EPERM);
 }
 
 TEST(state_0_polls_if_it_says_so_or_there_is_no_idle_driver) {
-  struct play *play = *state;
   open_clock(play, true);
   assert_true(play->state0_polls);
   idle_clock_close(play->clock);

@@ -4,9 +4,6 @@
 
 #include "tool/json.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <yajl/yajl_tree.h>
 
 #define HEAD                                                                   \

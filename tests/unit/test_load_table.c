@@ -2,8 +2,6 @@
 
 #include "tool/load.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <yajl/yajl_tree.h>
 
 struct fixture {

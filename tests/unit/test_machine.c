@@ -3,11 +3,8 @@
 #include "cycles/machine.h"
 #include "temp_tree.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,24 +15,22 @@ struct fixture {
   struct machine *machine;
 };
 
-static int setup(void **state) {
-  struct fixture *fixture = calloc(1, sizeof *fixture);
+static struct fixture *fixture;
+
+static void setup(void) {
+  fixture = calloc(1, sizeof *fixture);
   temp_tree_make(&fixture->tree);
   fixture->machine = machine_linux(fixture->tree.root);
-  *state = fixture;
-  return fixture->machine == NULL;
+  assert_non_null(fixture->machine);
 }
 
-static int teardown(void **state) {
-  struct fixture *fixture = *state;
+static void teardown(void) {
   machine_linux_close(fixture->machine);
   temp_tree_remove(&fixture->tree);
   free(fixture);
-  return 0;
 }
 
-static ssize_t read_file(const struct fixture *fixture, const char *path,
-                         char *buffer, size_t size) {
+static ssize_t read_file(const char *path, char *buffer, size_t size) {
   memset(buffer, '#', size);
   return fixture->machine->read_file(fixture->machine->context, path, buffer,
                                      size);
@@ -48,31 +43,28 @@ static const char *full(const struct fixture *fixture, const char *path) {
 }
 
 TEST(a_file_is_read_whole_and_terminated_with_nul) {
-  const struct fixture *fixture = *state;
   char buffer[64];
   temp_tree_write(&fixture->tree, "/proc/some/file", "0-3,8\n");
-  assert_int_equal(read_file(fixture, "/proc/some/file", buffer, 64), 6);
+  assert_int_equal(read_file("/proc/some/file", buffer, 64), 6);
   assert_string_equal(buffer, "0-3,8\n");
   temp_tree_write(&fixture->tree, "/empty", "");
-  assert_int_equal(read_file(fixture, "/empty", buffer, 64), 0);
+  assert_int_equal(read_file("/empty", buffer, 64), 0);
   assert_string_equal(buffer, "");
 }
 
 TEST(a_file_may_fill_all_but_the_last_byte) {
-  const struct fixture *fixture = *state;
   char buffer[8];
   temp_tree_write(&fixture->tree, "/seven", "1234567");
-  assert_int_equal(read_file(fixture, "/seven", buffer, 8), 7);
+  assert_int_equal(read_file("/seven", buffer, 8), 7);
   assert_string_equal(buffer, "1234567");
   temp_tree_write(&fixture->tree, "/eight", "12345678");
-  assert_int_equal(read_file(fixture, "/eight", buffer, 8), -EFBIG);
+  assert_int_equal(read_file("/eight", buffer, 8), -EFBIG);
   assert_string_equal(buffer, "1234567");
-  assert_int_equal(read_file(fixture, "/seven", buffer, 1), -EFBIG);
-  assert_int_equal(read_file(fixture, "/seven", buffer, 0), -EFBIG);
+  assert_int_equal(read_file("/seven", buffer, 1), -EFBIG);
+  assert_int_equal(read_file("/seven", buffer, 0), -EFBIG);
 }
 
 TEST(nothing_is_written_past_the_buffer) {
-  const struct fixture *fixture = *state;
   char buffer[16];
   temp_tree_write(&fixture->tree, "/long", "0123456789012345678901234567890");
   memset(buffer, '#', sizeof buffer);
@@ -81,47 +73,43 @@ TEST(nothing_is_written_past_the_buffer) {
 }
 
 TEST(a_huge_file_is_refused) {
-  const struct fixture *fixture = *state;
   char buffer[4096];
   temp_tree_write(&fixture->tree, "/huge", "");
   assert_int_equal(truncate(full(fixture, "/huge"), (off_t)1 << 40), 0);
-  assert_int_equal(read_file(fixture, "/huge", buffer, sizeof buffer), -EFBIG);
+  assert_int_equal(read_file("/huge", buffer, sizeof buffer), -EFBIG);
 }
 
 TEST(a_missing_file_is_enoent) {
-  const struct fixture *fixture = *state;
   char buffer[8];
-  assert_int_equal(read_file(fixture, "/none", buffer, 8), -ENOENT);
-  assert_int_equal(read_file(fixture, "/no/folder", buffer, 8), -ENOENT);
+  assert_int_equal(read_file("/none", buffer, 8), -ENOENT);
+  assert_int_equal(read_file("/no/folder", buffer, 8), -ENOENT);
 }
 
 /* Reading a FIFO could wait forever for a writer. */
 TEST(a_file_that_is_not_regular_is_refused_without_waiting) {
-  const struct fixture *fixture = *state;
   char buffer[8];
   assert_int_equal(mkfifo(full(fixture, "/fifo"), 0600), 0);
-  assert_true(read_file(fixture, "/fifo", buffer, 8) < 0);
+  assert_true(read_file("/fifo", buffer, 8) < 0);
   assert_int_equal(mkdir(full(fixture, "/folder"), 0700), 0);
-  assert_true(read_file(fixture, "/folder", buffer, 8) < 0);
+  assert_true(read_file("/folder", buffer, 8) < 0);
   assert_int_equal(symlink("/dev/zero", full(fixture, "/zero")), 0);
-  assert_true(read_file(fixture, "/zero", buffer, 8) < 0);
+  assert_true(read_file("/zero", buffer, 8) < 0);
 
   int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof address.sun_path, "%s",
            full(fixture, "/socket"));
   assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-  assert_true(read_file(fixture, "/socket", buffer, 8) < 0);
+  assert_true(read_file("/socket", buffer, 8) < 0);
   close(fd);
 }
 
 TEST(a_path_that_is_too_long_is_refused) {
-  const struct fixture *fixture = *state;
   static char path[2 * PATH_MAX];
   char buffer[8];
   memset(path, 'a', sizeof path - 1);
   path[0] = '/';
-  assert_int_equal(read_file(fixture, path, buffer, 8), -ENAMETOOLONG);
+  assert_int_equal(read_file(path, buffer, 8), -ENAMETOOLONG);
 }
 
 static int open_descriptors(void) {
@@ -134,15 +122,14 @@ static int open_descriptors(void) {
 }
 
 TEST(no_descriptor_stays_open) {
-  const struct fixture *fixture = *state;
   char buffer[8];
   int before = open_descriptors();
   temp_tree_write(&fixture->tree, "/long", "0123456789");
   mkfifo(full(fixture, "/fifo"), 0600);
   for (int i = 0; i < 10; i++) {
-    read_file(fixture, "/long", buffer, 8);
-    read_file(fixture, "/fifo", buffer, 8);
-    read_file(fixture, "/none", buffer, 8);
+    read_file("/long", buffer, 8);
+    read_file("/fifo", buffer, 8);
+    read_file("/none", buffer, 8);
   }
   assert_int_equal(open_descriptors(), before);
 }
@@ -179,7 +166,6 @@ TEST(the_kernels_stat_is_opened_once_and_read_anew) {
 }
 
 TEST(a_sysroot_may_end_with_slashes_or_be_null) {
-  const struct fixture *fixture = *state;
   char buffer[64], root[128];
   temp_tree_write(&fixture->tree, "/proc/stat", "cpu0 1 2 3 4\n");
   snprintf(root, sizeof root, "%s///", fixture->tree.root);
@@ -210,7 +196,6 @@ static void remember(const char *name, void *argument) {
 }
 
 TEST(a_folder_lists_its_names) {
-  const struct fixture *fixture = *state;
   struct names names = {0};
   temp_tree_write(&fixture->tree, "/n/node0/cpulist", "0\n");
   temp_tree_write(&fixture->tree, "/n/online", "0\n");
@@ -226,7 +211,6 @@ TEST(a_folder_lists_its_names) {
 }
 
 TEST(numbers_are_decimal_with_blanks_around_them) {
-  const struct fixture *fixture = *state;
   static const struct {
     const char *text;
     int status;
@@ -259,7 +243,6 @@ TEST(numbers_are_decimal_with_blanks_around_them) {
 }
 
 TEST(a_number_in_a_file_without_end_is_refused) {
-  const struct fixture *fixture = *state;
   static char text[100000];
   uint64_t value;
   memset(text, '1', sizeof text - 1);
@@ -269,7 +252,6 @@ TEST(a_number_in_a_file_without_end_is_refused) {
 }
 
 TEST(core_lists_are_read_from_files) {
-  const struct fixture *fixture = *state;
   struct core_set set;
   temp_tree_write(&fixture->tree, "/online", "0-2,5\n");
   assert_int_equal(machine_read_core_set(fixture->machine, &set, "/online"), 0);
@@ -282,7 +264,6 @@ TEST(core_lists_are_read_from_files) {
 }
 
 TEST(the_longest_core_list_fits) {
-  const struct fixture *fixture = *state;
   static char text[CORES_MAX * 5];
   struct core_set even, set;
   core_set_clear(&even);
@@ -296,7 +277,6 @@ TEST(the_longest_core_list_fits) {
 }
 
 TEST(clocks_are_those_of_this_machine) {
-  const struct fixture *fixture = *state;
   static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_BOOTTIME,
                                      CLOCK_REALTIME};
   for (size_t i = 0; i < 3; i++) {
@@ -314,7 +294,6 @@ TEST(clocks_are_those_of_this_machine) {
 }
 
 TEST(no_core_changes_while_nothing_happens) {
-  const struct fixture *fixture = *state;
   struct core_set changed;
   core_set_clear(&changed);
   assert_int_equal(

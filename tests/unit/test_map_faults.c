@@ -11,8 +11,6 @@
 #include "faults.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { ENTRIES = 3, ROWS_MAX = 64, UPDATES = 8 };
 

@@ -6,8 +6,6 @@
 #include "unit.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int error; /* errno of BPF_OBJ_GET; 0: the pin is a program */
 static char why[WHY_SIZE];

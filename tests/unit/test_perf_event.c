@@ -3,13 +3,12 @@
 #include "cycles/perf_event.h"
 #include "fake_machine.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define DEVICES "/sys/bus/event_source/devices/"
 
-static int setup(void **state) {
-  struct fake_machine *fake = fake_machine_new(2);
+static struct fake_machine *fake;
+
+static void setup(void) {
+  fake = fake_machine_new(2);
   fake_machine_msr(fake, 2.6e9, true);
   fake_machine_file(fake, DEVICES "cpu/type", "4\n");
   fake_machine_file(fake, DEVICES "cpu/format/event", "config:0-7,32-35\n");
@@ -22,17 +21,12 @@ static int setup(void **state) {
                     "event=0xcd,umask=0x1,ldlat=3\n");
   fake_machine_file(fake, DEVICES "cpu/events/with-flag", "event=0x5,any\n");
   fake_machine_file(fake, DEVICES "cpu/events/open", "event=?\n");
-  *state = fake;
-  return 0;
 }
 
-static int teardown(void **state) {
-  fake_machine_free(*state);
-  return 0;
-}
+static void teardown(void) { fake_machine_free(fake); }
 
-static void check(struct fake_machine *fake, const char *text, uint32_t type,
-                  uint64_t config, uint64_t config1, uint64_t config2) {
+static void check(const char *text, uint32_t type, uint64_t config,
+                  uint64_t config1, uint64_t config2) {
   struct perf_event event;
   char why[WHY_SIZE] = "";
   memset(&event, 0xff, sizeof event);
@@ -46,8 +40,7 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
 
 /* Asserts that parsing `text` returns -error and a reason that contains `word`.
  */
-static void refused(struct fake_machine *fake, const char *text, int error,
-                    const char *word) {
+static void refused(const char *text, int error, const char *word) {
   struct perf_event event;
   char why[WHY_SIZE] = "";
   int status = perf_event_parse(&event, text, &fake->machine, why);
@@ -58,38 +51,38 @@ static void refused(struct fake_machine *fake, const char *text, int error,
 }
 
 TEST(a_name_is_looked_up_in_the_events_of_its_pmu) {
-  check(*state, "msr/mperf/", FAKE_MSR_TYPE, FAKE_MSR_MPERF, 0, 0);
-  check(*state, "cpu/cpu-cycles/", 4, 0x3c, 0, 0);
-  check(*state, "cpu/mem-loads/", 4, 0x1cd, 3, 0);
-  check(*state, "cpu/with-flag/", 4, 0x200005, 0, 0);
+  check("msr/mperf/", FAKE_MSR_TYPE, FAKE_MSR_MPERF, 0, 0);
+  check("cpu/cpu-cycles/", 4, 0x3c, 0, 0);
+  check("cpu/mem-loads/", 4, 0x1cd, 3, 0);
+  check("cpu/with-flag/", 4, 0x200005, 0, 0);
 }
 
 TEST(terms_are_placed_as_the_format_says) {
-  check(*state, "cpu/event=0x3c,umask=1/", 4, 0x13c, 0, 0);
-  check(*state, "cpu/ldlat=0x1234/", 4, 0, 0x1234, 0);
-  check(*state, "cpu/late=9/", 4, 0, 0, UINT64_C(9) << 60);
-  check(*state, "cpu/any/", 4, 1 << 21, 0, 0);
+  check("cpu/event=0x3c,umask=1/", 4, 0x13c, 0, 0);
+  check("cpu/ldlat=0x1234/", 4, 0, 0x1234, 0);
+  check("cpu/late=9/", 4, 0, 0, UINT64_C(9) << 60);
+  check("cpu/any/", 4, 1 << 21, 0, 0);
 }
 
 TEST(a_field_in_two_pieces_is_filled_from_its_lowest_bit) {
-  check(*state, "cpu/event=0xabc/", 4, UINT64_C(0xa000000bc), 0, 0);
+  check("cpu/event=0xabc/", 4, UINT64_C(0xa000000bc), 0, 0);
 }
 
 TEST(a_later_term_replaces_a_value_of_the_event) {
-  check(*state, "cpu/mem-loads,ldlat=100/", 4, 0x1cd, 100, 0);
-  check(*state, "cpu/event=0xff,event=0x01/", 4, 1, 0, 0);
+  check("cpu/mem-loads,ldlat=100/", 4, 0x1cd, 100, 0);
+  check("cpu/event=0xff,event=0x01/", 4, 1, 0, 0);
 }
 
 TEST(whole_config_words_can_be_given) {
-  check(*state, "cpu/config=0xffffffffffffffff,config1=2,config2=3/", 4,
-        UINT64_MAX, 2, 3);
+  check("cpu/config=0xffffffffffffffff,config1=2,config2=3/", 4, UINT64_MAX, 2,
+        3);
 }
 
 TEST(raw_numbers_are_of_the_raw_type) {
-  check(*state, "r1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
-  check(*state, "0x1A8", PERF_TYPE_RAW, 0x1a8, 0, 0);
-  check(*state, "r0x1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
-  check(*state, "rffffffffffffffff", PERF_TYPE_RAW, UINT64_MAX, 0, 0);
+  check("r1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
+  check("0x1A8", PERF_TYPE_RAW, 0x1a8, 0, 0);
+  check("r0x1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
+  check("rffffffffffffffff", PERF_TYPE_RAW, UINT64_MAX, 0, 0);
 }
 
 TEST(text_that_is_not_an_event_is_refused) {
@@ -101,31 +94,31 @@ TEST(text_that_is_not_an_event_is_refused) {
       "0x0x1", "cpu",   "-",   "r1a8 ",  "r10000000000000000",
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-    refused(*state, bad[i], EINVAL, bad[i]);
+    refused(bad[i], EINVAL, bad[i]);
 }
 
 TEST(the_message_names_a_missing_pmu) {
-  refused(*state, "armv8_pmuv3_0/cnt_cycles/", ENOENT, "armv8_pmuv3_0");
+  refused("armv8_pmuv3_0/cnt_cycles/", ENOENT, "armv8_pmuv3_0");
 }
 
 TEST(the_message_names_a_missing_term) {
-  refused(*state, "cpu/no-such/", ENOENT, "no-such");
-  refused(*state, "cpu/event=1,colour=3/", ENOENT, "colour");
-  refused(*state, "msr/pperf/", ENOENT, "pperf");
+  refused("cpu/no-such/", ENOENT, "no-such");
+  refused("cpu/event=1,colour=3/", ENOENT, "colour");
+  refused("msr/pperf/", ENOENT, "pperf");
 }
 
 TEST(a_value_that_is_too_wide_is_refused) {
-  refused(*state, "cpu/umask=0x100/", ERANGE, "umask");
-  refused(*state, "cpu/any=2/", ERANGE, "any");
-  refused(*state, "cpu/event=0x1000/", ERANGE, "event");
+  refused("cpu/umask=0x100/", ERANGE, "umask");
+  refused("cpu/any=2/", ERANGE, "any");
+  refused("cpu/event=0x1000/", ERANGE, "event");
 }
 
 TEST(a_value_that_is_not_a_number_is_refused) {
-  refused(*state, "cpu/event=x/", EINVAL, "event");
-  refused(*state, "cpu/event=/", EINVAL, "event");
-  refused(*state, "cpu/event=-1/", EINVAL, "event");
-  refused(*state, "cpu/event=1z/", EINVAL, "event");
-  refused(*state, "cpu/open/", EINVAL, "event");
+  refused("cpu/event=x/", EINVAL, "event");
+  refused("cpu/event=/", EINVAL, "event");
+  refused("cpu/event=-1/", EINVAL, "event");
+  refused("cpu/event=1z/", EINVAL, "event");
+  refused("cpu/open/", EINVAL, "event");
 }
 
 TEST(text_not_of_the_form_pmu_event_is_refused) {
@@ -134,7 +127,6 @@ TEST(text_not_of_the_form_pmu_event_is_refused) {
       "cpu/,/",     "cpu/any,/", "cpu/=1/", "cpu/cpu-cycles/u", "cpu /any/",
       "cpu/any //",
   };
-  struct fake_machine *fake = *state;
   struct perf_event event;
   char why[WHY_SIZE];
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -146,27 +138,25 @@ TEST(text_not_of_the_form_pmu_event_is_refused) {
 }
 
 TEST(no_name_leads_out_of_the_folder) {
-  struct fake_machine *fake = *state;
   fake_machine_file(fake, DEVICES "../type", "1\n");
   fake_machine_file(fake, DEVICES "./type", "1\n");
   fake_machine_file(fake, DEVICES "cpu/events/../../secret", "event=1\n");
   fake_machine_file(fake, DEVICES "cpu/events/..", "event=1\n");
-  refused(fake, "../any/", EINVAL, "..");
-  refused(fake, "./any/", EINVAL, ".");
-  refused(fake, "cpu/../", EINVAL, "");
-  refused(fake, "cpu/../../secret/", EINVAL, "");
+  refused("../any/", EINVAL, "..");
+  refused("./any/", EINVAL, ".");
+  refused("cpu/../", EINVAL, "");
+  refused("cpu/../../secret/", EINVAL, "");
 }
 
 TEST(a_pmu_type_that_is_not_a_number_is_refused) {
   static const char *const types[] = {"x\n", "-1\n", "4294967296\n", "4 4\n",
                                       "0x4\n"};
-  struct fake_machine *fake = *state;
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
     fake_machine_file(fake, DEVICES "cpu/type", types[i]);
-    refused(fake, "cpu/any/", EINVAL, "type");
+    refused("cpu/any/", EINVAL, "type");
   }
   fake_machine_file(fake, DEVICES "cpu/type", "");
-  refused(fake, "cpu/any/", ENOENT, "cpu");
+  refused("cpu/any/", ENOENT, "cpu");
 }
 
 TEST(an_unknown_format_is_refused) {
@@ -185,26 +175,23 @@ TEST(an_unknown_format_is_refused) {
       ":0-7\n",
       "config:0,99999999999999999999\n",
   };
-  struct fake_machine *fake = *state;
   for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
     fake_machine_file(fake, DEVICES "cpu/format/event", formats[i]);
-    refused(fake, "cpu/event=1/", EINVAL, "event");
+    refused("cpu/event=1/", EINVAL, "event");
   }
 }
 
 /* An event file that names another event, or its own event, must not cause an
  * endless loop. */
 TEST(an_event_that_refers_to_events_is_refused) {
-  struct fake_machine *fake = *state;
   fake_machine_file(fake, DEVICES "cpu/events/self", "self\n");
   fake_machine_file(fake, DEVICES "cpu/events/ping", "pong\n");
   fake_machine_file(fake, DEVICES "cpu/events/pong", "ping\n");
-  refused(fake, "cpu/self/", ENOENT, "self");
-  refused(fake, "cpu/ping/", ENOENT, "pong");
+  refused("cpu/self/", ENOENT, "self");
+  refused("cpu/ping/", ENOENT, "pong");
 }
 
 TEST(text_of_any_length_is_harmless) {
-  struct fake_machine *fake = *state;
   static char text[9000];
   struct perf_event event;
   char why[WHY_SIZE];
@@ -233,7 +220,6 @@ static const struct perf_event mperf_group[] = {
 };
 
 TEST(one_read_returns_the_whole_group) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
   fake->cores[1].load = 0.25;
@@ -254,7 +240,6 @@ TEST(one_read_returns_the_whole_group) {
 
 /* The msr PMU refuses events that have exclude bits. */
 TEST(events_are_opened_without_exclude_bits) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   assert_int_equal(
       perf_group_open(&group, &fake->machine, 0, mperf_group, 1, false), 0);
@@ -268,7 +253,6 @@ TEST(events_are_opened_without_exclude_bits) {
 }
 
 TEST(a_group_that_cannot_be_opened_leaves_nothing_open) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   fake_machine_find_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_APERF, -1)
       ->open_error = EACCES;
@@ -281,7 +265,6 @@ TEST(a_group_that_cannot_be_opened_leaves_nothing_open) {
 }
 
 TEST(opening_on_an_offline_core_returns_enodev) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   fake_machine_online(fake, 1, false);
   assert_int_equal(
@@ -290,7 +273,6 @@ TEST(opening_on_an_offline_core_returns_enodev) {
 }
 
 TEST(a_dissolved_group_is_stale) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false);
@@ -305,7 +287,6 @@ TEST(a_dissolved_group_is_stale) {
 }
 
 TEST(a_pinned_group_without_its_counters_is_busy) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
   assert_int_equal(
@@ -317,7 +298,6 @@ TEST(a_pinned_group_without_its_counters_is_busy) {
 }
 
 TEST(an_error_of_the_read_is_returned) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
@@ -342,7 +322,6 @@ static ssize_t answer_read(void *context, int fd, void *buffer, size_t size) {
 }
 
 TEST(a_read_of_another_size_is_stale) {
-  struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
   perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);

@@ -278,7 +278,7 @@ TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed) {
        "true"},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-    config_free(&config);
+    forget_config();
     assert_refused(bad[i].lines, bad[i].option, bad[i].value, bad[i].allowed);
   }
 }
@@ -328,7 +328,7 @@ TEST(cores_that_this_host_lacks_are_allowed) {
 TEST(source_event_needs_an_event) {
   assert_refused("<Load>\nSource \"event\"\n</Load>", "Source", "\"event\"",
                  "Event");
-  config_free(&config);
+  forget_config();
   assert_accepted("<Load>\nEvent \"r1a8\"\n</Load>");
   assert_accepted("<Load>\nSource \"event\"\n</Load>");
 }

@@ -6,7 +6,6 @@
 #include "wake/survey.h"
 
 #include <ctype.h>
-#include <math.h>
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
@@ -14,10 +13,9 @@
 static struct dispatch dispatch;
 static const double periods[] = {60, 300, 900, 10, 1800};
 
-static int set_up(void **state) {
-  plugin_unit_set_up(state);
+static void set_up(void) {
+  plugin_unit_set_up();
   dispatch = (struct dispatch){.config = &config};
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -116,6 +114,11 @@ static void free_snapshot(struct snapshot *snapshot) {
   free(snapshot);
 }
 
+static void dispatch_and_free(struct snapshot *snapshot) {
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+}
+
 static void report_everything(void) {
   config.sampler.engine.bounds = true;
   config.load.sample_interval_s = 1;
@@ -127,8 +130,7 @@ static void report_everything(void) {
 
 static void dispatch_host(size_t cores_len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(cores_len, n);
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
 }
 
 static void assert_value(const char *identifier, double expected) {
@@ -181,8 +183,7 @@ static void dispatch_loads(const double *loads, size_t len, unsigned n) {
   for (size_t i = 0; i < len; i++)
     snapshot->cores[i].busy = loads[i];
   region_room_set(&room, snapshot);
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
 }
 
 TEST(a_core_has_no_room_from_a_load_of_90_percent_on) {
@@ -251,8 +252,7 @@ TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden) {
   struct snapshot *snapshot = make_snapshot(2, 1);
   snapshot->self.cores_by_source[SOURCE_IDLE] = 1;
   snapshot->self.cores_by_source[SOURCE_MPERF] = 1;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore_host-all/gauge-unaccounted", 20);
 }
 
@@ -266,8 +266,7 @@ TEST(every_option_adds_its_values) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->periods_len = 5;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore-0/percent-busy_low", 50);
   assert_value("percore-0/percent-busy_high", 75);
   assert_value("percore-0/percent-busy_min", 25);
@@ -345,8 +344,7 @@ TEST(with_every_option_on_identifiers_are_still_distinct) {
   strcpy(snapshot->cores[3].cstates.state[2].name,
          "C1E"); /* two states have the same name */
   snapshot->cores[4].cstates.state[1].poll = true; /* two states are polling */
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_identifiers_distinct();
   assert_value("percore-4/percent-idle_poll", 2);
   assert_value("percore-4/percent-cstate_C1E", 10);
@@ -359,8 +357,7 @@ TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
   snapshot->periods_len = 5;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const value_list_t *list = &fake.values[i].list;
     assert_true(strcmp(list->plugin, "percore") == 0 ||
@@ -383,8 +380,7 @@ TEST(a_source_is_counted_from_the_first_time_it_serves_a_core) {
   struct snapshot *snapshot = make_snapshot(2, 1);
   snapshot->self.cores_by_source[SOURCE_REF_CYCLES] = 2;
   snapshot->self.cores_by_source[SOURCE_IDLE] = 0;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore_host-self/gauge-cores_ref_cycles", 2);
   assert_value("percore_host-self/gauge-cores_idle", 0);
 }
@@ -403,8 +399,7 @@ static struct cost measure(size_t cores, size_t nodes) {
   dispatch.last = 0;
   struct snapshot *snapshot = make_snapshot(cores, 0);
   snapshot->aggregates_len = 1 + nodes;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   cost.values = fake.values_len;
   for (size_t i = 0; i < fake.values_len; i++)
     cost.series += fake.values[i].list.values_len;
@@ -516,8 +511,7 @@ TEST(unknown_figures_are_not_dispatched) {
   snapshot->aggregates[1].cores_len = 0;
   snapshot->aggregates[2].busy.mean = NAN;
   snapshot->self.lateness_s = NAN;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const struct fake_value *value = &fake.values[i];
     bool derive = strcmp(value->list.type, "derive") == 0 ||
@@ -548,8 +542,7 @@ TEST(shares_are_clamped_to_0_and_100_percent) {
   snapshot->cores[1].busy = -0.004;
   snapshot->cores[1].load_average[0] = 1.01;
   snapshot->host.steal = -0.1;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore-0/percent-busy", 100);
   assert_value("percore-0/percent-busy_max", 100);
   assert_value("percore-1/percent-busy", 0);
@@ -560,16 +553,14 @@ TEST(shares_are_clamped_to_0_and_100_percent) {
 TEST(hidden_may_be_negative) {
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->host.hidden = -0.9;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_value("percore_host-all/gauge-hidden", -90);
 }
 
 TEST(a_core_that_is_offline_has_no_values) {
   struct snapshot *snapshot = make_snapshot(2, 0);
   snapshot->cores[0].online = false;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/load");
   assert_value("percore-1/percent-busy", 50);
@@ -578,8 +569,7 @@ TEST(a_core_that_is_offline_has_no_values) {
 TEST(steal_of_the_host_is_reported_only_under_a_hypervisor) {
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->hypervisor = false;
-  dispatch_snapshot(&dispatch, snapshot);
-  free_snapshot(snapshot);
+  dispatch_and_free(snapshot);
   assert_absent("percore_host-all/percent-steal");
 }
 

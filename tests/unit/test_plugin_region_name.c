@@ -3,8 +3,6 @@
 
 #include "unit.h"
 
-#include <string.h>
-
 static void assert_clean(const char *name, const char *expected) {
   char clean[120];
   region_name_clean(clean, sizeof(clean), name);

@@ -551,6 +551,105 @@ TEST(cores_that_are_not_measured_have_no_useful_load) {
   assert_true(gauge("percore_host", "all", "cores_useful_mean") == 100);
 }
 
+TEST(
+    a_core_that_this_host_does_not_have_has_no_useful_load_and_is_logged_once) {
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t real, ghosts[2];
+  assert_int_equal(percore_attach(region, "real", 1, &real), 0);
+  assert_int_equal(percore_attach(region, "ghost", 2, &ghosts[0]), 0);
+  assert_int_equal(percore_attach(region, "ghost", 3, &ghosts[1]), 0);
+  start_watch("");
+  for (int round = 0; round < 3; round++) {
+    poll_share(real, 250);
+    poll_share(ghosts[0], 900);
+    poll_share(ghosts[1], 900);
+    play_round(SECOND);
+  }
+  assert_near(gauge("percore", "1", "useful"), 25, 1e-9);
+  assert_none("percore", "2", "useful");
+  assert_none("percore", "3", "useful");
+  assert_near(gauge("percore_host", "all", "cores_useful_max"), 25, 1e-9);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "this host does not have core 2"));
+  percore_detach(region, real);
+  percore_detach(region, ghosts[0]);
+  percore_detach(region, ghosts[1]);
+}
+
+/* ---------------------------------------------------------------------------
+ * Users
+ */
+
+enum { NOBODY = 65534 };
+#define APART "all@uid@65534"
+
+static bool may_change_user(void) {
+  if (geteuid() != 0)
+    print_message("skipped: creating another user's region needs root\n");
+  return geteuid() == 0;
+}
+
+static struct percore_region *create_as_nobody(unsigned place,
+                                               const char *instance) {
+  const char *directory = getenv("PERCORE_RUNTIME_DIR");
+  assert_return_code(chmod(directory, 01777), errno);
+  assert_return_code(seteuid(NOBODY), errno);
+  struct percore_region *region = create_usual(place, instance);
+  assert_return_code(seteuid(0), errno);
+  assert_return_code(chmod(directory, 0700), errno);
+  return region;
+}
+
+TEST(series_stay_with_their_user_whoever_serves_the_name_without_an_instance) {
+  if (!may_change_user())
+    skip();
+  struct percore_region *first = create_usual(0, "east");
+  add(first, "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
+  add(first, "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 101);
+  assert_count("percore_unit_port_packets", "0", "eth0", 101);
+  assert_count(HOST "port_packets", APART, "eth0", 7);
+  assert_count("percore_unit_port_packets", "0@uid@65534", "eth0", 7);
+  assert_none(HOST "port_packets", "all@east", "eth0");
+  play_round(SECOND);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "reported apart, as " APART));
+}
+
+TEST(series_stay_with_their_user_between_two_of_its_producers) {
+  if (!may_change_user())
+    skip();
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  begin_watch("");
+  end_producer(0);
+  play_round(SECOND);
+  add(create_as_nobody(1, NULL), "eth0", 0, PACKETS, 7);
+  play_round(SECOND);
+  assert_none(HOST "port_packets", "all", "eth0");
+  assert_count(HOST "port_packets", APART, "eth0", 7);
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 1);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 101);
+}
+
+TEST(of_users_that_collectd_finds_at_its_start_the_lowest_uid_has_the_series) {
+  if (!may_change_user())
+    skip();
+  add(create_as_nobody(0, NULL), "eth0", 0, PACKETS, 7);
+  add(create_usual(1, "west"), "eth0", 0, PACKETS, 100);
+  struct percore_region *late = served[1];
+  served[1] = NULL; /* it does not answer yet */
+  begin_watch("");
+  assert_count(HOST "port_packets", APART, "eth0", 7);
+  served[1] = late;
+  percore_serve(late);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 100);
+}
+
 /* ---------------------------------------------------------------------------
  * Memory
  */
@@ -740,18 +839,20 @@ TEST(a_socket_that_refused_is_tried_again) {
 
 /* Whatever the clock says, a part of the directory is read in each round. */
 TEST(a_full_directory_is_read_in_several_rounds) {
-  enum { SOCKETS = 200 };
-  char path[108];
+  enum { SOCKETS = 200, REGIONS = 4 };
+  char path[108], instance[] = "a";
+  /* Some of these are beyond the first files, in whatever order they are. */
+  for (unsigned place = 0; place < REGIONS; place++, instance[0]++)
+    create_usual(place, instance);
   for (int i = 0; i < SOCKETS; i++) {
     socket_path(path, sizeof(path), i);
     close(listen_at(path));
   }
-  create_usual(0, NULL);
   host_now_ns = hours_pass;
   begin_watch("");
   for (int i = 0; i < 5; i++)
     play_round(SECOND);
-  assert_int_equal(snapshot->regions, 1);
+  assert_int_equal(snapshot->regions, REGIONS);
   for (int i = 0; i < SOCKETS; i++) {
     socket_path(path, sizeof(path), i);
     unlink(path);
@@ -769,8 +870,8 @@ TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
     begin_watch("");
     play_round(SECOND);
     assert_int_equal(fake_count_logged(LOG_WARNING), cases[i].told);
-    tear_down(NULL);
-    set_up(NULL);
+    tear_down();
+    set_up();
   }
   assert_return_code(chmod(dir, 0700), errno);
 }

@@ -3,20 +3,13 @@
 #include "cycles/procstat.h"
 #include "fake_machine.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TICK UINT64_C(10000000)
 
 static struct procstat proc;
 
-static int free_stat(void **state) {
-  (void)state;
-  procstat_free(&proc);
-  return 0;
-}
+static void free_stat(void) { procstat_free(&proc); }
 
 static int parse(const char *text) { return procstat_parse(&proc, text, TICK); }
 

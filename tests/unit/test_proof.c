@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "cycles/proof.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define MS 1e6
 
@@ -147,19 +147,49 @@ static void close_one(void *context, int fd) {
   (void)fd;
 }
 
+static atomic_bool cancel;
+static int sleeps_left; /* until the proof is cancelled; 0: it never is */
+
+/* Replaces the function of the C library. */
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
+                    struct timespec *left) {
+  if (sleeps_left > 0)
+    cancel = --sleeps_left == 0;
+  return syscall(SYS_clock_nanosleep, clock, flags, until, left) == 0 ? 0
+                                                                      : errno;
+}
+
+static struct machine *linux_machine;
+
+/* Reads columns whose idle time grows by ten seconds from read to read. */
+static ssize_t read_idle(void *context, const char *path, char *buffer,
+                         size_t size) {
+  static unsigned long long idle;
+  int length = 0;
+  if (strcmp(path, "/proc/stat") != 0)
+    return linux_machine->read_file(context, path, buffer, size);
+  idle += 1000;
+  for (int core = 0; core < 64; core++)
+    length += snprintf(buffer + length, size - (size_t)length,
+                       "cpu%d 0 0 0 %llu 0 0 0 0 0 0\n", core, idle);
+  return length;
+}
+
 /* Tries to prove the source on the core of this thread. */
 static enum proof prove(const struct source *source,
                         ssize_t (*perf_read)(void *, int, void *, size_t),
                         char why[WHY_SIZE]) {
-  const atomic_bool cancel = false;
+  cancel = false;
   struct probe *probe;
   struct source proven;
-  struct machine *linux_machine = machine_linux("/");
+  linux_machine = machine_linux("/");
   assert_non_null(linux_machine);
   struct machine machine = *linux_machine;
   machine.perf_open = open_one;
   machine.perf_read = perf_read;
   machine.perf_close = close_one;
+  if (sleeps_left > 0)
+    machine.read_file = read_idle;
   assert_int_equal(
       probe_start(&probe, &machine, sched_getcpu(), source, &cancel), 0);
   enum proof proof = probe_end(probe, &proven, why);
@@ -220,4 +250,12 @@ TEST(without_the_period_of_the_tick_nothing_is_proven) {
   assert_int_equal(prove(&source, read_nothing, why), PROOF_UNPROVEN);
   clock_error = 0;
   assert_non_null(strstr(why, "failed: Operation not permitted"));
+}
+
+TEST(a_proof_that_is_cancelled_refutes_nothing) {
+  const struct source source = {.kind = SOURCE_IDLE};
+  char why[WHY_SIZE];
+  sleeps_left = 2;
+  assert_int_not_equal(prove(&source, read_nothing, why), PROOF_TICK_SAMPLED);
+  sleeps_left = 0;
 }

@@ -3,8 +3,6 @@
  * failed succeeds when it is repeated, and that no count is lost. */
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 

@@ -2,11 +2,8 @@
  * count must go to the object for which it was counted. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "region/writer.h"

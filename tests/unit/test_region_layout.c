@@ -2,10 +2,6 @@
  * arrays: src/region/rules.c, schema.c, layout.c. */
 #include "percore_config.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "region/directory.h"
 #include "region/layout.h"
 #include "region/memory.h"

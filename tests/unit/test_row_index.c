@@ -1,9 +1,6 @@
 /* Tests how rows are found by name: src/region/row_index.c. */
 #include "percore_config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "region/row_index.h"
 #include "unit.h"
 

@@ -3,8 +3,6 @@
 #include "cycles/schedstat.h"
 #include "fake_machine.h"
 
-#include <errno.h>
-
 TEST(each_core_has_its_run_time_wait_time_and_switches) {
   struct schedstat stat = {0};
   assert_int_equal(schedstat_parse(&stat,

@@ -3,8 +3,6 @@
 #include "cycles/loadavg.h"
 #include "cycles/schedule.h"
 
-#include <stdbool.h>
-
 #define MS UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 #define INTERVAL (10 * SECOND)
@@ -27,6 +25,10 @@ static void start(struct play *play, uint64_t monotonic_ns,
   schedule_start(&play->schedule, INTERVAL, SAMPLE, false, monotonic_ns,
                  realtime_ns);
 }
+
+#define START(monotonic_ns, realtime_ns)                                       \
+  struct play play;                                                            \
+  start(&play, monotonic_ns, realtime_ns)
 
 static void pass(struct play *play, uint64_t ns) {
   play->monotonic_ns += ns;
@@ -69,8 +71,7 @@ static uint64_t last_stamp(const struct play *play) {
 }
 
 TEST(snapshots_are_stamped_with_successive_multiples) {
-  struct play play;
-  start(&play, 77, 1700000003 * SECOND + 123456789);
+  START(77, 1700000003 * SECOND + 123456789);
   run(&play, 3600 * SECOND, 0);
   assert_int_equal(play.stamps_len, 360);
   for (size_t i = 0; i < play.stamps_len; i++)
@@ -78,8 +79,7 @@ TEST(snapshots_are_stamped_with_successive_multiples) {
 }
 
 TEST(a_start_on_the_grid_waits_for_the_next_multiple) {
-  struct play play;
-  start(&play, 77, 1700000000 * SECOND);
+  START(77, 1700000000 * SECOND);
   assert_false(take(&play).what & SCHEDULE_INTERVAL);
   run(&play, 10 * SECOND, 0);
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
@@ -89,8 +89,7 @@ TEST(a_start_on_the_grid_waits_for_the_next_multiple) {
  * for a load. */
 TEST(the_first_snapshot_covers_at_least_half_an_interval) {
   for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
-    struct play play;
-    start(&play, 0, 1700000000 * SECOND + off_ms * MS);
+    START(0, 1700000000 * SECOND + off_ms * MS);
     uint64_t start_ns = play.realtime_ns;
     run(&play, 20 * SECOND, 0);
     assert_in_range(play.stamps[0] - start_ns, INTERVAL / 2,
@@ -102,8 +101,7 @@ TEST(the_first_snapshot_covers_at_least_half_an_interval) {
 /* If wake-ups are late by at most 1 % of the interval, no stamp is lost or
  * changed. */
 TEST(a_little_jitter_does_not_change_the_stamps) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND + 1);
+  START(0, 1700000000 * SECOND + 1);
   for (uint64_t i = 0; i < 10000; i++) {
     pass(&play, wait_of(&play) + (i * 7919 * 7919) % (100 * MS));
     take(&play);
@@ -114,8 +112,7 @@ TEST(a_little_jitter_does_not_change_the_stamps) {
 }
 
 TEST(a_snapshot_more_than_1_percent_late_has_the_true_time) {
-  struct play play;
-  start(&play, 0, 1700000005 * SECOND);
+  START(0, 1700000005 * SECOND);
   pass(&play, 5 * SECOND + 100 * MS);
   assert_int_equal(take(&play).stamp_ns, 1700000010 * SECOND);
   start(&play, 0, 1700000005 * SECOND);
@@ -126,8 +123,7 @@ TEST(a_snapshot_more_than_1_percent_late_has_the_true_time) {
 }
 
 TEST(lateness_below_nine_tenths_of_an_interval_skips_no_interval) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND);
+  START(0, 1700000000 * SECOND);
   for (uint64_t i = 0; i < 20000; i++) {
     pass(&play, wait_of(&play) + (i * 7919 * 7919) % (9 * SECOND));
     take(&play);
@@ -139,8 +135,7 @@ TEST(lateness_below_nine_tenths_of_an_interval_skips_no_interval) {
 }
 
 TEST(a_snapshot_nearly_an_interval_late_also_serves_as_the_next) {
-  struct play play;
-  start(&play, 0, 1700000005 * SECOND);
+  START(0, 1700000005 * SECOND);
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
   assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
   run(&play, 2 * SECOND, 0);
@@ -153,8 +148,7 @@ TEST(a_snapshot_nearly_an_interval_late_also_serves_as_the_next) {
 }
 
 TEST(intervals_slept_through_yield_one_snapshot) {
-  struct play play;
-  start(&play, 0, 1700000005 * SECOND);
+  START(0, 1700000005 * SECOND);
   pass(&play, 38 * SECOND);
   take(&play);
   assert_int_equal(play.stamps_len, 1);
@@ -167,8 +161,7 @@ TEST(intervals_slept_through_yield_one_snapshot) {
 }
 
 TEST(after_a_clock_is_set_forward_the_new_multiples_hold) {
-  struct play play;
-  start(&play, 0, 1700000005 * SECOND);
+  START(0, 1700000005 * SECOND);
   run(&play, 6 * SECOND, 0);
   play.realtime_ns += 3600 * SECOND + 3 * SECOND;
   size_t before = play.stamps_len;
@@ -181,8 +174,7 @@ TEST(after_a_clock_is_set_forward_the_new_multiples_hold) {
 }
 
 TEST(setting_a_clock_forward_is_not_lateness) {
-  struct play play;
-  start(&play, 0, 1700000005 * SECOND);
+  START(0, 1700000005 * SECOND);
   run(&play, 6 * SECOND, 0);
   play.realtime_ns += 3600 * SECOND;
   for (int i = 0; i < 10; i++) {
@@ -215,8 +207,7 @@ TEST(a_clock_set_back_a_little_repeats_no_stamp) {
   static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
   for (size_t n = 0; n < sizeof back_ms / sizeof back_ms[0]; n++)
     for (uint64_t after_ms = 0; after_ms < 10000; after_ms += 700) {
-      struct play play;
-      start(&play, 0, 1700000005 * SECOND);
+      START(0, 1700000005 * SECOND);
       run(&play, 5 * SECOND + after_ms * MS, 0);
       play.realtime_ns -= back_ms[n] * MS;
       run(&play, 60 * SECOND, 0);
@@ -229,8 +220,7 @@ TEST(a_clock_set_back_a_little_repeats_no_stamp) {
 }
 
 TEST(a_slewed_clock_neither_loses_nor_repeats_a_stamp) {
-  struct play play;
-  start(&play, 0, 1700000005 * SECOND);
+  START(0, 1700000005 * SECOND);
   for (int i = 0; i < 20000; i++) {
     uint64_t ns = wait_of(&play);
     play.monotonic_ns += ns;
@@ -243,8 +233,7 @@ TEST(a_slewed_clock_neither_loses_nor_repeats_a_stamp) {
 }
 
 TEST(samples_keep_their_rhythm_on_the_monotonic_clock) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND);
+  START(0, 1700000000 * SECOND);
   run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 0);
   assert_int_equal(play.samples, 52);
   assert_int_equal(play.load_averages, 13);
@@ -254,16 +243,14 @@ TEST(samples_keep_their_rhythm_on_the_monotonic_clock) {
 }
 
 TEST(lateness_does_not_add_up) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND);
+  START(0, 1700000000 * SECOND);
   run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 40 * MS);
   assert_int_equal(play.samples, 52);
   assert_int_equal(play.schedule.next_sample_ns % SAMPLE, 0);
 }
 
 TEST(deadlines_close_together_share_one_sample) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND + 1);
+  START(0, 1700000000 * SECOND + 1);
   run(&play, LOADAVG_INTERVAL_NS - MS, 0);
   pass(&play, MS / 2);
   assert_int_equal(take(&play).what, SCHEDULE_SAMPLE | SCHEDULE_LOAD_AVERAGE);
@@ -274,8 +261,7 @@ TEST(deadlines_close_together_share_one_sample) {
 /* A sample may be taken a millisecond early. A snapshot must not be taken
  * early, because its stamp would be in the future. */
 TEST(a_snapshot_never_comes_before_its_stamp) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND + 1);
+  START(0, 1700000000 * SECOND + 1);
   pass(&play, 10 * SECOND - 2);
   assert_false(take(&play).what & SCHEDULE_INTERVAL);
   pass(&play, 1);
@@ -314,8 +300,7 @@ TEST(load_averages_have_their_rhythm_at_any_interval) {
 }
 
 TEST(late_means_half_a_window_of_the_load_averages) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND);
+  START(0, 1700000000 * SECOND);
   pass(&play, SAMPLE + SCHEDULE_LATE_NS);
   assert_false(take(&play).late);
   assert_int_equal(play.due.late_ns, SCHEDULE_LATE_NS);
@@ -334,8 +319,7 @@ TEST(without_samples_a_late_load_average_is_late) {
 }
 
 TEST(on_time_is_not_late) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND);
+  START(0, 1700000000 * SECOND);
   for (int i = 0; i < 1000; i++) {
     pass(&play, wait_of(&play));
     assert_int_equal(take(&play).late_ns, 0);
@@ -358,8 +342,7 @@ TEST(a_wait_ends_at_the_earliest_deadline) {
 }
 
 TEST(a_wait_is_over_at_once_when_a_deadline_has_passed) {
-  struct play play;
-  start(&play, 0, 1700000000 * SECOND);
+  START(0, 1700000000 * SECOND);
   pass(&play, 2 * SAMPLE);
   assert_int_equal(wait_of(&play), 0);
 }

@@ -5,10 +5,6 @@
 #include "cycles/softirq_clock.h"
 #include "play.h"
 
-#include <errno.h>
-#include <math.h>
-#include <string.h>
-
 #define SECOND INT64_C(1000000000)
 #define NET_RX 3
 #define TIMER 1
@@ -59,8 +55,6 @@ static void close_kernel(struct programs *programs) {
 static const struct clock_calls calls = {
     .open = load, .read = read_kernel, .close = close_kernel};
 
-static struct it *of(void **state) { return *state; }
-
 /* Opens a softirq clock on a fake machine. If `path` is not NULL, the machine
  * also has a file `path` that contains `text`. */
 static struct it *begin(const char *path, const char *text) {
@@ -74,16 +68,12 @@ static struct it *begin(const char *path, const char *text) {
   return &it;
 }
 
-static int setup(void **state) {
-  *state = begin(NULL, NULL);
-  return 0;
-}
+static void setup(void) { begin(NULL, NULL); }
 
-static int teardown(void **state) {
-  softirq_clock_close(of(state)->clock);
+static void teardown(void) {
+  softirq_clock_close(it.clock);
   assert_false(kernel.is_open);
-  play_end(&of(state)->play);
-  return 0;
+  play_end(&it.play);
 }
 
 /* Lets a second pass and reads the clock. Returns the figures of core 0 for
@@ -106,13 +96,12 @@ static void assert_unknown(struct softirq_figures figures) {
 }
 
 TEST(shares_are_of_wall_time_and_divide_the_softirqs_twice) {
-  struct it *it = of(state);
-  assert_unknown(next(it));
+  assert_unknown(next(&it));
   kernel.words[0].hard = SECOND / 20;
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 5;
   kernel.words[0].softirq[TASKS_NET_RX] = SECOND / 10;
   kernel.words[0].softirq[KSOFTIRQD_TIMER] = SECOND / 40;
-  struct softirq_figures figures = next(it);
+  struct softirq_figures figures = next(&it);
   assert_near(figures.hard, 0.05, 1e-5);
   assert_near(figures.context[SOFTIRQ_IDLE], 0.2, 1e-5);
   assert_near(figures.context[SOFTIRQ_TASKS], 0.1, 1e-5);
@@ -120,153 +109,141 @@ TEST(shares_are_of_wall_time_and_divide_the_softirqs_twice) {
   assert_near(figures.vector[NET_RX], 0.3, 1e-5);
   assert_near(figures.vector[TIMER], 0.025, 1e-5);
   assert_near(figures.softirq, 0.325, 1e-5);
-  figures = next(it);
+  figures = next(&it);
   assert_near(figures.softirq, 0, 0);
 }
 
 TEST(a_vector_that_has_run_on_no_core_has_no_figure) {
-  struct it *it = of(state);
   kernel.words[1].softirq[KSOFTIRQD_TIMER] = 1;
-  next(it);
-  struct softirq_figures figures = next(it);
+  next(&it);
+  struct softirq_figures figures = next(&it);
   assert_near(figures.vector[TIMER], 0, 0);
   assert_nan(figures.vector[NET_RX]);
   assert_near(figures.softirq, 0, 0);
 }
 
 TEST(a_span_under_way_counts_up_to_the_read) {
-  struct it *it = of(state);
-  next(it);
-  kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it) - SECOND / 2;
-  assert_near(next(it).softirq, 0.5, 1e-5);
-  assert_near(next(it).softirq, 1, 1e-5);
+  next(&it);
+  kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(&it) - SECOND / 2;
+  assert_near(next(&it).softirq, 0.5, 1e-5);
+  assert_near(next(&it).softirq, 1, 1e-5);
 }
 
 TEST(a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted) {
-  struct it *it = of(state);
-  next(it);
+  next(&it);
   /* The softirq began at the start of the window, and the hard interrupt 0.25 s
    * later. */
-  kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it);
-  kernel.words[0].hard = -now_ns(it) - SECOND / 4;
-  struct softirq_figures figures = next(it);
+  kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(&it);
+  kernel.words[0].hard = -now_ns(&it) - SECOND / 4;
+  struct softirq_figures figures = next(&it);
   assert_near(figures.softirq, 0.25, 1e-5);
   assert_near(figures.hard, 0.75, 1e-5);
 }
 
 TEST(words_of_different_instants_are_never_more_than_wall_time) {
-  struct it *it = of(state);
-  next(it);
+  next(&it);
   kernel.words[0].hard = SECOND / 2;
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 2 + 900000;
-  struct softirq_figures figures = next(it);
+  struct softirq_figures figures = next(&it);
   assert_near(figures.hard + figures.softirq, 1, 1e-12);
   assert_near(figures.softirq, figures.context[SOFTIRQ_IDLE], 0);
 }
 
 TEST(a_sum_never_steps_back) {
-  struct it *it = of(state);
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 10;
-  next(it);
+  next(&it);
   kernel.words[0].softirq[IDLE_NET_RX] -= 900;
-  assert_near(next(it).softirq, 0, 0);
+  assert_near(next(&it).softirq, 0, 0);
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 10 + SECOND / 4;
-  assert_near(next(it).softirq, 0.25, 1e-5);
+  assert_near(next(&it).softirq, 0.25, 1e-5);
 }
 
 TEST(a_sum_that_steps_back_far_begins_anew) {
-  struct it *it = of(state);
   kernel.words[0].hard = SECOND / 2;
-  next(it);
+  next(&it);
   kernel.words[0].hard = SECOND / 10;
-  assert_unknown(next(it));
-  assert_unknown(next(it));
+  assert_unknown(next(&it));
+  assert_unknown(next(&it));
   kernel.words[0].hard = SECOND / 5;
-  assert_near(next(it).hard, 0.1, 1e-5);
+  assert_near(next(&it).hard, 0.1, 1e-5);
 }
 
 TEST(words_that_no_clock_can_hold_give_no_figures) {
-  struct it *it = of(state);
-  const int64_t impossible[] = {INT64_MAX, INT64_MIN, now_ns(it) * 2,
-                                -now_ns(it) * 2};
+  const int64_t impossible[] = {INT64_MAX, INT64_MIN, now_ns(&it) * 2,
+                                -now_ns(&it) * 2};
   for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
     for (int word = 0; word < 2; word++) {
       int64_t *at =
           word ? &kernel.words[0].hard : &kernel.words[0].softirq[TASKS_NET_RX];
       *at = 0;
-      next(it);
+      next(&it);
       *at = impossible[i];
       for (int j = 0; j < 3; j++)
-        assert_unknown(next(it));
+        assert_unknown(next(&it));
       *at = 0;
-      next(it);
-      assert_near(next(it).hard, 0, 0);
+      next(&it);
+      assert_near(next(&it).hard, 0, 0);
     }
   }
 }
 
 TEST(a_read_that_took_too_long_is_repeated_or_part_of_the_next) {
-  struct it *it = of(state);
-  next(it);
+  next(&it);
   kernel.slow_reads = kernel.reads + 2;
-  assert_near(next(it).softirq, 0, 0);
+  assert_near(next(&it).softirq, 0, 0);
   kernel.slow_reads = kernel.reads + 3;
   kernel.words[0].softirq[IDLE_NET_RX] = SECOND;
-  assert_unknown(next(it));
-  assert_near(next(it).softirq, 0.5, 0.01);
+  assert_unknown(next(&it));
+  assert_near(next(&it).softirq, 0.5, 0.01);
 }
 
 TEST(a_clock_that_cannot_be_loaded_is_named_once_and_tried_again) {
-  struct it *it = of(state);
   kernel.load_status = -EPERM;
   for (int i = 0; i < 60; i++)
-    assert_unknown(next(it));
+    assert_unknown(next(&it));
   assert_in_range(kernel.loads, 2, 5);
   assert_int_equal(
-      fake_journal_count(&it->play.journal, "softirq", "no rights", NULL), 1);
+      fake_journal_count(&it.play.journal, "softirq", "no rights", NULL), 1);
   kernel.load_status = 0;
   for (int i = 0; i < 60; i++)
-    next(it);
-  assert_near(next(it).softirq, 0, 0);
+    next(&it);
+  assert_near(next(&it).softirq, 0, 0);
 }
 
 TEST(a_clock_that_cannot_be_read_is_loaded_anew) {
-  struct it *it = of(state);
   kernel.words[0].hard = SECOND / 10;
-  next(it);
+  next(&it);
   kernel.read_status = -EINVAL;
-  assert_unknown(next(it));
+  assert_unknown(next(&it));
   assert_false(kernel.is_open);
   kernel.read_status = 0;
   kernel.words[0].hard = SECOND / 2; /* hard time since the clock was loaded */
   while (kernel.loads < 2)
-    assert_unknown(next(it));
+    assert_unknown(next(&it));
   kernel.words[0].hard = SECOND;
-  assert_near(next(it).hard, 0.5, 1e-5);
+  assert_near(next(&it).hard, 0.5, 1e-5);
 }
 
 TEST(a_clock_that_never_can_be_read_is_loaded_ever_more_rarely) {
-  struct it *it = of(state);
   kernel.read_status = -EINVAL;
   for (int i = 0; i < 60; i++)
-    assert_unknown(next(it));
+    assert_unknown(next(&it));
   assert_in_range(kernel.loads, 2, 5);
-  assert_int_equal(fake_journal_count(&it->play.journal, "softirq", NULL), 1);
+  assert_int_equal(fake_journal_count(&it.play.journal, "softirq", NULL), 1);
 }
 
 TEST(nothing_is_loaded_for_the_files_of_another_machine) {
-  struct it *it = of(state);
-  softirq_clock_close(it->clock);
-  play_end(&it->play);
-  play_start(&it->play, 2);
-  it->play.options.hardware = false;
-  it->play.fake->machine.clocks = &calls;
-  play_open(&it->play);
-  it->clock = softirq_clock_open(it->play.engine);
-  assert_unknown(next(it));
+  softirq_clock_close(it.clock);
+  play_end(&it.play);
+  play_start(&it.play, 2);
+  it.play.options.hardware = false;
+  it.play.fake->machine.clocks = &calls;
+  play_open(&it.play);
+  it.clock = softirq_clock_open(it.play.engine);
+  assert_unknown(next(&it));
   assert_int_equal(kernel.loads, 0);
   assert_int_equal(
-      fake_journal_count(&it->play.journal, "softirqs", "SysRoot", NULL), 1);
+      fake_journal_count(&it.play.journal, "softirqs", "SysRoot", NULL), 1);
 }
 
 TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb) {
@@ -277,7 +254,7 @@ TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb) {
       {"/sys/devices/system/cpu/isolated", "1\n", "isolated"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    teardown(state);
+    teardown();
     struct it *it = begin(cases[i].path, cases[i].text);
     assert_unknown(next(it));
     assert_int_equal(kernel.loads, 0);
@@ -289,7 +266,7 @@ TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb) {
 
 TEST(without_a_clock_figures_are_unknown) {
   assert_unknown(softirq_clock_core(NULL, 0));
-  assert_unknown(softirq_clock_core(of(state)->clock, 5));
+  assert_unknown(softirq_clock_core(it.clock, 5));
 }
 
 TEST(a_refusal_says_whether_a_filter_or_the_kernel_refuses) {

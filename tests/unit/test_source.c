@@ -4,9 +4,6 @@
 #include "cycles/source_kind.h"
 #include "fake_machine.h"
 
-#include <errno.h>
-#include <string.h>
-
 TEST(a_source_is_parsed_from_the_name_that_is_printed) {
   static const struct {
     enum source_kind source;

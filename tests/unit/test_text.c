@@ -2,9 +2,6 @@
 
 #include "tool/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define BAD "\xef\xbf\xbd" /* U+FFFD */
 
 static const char *cleaned(const char *bytes, size_t length) {

@@ -3,9 +3,6 @@
 
 #include "tool/top.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static void assert_short(double value, const char *wanted) {
   char text[SHORT_TEXT_SIZE];
   short_text(text, value);
@@ -49,44 +46,45 @@ struct fixture {
   struct top_figures figures;
   struct rates rates[2];
 };
+static struct fixture fixture;
 
-static void begin(struct fixture *fixture) {
+static void begin(void) {
   struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
   uint32_t row;
-  *fixture = (struct fixture){0};
-  fixture->region = unit_create(PERCORE_SERVE_THREAD);
-  fixture->reader = unit_connect();
-  percore_row_add(fixture->region, PORT, "\033[2J\033]0;x\007", &row);
-  percore_row_add(fixture->region, PORT, "eth1", &row);
-  percore_row_add(fixture->region, PORT, "eth2", &row);
-  struct top_figures *figures = &fixture->figures;
-  *figures = (struct top_figures){.region = "unit",
-                                  .alive = true,
-                                  .realtime_ns = UINT64_C(1795214532000000000),
-                                  .interval_s = 2,
-                                  .pid = 42,
-                                  .directory =
-                                      region_reader_directory(fixture->reader),
-                                  .with_workers = true,
-                                  .tables = fixture->rates,
-                                  .tables_len = 2};
+  fixture = (struct fixture){0};
+  fixture.region = unit_create(PERCORE_SERVE_THREAD);
+  fixture.reader = unit_connect();
+  percore_row_add(fixture.region, PORT, "\033[2J\033]0;x\007", &row);
+  percore_row_add(fixture.region, PORT, "eth1", &row);
+  percore_row_add(fixture.region, PORT, "eth2", &row);
+  struct top_figures *figures = &fixture.figures;
+  *figures =
+      (struct top_figures){.region = "unit",
+                           .alive = true,
+                           .realtime_ns = UINT64_C(1795214532000000000),
+                           .interval_s = 2,
+                           .pid = 42,
+                           .directory = region_reader_directory(fixture.reader),
+                           .with_workers = true,
+                           .tables = fixture.rates,
+                           .tables_len = 2};
   assert_int_equal(
-      region_workers_read(&figures->workers, fixture->reader, 1, 1, 0), 0);
+      region_workers_read(&figures->workers, fixture.reader, 1, 1, 0), 0);
   for (uint32_t t = 0; t < 2; t++) {
     assert_int_equal(
-        rates_open(&fixture->rates[t], fixture->reader, t + 1, &options), 0);
-    assert_int_equal(rates_read(&fixture->rates[t], fixture->reader, 1), 0);
-    assert_int_equal(
-        rates_read(&fixture->rates[t], fixture->reader, 2000000001), 0);
+        rates_open(&fixture.rates[t], fixture.reader, t + 1, &options), 0);
+    assert_int_equal(rates_read(&fixture.rates[t], fixture.reader, 1), 0);
+    assert_int_equal(rates_read(&fixture.rates[t], fixture.reader, 2000000001),
+                     0);
   }
 }
 
-static void end(struct fixture *fixture) {
-  rates_close(&fixture->rates[0]);
-  rates_close(&fixture->rates[1]);
-  region_workers_forget(&fixture->figures.workers);
-  region_reader_close(fixture->reader);
-  assert_return_code(percore_destroy(fixture->region), 0);
+static void end(void) {
+  rates_close(&fixture.rates[0]);
+  rates_close(&fixture.rates[1]);
+  region_workers_forget(&fixture.figures.workers);
+  region_reader_close(fixture.reader);
+  assert_return_code(percore_destroy(fixture.region), 0);
 }
 
 static char *page_of(const struct fixture *fixture, struct screen screen) {
@@ -97,8 +95,6 @@ static char *page_of(const struct fixture *fixture, struct screen screen) {
 }
 
 TEST(every_table_has_its_fields_with_their_units) {
-  struct fixture fixture;
-  begin(&fixture);
   char *page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, "unit, pid 42"));
   assert_non_null(strstr(page, "core: 0 threads attached"));
@@ -107,12 +103,9 @@ TEST(every_table_has_its_fields_with_their_units) {
   assert_non_null(strstr(page, "latency_p99"));
   assert_non_null(strstr(page, "eth1"));
   assert_null(strstr(page, " \n"));
-  end(&fixture);
 }
 
 TEST(a_page_fits_its_window_whatever_its_size) {
-  struct fixture fixture;
-  begin(&fixture);
   for (int height = 1; height < 30; height++)
     for (int width = 1; width < 120; width += 7) {
       char *page =
@@ -127,7 +120,6 @@ TEST(a_page_fits_its_window_whatever_its_size) {
       }
       assert_true(lines <= height);
     }
-  end(&fixture);
 }
 
 /* Returns the column at which the first cell after the row's name ends. */
@@ -139,26 +131,34 @@ static size_t first_cell_end(const char *page, const char *row) {
 }
 
 TEST(a_column_that_rows_are_sorted_by_is_shown_in_every_window) {
-  struct fixture fixture;
-  begin(&fixture);
   struct rates *rates = &fixture.rates[0];
   for (size_t c = 0; c < rates->columns_len; c++)
     for (int width = 50; width < 130; width += 20) {
       const char *title = rates->columns[c].title;
       rates_sort(rates, title, false);
       char *page = page_of(&fixture, (struct screen){.width = width});
-      assert_non_null(strstr(page, title));
+      const char *titles = strstr(page, "\nrow ");
+      assert_non_null(titles);
+      assert_non_null(strstr(titles, title));
     }
-  end(&fixture);
+}
+
+TEST(the_order_of_the_rows_is_said_where_no_colour_shows_it) {
+  char *page = page_of(&fixture, (struct screen){0});
+  assert_non_null(strstr(page, "port: 3 rows\n"));
+  const char *title = fixture.rates[1].columns[1].title;
+  char heading[RATE_TITLE_SIZE + 32];
+  rates_sort(&fixture.rates[1], title, false);
+  snprintf(heading, sizeof(heading), "port: 3 rows, by %s\n", title);
+  page = page_of(&fixture, (struct screen){0});
+  assert_non_null(strstr(page, heading));
 }
 
 TEST(a_long_name_is_shortened_and_shifts_no_column) {
   static const char name[] =
       "10.98.0.1-10.98.0.2-35424-9999-17-and-more-and-more";
   struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
-  struct fixture fixture;
   uint32_t row;
-  begin(&fixture);
   struct rates *rates = &fixture.rates[0];
   rates_close(rates);
   percore_row_add(fixture.region, SLOW, name, &row);
@@ -175,29 +175,26 @@ TEST(a_long_name_is_shortened_and_shifts_no_column) {
     assert_int_equal(strstr(page, name) != NULL, width == 80);
     assert_int_equal(strstr(page, "...") != NULL, width != 80);
   }
-  end(&fixture);
 }
 
 TEST(names_of_rows_cannot_control_the_terminal) {
-  struct fixture fixture;
-  begin(&fixture);
   char *page = page_of(&fixture, (struct screen){0});
   assert_null(strchr(page, '\033'));
   assert_null(strchr(page, '\007'));
-  end(&fixture);
 }
 
 TEST(a_region_that_has_ended_keeps_its_last_figures) {
-  struct fixture fixture;
-  begin(&fixture);
   fixture.figures.alive = false;
   fixture.figures.why = "unit.sock: Connection refused";
   char *page = page_of(&fixture, (struct screen){0});
   assert_non_null(strstr(page, "unit has ended; these are its last figures"));
   assert_non_null(strstr(page, "port: 3 rows"));
   assert_non_null(strstr(page, "eth1"));
-  end(&fixture);
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = begin,
+    .after_each = end,
+};

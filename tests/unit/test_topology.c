@@ -4,20 +4,12 @@
 #include "fake_machine.h"
 #include "temp_tree.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define CPU "/sys/devices/system/cpu"
 #define NODE "/sys/devices/system/node"
 
 static struct topology topology;
 
-static int free_topology(void **state) {
-  (void)state;
-  topology_free(&topology);
-  return 0;
-}
+static void free_topology(void) { topology_free(&topology); }
 
 static void assert_set(const struct core_set *set, const char *list) {
   char text[512];

@@ -3,9 +3,6 @@
 #include "tool/target.h"
 #include "tool/values.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const states[] = {"down", "up"};
 
 static void assert_value(enum percore_kind kind, uint64_t cell,

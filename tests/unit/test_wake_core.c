@@ -4,9 +4,7 @@
 
 #include "unit.h"
 
-#include <errno.h>
 #include <semaphore.h>
-#include <string.h>
 
 static sem_t is_over;
 static int asked;

@@ -3,9 +3,6 @@
 
 #include "unit.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static char *text_of(const struct wake_run *run) {
   FILE *out = unit_open();
   assert_int_equal(wake_write_text(out, run, 0), 0);

@@ -15,25 +15,25 @@ struct fixture {
   struct region_workers workers;
   uint64_t now;
 };
+static struct fixture fixture;
 
 static void polled_at(struct percore_slot_head *head, uint64_t tsc) {
   head->origin_tsc = tsc - head->total_cycles;
 }
 
-static void begin(struct fixture *fixture) {
-  *fixture = (struct fixture){.now = 100ull * SECOND};
-  fixture->region = unit_create(PERCORE_SERVE_THREAD);
-  fixture->reader = unit_connect();
-  assert_return_code(percore_attach(fixture->region, "rx", 2, &fixture->slot),
-                     0);
-  polled_at(fixture->slot.head, fixture->now);
+static void begin(void) {
+  fixture = (struct fixture){.now = 100ull * SECOND};
+  fixture.region = unit_create(PERCORE_SERVE_THREAD);
+  fixture.reader = unit_connect();
+  assert_return_code(percore_attach(fixture.region, "rx", 2, &fixture.slot), 0);
+  polled_at(fixture.slot.head, fixture.now);
 }
 
-static void end(struct fixture *fixture) {
-  region_workers_forget(&fixture->workers);
-  region_reader_close(fixture->reader);
-  percore_detach(fixture->region, fixture->slot);
-  assert_return_code(percore_destroy(fixture->region), 0);
+static void end(void) {
+  region_workers_forget(&fixture.workers);
+  region_reader_close(fixture.reader);
+  percore_detach(fixture.region, fixture.slot);
+  assert_return_code(percore_destroy(fixture.region), 0);
 }
 
 /* The thread is awake for some seconds, busy for some of them, and polls. */
@@ -72,8 +72,6 @@ static double still_s(const struct region_worker *worker) {
 }
 
 TEST(the_useful_load_is_the_busy_share_of_the_interval) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   assert_int_equal(fixture.workers.attached, 1);
@@ -89,12 +87,9 @@ TEST(the_useful_load_is_the_busy_share_of_the_interval) {
   assert_int_equal(worker->growth[REGION_CORE_ITEMS], 3200);
   assert_near(fixture.workers.interval_s, 2, 1e-9);
   assert_near(still_s(worker), 0, 1e-9);
-  end(&fixture);
 }
 
 TEST(a_round_counts_in_the_interval_in_which_it_ends) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   poll(&fixture, 0.9, 0.9);
@@ -105,12 +100,9 @@ TEST(a_round_counts_in_the_interval_in_which_it_ends) {
   poll(&fixture, 1.1, 0.55);
   look(&fixture);
   assert_near(worker->useful, 0.5, 1e-9);
-  end(&fixture);
 }
 
 TEST(a_worker_that_is_awake_and_does_not_poll_is_stuck) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   poll(&fixture, 1, 1);
@@ -127,12 +119,9 @@ TEST(a_worker_that_is_awake_and_does_not_poll_is_stuck) {
   look(&fixture);
   assert_near(still_s(worker), 0, 1e-9);
   assert_near(worker->useful, 1, 1e-9);
-  end(&fixture);
 }
 
 TEST(sleep_counts_in_the_intervals_in_which_a_worker_sleeps) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   poll(&fixture, 0.25, 0.25);
@@ -151,12 +140,9 @@ TEST(sleep_counts_in_the_intervals_in_which_a_worker_sleeps) {
   look(&fixture);
   assert_near(worker->useful, 0.5, 1e-9);
   assert_near(worker->slept, 0.5, 1e-9);
-  end(&fixture);
 }
 
 TEST(work_before_a_sleep_counts_when_its_round_ends) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   fixture.now += SECOND / 2; /* works, and sleeps in the middle of its round */
@@ -170,12 +156,9 @@ TEST(work_before_a_sleep_counts_when_its_round_ends) {
   poll(&fixture, 1.25, 1.25);
   look(&fixture);
   assert_near(worker->useful, 1.25 / 1.5, 1e-9);
-  end(&fixture);
 }
 
 TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   poll(&fixture, 0.5, 0.5);
@@ -196,12 +179,9 @@ TEST(time_in_which_no_thread_has_the_slot_is_not_useful) {
   assert_string_equal(worker->slot.name, "next");
   assert_near(worker->useful, 0.5, 1e-9);
   assert_near(still_s(worker), 0, 1e-9);
-  end(&fixture);
 }
 
 TEST(a_thread_that_never_polls_is_not_judged) {
-  struct fixture fixture;
-  begin(&fixture);
   const struct region_worker *worker = look(&fixture);
   fixture.now += 5ull * SECOND;
   look(&fixture);
@@ -209,12 +189,9 @@ TEST(a_thread_that_never_polls_is_not_judged) {
   assert_false(worker->polls);
   assert_near(still_s(worker), 0, 1e-9);
   assert_nan(worker->useful);
-  end(&fixture);
 }
 
 TEST(forged_cycles_are_at_most_all_of_the_time) {
-  struct fixture fixture;
-  begin(&fixture);
   poll(&fixture, 1, 1);
   const struct region_worker *worker = look(&fixture);
   poll(&fixture, 1, 1e9);
@@ -231,8 +208,11 @@ TEST(forged_cycles_are_at_most_all_of_the_time) {
   polled_at(fixture.slot.head, UINT64_MAX);
   look(&fixture);
   assert_nan(worker->useful);
-  end(&fixture);
 }
 
 const struct unit_fixtures unit_fixtures = {
-    .before_all = unit_make_runtime_dir, .after_all = unit_remove_runtime_dir};
+    .before_all = unit_make_runtime_dir,
+    .after_all = unit_remove_runtime_dir,
+    .before_each = begin,
+    .after_each = end,
+};
