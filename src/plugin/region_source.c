@@ -150,23 +150,11 @@ static void begin_object(const struct region_source *source,
   }
 }
 
-/* Returns a zeroed object: one of the candidates that were rejected, if there
- * is one, because there can be many in each scan. */
-static struct region_object *new_object(struct region_source *source) {
-  struct region_sum *sum = source->sum;
-  struct region_object *object = source->spare;
-  size_t size = size_of_object(sum, sum->copies);
-  if (object == NULL || object->copies != sum->copies)
-    return region_claim(&sum->budget->memory, size);
-  source->spare = object->next;
-  memset(object, 0, size - sizeof(object));
-  return object;
-}
-
 static struct region_object *make_object(struct region_source *source,
                                          uint32_t i, bool from_birth) {
   struct region_sum *sum = source->sum;
-  struct region_object *object = new_object(source);
+  struct region_object *object =
+      region_claim(&sum->budget->memory, size_of_object(sum, sum->copies));
   if (object == NULL)
     return NULL;
   object->copies = sum->copies;
@@ -703,7 +691,7 @@ static void tell_memory(const struct region_source *source) {
       region_about_sum(sum),
       "region %s: table %s: %zu of its rows are counted only in `other`: "
       "MaxMemory is too small; set MaxMemory %zu.",
-      source->instance->region, sum->table, rows - source->marks.len,
+      source->instance->budget->name, sum->table, rows - source->marks.len,
       pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
@@ -721,14 +709,14 @@ static void finish(struct region_source *source) {
     region_warn(region_about_sum(sum),
                 "region %s: table %s is not reported: MaxValues or MaxMemory "
                 "leave too little for its row; raise them.",
-                source->instance->region, sum->table);
+                source->instance->budget->name, sum->table);
   else if (source->left_out > 0)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
-                source->instance->region, sum->table, source->left_out);
+                source->instance->budget->name, sum->table, source->left_out);
   tell_memory(source);
   region_source_stop(source);
 }
@@ -840,7 +828,6 @@ void region_source_leave(struct region_source *source) {
     return;
   region_source_stop(source);
   region_candidates_drop(source, 0);
-  region_candidates_free_spare(source);
   for (size_t p = 0; p < source->objects.len; p++)
     region_object_free(source, source->objects.list[p]);
   struct region_source **link = &sum->sources;

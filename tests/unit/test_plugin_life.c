@@ -77,8 +77,7 @@ static void publish(uint64_t time_s) {
 /* ---------------------------------------------------------------------------
  */
 
-static int set_up(void **state) {
-  (void)state;
+static void set_up(void) {
   fake_reset();
   memset(&stub, 0, sizeof(stub));
   memset(&region_stub, 0, sizeof(region_stub));
@@ -90,15 +89,12 @@ static int set_up(void **state) {
   oconfig_item_t *block = fake_config("<Load>\nBoard \"off\"\n</Load>");
   assert_int_equal(fake.config(block), 0);
   fake_config_free(block);
-  return 0;
 }
 
-static int tear_down(void **state) {
-  (void)state;
+static void tear_down(void) {
   if (fake.shutdown != NULL)
     fake.shutdown();
   fake_reset();
-  return 0;
 }
 
 static void shut_down(void) {

@@ -870,8 +870,8 @@ TEST(a_directory_that_everybody_may_list_or_replace_is_logged_once) {
     begin_watch("");
     play_round(SECOND);
     assert_int_equal(fake_count_logged(LOG_WARNING), cases[i].told);
-    tear_down(NULL);
-    set_up(NULL);
+    tear_down();
+    set_up();
   }
   assert_return_code(chmod(dir, 0700), errno);
 }

@@ -17,23 +17,19 @@ struct fixture {
 };
 static struct fixture fixture;
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   fixture = (struct fixture){.now = 100ull * SECOND};
   fixture.region = unit_create(PERCORE_SERVE_THREAD);
   fixture.reader = unit_connect();
   assert_return_code(percore_attach(fixture.region, "rx", 2, &fixture.slot), 0);
   fixture.slot.head->last_tsc = fixture.now;
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   region_workers_forget(&fixture.workers);
   region_reader_close(fixture.reader);
   percore_detach(fixture.region, fixture.slot);
   assert_return_code(percore_destroy(fixture.region), 0);
-  return 0;
 }
 
 /* The thread is awake for some seconds, busy for some of them, and polls. */
