@@ -35,7 +35,7 @@ static struct {
   uint64_t began_boottime_ns;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
-  c_complain_t regions_unread;
+  c_complain_t regions_unread, unmeasured;
   bool has_read;
 } plugin;
 
@@ -63,8 +63,7 @@ static void watch_regions(void) {
     c_complain_once(LOG_WARNING, &plugin.regions_unread,
                     "percore: regions are not read: their thread has been "
                     "blocked for %d s, perhaps by a notification plugin; loads "
-                    "go on. "
-                    "/proc/%d/task/*/wchan shows where it waits.",
+                    "go on. /proc/%d/task/*/wchan shows where it waits.",
                     (int)(REGION_THREAD_HANGS_NS / 1000000000), (int)getpid());
   else
     c_complain_once(LOG_ERR, &plugin.regions_unread,
@@ -138,10 +137,12 @@ static int start_sampler(void) {
 static void try_to_start(void) {
   int status = start_sampler();
   if (status != 0)
-    ERROR("percore: no core can be measured under \"%s\": %s; trying again "
-          "every 10 s.",
-          plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
-          STRERROR(-status));
+    c_complain_once(
+        LOG_ERR, &plugin.unmeasured,
+        "percore: no core can be measured under \"%s\": %s; trying again "
+        "every 10 s.",
+        plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
+        STRERROR(-status));
 }
 
 /* ---------------------------------------------------------------------------

@@ -23,10 +23,8 @@ enum region_health {
 struct region_instance {
   struct region_instance *next;
   struct region_watch *watch;
-  char region[128];
   char name[64];   /* "": the region has no instances */
   char label[194]; /* for messages: gtpu, or gtpu@east */
-  const struct region_config *config;
   struct region_reader *reader;
   uid_t uid; /* uid of the process that listened when the name was first seen;
                 -1: unknown */

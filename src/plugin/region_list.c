@@ -33,8 +33,9 @@ struct look {
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const struct region_label *label) {
   struct region_instance *instance = watch->instances;
-  while (instance != NULL && (strcmp(instance->region, label->region) != 0 ||
-                              strcmp(instance->name, label->instance) != 0))
+  while (instance != NULL &&
+         (strcmp(instance->budget->name, label->region) != 0 ||
+          strcmp(instance->name, label->instance) != 0))
     instance = instance->next;
   return instance;
 }
@@ -45,7 +46,7 @@ static void insert(struct region_watch *watch,
                    struct region_instance *instance) {
   struct region_instance **link = &watch->instances;
   while (*link != NULL) {
-    int order = strcmp((*link)->region, instance->region);
+    int order = strcmp((*link)->budget->name, instance->budget->name);
     if (order > 0 || (order == 0 && strcmp((*link)->name, instance->name) > 0))
       break;
     link = &(*link)->next;
@@ -99,8 +100,8 @@ static long count_of_user(const struct region_watch *watch,
                           const struct region_instance *new) {
   long of_user = 0;
   if (new->uid == 0 || new->uid == geteuid() ||
-      (new->config->users_given &&region_config_may_read(new->uid,
-                                                         (void *)new->config)))
+      (new->budget->config->users_given &&region_config_may_read(
+          new->uid, (void *)new->budget->config)))
     return 0;
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next)
@@ -178,6 +179,7 @@ struct region_budget *region_budget_find(struct region_watch *watch,
   if (budget != NULL || (budget = calloc(1, sizeof(*budget))) == NULL)
     return budget;
   sstrncpy(budget->name, region, sizeof(budget->name));
+  budget->config = config;
   budget->uid = uid;
   budget->log = &watch->log;
   budget->memory.pool = &watch->memory;
@@ -205,12 +207,10 @@ static struct region_instance *make_instance(struct look *look,
   budget->instances++;
   *instance =
       (struct region_instance){.watch = watch,
-                               .config = config,
                                .reader = reader,
                                .uid = uid,
                                .budget = budget,
                                .after_boottime_ns = watch->after_boottime_ns};
-  sstrncpy(instance->region, label->region, sizeof(instance->region));
   sstrncpy(instance->name, label->instance, sizeof(instance->name));
   snprintf(instance->label, sizeof(instance->label), "%s%s%s", label->region,
            label->instance[0] != '\0' ? "@" : "", label->instance);
@@ -442,7 +442,7 @@ static void tell_absent(struct region_watch *watch) {
     bool there = name == NULL;
     for (struct region_instance *instance = watch->instances;
          instance != NULL && !there; instance = instance->next)
-      there = strcmp(instance->region, name) == 0;
+      there = strcmp(instance->budget->name, name) == 0;
     if (!there)
       NOTICE(
           "percore: region %s is not served in %s yet; percore waits for it.",

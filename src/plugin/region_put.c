@@ -31,9 +31,7 @@ static void combine_row(const struct region_sum *sum,
                         struct region_sum_row *row,
                         const struct region_object *object) {
   bool first = row->parts == 0;
-  uint32_t copies = MIN(MIN(sum->copies, row->copies), object->copies);
-  if (row == sum->other)
-    copies = 1;
+  uint32_t copies = row == sum->other ? 1 : sum->copies;
   for (uint32_t copy = 0; copy < copies; copy++)
     for (uint32_t n = 0; n < sum->shape.present.len; n++) {
       const struct region_column *column = &sum->shape.present.list[n];
@@ -147,8 +145,6 @@ static void put_row(struct put *put, struct region_sum_row *row) {
   size_t at = (size_t)put->copy * put->sum->shape.columns + field->column;
   bool goes_on = put->goes_on && row->put == put->sum->puts;
   uint64_t *now = &row->now[at], *sent = &row->sent[at];
-  if (put->copy >= row->copies)
-    return;
   if (field->kind == PERCORE_HISTOGRAM)
     put_percentiles(put, row, sent, now);
   else if (field->kind != PERCORE_COUNTER) {
@@ -202,7 +198,7 @@ static void put_copy(struct put *put, uint32_t copy, size_t from, size_t to) {
 static void charge(struct region_sum *sum, bool *cores) {
   struct region_allowance *values = &sum->budget->values;
   size_t of_copy = (sum->shown + !sum->shape.single) * sum->shape.values;
-  size_t need = sum->region_config->report_host ? of_copy : 0;
+  size_t need = sum->budget->config->report_host ? of_copy : 0;
   for (uint32_t core = 0; core + 1 < sum->copies; core++) {
     bool is_free =
         need + of_copy <= sum->charged + region_allowance_left(values);
@@ -255,7 +251,7 @@ static void put_all(struct put *put, const bool *cores) {
       put->field = &sum->shape.fields[f];
       if (!put->field->wanted)
         continue;
-      if (sum->region_config->report_host)
+      if (sum->budget->config->report_host)
         put_copy(put, 0, from, to);
       for (uint32_t copy = 1; copy < sum->copies; copy++)
         if (cores[copy - 1])

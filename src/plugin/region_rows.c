@@ -108,7 +108,7 @@ struct region_sum_row *region_sum_find(struct region_sum *sum, const char *name,
  */
 
 size_t region_sum_row_values(const struct region_sum *sum) {
-  size_t copies = sum->region_config->report_host;
+  size_t copies = sum->budget->config->report_host;
   for (uint32_t copy = 1; copy < sum->copies; copy++)
     copies += sum->core_used[copy - 1];
   return copies * sum->shape.values;
@@ -117,7 +117,7 @@ size_t region_sum_row_values(const struct region_sum *sum) {
 bool region_sum_charge_other(struct region_sum *sum) {
   size_t values = sum->shape.single
                       ? 0
-                      : sum->region_config->report_host * sum->shape.values;
+                      : sum->budget->config->report_host * sum->shape.values;
   if (!region_allowance_take(&sum->budget->values, values))
     return false;
   sum->charged = values;
@@ -152,13 +152,13 @@ void region_sum_hide(struct region_sum *sum, struct region_sum_row *row) {
  */
 
 static bool is_reported(const struct region_sum *sum, uint32_t copy) {
-  return copy == 0 ? sum->region_config->report_host
+  return copy == 0 ? sum->budget->config->report_host
                    : sum->core_put[copy - 1] != 0;
 }
 
 bool region_sum_row_owes(const struct region_sum *sum,
                          const struct region_sum_row *row) {
-  for (uint32_t copy = 0; copy < MIN(sum->copies, row->copies); copy++)
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t n = 0; is_reported(sum, copy) && n < sum->shape.counters.len;
          n++) {
       size_t at = (size_t)copy * sum->shape.columns +

@@ -150,23 +150,11 @@ static void begin_object(const struct region_source *source,
   }
 }
 
-/* Returns a zeroed object: one of the candidates that were rejected, if there
- * is one, because there can be many in each scan. */
-static struct region_object *new_object(struct region_source *source) {
-  struct region_sum *sum = source->sum;
-  struct region_object *object = source->spare;
-  size_t size = size_of_object(sum, sum->copies);
-  if (object == NULL || object->copies != sum->copies)
-    return region_claim(&sum->budget->memory, size);
-  source->spare = object->next;
-  memset(object, 0, size - sizeof(object));
-  return object;
-}
-
 static struct region_object *make_object(struct region_source *source,
                                          uint32_t i, bool from_birth) {
   struct region_sum *sum = source->sum;
-  struct region_object *object = new_object(source);
+  struct region_object *object =
+      region_claim(&sum->budget->memory, size_of_object(sum, sum->copies));
   if (object == NULL)
     return NULL;
   object->copies = sum->copies;
@@ -381,8 +369,9 @@ static bool is_unwanted(const struct row *row, const char *name) {
   return true;
 }
 
-/* Returns the row of the sum for an object, or NULL if the object is not to be
- * shown. With Top, only names that are already shown are found. */
+/* Returns the row of the sum for an object, or `other` if the object is not
+ * wanted, has this name or is gone, or NULL if there is no room for a row. With
+ * Top, only names that are already shown are found. */
 static struct region_sum_row *find_row(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
@@ -392,14 +381,16 @@ static struct region_sum_row *find_row(const struct row *row) {
   char name[REGION_ROW_NAME_SIZE];
   if (row->was_seen &&
       source->marks.candidate_in[row->number] == REGION_UNWANTED)
-    return NULL;
+    return sum->other;
   if ((ranks && sum->shown == 0 && !sum->shape.chooses_rows) ||
       (ranks && row->was_seen && !source->looks_names_up) ||
       (!ranks && full && !source->looks_names_up && !sum->shape.chooses_rows))
     return NULL;
   if (!read_name(row, name) || is_unwanted(row, name))
-    return NULL;
+    return sum->other;
   struct region_sum_row *found = region_sum_find(sum, name, !ranks && !full);
+  if (found == NULL && strcmp(name, sum->other->name) == 0)
+    return sum->other;
   if (found == NULL || (ranks && !found->shown) ||
       (!ranks && !region_sum_show(sum, found)))
     return NULL;
@@ -411,7 +402,9 @@ static struct region_sum_row *find_row(const struct row *row) {
 static bool consider(const struct row *row) {
   struct region_source *source = row->source;
   struct region_sum *sum = source->sum;
-  struct region_sum_row *shown = find_row(row);
+  struct region_sum_row *found = find_row(row);
+  struct region_sum_row *shown = found != sum->other ? found : NULL;
+  bool has_room = found == sum->other;
   bool ranks = sum->shape.top_field >= 0;
   if ((shown != NULL || (ranks && !row->was_seen)) && !need_births(row))
     return false;
@@ -425,6 +418,7 @@ static bool consider(const struct row *row) {
     if (!row->is_live) {
       count(source, object, row->i, shown);
       region_object_free(source, object);
+      has_room = true;
     } else if (region_object_show(source, object, shown)) {
       follow(row, object);
       return true;
@@ -437,7 +431,7 @@ static bool consider(const struct row *row) {
                       : top_cell(sum, row->is_new ? row->births : row->totals);
   leave_out(row);
   if (!ranks)
-    source->left_out += !is_unwanted;
+    source->left_out += !has_room;
   else if (row->is_marked && !is_unwanted)
     offer(row, weigh(row, last));
   return true;
@@ -697,7 +691,7 @@ static void tell_memory(const struct region_source *source) {
       region_about_sum(sum),
       "region %s: table %s: %zu of its rows are counted only in `other`: "
       "MaxMemory is too small; set MaxMemory %zu.",
-      source->instance->region, sum->table, rows - source->marks.len,
+      source->instance->budget->name, sum->table, rows - source->marks.len,
       pool->used + sum->budget->memory.used + more * 5 / 2 + pool->own);
 }
 
@@ -711,13 +705,18 @@ static void finish(struct region_source *source) {
   sum->is_new = true;
   sum->read_ns = source->instance->watch->now.monotonic_ns;
   source->instance->watch->rows_left_out += source->left_out;
-  if (source->left_out > 0)
+  if (source->left_out > 0 && sum->shape.single)
+    region_warn(region_about_sum(sum),
+                "region %s: table %s is not reported: MaxValues or MaxMemory "
+                "leave too little for its row; raise them.",
+                source->instance->budget->name, sum->table);
+  else if (source->left_out > 0)
     region_warn(region_about_sum(sum),
                 "region %s: table %s: %" PRIu64
                 " of its rows are counted only in `other`: a region may have "
                 "half of MaxValues or MaxMemory that other regions leave; "
                 "raise them, or choose rows with Row and Top.",
-                source->instance->region, sum->table, source->left_out);
+                source->instance->budget->name, sum->table, source->left_out);
   tell_memory(source);
   region_source_stop(source);
 }
@@ -829,7 +828,6 @@ void region_source_leave(struct region_source *source) {
     return;
   region_source_stop(source);
   region_candidates_drop(source, 0);
-  region_candidates_free_spare(source);
   for (size_t p = 0; p < source->objects.len; p++)
     region_object_free(source, source->objects.list[p]);
   struct region_source **link = &sum->sources;

@@ -17,13 +17,10 @@ struct region_instance;
 /* A tracked object, or a candidate: an object that Top may show, with its cells
  * at the last scan. */
 struct region_object {
-  union {
-    struct region_sum_row *row; /* NULL: none yet, or it counts no more */
-    struct region_object *next; /* of a spare object */
-  };
+  struct region_sum_row *row; /* NULL: none yet, or it counts no more */
   uint64_t generation;
   uint32_t number;
-  uint32_t copies; /* allocated */
+  uint32_t copies; /* allocated: at least those of the sum */
   bool is_chosen;  /* until the next scan, its gauges are in `other` */
   int64_t weight;  /* of a candidate */
   uint64_t last[]; /* [copy][column]: cells at the last scan; then, if there are
@@ -85,7 +82,6 @@ struct region_source {
   uint32_t rows_read;               /* the most rows that a scan has read */
   struct region_objects objects;    /* sorted by number */
   struct region_objects candidates; /* of the last scan */
-  struct region_object *spare;      /* memory of rejected candidates */
   int64_t least; /* candidates with this weight or less are rejected */
   size_t bytes;  /* charged to the budget, except for objects */
 };
@@ -138,12 +134,7 @@ void region_object_release(struct region_source *source,
  * Candidates: region_top.c
  */
 
-/* Keeps the memory of a candidate for the next. */
-void region_candidate_reject(struct region_source *source,
-                             struct region_object *candidate);
-void region_candidates_free_spare(struct region_source *source);
-
-/* Rejects the candidates from index `from` on. */
+/* Frees the candidates from index `from` on. */
 void region_candidates_drop(struct region_source *source, size_t from);
 
 /* Keeps only the candidates with the largest weights. */

@@ -65,7 +65,7 @@ static void describe_field(struct region_sum *sum,
 
 void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
   if (rows > REGION_PER_CORE_ROWS &&
-      sum->region_config->report_per_core == REGION_PER_CORE_FEW)
+      sum->budget->config->report_per_core == REGION_PER_CORE_FEW)
     sum->copies = 1;
 }
 
@@ -146,7 +146,7 @@ static void set_shape(struct region_sum *sum,
   shape->chooses_rows =
       !shape->single && sum->config != NULL && sum->config->rows_len > 0;
   bool cores = shape->per_core &&
-               sum->region_config->report_per_core != REGION_PER_CORE_NONE;
+               sum->budget->config->report_per_core != REGION_PER_CORE_NONE;
   sum->copies = shape->copies_made = cores ? 1 + shape->core_count : 1;
 }
 
@@ -183,16 +183,15 @@ static bool describe(struct region_sum *sum,
   return true;
 }
 
-struct region_sum *region_sum_new(const struct region_config *config,
-                                  const struct region_directory *directory,
+struct region_sum *region_sum_new(const struct region_directory *directory,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
                                   struct region_budget *budget) {
   struct region_sum *sum = calloc(1, sizeof(*sum));
   if (sum == NULL)
     return NULL;
-  sum->region_config = config;
-  sum->config = region_config_table(config, directory->described[t].name);
+  sum->config =
+      region_config_table(budget->config, directory->described[t].name);
   sum->budget = budget;
   sum->tsc_hz = tsc_hz;
   set_shape(sum, directory, t);

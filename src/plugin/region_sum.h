@@ -29,6 +29,7 @@ struct region_watch;
 struct region_budget {
   struct region_budget *next;
   struct region_log *log;
+  const struct region_config *config;
   struct region_allowance memory, values;
   struct region_sum *sums;
   size_t instances;
@@ -55,7 +56,7 @@ struct region_sum_row {
   uint64_t put; /* number of the last put that contained the row; 0: none */
   uint64_t since_ns; /* CLOCK_REALTIME: since when it counts, if the last put
                         did not contain it */
-  uint32_t copies;   /* allocated */
+  uint32_t copies;   /* allocated: at least those of the sum */
   uint32_t objects;  /* tracked objects, over all sources */
   uint32_t parts;    /* sources whose up-down counters, gauges and states are in
                         `now` */
@@ -92,8 +93,7 @@ struct region_shape {
 };
 
 struct region_sum {
-  struct region_sum *next; /* of the same budget */
-  const struct region_config *region_config;
+  struct region_sum *next;                  /* of the same budget */
   const struct region_table_config *config; /* NULL: no <Table> block */
   struct region_budget *budget;
   char instance[REGION_SUM_NAME_SIZE]; /* "": the sum of all instances */
@@ -129,8 +129,7 @@ void *region_claim(struct region_allowance *allowance, size_t size);
 
 /* Creates the sum for table t of a directory. tsc_hz is the frequency of the
  * first producer's TSC. Returns NULL if out of memory. */
-struct region_sum *region_sum_new(const struct region_config *config,
-                                  const struct region_directory *directory,
+struct region_sum *region_sum_new(const struct region_directory *directory,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
                                   struct region_budget *budget);

@@ -39,26 +39,10 @@ static int compare_rights(const void *a, const void *b) {
  * Candidates of a source
  */
 
-void region_candidate_reject(struct region_source *source,
-                             struct region_object *candidate) {
-  region_object_release(source, candidate);
-  candidate->next = source->spare;
-  source->spare = candidate;
-}
-
 void region_candidates_drop(struct region_source *source, size_t from) {
   for (size_t i = from; i < source->candidates.len; i++)
-    region_candidate_reject(source, source->candidates.list[i]);
+    region_object_free(source, source->candidates.list[i]);
   source->candidates.len = MIN(from, source->candidates.len);
-}
-
-void region_candidates_free_spare(struct region_source *source) {
-  while (source->spare != NULL) {
-    struct region_object *object = source->spare;
-    source->spare = object->next;
-    object->row = NULL;
-    region_object_free(source, object);
-  }
 }
 
 static int by_weight(const void *a, const void *b) {
@@ -128,7 +112,7 @@ static void conclude(struct region_source *source) {
       continue;
     }
     source->marks.candidate_in[candidate->number] = source->scans;
-    region_candidate_reject(source, candidate);
+    region_object_free(source, candidate);
   }
   source->candidates.len = 0;
 }

@@ -82,7 +82,7 @@ static void for_each(struct region_watch *watch,
 
 static bool is_reported(const struct region_sum *sum) {
   return sum->shape.values > 0 &&
-         (sum->region_config->report_host || sum->copies > 1);
+         (sum->budget->config->report_host || sum->copies > 1);
 }
 
 /* Returns the list element that points to the sum, or NULL. The sum may be that
@@ -93,7 +93,7 @@ static struct region_sum **find_sum(const struct region_instance *instance,
   for (struct region_budget *budget = instance->watch->budgets; budget != NULL;
        budget = budget->next)
     for (struct region_sum **link = &budget->sums;
-         strcmp(budget->name, instance->region) == 0 && *link != NULL;
+         strcmp(budget->name, instance->budget->name) == 0 && *link != NULL;
          link = &(*link)->next)
       if (strcmp((*link)->instance, name) == 0 &&
           strcmp((*link)->table, table) == 0 &&
@@ -130,7 +130,7 @@ static struct region_sum *make_sum(const struct region_instance *instance,
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
   struct region_sum *before = replaced != NULL ? *replaced : NULL;
-  struct region_sum *sum = region_sum_new(instance->config, directory, t, name,
+  struct region_sum *sum = region_sum_new(directory, t, name,
                                           before != NULL && before->tsc_hz != 0
                                               ? before->tsc_hz
                                               : directory->header.tsc_hz,
@@ -163,7 +163,7 @@ find_owner(const struct region_instance *instance) {
       return budget;
   for (const struct region_instance *other = watch->instances; other != NULL;
        other = other->next)
-    if (other->budget != own && strcmp(other->region, own->name) == 0 &&
+    if (other->budget != own && strcmp(other->budget->name, own->name) == 0 &&
         other->uid < instance->uid && other->health != REGION_DEAD &&
         other->complaint == 0 && !other->budget->is_apart)
       return other->budget;
@@ -181,8 +181,8 @@ static void set_apart(const struct region_instance *instance,
                 "region %s is served by users %u and %u: the counts of user %u "
                 "are reported apart, as all@%s. To sum them, name both users "
                 "in AllowUser.",
-                instance->region, (unsigned)owner->uid, (unsigned)instance->uid,
-                (unsigned)instance->uid, suffix);
+                instance->budget->name, (unsigned)owner->uid,
+                (unsigned)instance->uid, (unsigned)instance->uid, suffix);
 }
 
 /* Adds source t to its sum, which is created if necessary. A sum with other
@@ -197,7 +197,7 @@ static void join(struct region_instance *instance, uint32_t t) {
   snprintf(uid, sizeof(uid), "uid@%u", (unsigned)instance->uid);
   const char *suffix = instance->name[0] != '\0' ? instance->name : uid;
   const char *name = instance->name;
-  if (!instance->config->report_per_instance) {
+  if (!instance->budget->config->report_per_instance) {
     if (instance->budget->sums == NULL && instance->watch->pass_ns != 0)
       return; /* other users' sockets may follow */
     if (instance->budget->sums == NULL)
@@ -282,12 +282,13 @@ static void count(struct region_instance *instance) {
   follow_count(region_reader_attach_refused(instance->reader),
                &instance->attaches_refused, &watch->attaches_refused);
   follow_count(adds, &instance->adds_refused, &watch->adds_refused);
-  watch->useful.host |= instance->config->report_host;
+  watch->useful.host |= instance->budget->config->report_host;
   (void)region_workers_read(&instance->workers, instance->reader,
                             watch->now.monotonic_ns, percore_tsc(),
                             instance->from_zero ? watch->useful.since_tsc : 0);
   region_useful_add(&watch->useful, &instance->workers,
-                    instance->config->report_per_core != REGION_PER_CORE_NONE);
+                    instance->budget->config->report_per_core !=
+                        REGION_PER_CORE_NONE);
   instance->counted_in = watch->round;
 }
 
@@ -325,7 +326,7 @@ static void came(struct region_instance *instance) {
   region_workers_forget(&instance->workers);
   region_instance_free_sources(instance);
   struct region_budget *budget = region_budget_find(
-      watch, instance->config, instance->region, instance->uid);
+      watch, instance->budget->config, instance->budget->name, instance->uid);
   instance->sources = calloc(tables, sizeof(*instance->sources));
   if (instance->sources == NULL || budget == NULL) {
     region_instance_free_sources(instance); /* tries again in the next round */
@@ -510,26 +511,23 @@ static void await_hellos(struct region_watch *watch, uint64_t end_ns) {
   }
 }
 
-static int know_topology(struct region_watch *watch) {
+static bool know_topology(struct region_watch *watch) {
   uint64_t now_ns = watch->now.monotonic_ns;
   const char *root = watch->options.config->sys_root;
-  int status = 0;
-  if (watch->machine != NULL) {
-    if (now_ns - watch->topology_ns >= TOPOLOGY_NS)
-      topology_refresh(&watch->topology, watch->machine);
-  } else {
-    watch->machine = machine_linux(root != NULL ? root : "/");
-    if (watch->machine == NULL)
-      return -errno;
-    status = topology_read(&watch->topology, watch->machine);
-    if (status != 0) {
-      machine_linux_close(watch->machine);
-      watch->machine = NULL;
+  if (watch->machine == NULL) {
+    struct machine *machine = machine_linux(root != NULL ? root : "/");
+    if (machine == NULL || topology_read(&watch->topology, machine) != 0) {
+      machine_linux_close(machine);
+      return false;
     }
+    watch->machine = machine;
+  } else if (now_ns - watch->topology_ns >= TOPOLOGY_NS) {
+    topology_refresh(&watch->topology, watch->machine);
+  } else {
+    return true;
   }
-  if (now_ns - watch->topology_ns >= TOPOLOGY_NS)
-    watch->topology_ns = now_ns;
-  return status;
+  watch->topology_ns = now_ns;
+  return true;
 }
 
 /* Puts percore's own figures about regions. Hosts without regions do not report
@@ -562,7 +560,7 @@ static void put_all(struct region_watch *watch) {
       if (sum->open == 0 && (sum->is_new || region_sum_owes(sum)))
         region_sum_put(sum, watch);
   region_useful_tell(&watch->useful, watch->now.stamp_ns, watch->options.room);
-  if (watch->useful.end > 0 && know_topology(watch) == 0)
+  if (watch->useful.end > 0 && know_topology(watch))
     region_useful_put(&watch->useful, watch);
   watch->put_ns = watch->now.stamp_ns;
 }

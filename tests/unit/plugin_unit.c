@@ -10,18 +10,14 @@ void forget_config(void) {
   config_init(&config);
 }
 
-int plugin_unit_set_up(void **state) {
-  (void)state;
+void plugin_unit_set_up(void) {
   fake_reset();
   config_init(&config);
-  return 0;
 }
 
-int plugin_unit_tear_down(void **state) {
-  (void)state;
+void plugin_unit_tear_down(void) {
   forget_config();
   fake_reset();
-  return 0;
 }
 
 int read_lines(const char *lines) {

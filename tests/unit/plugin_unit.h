@@ -15,8 +15,8 @@ void forget_config(void);
 
 /* Set-up and tear-down of each test. The set-up restores the default options
  * and an empty fake collectd. */
-int plugin_unit_set_up(void **state);
-int plugin_unit_tear_down(void **state);
+void plugin_unit_set_up(void);
+void plugin_unit_tear_down(void);
 
 /* Reads these lines of a <Plugin percore> block into `config`. Returns the
  * status of config_read. */

@@ -134,8 +134,7 @@ void play_round_set_back(void) {
   now = before;
 }
 
-int set_up(void **state) {
-  (void)state;
+void set_up(void) {
   fake_reset();
   began_ns = boottime_ns();
   config_init(&config);
@@ -146,7 +145,6 @@ int set_up(void **state) {
   host_cores = 4;
   host_settles = true;
   host_now_ns = NULL;
-  return 0;
 }
 
 void end_producer(unsigned place) {
@@ -157,14 +155,12 @@ void end_producer(unsigned place) {
 
 void abandon_producer(unsigned place) { region_server_close(served[place]); }
 
-int tear_down(void **state) {
-  (void)state;
+void tear_down(void) {
   region_watch_free(watch);
   for (unsigned i = 0; i < COUNT_OF(served); i++)
     end_producer(i);
   forget_config();
   fake_reset();
-  return 0;
 }
 
 struct percore_region *create(unsigned place, const char *instance,

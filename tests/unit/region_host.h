@@ -43,8 +43,8 @@ extern uint32_t host_cores;    /* of producers; 4 */
 extern bool host_settles;      /* false: a round is never followed by another */
 extern uint64_t began_ns;      /* start of the watch, CLOCK_BOOTTIME */
 
-int set_up(void **state);
-int tear_down(void **state);
+void set_up(void);
+void tear_down(void);
 
 uint64_t boottime_ns(void);
 

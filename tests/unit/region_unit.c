@@ -72,24 +72,20 @@ const struct percore_table unit_tables[TABLES] = {
 
 static char runtime_dir[64];
 
-int unit_make_runtime_dir(void **state) {
-  (void)state;
+void unit_make_runtime_dir(void) {
   strcpy(runtime_dir, "/tmp/percore-unit-XXXXXX");
-  if (mkdtemp(runtime_dir) == NULL)
-    return -1;
-  return setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
+  assert_non_null(mkdtemp(runtime_dir));
+  setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
 }
 
-int unit_remove_runtime_dir(void **state) {
-  (void)state;
+void unit_remove_runtime_dir(void) {
   DIR *dir = opendir(runtime_dir);
-  if (dir == NULL)
-    return -1;
+  assert_non_null(dir);
   for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
     if (entry->d_name[0] != '.')
       unlinkat(dirfd(dir), entry->d_name, 0);
   closedir(dir);
-  return rmdir(runtime_dir);
+  rmdir(runtime_dir);
 }
 
 void unit_need_receivers(void) {
@@ -208,4 +204,10 @@ uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
       region_row_shown(region_reader_directory(reader), &tile, 0, column);
   region_tile_free(&tile);
   return shown;
+}
+
+void unit_end_region(struct percore_region **region) { unit_end(*region); }
+
+void unit_close_reader(struct region_reader **reader) {
+  region_reader_close(*reader);
 }

@@ -32,8 +32,8 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 
 /* Create and remove a runtime directory, as set-up and tear-down of a cmocka
  * group. */
-int unit_make_runtime_dir(void **state);
-int unit_remove_runtime_dir(void **state);
+void unit_make_runtime_dir(void);
+void unit_remove_runtime_dir(void);
 
 /* Skips the test if the child that receives (region/receive.h) cannot be
  * started. Under qemu-user, it cannot: clone(2) without an exit signal fails
@@ -72,6 +72,16 @@ uint32_t unit_row(struct percore_region *region, uint32_t table,
                   const char *name);
 uint32_t unit_row_of_key(struct percore_region *region, uint32_t table,
                          uint64_t key);
+
+/* Declare a region or a connected reader that ends with the block. */
+#define UNIT_REGION(region, serving)                                           \
+  struct percore_region *region __attribute__((cleanup(unit_end_region))) =    \
+      unit_create(serving)
+#define UNIT_READER(reader)                                                    \
+  struct region_reader *reader __attribute__((cleanup(unit_close_reader))) =   \
+      unit_connect()
+void unit_end_region(struct percore_region **region);
+void unit_close_reader(struct region_reader **reader);
 
 /* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);

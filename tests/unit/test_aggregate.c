@@ -6,6 +6,18 @@
 #define NODE "/sys/devices/system/node"
 #define CPU "/sys/devices/system/cpu"
 
+static struct fake_machine *fake;
+static struct topology topology;
+static struct snapshot *snapshot;
+
+static void end(void) {
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  if (fake != NULL)
+    fake_machine_free(fake);
+  fake = NULL;
+}
+
 /* Makes a snapshot of `len` online cores, with their loads in busy[]. */
 static struct snapshot *make(const double *busy, size_t len) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
@@ -27,7 +39,7 @@ static const struct aggregate_figures *find(const struct snapshot *snapshot,
 
 TEST(mean_min_max_and_stddev_are_those_of_the_loads) {
   static const double busy[] = {0.2, 0.4, 0.4, 0.4, 0.5, 0.5, 0.7, 0.9};
-  struct snapshot *snapshot = make(busy, 8);
+  snapshot = make(busy, 8);
   struct aggregate_figures all = {0};
   struct core_set set;
   core_set_parse(&set, "0-7");
@@ -38,24 +50,22 @@ TEST(mean_min_max_and_stddev_are_those_of_the_loads) {
   assert_near(all.busy.max, 0.9, 0);
   /* The standard deviation of a population divides by n, not by n - 1. */
   assert_near(all.busy.stddev, 0.2, 1e-12);
-  snapshot_free(snapshot);
 }
 
 TEST(the_stddev_of_one_core_is_0) {
   static const double busy[] = {0.3};
-  struct snapshot *snapshot = make(busy, 1);
+  snapshot = make(busy, 1);
   struct aggregate_figures all = {0};
   struct core_set set;
   core_set_parse(&set, "0");
   aggregate_cores(&all, snapshot, &set);
   assert_near(all.busy.mean, 0.3, 0);
   assert_near(all.busy.stddev, 0, 0);
-  snapshot_free(snapshot);
 }
 
 TEST(cores_without_value_are_counted_and_left_out) {
   static const double busy[] = {0.2, NAN, 0.6, 0.9};
-  struct snapshot *snapshot = make(busy, 4);
+  snapshot = make(busy, 4);
   struct aggregate_figures all = {0};
   struct core_set set;
   core_set_parse(&set, "0-3");
@@ -65,12 +75,11 @@ TEST(cores_without_value_are_counted_and_left_out) {
   assert_int_equal(all.cores_without_value, 1);
   assert_near(all.busy.mean, 0.4, 1e-12);
   assert_near(all.busy.max, 0.6, 0);
-  snapshot_free(snapshot);
 }
 
 TEST(without_any_value_the_aggregate_is_unknown) {
   static const double busy[] = {NAN, NAN};
-  struct snapshot *snapshot = make(busy, 2);
+  snapshot = make(busy, 2);
   struct aggregate_figures all = {0};
   struct core_set set;
   core_set_parse(&set, "0-1");
@@ -81,7 +90,6 @@ TEST(without_any_value_the_aggregate_is_unknown) {
   assert_nan(all.busy.min);
   assert_nan(all.busy.max);
   assert_nan(all.busy.stddev);
-  snapshot_free(snapshot);
 }
 
 /* ---------------------------------------------------------------------------
@@ -98,43 +106,34 @@ static const double eighths[] = {0,   0.125, 0.25, 0.375,
                                  0.5, 0.625, 0.75, 0.875};
 
 TEST(a_plain_machine_has_all_and_its_node) {
-  struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  fake = fake_machine_new(8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 2);
   assert_near(find(snapshot, "all")->busy.mean, 0.4375, 1e-12);
   assert_near(find(snapshot, "node0")->busy.mean, 0.4375, 1e-12);
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 TEST(isolated_and_housekeeping_cores_have_aggregates) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/isolated", "6-7\n");
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_near(find(snapshot, "isolated")->busy.min, 0.75, 1e-12);
   assert_int_equal(find(snapshot, "isolated")->cores_len, 2);
   assert_near(find(snapshot, "housekeeping")->busy.max, 0.625, 1e-12);
   assert_int_equal(find(snapshot, "housekeeping")->cores_len, 6);
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 TEST(an_isolated_core_that_does_not_exist_makes_no_aggregate) {
-  struct fake_machine *fake = fake_machine_new(8);
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  fake = fake_machine_new(8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   core_set_add(&topology.isolated, 64);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 2); /* all, node0 */
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 static void set_packages(struct fake_machine *fake, int cores_each) {
@@ -147,25 +146,22 @@ static void set_packages(struct fake_machine *fake, int cores_each) {
 }
 
 TEST(each_of_two_nodes_has_an_aggregate) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/online", "0-1\n");
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
   fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
   set_packages(fake, 4);
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_near(find(snapshot, "node0")->busy.mean, 0.1875, 1e-12);
   assert_near(find(snapshot, "node1")->busy.mean, 0.6875, 1e-12);
   assert_null(find(snapshot, "package0")); /* it equals node0 */
   assert_null(find(snapshot, "package1"));
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 TEST(a_package_of_several_nodes_has_an_aggregate) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/online", "0-3\n");
   for (int node = 0; node < 4; node++) {
     char list[16];
@@ -173,60 +169,50 @@ TEST(a_package_of_several_nodes_has_an_aggregate) {
     fake_machine_filef(fake, list, NODE "/node%d/cpulist", node);
   }
   set_packages(fake, 4);
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 7);
   assert_near(find(snapshot, "package1")->busy.mean, 0.6875, 1e-12);
   assert_near(find(snapshot, "node3")->busy.mean, 0.8125, 1e-12);
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 TEST(without_nodes_packages_have_aggregates) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   fake_machine_remove(fake, NODE "/node0/cpulist");
   set_packages(fake, 4);
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(snapshot->aggregates_len, 3);
   assert_near(find(snapshot, "package0")->busy.mean, 0.1875, 1e-12);
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 TEST(groups_have_aggregates_under_their_names) {
-  struct fake_machine *fake = fake_machine_new(8);
+  fake = fake_machine_new(8);
   struct figures_group groups[3] = {
       {.name = "dataplane"}, {.name = "control"}, {.name = "nowhere"}};
   core_set_parse(&groups[0].cores, "2-5,100-200");
   core_set_parse(&groups[1].cores, "0");
   core_set_parse(&groups[2].cores, "500");
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(eighths, 8);
+  topology = read_topology(fake);
+  snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, groups, 3), 0);
   assert_int_equal(find(snapshot, "dataplane")->cores_len, 4);
   assert_near(find(snapshot, "dataplane")->busy.mean, 0.4375, 1e-12);
   assert_near(find(snapshot, "control")->busy.mean, 0, 0);
   assert_null(find(snapshot, "nowhere"));
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
 
 TEST(a_set_whose_cores_have_no_value_still_has_an_aggregate) {
   static const double busy[] = {0.5, NAN};
-  struct fake_machine *fake = fake_machine_new(2);
+  fake = fake_machine_new(2);
   fake_machine_file(fake, CPU "/isolated", "1\n");
-  struct topology topology = read_topology(fake);
-  struct snapshot *snapshot = make(busy, 2);
+  topology = read_topology(fake);
+  snapshot = make(busy, 2);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_int_equal(find(snapshot, "isolated")->cores_without_value, 1);
   assert_nan(find(snapshot, "isolated")->busy.mean);
-  snapshot_free(snapshot);
-  topology_free(&topology);
-  fake_machine_free(fake);
 }
+
+const struct unit_fixtures unit_fixtures = {.after_each = end};

@@ -55,11 +55,9 @@ static int update_at(uint64_t time_ns) {
 
 static const struct journal journal = {.write = say};
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   strcpy(folder, "/tmp/percore-board-XXXXXX");
-  if (mkdtemp(folder) == NULL)
-    return -1;
+  assert_non_null(mkdtemp(folder));
   setenv("PERCORE_RUNTIME_DIR", folder, 1);
   topology =
       (struct topology){.cores_len = CORES, .node = nodes, .sibling = siblings};
@@ -88,15 +86,14 @@ static int begin(void **state) {
   played_ns = 0;
   board = board_open(BOARD_GROUP, &journal);
   reader = board_reader_open(&machine, CORES, AGE_MAX_NS);
-  return reader != NULL ? 0 : -1;
+  assert_non_null(reader);
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   board_close(board);
   board_reader_close(reader);
   unsetenv("PERCORE_RUNTIME_DIR");
-  return rmdir(folder);
+  rmdir(folder);
 }
 
 static void publish(void) { board_publish(board, &snapshot, &topology); }

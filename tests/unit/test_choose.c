@@ -8,19 +8,13 @@
 static struct chooser *chooser;
 static double loads[CORES], room[CORES];
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   chooser = chooser_open(CORES, 1);
   for (int i = 0; i < CORES; i++)
     room[i] = 1 - (loads[i] = 0.5);
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
-  free(chooser);
-  return 0;
-}
+static void end(void) { free(chooser); }
 
 static void learn(int times, double (*load)(int time, int core)) {
   for (int time = 0; time < times; time++) {

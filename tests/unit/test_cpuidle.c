@@ -7,17 +7,9 @@
 
 static struct fake_machine *fake;
 
-static int setup(void **state) {
-  (void)state;
-  fake = fake_machine_new(1);
-  return 0;
-}
+static void setup(void) { fake = fake_machine_new(1); }
 
-static int teardown(void **state) {
-  (void)state;
-  fake_machine_free(fake);
-  return 0;
-}
+static void teardown(void) { fake_machine_free(fake); }
 
 static void add(struct fake_machine *fake, int number, const char *name,
                 const char *time_us, const char *usage) {

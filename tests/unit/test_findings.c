@@ -40,8 +40,7 @@ static void add_collectd(const char *pid, const char *groups) {
   assert_int_equal(symlink(place.tree.root, link), 0);
 }
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   char path[400], group[16];
   place = (struct place){.fake = fake_machine_new(2)};
   temp_tree_make(&place.tree);
@@ -72,14 +71,11 @@ static int begin(void **state) {
     place.doctor.source[source] =
         (struct source_facts){.cores = 2, .proof = PROOF_PROVEN};
   place.doctor.source[SOURCE_MPERF].chosen = 2;
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   fake_machine_free(place.fake);
   temp_tree_remove(&place.tree);
-  return 0;
 }
 
 static void run_checks(struct doctor *doctor) {

@@ -79,8 +79,7 @@ static const struct clock_calls calls = {.open = open_or_load,
                                          .start = start,
                                          .close = close_clock};
 
-static int setup(void **state) {
-  (void)state;
+static void setup(void) {
   *play = (struct play){.words_len = 4,
                         .now_ns = 1000 * SECOND,
                         .open_status = -ENOENT,
@@ -91,14 +90,11 @@ static int setup(void **state) {
                                    .clock_ns = clock_ns,
                                    .read_file = read_file,
                                    .clocks = &calls};
-  return 0;
 }
 
-static int teardown(void **state) {
-  (void)state;
+static void teardown(void) {
   idle_clock_close(play->clock);
   fake_machine_free(play->fake);
-  return 0;
 }
 
 static int open_clock(struct play *play, bool may_load) {

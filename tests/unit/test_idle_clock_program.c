@@ -62,13 +62,11 @@ static void idle(uint32_t state) {
   on_idle(&arguments.tracepoint);
 }
 
-static int begin_again(void **state) {
-  (void)state;
+static void begin_again(void) {
   word = 0;
   time_ns = 1000000;
   steps = interrupt_at = 0;
   in_interrupt = false;
-  return 0;
 }
 
 /* Halts the core for `ns`. Then starts to count accesses from 0. */
@@ -100,7 +98,7 @@ TEST(a_halt_ends_with_its_first_interrupt) {
 
 TEST(an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes) {
   for (int at = 1; at <= PROGRAM_NS; at++) {
-    begin_again(NULL);
+    begin_again();
     halt(5000);
     interrupt_at = at;
     idle(IDLE_EXIT);
@@ -113,7 +111,7 @@ TEST(an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes) {
 
 TEST(an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt) {
   for (int at = 1; at <= PROGRAM_NS; at++) {
-    begin_again(NULL);
+    begin_again();
     halt(5000);
     interrupt_at = at;
     interrupt();

@@ -32,21 +32,17 @@ static bool is_load(double load) {
 static struct percore_load *shared;
 static cpu_set_t affinity_before;
 
-static int open_shared(void **state) {
-  (void)state;
+static void open_shared(void) {
   sched_getaffinity(0, sizeof affinity_before, &affinity_before);
   if (percore_load_open(&shared, NULL) == 0)
-    return 0;
+    return;
   print_message("percore_load_open: %s; all tests of it are skipped\n",
                 strerror(errno));
-  return 0;
 }
 
-static int close_shared(void **state) {
-  (void)state;
+static void close_shared(void) {
   if (shared != NULL)
     percore_load_close(shared);
-  return 0;
 }
 
 static void need_a_source(void) {

@@ -17,20 +17,17 @@ struct fixture {
 
 static struct fixture *fixture;
 
-static int setup(void **state) {
-  (void)state;
+static void setup(void) {
   fixture = calloc(1, sizeof *fixture);
   temp_tree_make(&fixture->tree);
   fixture->machine = machine_linux(fixture->tree.root);
-  return fixture->machine == NULL;
+  assert_non_null(fixture->machine);
 }
 
-static int teardown(void **state) {
-  (void)state;
+static void teardown(void) {
   machine_linux_close(fixture->machine);
   temp_tree_remove(&fixture->tree);
   free(fixture);
-  return 0;
 }
 
 static ssize_t read_file(const char *path, char *buffer, size_t size) {

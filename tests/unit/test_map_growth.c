@@ -31,13 +31,11 @@ static uint64_t last[COPIES * FIELDS], growth[COPIES * FIELDS];
 static struct map_falls falls;
 static bool is_array;
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   memset(now, 0, sizeof(now));
   memset(last, 0, sizeof(last));
   memset(&falls, 0, sizeof(falls));
   is_array = false;
-  return 0;
 }
 
 static const struct map_fields fields = {.list = list, .len = FIELDS};
@@ -124,7 +122,7 @@ TEST(an_entry_whose_counters_all_decreased_was_created_again) {
 
 TEST(a_field_that_falls_alone_is_suspect) {
   for (int i = 0; i < 2; i++) {
-    begin(NULL);
+    begin();
     is_array = i == 1;
     now[0] = (struct value){.packets = 50, .bytes = 5000};
     look();

@@ -136,22 +136,18 @@ static int read_fields(uint32_t value, uint32_t size) {
   return map_fields_read(&fields, &types, &info, why);
 }
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   memset(&file, 0, sizeof(file));
   file.strings_len = 1;
   u8 = integer("u8", 1, 0);
   u16 = integer("u16", 2, 0);
   u32 = integer("u32", 4, 0);
   u64 = integer("u64", 8, 0);
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   map_fields_free(&fields);
   btf_close(&types);
-  return 0;
 }
 
 static void assert_field(size_t at, const char *name, uint32_t offset,
@@ -383,7 +379,7 @@ TEST(of_global_variables_only_tagged_and_named_ones_are_read) {
   assert_int_equal(learn(&source, none, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "tagged", 16, 8, false);
-  end(NULL);
+  end();
   assert_int_equal(learn(&source, (struct names){wanted, 1}, none), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "hits", 0, 8, false);
@@ -469,8 +465,8 @@ TEST(an_address_is_known_by_the_name_of_what_holds_it) {
   member("number", port, 8);
   assert_int_equal(open_types(key, 12, u64, 8), 0);
   assert_name(bytes, "10.0.0.1-10.0.0.2-5");
-  end(state);
-  begin(state);
+  end();
+  begin();
   assert_int_equal(open_types(u32, 4, u64, 8), 0);
   strcpy(info.name, "filter_ipv4"); /* as in xdp-filter */
   assert_name(bytes, "10.0.0.1");
@@ -513,7 +509,7 @@ TEST(integers_have_their_sign_and_enumerators_their_names) {
 
 TEST(an_integer_of_any_size_has_a_name) {
   for (uint32_t size = 0; size <= 16; size++) {
-    begin(NULL);
+    begin();
     uint32_t u64 = integer("u64", 8, 0);
     uint32_t key = integer("odd", size, BTF_INT_SIGNED);
     if (open_types(key, 16, u64, 8) == 0) {
@@ -522,7 +518,7 @@ TEST(an_integer_of_any_size_has_a_name) {
       map_key_name(name, &types, &info, bytes);
       assert_true(name[0] != '\0');
     }
-    end(NULL);
+    end();
   }
 }
 
@@ -605,7 +601,7 @@ TEST(types_that_lie_are_read_within_the_key_and_the_value) {
   int read = 0;
   for (int i = 0; i < 3000; i++) {
     uint32_t key, value;
-    begin(NULL);
+    begin();
     write_many_types(&seed, &key, &value);
     if (open_types(key, 16, value, 48) == 0) {
       uint64_t *values = calloc(1, 48);
@@ -620,7 +616,7 @@ TEST(types_that_lie_are_read_within_the_key_and_the_value) {
       free(bytes);
       read++;
     }
-    end(NULL);
+    end();
   }
   assert_true(read > 500);
 }

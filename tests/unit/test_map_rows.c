@@ -108,18 +108,16 @@ static void assert_got(uint32_t entries) {
     assert_int_equal(got[i], i);
 }
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   memset(&kernel, 0, sizeof(kernel));
   got_len = 0;
   wanted_len = UINT32_MAX;
   why[0] = '\0';
-  return 0;
 }
 
 TEST(every_entry_is_read_once_in_batches) {
   for (uint32_t entries = 0; entries < 35; entries++) {
-    begin(NULL);
+    begin();
     assert_int_equal(read_entries(entries), 0);
     assert_got(entries);
     assert_in_range(kernel.batches, 1, 4);
@@ -143,7 +141,7 @@ TEST(a_batch_does_not_grow_for_ever) {
 TEST(without_batches_entries_are_read_one_by_one) {
   static const int errors[] = {NO_BATCH, EINVAL, EOPNOTSUPP};
   for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
-    begin(NULL);
+    begin();
     kernel.batch_error = errors[e];
     assert_int_equal(read_entries(50), 0);
     assert_got(50);
@@ -162,7 +160,7 @@ TEST(at_most_ten_thousand_entries_are_read_one_by_one) {
   kernel.batch_error = NO_BATCH;
   assert_int_equal(read_entries(10000), 0);
   assert_got(10000);
-  begin(NULL);
+  begin();
   kernel.batch_error = NO_BATCH;
   assert_int_equal(read_entries(10001), 1);
   assert_got(10000);
@@ -172,7 +170,7 @@ TEST(a_pass_ends_when_its_reader_has_enough) {
   wanted_len = 5;
   assert_int_equal(read_entries(50), 1);
   assert_got(5);
-  begin(NULL);
+  begin();
   wanted_len = 5;
   kernel.batch_error = NO_BATCH;
   assert_int_equal(read_entries(50), 1);

@@ -217,25 +217,21 @@ static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
   assert_int_equal(map_publisher_add(publisher, &table, fresh), 0);
 }
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   memset(&kernel, 0, sizeof(kernel));
   memset(rows, 0, sizeof(rows));
   gauges = (struct names){.len = 0};
   kernel.lost_after = -1;
   kernel.names = KEYS;
   said_len = 0;
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   if (reader != NULL)
     region_reader_close(reader);
   reader = NULL;
   map_publisher_close(publisher);
   publisher = NULL;
-  return 0;
 }
 
 static bool was_said(const char *text) {
@@ -326,7 +322,7 @@ TEST(a_list_of_cores_that_cannot_be_read_once_loses_no_count) {
 TEST(keys_with_the_same_name_count_in_one_row) {
   for (uint32_t type = 0; type < 3; type++) { /* arrays and hash maps */
     unit_need_receivers();
-    begin(state);
+    begin();
     kernel.names = 4;
     publish(type, KEYS, true);
     add(0, 10, 1000);
@@ -342,7 +338,7 @@ TEST(keys_with_the_same_name_count_in_one_row) {
     assert_int_equal(look(), 2);
     assert_int_equal(rows[0].shown[0], 3);
     assert_int_equal(said_len, 0);
-    end(state);
+    end();
   }
 }
 

@@ -7,8 +7,7 @@
 
 static struct fake_machine *fake;
 
-static int setup(void **state) {
-  (void)state;
+static void setup(void) {
   fake = fake_machine_new(2);
   fake_machine_msr(fake, 2.6e9, true);
   fake_machine_file(fake, DEVICES "cpu/type", "4\n");
@@ -22,14 +21,9 @@ static int setup(void **state) {
                     "event=0xcd,umask=0x1,ldlat=3\n");
   fake_machine_file(fake, DEVICES "cpu/events/with-flag", "event=0x5,any\n");
   fake_machine_file(fake, DEVICES "cpu/events/open", "event=?\n");
-  return 0;
 }
 
-static int teardown(void **state) {
-  (void)state;
-  fake_machine_free(fake);
-  return 0;
-}
+static void teardown(void) { fake_machine_free(fake); }
 
 static void check(const char *text, uint32_t type, uint64_t config,
                   uint64_t config1, uint64_t config2) {

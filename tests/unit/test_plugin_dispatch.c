@@ -13,10 +13,9 @@
 static struct dispatch dispatch;
 static const double periods[] = {60, 300, 900, 10, 1800};
 
-static int set_up(void **state) {
-  plugin_unit_set_up(state);
+static void set_up(void) {
+  plugin_unit_set_up();
   dispatch = (struct dispatch){.config = &config};
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------

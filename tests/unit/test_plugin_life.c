@@ -77,8 +77,7 @@ static void publish(uint64_t time_s) {
 /* ---------------------------------------------------------------------------
  */
 
-static int set_up(void **state) {
-  (void)state;
+static void set_up(void) {
   fake_reset();
   memset(&stub, 0, sizeof(stub));
   memset(&region_stub, 0, sizeof(region_stub));
@@ -90,15 +89,12 @@ static int set_up(void **state) {
   oconfig_item_t *block = fake_config("<Load>\nBoard \"off\"\n</Load>");
   assert_int_equal(fake.config(block), 0);
   fake_config_free(block);
-  return 0;
 }
 
-static int tear_down(void **state) {
-  (void)state;
+static void tear_down(void) {
   if (fake.shutdown != NULL)
     fake.shutdown();
   fake_reset();
-  return 0;
 }
 
 static void shut_down(void) {
@@ -163,6 +159,8 @@ TEST(a_failed_start_is_tried_again_every_10_s) {
     assert_int_equal(stub.starts, i);
     assert_int_equal(read_once(), 0);
   }
+  assert_int_equal(fake_count_logged(LOG_ERR),
+                   2); /* once, and the first read */
   stub.start_status = 0;
   assert_int_equal(read_once(), 0);
   assert_int_equal(stub.starts, 5);

@@ -34,19 +34,13 @@ static const notification_t *find_sent(const char *text) {
   return NULL;
 }
 
-static int set_up(void **state) {
-  (void)state;
+static void set_up(void) {
   fake_reset();
   memset(&notify, 0, sizeof(notify));
   sending = true;
-  return 0;
 }
 
-static int tear_down(void **state) {
-  (void)state;
-  fake_reset();
-  return 0;
-}
+static void tear_down(void) { fake_reset(); }
 
 /* Makes snapshot number n. The source of core i is sources[i]. */
 static struct snapshot *make_snapshot(const enum source_kind *sources,

@@ -8,10 +8,10 @@
 
 static struct region_log region_log;
 
-static int set_up(void **state) {
+static void set_up(void) {
   region_log = (struct region_log){0};
   region_log_begin(&region_log, SECOND_NS);
-  return plugin_unit_set_up(state);
+  return plugin_unit_set_up();
 }
 
 static struct region_about about(const char *region, uid_t uid) {

@@ -462,7 +462,7 @@ static void play_seed(unsigned seed) {
           "pieces %d memory %d values %d\n",
           seed, play.instances, play.top, play.per_core, play.row_option,
           play.drops, play.pieces, play.short_of_memory, play.few_values);
-  set_up(NULL);
+  set_up();
   host_now_ns = play.pieces ? hours_pass : NULL;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
   host_values_max = play.few_values ? 60 + random_below(60) : 0;
@@ -476,7 +476,7 @@ static void play_seed(unsigned seed) {
   for (unsigned round = 0; round < (play.pieces ? 40u : 4u); round++)
     look(true);
   check_counters(!play.inexact);
-  tear_down(NULL);
+  tear_down();
 }
 
 static unsigned from_environment(const char *name, unsigned otherwise) {

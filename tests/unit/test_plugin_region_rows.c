@@ -186,6 +186,18 @@ TEST(a_row_called_other_takes_no_place_under_top) {
   }
 }
 
+TEST(a_row_called_other_is_not_left_out) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  count(region, "other", 100);
+  begin_watch("");
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 1);
+  assert_count(SUM, "all", "other", 100);
+  assert_int_equal(own("rows_left_out"), 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
 TEST(a_reset_of_a_row_in_other_changes_nothing) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 3; i++)
@@ -301,6 +313,18 @@ TEST(an_object_that_came_and_went_between_two_reads_counts_under_its_name) {
 }
 
 /* The first counts of an object are two points, in two rounds. */
+TEST(an_object_that_came_and_went_is_not_left_out) {
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 1);
+  begin_watch("");
+  count(region, "b", 7);
+  remove_row(region, "b");
+  play_round(SECOND);
+  assert_count(SUM, "all", "b", 7);
+  assert_int_equal(own("rows_left_out"), 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
 TEST(objects_that_came_and_went_take_no_more_than_max_values) {
   enum { OBJECTS = 500, FIELDS = 3 };
   host_values_max = 300;
@@ -733,6 +757,16 @@ TEST(the_single_rows_of_all_instances_are_counted) {
     play_round(SECOND);
     assert_count(SUM, "all", "all", 20 * round);
   }
+}
+
+TEST(a_single_row_beyond_max_values_is_said_to_be_missing) {
+  count_in_single(create(0, NULL, one_row, 1), 10);
+  host_values_max = 4;
+  begin_watch("");
+  assert_none(SUM, "all", "all");
+  assert_non_null(fake_logged(LOG_WARNING, "table flow is not reported"));
+  assert_null(fake_logged(LOG_WARNING, "counted only in `other`"));
+  assert_true(own("rows_left_out") > 0);
 }
 
 /* Returns how many counts of a single row were not dispatched, if a call fails

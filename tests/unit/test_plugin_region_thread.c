@@ -31,7 +31,7 @@ static void wait_a_while(void) {
 
 TEST(each_value_is_of_a_later_moment) {
   unit_need_receivers();
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   start();
   wait_a_while();
   region_thread_stop(thread);
@@ -49,16 +49,14 @@ TEST(each_value_is_of_a_later_moment) {
   }
   assert_true(rounds > 2);
   assert_true(read > 1);
-  assert_int_equal(percore_destroy(region), 0);
 }
 
 TEST(it_stops_while_a_producer_does_not_answer) {
   unit_need_receivers();
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   start();
   wait_a_while();
   region_thread_stop(thread);
-  assert_int_equal(percore_destroy(region), 0);
 }
 
 TEST(it_stops_before_its_first_round) {
@@ -88,13 +86,12 @@ TEST(without_regions_there_is_a_thread_only_after_the_directory_has_changed) {
     assert_int_equal(count_threads(), others);
   }
   assert_int_equal(fake.values_len, 0);
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   const char *values = "percore_host-self/gauge-regions";
   for (; fake_find(values) == NULL && time(NULL) < end; wait_a_while())
     assert_int_equal(region_thread_keep(thread), 0);
   assert_non_null(fake_find(values));
   assert_true(region_thread_stop(thread));
-  assert_int_equal(percore_destroy(region), 0);
 }
 
 static atomic_bool is_blocked = true;

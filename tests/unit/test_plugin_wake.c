@@ -77,20 +77,20 @@ static struct wake_sampler *sampler;
 static struct core_figures cores[3];
 static bool isolates;
 
-static int set_up(void **state) {
+static void set_up(void) {
   memset(&play, 0, sizeof(play));
   for (int i = 0; i < 3; i++)
     cores[i] =
         (struct core_figures){.core = 2 * i, .online = true, .busy = 0.25 * i};
   isolates = false;
   sampler = NULL;
-  return plugin_unit_set_up(state);
+  return plugin_unit_set_up();
 }
 
-static int tear_down(void **state) {
+static void tear_down(void) {
   wake_sampler_stop(sampler);
   assert_int_equal(play.opens, play.closes + (play.open_status != 0));
-  return plugin_unit_tear_down(state);
+  return plugin_unit_tear_down();
 }
 
 static void start(const char *lines) {

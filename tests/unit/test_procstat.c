@@ -9,11 +9,7 @@
 
 static struct procstat proc;
 
-static int free_stat(void **state) {
-  (void)state;
-  procstat_free(&proc);
-  return 0;
-}
+static void free_stat(void) { procstat_free(&proc); }
 
 static int parse(const char *text) { return procstat_parse(&proc, text, TICK); }
 

@@ -25,24 +25,20 @@ static void open_rates(struct rates_options options) {
       rates_open(&fixture.rates, fixture.reader, PORT + 1, &options), 0);
 }
 
-static int set_up(void **state) {
-  (void)state;
+static void set_up(void) {
   fixture = (struct fixture){.now_ns = SECOND};
   fixture.region = unit_create(PERCORE_SERVE_THREAD);
   fixture.reader = unit_connect();
   assert_return_code(percore_attach(fixture.region, "rx", 1, &fixture.slot), 0);
   percore_core_table(fixture.region, PORT, &fixture.port);
   percore_histogram(fixture.region, PORT, LATENCY, &fixture.latency);
-  return 0;
 }
 
-static int tear_down(void **state) {
-  (void)state;
+static void tear_down(void) {
   rates_close(&fixture.rates);
   region_reader_close(fixture.reader);
   percore_detach(fixture.region, fixture.slot);
   assert_return_code(percore_destroy(fixture.region), 0);
-  return 0;
 }
 
 static uint32_t add_port(const char *name) {

@@ -94,10 +94,7 @@ static void pin(int core) {
   assert_return_code(sched_setaffinity(0, sizeof(one), &one), errno);
 }
 
-static int unpin(void **state) {
-  (void)state;
-  return sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
-}
+static void unpin(void) { sched_setaffinity(0, sizeof(all_cpus), &all_cpus); }
 
 TEST(a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot) {
   int here, elsewhere;
@@ -247,7 +244,7 @@ TEST(a_producer_reads_its_own_region_without_serving_it) {
                                              .serving = PERCORE_SERVE_POLLED});
   uint64_t values[6];
   percore_slot_t slot = unit_attach(region, 1);
-  percore_poll_at(slot, slot.head->last_tsc + 10, 7);
+  percore_poll_at(slot, percore_polled_(slot.head) + 10, 7);
   read_own(PERCORE_TABLE_CORE, 1, values, 6);
   assert_int_equal(values[0], 10);
   assert_int_equal(values[5], 7);
@@ -363,13 +360,12 @@ TEST(the_status_reports_slots_and_refused_calls) {
 }
 
 REGION_TEST(the_status_reports_the_number_of_readers) {
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   /* The producer counts a connection only after it has sent HELLO, so wait for
    * that. */
   while (status_of(region).readers == 0)
     sched_yield();
   assert_int_equal(status_of(region).readers, 1);
-  region_reader_close(reader);
 }
 
 TEST(a_sink_prints_its_reason_once) {

@@ -155,7 +155,7 @@ TEST(memory_that_is_not_a_region_is_refused_with_a_reason) {
 TEST(readers_connect_only_to_sockets) {
   char path[128], link[128];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "odd", NULL, NULL), 0);
   snprintf(path, sizeof(path), "%s/odd.sock", dir);
@@ -174,7 +174,6 @@ TEST(readers_connect_only_to_sockets) {
     assert_return_code(remove(path), errno);
   }
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 TEST(a_region_whose_name_differs_from_its_socket_is_refused) {
@@ -182,7 +181,7 @@ TEST(a_region_whose_name_differs_from_its_socket_is_refused) {
   char path[128], other[128];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
   snprintf(path, sizeof(path), "%s/unit.sock", dir);
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   for (int i = 0; i < 2; i++) {
     struct region_reader_options options = {.hello_wait_ms = 5000};
     struct region_reader *reader;
@@ -201,7 +200,6 @@ TEST(a_region_whose_name_differs_from_its_socket_is_refused) {
     assert_return_code(unlink(other), errno);
     region_reader_close(reader);
   }
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* Returns a socket whose last close(2) blocks for an hour, because its peer
@@ -268,7 +266,7 @@ static void await_child(pid_t *child) {
 }
 
 TEST(the_host_does_not_see_the_child) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   struct region_reader_options options = {.hello_wait_ms = 60000};
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
@@ -277,12 +275,11 @@ TEST(the_host_does_not_see_the_child) {
   assert_int_equal(errno, ECHILD);
   assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 60000),
                      errno);
-  assert_return_code(percore_destroy(region), 0);
   region_reader_close(reader);
 }
 
 TEST(after_hello_a_producer_can_send_nothing) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_connection connection;
   struct region_fault fault;
   pid_t child = 0;
@@ -297,14 +294,13 @@ TEST(after_hello_a_producer_can_send_nothing) {
   assert_false(region_connection_is_open(&connection));
   region_connection_close(&connection);
   await_child(&child);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* One of the messages after HELLO is empty but carries a descriptor. It must
  * not be taken for the end of the connection. */
 TEST(a_producer_that_sends_more_than_hello_is_refused) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   char byte = 0;
   struct iovec parts[KINDS] = {[BYTE] = {&byte, 1}};
   char control[CMSG_SPACE(sizeof(int))] = {0};
@@ -337,7 +333,6 @@ TEST(a_producer_that_sends_more_than_hello_is_refused) {
     await_child(&child);
   }
   assert_int_equal(count_descriptors(), before);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* The last close of the socket takes long. */
@@ -429,7 +424,7 @@ TEST(a_reset_returns_the_producers_answer) {
       {{{1, REGION_ERROR, 4100, 0}}, EPROTO},
       {{{1, REGION_RESET, 0, 1}}, 0},
   };
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   int memory =
       dup(region->memfd); /* the forked producer loses region->memfd itself */
   char path[128];
@@ -450,7 +445,6 @@ TEST(a_reset_returns_the_producers_answer) {
     close(listener);
   }
   close(memory);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 const struct unit_fixtures unit_fixtures = {

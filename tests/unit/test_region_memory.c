@@ -16,20 +16,16 @@
 
 static struct temp_tree tree;
 
-static int make_root(void **state) {
-  (void)state;
+static void make_root(void) {
   temp_tree_make(&tree);
   region_memory_root = tree.root;
   temp_tree_write(&tree, "/proc/meminfo",
                   "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 8000 kB\n");
-  return 0;
 }
 
-static int remove_root(void **state) {
-  (void)state;
+static void remove_root(void) {
   region_memory_root = "";
   temp_tree_remove(&tree);
-  return 0;
 }
 
 TEST(without_a_limit_the_result_is_mem_available) {

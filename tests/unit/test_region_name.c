@@ -62,7 +62,7 @@ static void await_socket(struct percore_region *region) {
 }
 
 TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
   struct region_reader *reader;
@@ -76,14 +76,12 @@ TEST(a_removed_socket_is_restored_when_the_region_is_polled) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), errno);
 }
 
 REGION_TEST(a_removed_socket_is_restored_by_the_thread) {
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
-  struct region_reader *reader = unit_connect();
-  region_reader_close(reader);
+  UNIT_READER(reader);
 }
 
 TEST(a_recreated_directory_also_receives_the_lock_file) {
@@ -107,7 +105,7 @@ TEST(a_name_that_another_process_has_taken_is_left_alone) {
   struct percore_region *first = unit_create(PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
   assert_return_code(unlink(path_of("lock")), errno);
-  struct percore_region *second = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(second, PERCORE_SERVE_THREAD);
   struct stat before, after;
   assert_return_code(stat(path_of("sock"), &before), errno);
   assert_return_code(percore_serve(first), errno);
@@ -115,7 +113,6 @@ TEST(a_name_that_another_process_has_taken_is_left_alone) {
   assert_return_code(stat(path_of("sock"), &after), errno);
   assert_int_equal(before.st_ino, after.st_ino);
   assert_true(is_there("lock"));
-  assert_return_code(percore_destroy(second), errno);
 }
 
 static long faults_of_children(void) {

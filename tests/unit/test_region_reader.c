@@ -20,13 +20,12 @@ TEST(a_reader_may_be_opened_before_its_producer) {
   assert_int_equal(region_reader_presence(reader), REGION_ABSENT);
   assert_int_equal(region_reader_errno(reader), ENOENT);
   assert_null(region_reader_directory(reader));
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_string_equal(region_reader_error(reader), "");
   assert_int_equal(region_reader_pid(reader), getpid());
   assert_int_equal(region_reader_uid(reader), getuid());
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 TEST(the_last_values_of_a_producer_can_be_read_after_it_left) {
@@ -34,7 +33,7 @@ TEST(the_last_values_of_a_producer_can_be_read_after_it_left) {
   uint64_t values[2];
   percore_shared_table_t slow = unit_shared_table(region, SLOW);
   uint32_t row = unit_row(region, SLOW, "cli");
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   percore_shared_add(percore_shared_row(slow, row), 0, 12);
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
@@ -48,7 +47,6 @@ TEST(the_last_values_of_a_producer_can_be_read_after_it_left) {
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_int_equal(region_reader_producer(reader), 2);
   assert_int_equal(region_reader_rows(reader, SLOW + 1), 0);
-  region_reader_close(reader);
   assert_return_code(percore_destroy(region), 0);
 }
 
@@ -93,7 +91,7 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   percore_add(percore_owned_row(flows, row), PACKETS, 9);
   uint64_t *generation = region_generation(region, table, row);
   *generation = region_next_object(*generation, REGION_CHANGING);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_return_code(
       region_tile_init(&tile, reader, FLOW + 1, 1, REGION_WANT_BIRTHS), errno);
   region_tile_read(reader, &tile, row);
@@ -101,14 +99,13 @@ REGION_TEST(cells_of_a_row_that_is_changing_are_in_its_tile) {
   assert_int_equal(tile.generations[0], REGION_CHANGING);
   assert_int_equal(tile.totals[PACKETS], 9);
   region_tile_free(&tile);
-  region_reader_close(reader);
 }
 
 TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   uid_t refused = getuid();
   struct region_reader_options options = {
       .hello_wait_ms = 5000, .may_read = refuse_user, .argument = &refused};
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -116,7 +113,6 @@ TEST(a_producer_of_a_user_who_is_not_allowed_is_refused) {
   refused++;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -418,7 +414,7 @@ TEST(a_region_with_a_full_queue_counts_as_alive) {
 
 TEST(a_region_is_gone_when_another_answers_in_its_place) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_return_code(percore_destroy(region), 0);
   region = unit_create(PERCORE_SERVE_THREAD);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
@@ -426,7 +422,6 @@ TEST(a_region_is_gone_when_another_answers_in_its_place) {
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_int_equal(region_reader_producer(reader), 2);
   assert_return_code(percore_destroy(region), 0);
-  region_reader_close(reader);
 }
 
 REGION_TEST(each_slot_that_is_used_adds_to_the_total) {
@@ -688,7 +683,7 @@ TEST(states_that_many_fields_share_are_charged_to_the_allowance) {
 
 /* The user of the producer and root may open the memory again. */
 REGION_TEST(a_reader_cannot_write_to_a_region) {
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   char path[32];
   int fd = reader->view.memfd;
   uid_t user = geteuid();
@@ -703,7 +698,6 @@ REGION_TEST(a_reader_cannot_write_to_a_region) {
   } else {
     print_message("not tested: opening it again as another user needs root\n");
   }
-  region_reader_close(reader);
 }
 
 REGION_TEST(an_application_tells_the_objects_of_a_row_apart) {

@@ -48,11 +48,10 @@ REGION_TEST(an_up_down_counter_is_the_sum_over_cores_that_raise_and_lower_it) {
   percore_slot_t out = unit_attach(region, 2);
   percore_updown_add(percore_core_row(in, ports, port), DEPTH, 10);
   percore_updown_add(percore_core_row(out, ports, port), DEPTH, -4);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
   assert_return_code(percore_detach(region, out), 0);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
-  region_reader_close(reader);
 }
 
 REGION_TEST(a_maximum_level_covers_all_used_slots) {
@@ -73,12 +72,11 @@ REGION_TEST(a_histogram_counts_each_value_once) {
   percore_slot_t slot = unit_attach(region, 0);
   for (uint64_t value = 0; value < 5000; value++)
     percore_hist_add(percore_core_row(slot, ports, port), latency, value);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   unit_totals(reader, PORT, port, values);
   for (uint32_t b = 0; b < latency.buckets; b++)
     sum += values[LATENCY_COLUMN + b];
   assert_int_equal(sum, 5000);
-  region_reader_close(reader);
 }
 
 /* ---------------------------------------------------------------------------
@@ -91,7 +89,7 @@ REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
   assert_return_code(percore_attach(region, "c", 1, &slots[2]), 0);
   assert_ptr_not_equal(slots[0].head, slots[1].head);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   struct region_slot_view view;
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.core, 1);
@@ -110,7 +108,6 @@ REGION_TEST(two_threads_on_one_core_use_slots_with_its_label) {
   assert_return_code(percore_attach(region, "g", 1, &slots[2]), 0);
   region_reader_slot(reader, 5, &view);
   assert_string_equal(view.name, "g");
-  region_reader_close(reader);
 }
 
 REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
@@ -128,7 +125,7 @@ REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
   /* Only extra slots count for no core, and they are in use. */
   assert_fails(percore_attach(region, "pool", PERCORE_NO_CORE, &slots[2]),
                ENOSPC);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.state, REGION_LIVE);
   assert_int_equal(view.core, PERCORE_NO_CORE);
@@ -142,7 +139,6 @@ REGION_TEST(counts_of_threads_without_a_core_are_in_the_total_and_on_no_core) {
     on_cores += tile.cores[core * tile.capacity * tile.columns + PACKETS];
   assert_int_equal(on_cores, 1);
   region_tile_free(&tile);
-  region_reader_close(reader);
 }
 
 struct doomed {
@@ -179,7 +175,7 @@ TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   percore_begin(slot);
   percore_add(percore_core_row(slot, globals, 0), 0, 2);
   percore_end(slot);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, reader, GLOBALS + 1, 1, 0), 0);
   region_tile_read(reader, &tile, 0);
@@ -187,7 +183,6 @@ TEST(the_slot_of_a_dead_thread_is_taken_over_with_its_counts) {
   region_tile_free(&tile);
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[0], 13);
-  region_reader_close(reader);
   unit_end(region);
 }
 
@@ -237,9 +232,8 @@ REGION_TEST(a_removed_row_is_free_only_after_a_quiescent_point) {
   row = unit_row(region, PORT, "eth9");
   assert_int_equal(row, rows[1]);
   percore_add(percore_core_row(slot, ports, row), PACKETS, 1);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 1);
-  region_reader_close(reader);
 }
 
 REGION_TEST(an_add_that_has_to_wait_is_refused_and_names_the_thread) {
@@ -384,7 +378,7 @@ TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
                                     COUNT_OF(churn_tables), NULL),
                      errno);
   percore_slot_t slot = unit_attach(region, 0);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   for (uint32_t t = 0; t < COUNT_OF(churn_tables); t++) {
     bool resets = (churn_tables[t].flags & PERCORE_NO_RESET) == 0;
     uint32_t row = unit_row_of_key(region, t, 1);
@@ -406,7 +400,6 @@ TEST(a_row_that_is_used_again_shows_zero_and_keeps_its_cells) {
     assert_int_equal(unit_shown(reader, t, row, CHURN_SIZE), resets ? 0 : 2);
     assert_int_equal(unit_shown(reader, t, row, CHURN_DEPTH), 2);
   }
-  region_reader_close(reader);
   unit_end(region);
 }
 
@@ -443,9 +436,8 @@ REGION_TEST(the_growth_of_a_foreign_counter_is_added) {
       unit_attach(region, 0), unit_core_table(region, PORT), row);
   for (int i = 0; i < 5; i++)
     percore_add_growth(cells, PACKETS, readings[i], &last);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 600 + 20 + 10);
-  region_reader_close(reader);
 }
 
 REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
@@ -458,12 +450,11 @@ REGION_TEST(a_reset_shows_zero_and_leaves_up_down_counters_and_cells) {
   percore_updown_add(row, DEPTH, 3);
   assert_return_code(percore_reset(region, PORT, port), 0);
   percore_add(row, PACKETS, 2);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 2);
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 3);
   unit_totals(reader, PORT, port, values);
   assert_int_equal(values[PACKETS], 42);
-  region_reader_close(reader);
 }
 
 REGION_TEST(a_reset_of_no_row_resets_nothing) {
@@ -472,12 +463,12 @@ REGION_TEST(a_reset_of_no_row_resets_nothing) {
 
 TEST(a_reader_can_reset_a_row_and_everything) {
   unit_need_receivers();
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  UNIT_REGION(region, PERCORE_SERVE_THREAD);
   percore_shared_table_t ports = unit_shared_table(region, PORT);
   uint32_t port = unit_row(region, PORT, "eth0");
   percore_shared_row_t row = percore_shared_row(ports, port);
   percore_shared_add(row, PACKETS, 42);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_return_code(region_reader_reset(reader, PORT + 1, port, 5000), 0);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   percore_shared_add(row, PACKETS, 2);
@@ -488,8 +479,6 @@ TEST(a_reader_can_reset_a_row_and_everything) {
   assert_int_equal(errno, EINVAL);
   assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
   assert_int_equal(errno, ENOTSUP);
-  region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 REGION_TEST(a_reset_inside_a_section_changes_nothing) {
@@ -504,12 +493,11 @@ REGION_TEST(a_reset_inside_a_section_changes_nothing) {
   assert_fails(percore_reset(region, PORT, port), EAGAIN);
   percore_add(row, BYTES, 64);
   percore_end(slot);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 2);
   assert_return_code(percore_reset(region, PORT, port), 0);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   assert_int_equal(unit_shown(reader, PORT, port, BYTES), 0);
-  region_reader_close(reader);
 }
 
 /* ---------------------------------------------------------------------------
@@ -648,14 +636,13 @@ REGION_TEST(a_missing_row_or_table_is_a_sink) {
   assert_int_equal(percore_core_table(region, SESSION, &wrong), -1);
   assert_int_equal(percore_core_table(region, 77, &wrong), -1);
   percore_add(percore_core_row(slot, wrong, 5), PERCORE_MAX_COLUMNS - 1, 9);
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   for (uint32_t r = 0; r < region_reader_rows(reader, PORT + 1); r++) {
     unit_totals(reader, PORT, r, values);
     assert_int_equal(values[PACKETS], 0);
   }
   unit_totals(reader, GLOBALS, 0, values);
   assert_int_equal(values[0], 0);
-  region_reader_close(reader);
 }
 
 /* ---------------------------------------------------------------------------
@@ -670,18 +657,14 @@ static void write_meminfo(unsigned long available_kb) {
   temp_tree_write(&memory_root, "/proc/meminfo", text);
 }
 
-static int make_memory_root(void **state) {
-  (void)state;
+static void make_memory_root(void) {
   temp_tree_make(&memory_root);
   region_memory_root = memory_root.root;
-  return 0;
 }
 
-static int remove_memory_root(void **state) {
-  (void)state;
+static void remove_memory_root(void) {
   region_memory_root = "";
   temp_tree_remove(&memory_root);
-  return 0;
 }
 
 TEST_BETWEEN(make_memory_root, remove_memory_root,
@@ -896,7 +879,7 @@ TEST(all_huge_pages_are_available_or_create_fails_with_enomem) {
  */
 
 TEST(a_polled_region_is_silent_until_it_is_served) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -906,7 +889,6 @@ TEST(a_polled_region_is_silent_until_it_is_served) {
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 static struct region_reader *connect_polled(struct percore_region *region) {
@@ -919,7 +901,7 @@ static struct region_reader *connect_polled(struct percore_region *region) {
 }
 
 TEST(of_many_connections_the_oldest_is_dropped) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_reader *readers[17];
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     readers[i] = connect_polled(region);
@@ -928,7 +910,6 @@ TEST(of_many_connections_the_oldest_is_dropped) {
   assert_true(region_connection_is_open(&readers[16]->connection));
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     region_reader_close(readers[i]);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 /* Connects 40 times as the user nobody. The last of these connections stay open
@@ -955,7 +936,7 @@ TEST(a_user_with_many_connections_loses_its_own) {
   if (geteuid() != 0)
     skip();
   snprintf(path, sizeof(path), "%s/unit.sock", dir);
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_reader *reader = connect_polled(region);
   assert_return_code(chmod(dir, 0711), errno);
   assert_return_code(chmod(path, 0666), errno);
@@ -974,11 +955,10 @@ TEST(a_user_with_many_connections_loses_its_own) {
   close(done[0]);
   close(done[1]);
   region_reader_close(reader);
-  assert_return_code(percore_destroy(region), 0);
 }
 
 TEST(a_probe_does_not_evict_a_reader) {
-  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  UNIT_REGION(region, PERCORE_SERVE_POLLED);
   struct region_reader *readers[16];
   struct region_connection probe;
   char path[128];
@@ -996,11 +976,10 @@ TEST(a_probe_does_not_evict_a_reader) {
     assert_int_equal(region_reader_presence(readers[i]), REGION_ALIVE);
     region_reader_close(readers[i]);
   }
-  assert_return_code(percore_destroy(region), 0);
 }
 
 REGION_TEST(garbage_on_the_socket_ends_that_connection_only) {
-  struct region_reader *reader = unit_connect();
+  UNIT_READER(reader);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
            getenv("PERCORE_RUNTIME_DIR"));
@@ -1012,7 +991,6 @@ REGION_TEST(garbage_on_the_socket_ends_that_connection_only) {
   assert_true(recv(fd, hello, sizeof(hello), 0) <= 0);
   close(fd);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-  region_reader_close(reader);
 }
 
 const struct unit_fixtures unit_fixtures = {

@@ -31,8 +31,7 @@ static uint64_t counted_clock(void *context, clockid_t clock) {
   return ns;
 }
 
-static int setup(void **state) {
-  (void)state;
+static void setup(void) {
   fake = fake_machine_new(2);
   fake->monotonic_ns = FAKE_SECOND;
   fake->clock_step_ns = LOOK_NS;
@@ -41,14 +40,9 @@ static int setup(void **state) {
   fake->machine.clock_ns = counted_clock;
   atomic_store(&looks, 0);
   atomic_store(&limit_ns, UINT64_MAX);
-  return 0;
 }
 
-static int teardown(void **state) {
-  (void)state;
-  fake_machine_free(fake);
-  return 0;
-}
+static void teardown(void) { fake_machine_free(fake); }
 
 static struct sampler *start_with(bool from_start) {
   struct sampler *sampler = NULL;

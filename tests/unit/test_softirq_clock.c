@@ -68,18 +68,12 @@ static struct it *begin(const char *path, const char *text) {
   return &it;
 }
 
-static int setup(void **state) {
-  (void)state;
-  begin(NULL, NULL);
-  return 0;
-}
+static void setup(void) { begin(NULL, NULL); }
 
-static int teardown(void **state) {
-  (void)state;
+static void teardown(void) {
   softirq_clock_close(it.clock);
   assert_false(kernel.is_open);
   play_end(&it.play);
-  return 0;
 }
 
 /* Lets a second pass and reads the clock. Returns the figures of core 0 for
@@ -260,7 +254,7 @@ TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb) {
       {"/sys/devices/system/cpu/isolated", "1\n", "isolated"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    teardown(state);
+    teardown();
     struct it *it = begin(cases[i].path, cases[i].text);
     assert_unknown(next(it));
     assert_int_equal(kernel.loads, 0);

@@ -71,13 +71,11 @@ static void enter(uint64_t vector) {
   on_softirq_entry(&arguments.tracepoint);
 }
 
-static int begin_again(void **state) {
-  (void)state;
+static void begin_again(void) {
   memset(&words, 0, sizeof(words));
   time_ns = 1000000;
   steps = interrupt_at = 0;
   task = NULL;
-  return 0;
 }
 
 static int64_t all_softirqs(void) {
@@ -120,7 +118,7 @@ TEST(a_softirq_is_counted_by_vector_and_by_what_it_ran_in) {
       {"ksoftirqd/3", SOFTIRQ_KSOFTIRQD},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    begin_again(NULL);
+    begin_again();
     task = cases[i].task;
     enter(NET_RX);
     time_ns += 7000;
@@ -146,7 +144,7 @@ TEST(a_hard_interrupt_within_a_softirq_is_no_softirq) {
 TEST(no_time_is_counted_twice_wherever_the_interrupt_comes) {
   for (int ends = 0; ends < 2; ends++)
     for (int at = 1; at <= PROGRAM_NS; at++) {
-      begin_again(NULL);
+      begin_again();
       int64_t begin_ns = time_ns;
       interrupt_at = ends ? 0 : at;
       enter(NET_RX);

@@ -48,8 +48,7 @@ struct fixture {
 };
 static struct fixture fixture;
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
   uint32_t row;
   fixture = (struct fixture){0};
@@ -78,17 +77,14 @@ static int begin(void **state) {
     assert_int_equal(rates_read(&fixture.rates[t], fixture.reader, 2000000001),
                      0);
   }
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   rates_close(&fixture.rates[0]);
   rates_close(&fixture.rates[1]);
   region_workers_forget(&fixture.figures.workers);
   region_reader_close(fixture.reader);
   assert_return_code(percore_destroy(fixture.region), 0);
-  return 0;
 }
 
 static char *page_of(const struct fixture *fixture, struct screen screen) {

@@ -9,11 +9,7 @@
 
 static struct topology topology;
 
-static int free_topology(void **state) {
-  (void)state;
-  topology_free(&topology);
-  return 0;
-}
+static void free_topology(void) { topology_free(&topology); }
 
 static void assert_set(const struct core_set *set, const char *list) {
   char text[512];

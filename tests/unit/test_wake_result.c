@@ -18,15 +18,12 @@ static char why[WHY_SIZE], text[4096];
 static const struct wake_result_info info = {
     .version = "0.2.0", .method = "thread", .core = 3, .seconds = 12.34};
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   strcpy(above, "/tmp/percore-wake-XXXXXX");
-  if (mkdtemp(above) == NULL)
-    return -1;
+  assert_non_null(mkdtemp(above));
   snprintf(folder, sizeof(folder), "%s/result", above);
   points = (struct wake_points){.states = {"POLL", "C6 deep"}, .states_len = 2};
   why[0] = '\0';
-  return 0;
 }
 
 static const char *in_folder(const char *name) {
@@ -34,14 +31,12 @@ static const char *in_folder(const char *name) {
   return path;
 }
 
-static int end(void **state) {
-  (void)state;
+static void end(void) {
   unlink(in_folder("datapoints.csv"));
   unlink(in_folder("info.yml"));
   rmdir(folder);
   rmdir(above);
   wake_points_free(&points);
-  return 0;
 }
 
 static void add(uint32_t state, bool off, uint64_t user_us) {

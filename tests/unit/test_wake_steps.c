@@ -10,19 +10,13 @@
 static struct wake_steps steps;
 static struct wake_points points;
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   steps = (struct wake_steps){.timer = TIMER, .is_armed = 1, .distance = 7000};
   points =
       (struct wake_points){.states = {"POLL", "C1", "C6"}, .states_len = 3};
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
-  wake_points_free(&points);
-  return 0;
-}
+static void end(void) { wake_points_free(&points); }
 
 TEST(interrupts_off_the_core_wakes_before_the_interrupt) {
   assert_false(wake_on_idle(&steps, 1000, 2));

@@ -13,17 +13,11 @@
 
 static struct wake_points points;
 
-static int begin(void **state) {
-  (void)state;
+static void begin(void) {
   points = (struct wake_points){.states = {"C1", "C6"}, .states_len = 2};
-  return 0;
 }
 
-static int end(void **state) {
-  (void)state;
-  wake_points_free(&points);
-  return 0;
-}
+static void end(void) { wake_points_free(&points); }
 
 /* Adds a datapoint with this UserLatency in microseconds. */
 static void add(double user, int state) {
@@ -89,8 +83,8 @@ TEST(a_percentile_needs_ten_datapoints_beyond_it) {
   struct wake_summary summary = summarize(WAKE_ALL_STATES);
   assert_near(summary.us[WAKE_P99], 1237.63625, 1e-9);
   assert_nan(summary.us[WAKE_P99_9]);
-  end(NULL);
-  begin(NULL);
+  end();
+  begin();
   add_series(999);
   summary = summarize(WAKE_ALL_STATES);
   assert_nan(summary.us[WAKE_P99]);

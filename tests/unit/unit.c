@@ -22,19 +22,46 @@ char *unit_close(void) {
   return texts[opened % 8].text;
 }
 
-struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
+struct unit_test unit_tests[UNIT_TESTS_MAX];
 
 __attribute__((weak)) const struct unit_fixtures unit_fixtures = {NULL};
 
+static int call(void (*fixture)(void)) {
+  if (fixture != NULL)
+    fixture();
+  return 0;
+}
+
+static int before_all(void **state) {
+  (void)state;
+  return call(unit_fixtures.before_all);
+}
+
+static int after_all(void **state) {
+  (void)state;
+  return call(unit_fixtures.after_all);
+}
+
+static bool has_own(const struct unit_test *test) {
+  return test->set_up != NULL || test->tear_down != NULL;
+}
+
+static int before_each(void **state) {
+  const struct unit_test *test = *state;
+  return call(has_own(test) ? test->set_up : unit_fixtures.before_each);
+}
+
+static int after_each(void **state) {
+  const struct unit_test *test = *state;
+  return call(has_own(test) ? test->tear_down : unit_fixtures.after_each);
+}
+
 int main(void) {
+  struct CMUnitTest tests[UNIT_TESTS_MAX] = {{NULL, NULL, NULL, NULL, NULL}};
   setenv("TZ", "UTC", 1);
-  for (struct CMUnitTest *test = unit_tests; test < unit_tests + UNIT_TESTS_MAX;
-       test++) {
-    if (test->setup_func != NULL || test->teardown_func != NULL)
-      continue;
-    test->setup_func = unit_fixtures.before_each;
-    test->teardown_func = unit_fixtures.after_each;
-  }
-  return cmocka_run_group_tests(unit_tests, unit_fixtures.before_all,
-                                unit_fixtures.after_all);
+  for (int i = 0; i < UNIT_TESTS_MAX; i++)
+    tests[i] =
+        (struct CMUnitTest){unit_tests[i].sentence, unit_tests[i].function,
+                            before_each, after_each, &unit_tests[i]};
+  return cmocka_run_group_tests(tests, before_all, after_all);
 }

@@ -24,18 +24,23 @@
   static void sentence(void **state);                                          \
   __attribute__((constructor)) static void list_##sentence(void) {             \
     unit_tests[__COUNTER__] =                                                  \
-        (struct CMUnitTest){#sentence, sentence, set_up, tear_down, NULL};     \
+        (struct unit_test){#sentence, sentence, set_up, tear_down};            \
   }                                                                            \
   static void sentence(void **state __attribute__((unused)))
 
 enum { UNIT_TESTS_MAX = 128 };
-extern struct CMUnitTest unit_tests[UNIT_TESTS_MAX];
+extern struct unit_test {
+  const char *sentence;
+  CMUnitTestFunction function;
+  void (*set_up)(void), (*tear_down)(void);
+} unit_tests[UNIT_TESTS_MAX];
 
 /* What is called before and after all tests of a program, and each test that
  * has neither a set-up nor a tear-down of its own. A program without these has
  * no such object. */
 struct unit_fixtures {
-  CMFixtureFunction before_all, after_all, before_each, after_each;
+  void (*before_all)(void), (*after_all)(void);
+  void (*before_each)(void), (*after_each)(void);
 };
 extern const struct unit_fixtures unit_fixtures;
 
